@@ -1,0 +1,49 @@
+"""What can go wrong, as one small tree.
+
+::
+
+    DistforestError
+    ├── InputError (ValueError)      data or a parameter that cannot be used, found before work starts
+    │   └── SpecError                a job spec with faults: all of them at once
+    ├── ArtifactError                a forest that is damaged, unknown or not what it says
+    └── JobError                     a job that was started and could not be finished
+        └── MemoryLimitError         a job that cannot fit into the memory of its workers
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class DistforestError(Exception):
+    """Any error that distforest raises on purpose."""
+
+
+class InputError(DistforestError, ValueError):
+    """Data or a parameter cannot be used: the message says what was asked, what was found, what to do."""
+
+
+class SpecError(InputError):
+    """A job spec has faults; ``faults`` lists every one of them, in the order of the file."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(self.faults))
+
+    def __reduce__(self) -> tuple[type[SpecError], tuple[tuple[str, ...]]]:
+        return type(self), (self.faults,)
+
+
+class ArtifactError(DistforestError):
+    """A forest file is damaged, of an unknown format, or not a forest; the message names the array and place."""
+
+
+class JobError(DistforestError):
+    """A job could not be finished; what was committed is kept and the next run goes on from it."""
+
+
+class MemoryLimitError(JobError):
+    """A job would need more memory than its workers have; nothing was started."""

@@ -1,0 +1,277 @@
+"""The forest on disk: a Zarr v3 group of checksummed arrays, and one manifest written last.
+
+::
+
+    lazega.forest.zarr/
+        zarr.json                   the group
+        manifest.json               meaning, digests, provenance; its presence is the seal
+        left/ right/ threshold/ ... one array each, in chunks of whole rows
+
+A reader enters by the manifest alone. It holds the sha256 of every chunk, because a missing Zarr chunk reads silently
+as zeros. Nothing in the group is ever unpickled, and nothing is handed to a kernel before `Forest.check`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import fsspec.core
+import numpy as np
+import zarr
+
+from distforest.errors import ArtifactError
+from distforest.forest.forest import (
+    FORMAT,
+    NODE_ARRAYS,
+    Forest,
+    Meaning,
+    array_entry,
+    canonical,
+    chunk_digest,
+    chunk_rows,
+    chunks,
+    digest_of,
+)
+from distforest.sources.arrays import create_array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MANIFEST = "manifest.json"
+MAX_MANIFEST_BYTES = 64 << 20
+MAX_ARRAY_BYTES = 1 << 36
+"""No array of a forest may announce more than this; refused before anything is allocated."""
+
+LEAF_ARRAYS = ("class_counts", "means", "spreads", "distances", "leaf_distances", "objects")
+"""The arrays that a forest may have beside its node table, ``leaves`` and ``in_bag``."""
+
+_DTYPES = {
+    **dict.fromkeys(("tree_size", "n_rows"), "int64"),
+    **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts"), "int32"),
+    **dict.fromkeys(("threshold", "weights", "gain", "means", "spreads", "leaf_distances"), "float64"),
+    **dict.fromkeys(("distances", "objects"), "float32"),
+    "in_bag": "uint8",
+}
+_CODECS = {"bytes", "zstd", "crc32c"}
+
+
+def save(forest: Forest, address: str) -> str:
+    """Write a forest that is in memory, and seal it.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    address
+        Path or URL of the new group.
+
+    Returns
+    -------
+    str
+        The forest's digest.
+
+    Raises
+    ------
+    ArtifactError
+        There is something at the address already.
+    """
+    if fsspec.core.url_to_fs(address)[0].exists(fsspec.core.url_to_fs(address)[1]):
+        raise ArtifactError(f"{address}: exists already; remove it or choose another name")
+    zarr.open_group(address, mode="w-")
+    entries = {}
+    for name, array in forest.arrays().items():
+        prepare(address, name, array.shape, array.dtype)
+        digests = [write_rows(address, name, first, chunk) for first, chunk in _numbered(array)]
+        entries[name] = array_entry(array.shape, array.dtype, [digest for own in digests for digest in own])
+    return seal(address, forest.meaning, entries, forest.provenance)
+
+
+def _numbered(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    first = 0
+    for chunk in chunks(array):
+        yield first, chunk
+        first += len(chunk)
+
+
+def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Make the empty array ``name``; several writers may then fill its chunks."""
+    create_array(address, name, shape, dtype, chunk_rows(shape, dtype))
+
+
+def write_rows(address: str, name: str, first: int, values: np.ndarray) -> list[str]:
+    """Write whole chunks beginning at row ``first``; returns the digest of each. Doing it twice changes nothing."""
+    array = zarr.open_array(f"{address}/{name}", mode="r+")
+    array[first : first + len(values)] = values
+    step = array.chunks[0]
+    return [chunk_digest(values[begin : begin + step]) for begin in range(0, len(values), step)]
+
+
+def seal(address: str, meaning: Meaning, entries: dict[str, Any], provenance: dict[str, Any]) -> str:
+    """Write the manifest, which makes the group a forest; returns the digest."""
+    digest = digest_of(meaning, entries)
+    manifest = {
+        "format": FORMAT,
+        "digest": digest,
+        "meaning": meaning.to_dict(),
+        "arrays": entries,
+        "provenance": provenance,
+    }
+    fs, path = fsspec.core.url_to_fs(f"{address}/{MANIFEST}")
+    fs.pipe_file(path, canonical(manifest))
+    return digest
+
+
+def read_manifest(address: str) -> dict[str, Any]:
+    """The manifest of a sealed forest, its form checked but not its arrays.
+
+    Raises
+    ------
+    ArtifactError
+        There is no sealed forest, or its manifest is damaged or of an unknown format.
+    """
+    try:
+        fs, path = fsspec.core.url_to_fs(f"{address}/{MANIFEST}")
+        size = fs.size(path)
+        if size is not None and size > MAX_MANIFEST_BYTES:
+            raise ArtifactError(f"{address}: {MANIFEST} has {size} bytes, more than {MAX_MANIFEST_BYTES}")
+        raw = fs.cat_file(path)
+    except (OSError, ValueError, ImportError) as error:
+        raise ArtifactError(f"{address}: no sealed forest here ({MANIFEST} cannot be read: {error})") from error
+    try:
+        manifest = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{address}: {MANIFEST} is not JSON ({error})") from error
+    return _checked_manifest(manifest)
+
+
+def _checked_manifest(manifest: Any) -> dict[str, Any]:
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
+        raise ArtifactError(f"{MANIFEST}: an object with a format number was expected")
+    if manifest["format"] != FORMAT:
+        raise ArtifactError(f"{MANIFEST}: format {manifest['format']} is unknown, this version reads format {FORMAT}")
+    expected = {"format": int, "digest": str, "meaning": dict, "arrays": dict, "provenance": dict}
+    for key, kind in expected.items():
+        if not isinstance(manifest.get(key), kind):
+            raise ArtifactError(f"{MANIFEST}: {key} is missing or not a {kind.__name__}")
+    if set(manifest) != set(expected):
+        raise ArtifactError(f"{MANIFEST}: unknown keys {sorted(set(manifest) - set(expected))}")
+    for name, entry in manifest["arrays"].items():
+        _check_entry(name, entry)
+    missing = {*NODE_ARRAYS, "leaves", "in_bag"} - set(manifest["arrays"])
+    if missing:
+        raise ArtifactError(f"{min(missing)}: missing from {MANIFEST}")
+    _meaning(manifest["meaning"])
+    return manifest
+
+
+def _check_entry(name: str, entry: Any) -> None:
+    """Refuse an array whose announcement cannot be true, before anything is allocated."""
+    if name not in _DTYPES:
+        raise ArtifactError(f"{name}: a forest has no such array")
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "chunk_rows", "sha256"}:
+        raise ArtifactError(f"{name}: dtype, shape, chunk_rows and sha256 were expected")
+    shape, digests = entry["shape"], entry["sha256"]
+    if entry["dtype"] != _DTYPES[name]:
+        raise ArtifactError(f"{name}: dtype {_DTYPES[name]} was expected, found {entry['dtype']!r}")
+    if not isinstance(shape, list) or not 1 <= len(shape) <= 2 or not all(type(s) is int and s >= 0 for s in shape):
+        raise ArtifactError(f"{name}: shape must be one or two sizes, found {shape!r}")
+    if math.prod(shape) * np.dtype(_DTYPES[name]).itemsize > MAX_ARRAY_BYTES:
+        raise ArtifactError(f"{name}: shape {shape} is larger than {MAX_ARRAY_BYTES} bytes")
+    rows = chunk_rows(tuple(shape), np.dtype(_DTYPES[name]))
+    if entry["chunk_rows"] != rows or not isinstance(digests, list) or len(digests) != -(-shape[0] // rows):
+        raise ArtifactError(f"{name}: chunk_rows {rows} and one digest for each chunk were expected")
+    if not all(isinstance(digest, str) for digest in digests):
+        raise ArtifactError(f"{name}: digests are strings")
+
+
+def _meaning(found: dict[str, Any]) -> Meaning:
+    """The manifest's meaning, refused where a scorer would stumble over it."""
+    kinds = {"method": str, "params": dict, "seed": int, "rows": dict, "leaf": dict}
+    if set(found) != {*kinds, "classes"} or not all(isinstance(found[key], kind) for key, kind in kinds.items()):
+        raise ArtifactError(f"{MANIFEST}: meaning needs {', '.join(kinds)} and classes")
+    rows, leaf, classes = found["rows"], found["leaf"], found["classes"]
+    for key in ("n_columns", "n_features"):
+        if key in rows and (type(rows[key]) is not int or not 0 < rows[key] < 2**31):
+            raise ArtifactError(f"{MANIFEST}: meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
+    if "n_columns" not in rows or rows.get("kind") not in {"features", "dense", "linear", "cosine", "rbf"}:
+        raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
+    if rows["kind"] in {"linear", "cosine", "rbf"} and not {"gamma", "n_features"} <= set(rows):
+        raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
+    for key, value in (("gamma", rows.get("gamma", 1.0)), ("factor", leaf.get("factor", 1.0)), ("scale", leaf.get("scale", 1.0))):
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
+            raise ArtifactError(f"{MANIFEST}: {key} must be a positive number, found {value!r}")
+    if classes is not None and not isinstance(classes, list):
+        raise ArtifactError(f"{MANIFEST}: classes must be a list, found {classes!r}")
+    return Meaning(**found)
+
+
+def open_forest(address: str) -> Forest:
+    """Open a sealed forest: every chunk against its digest, every array against the rules of a forest.
+
+    Parameters
+    ----------
+    address
+        Path or URL of the group.
+
+    Raises
+    ------
+    ArtifactError
+        Anything is damaged; the message names the array and the place.
+    """
+    manifest = read_manifest(address)
+    meaning = _meaning(manifest["meaning"])
+    arrays = {name: _read_array(address, name, entry) for name, entry in manifest["arrays"].items()}
+    if digest_of(meaning, manifest["arrays"]) != manifest["digest"]:
+        raise ArtifactError(f"{MANIFEST}: its digest does not fit its content")
+    forest = Forest.of(meaning, arrays, manifest["provenance"])
+    if set(forest.arrays()) != set(arrays):
+        raise ArtifactError(f"{MANIFEST}: a forest of this kind has no {sorted(set(arrays) - set(forest.arrays()))}")
+    if meaning.classes is not None and arrays["class_counts"].shape[1:] != (len(meaning.classes),):
+        raise ArtifactError(f"class_counts: {len(meaning.classes)} classes were expected")
+    forest.check()
+    return forest
+
+
+def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
+    """One array, chunk by chunk against its digests."""
+    _check_metadata(address, name, entry)
+    values = np.empty(entry["shape"], entry["dtype"])
+    try:
+        stored = zarr.open_array(f"{address}/{name}", mode="r")
+        for number, expected in enumerate(entry["sha256"]):
+            rows = slice(number * entry["chunk_rows"], (number + 1) * entry["chunk_rows"])
+            values[rows] = stored[rows]
+            if chunk_digest(values[rows]) != expected:
+                raise ArtifactError(f"{name}: chunk {number} is missing or damaged (its sha256 differs)")
+    except ArtifactError:
+        raise
+    except Exception as error:  # noqa: BLE001  (a damaged chunk can make a codec raise anything)
+        raise ArtifactError(f"{name}: cannot be read ({type(error).__name__}: {error})") from error
+    return values
+
+
+def _check_metadata(address: str, name: str, entry: dict[str, Any]) -> None:
+    """Refuse Zarr metadata that says anything else than the manifest, before Zarr interprets it."""
+    try:
+        fs, path = fsspec.core.url_to_fs(f"{address}/{name}/zarr.json")
+        metadata = json.loads(fs.cat_file(path))
+        grid = metadata["chunk_grid"]
+        codecs = {codec["name"] for codec in metadata["codecs"]}
+        shape = entry["shape"]
+        holds = (
+            metadata["zarr_format"] == 3
+            and metadata["node_type"] == "array"
+            and metadata["shape"] == shape
+            and metadata["data_type"] == entry["dtype"]
+            and grid["name"] == "regular"
+            and grid["configuration"]["chunk_shape"] == [entry["chunk_rows"], *(max(1, s) for s in shape[1:])]
+            and codecs <= _CODECS
+            and not metadata.get("storage_transformers")
+        )
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ArtifactError(f"{name}: zarr.json is missing or damaged ({error!r})") from error
+    if not holds:
+        raise ArtifactError(f"{name}: zarr.json does not agree with {MANIFEST}")

@@ -1,0 +1,233 @@
+"""A forest: node table, leaf table, where the training rows lie, and what its input means."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.errors import ArtifactError, InputError
+from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members
+from distforest.forest.table import NodeTable
+from distforest.sources.arrays import ArraySource, rows_of
+from distforest.sources.kernels import KERNELS, KernelSource
+from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from distforest.sources.source import Float32s, Rows, Source
+
+FORMAT = 1
+"""The format of a sealed forest. It grows by one whenever a reader of the old format would misread a new forest; the
+reader of the new format then still opens the old ones, and a sample of each old format is kept in the tests."""
+
+CHUNK_BYTES = 4 << 20
+"""Size of a chunk of a sealed array, decoded. Part of the format: the digest is taken chunk by chunk."""
+
+NODE_ARRAYS = tuple(NodeTable.__dataclass_fields__)
+"""The arrays of the node table, in the order of the format."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a forest's numbers mean: everything of the manifest that decides what it answers.
+
+    Attributes
+    ----------
+    method, params, seed
+        How it was grown.
+    rows
+        How a query's rows are read: ``{"kind": "features"}``, or a similarity, ``{"kind": "dense", "measure": ...}``
+        or one of the built-in kernels with its ``gamma``; with ``n_columns``, and ``n_features`` for a kernel.
+    leaf
+        The kind of leaf table, with ``factor`` or ``scale``.
+    classes
+        Class labels in the order of the counts, or None.
+    """
+
+    method: str
+    params: dict[str, Any]
+    seed: int
+    rows: dict[str, Any]
+    leaf: dict[str, Any]
+    classes: list[Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Forest:
+    """A forest in memory.
+
+    Attributes
+    ----------
+    meaning
+        What the numbers mean.
+    table
+        The node table.
+    leaf_table
+        What the nodes say.
+    leaves
+        Node in which each training row lies, in-bag or not, shape (n_trees, n_rows), int32.
+    in_bag
+        Multiplicity of each training row in each tree, 0 for out of bag, shape (n_trees, n_rows), uint8.
+    objects
+        Features of the training objects, for a similarity that is computed from features; else None.
+    provenance
+        Where it came from: versions, digests of the inputs, times. No part of the digest.
+    """
+
+    meaning: Meaning
+    table: NodeTable
+    leaf_table: LeafTable
+    leaves: Rows
+    in_bag: NDArray[np.uint8]
+    objects: Float32s | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.table.n_trees
+
+    @property
+    def n_columns(self) -> int:
+        """Columns that a split may read: features, or training objects."""
+        return int(self.meaning.rows["n_columns"])
+
+    @classmethod
+    def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, Any] | None = None) -> Forest:
+        """A forest of arrays by name; raises ArtifactError where one is missing."""
+        try:
+            table = NodeTable(*(arrays[name] for name in NODE_ARRAYS))
+            leaves, in_bag = arrays["leaves"], arrays["in_bag"]
+            leaf_table = _leaf_table(meaning.leaf, table, arrays)
+        except KeyError as error:
+            raise ArtifactError(f"{error.args[0]}: missing") from error
+        return cls(meaning, table, leaf_table, leaves, in_bag, arrays.get("objects"), provenance or {})
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All arrays by name, in the order of the format."""
+        found = {**self.table.arrays(), "leaves": self.leaves, "in_bag": self.in_bag, **self.leaf_table.arrays()}
+        if self.objects is not None:
+            found["objects"] = self.objects
+        return found
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 over the meaning and every array: equal for equal forests, wherever and however grown."""
+        return digest_of(self.meaning, {name: chunk_digests(array) for name, array in self.arrays().items()})
+
+    def source(self, queries: Any) -> Source:
+        """The queries' rows as the trees read them.
+
+        Parameters
+        ----------
+        queries
+            Features, shape (n, n_features); or for a forest on a precomputed matrix the similarities (or distances)
+            of each query to every training object, shape (n, n_training).
+
+        Raises
+        ------
+        InputError
+            The wrong number of columns, or values that are refused.
+        """
+        rows = self.meaning.rows
+        kind = rows["kind"]
+        reading = FEATURES if kind == "features" or kind in KERNELS else SIMILARITIES
+        if rows.get("measure") == "distance":
+            reading = DISSIMILARITIES
+        values = queries if hasattr(queries, "shape") and hasattr(queries, "dtype") else np.asarray(queries)
+        matrix = read(values, reading)
+        expected = rows["n_features"] if kind in KERNELS else rows["n_columns"]
+        if matrix.shape[1] != expected:
+            raise InputError(
+                f"X has {matrix.shape[1]} features, but the forest is expecting {expected} features as input"
+                f" ({reading.name}, one column for each {'training object' if kind == 'dense' else 'feature'})"
+            )
+        if kind in KERNELS:
+            assert self.objects is not None  # noqa: S101  (held by check)
+            return KernelSource(matrix, self.objects, kind, float(rows["gamma"]))
+        return ArraySource.of(matrix)
+
+    def check(self) -> None:
+        """Refuse a forest that a kernel could not walk safely; raises ArtifactError with array and place."""
+        self.table.check(self.n_columns)
+        n_trees = self.table.n_trees
+        if self.leaves.ndim != 2 or self.leaves.shape[0] != n_trees or self.in_bag.shape != self.leaves.shape:
+            raise ArtifactError(
+                f"leaves: expected (n_trees={n_trees}, n_rows) like in_bag, found {self.leaves.shape}, {self.in_bag.shape}"
+            )
+        size = self.table.tree_size[:, None]
+        holds = (self.leaves >= np.where(self.in_bag > 0, 0, -1)) & (self.leaves < size)
+        if not holds.all():
+            place = np.argwhere(~holds)[0].tolist()
+            raise ArtifactError(f"leaves{place}: a training row lies in a node of its tree")
+        if self.meaning.rows["kind"] in KERNELS and (
+            self.objects is None or self.objects.shape != (self.n_columns, self.meaning.rows["n_features"])
+        ):
+            raise ArtifactError("objects: the training objects are missing or of the wrong shape")
+        self.leaf_table.check()
+
+
+def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.ndarray]) -> LeafTable:
+    kind = leaf.get("kind")
+    if kind == "class_counts":
+        return ClassCounts(table, arrays["class_counts"])
+    if kind == "means":
+        return Means(table, arrays["means"], arrays["spreads"], float(leaf["factor"]))
+    if kind == "members":
+        return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], float(leaf["scale"]))
+    if kind == "leaf_distances":
+        return LeafDistances(table, arrays["leaf_distances"])
+    raise ArtifactError(f"leaf.kind: unknown leaf table {kind!r}")
+
+
+def chunk_rows(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Rows of a chunk of a sealed array."""
+    return min(rows_of(CHUNK_BYTES, shape, dtype), max(1, shape[0]))
+
+
+def chunks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """The chunks of a sealed array in order: runs of whole rows."""
+    step = chunk_rows(array.shape, array.dtype)
+    for first in range(0, len(array), step):
+        yield array[first : first + step]
+
+
+def chunk_digest(chunk: np.ndarray) -> str:
+    """sha256 of a chunk's values, little-endian, in C order."""
+    return hashlib.sha256(np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<"))).hexdigest()
+
+
+def chunk_digests(array: np.ndarray) -> dict[str, Any]:
+    """What the manifest says of an array: dtype, shape, rows of a chunk, and the digest of each chunk."""
+    return array_entry(array.shape, array.dtype, [chunk_digest(chunk) for chunk in chunks(array)])
+
+
+def array_entry(shape: tuple[int, ...], dtype: np.dtype[Any], digests: list[str]) -> dict[str, Any]:
+    """The manifest's entry of an array."""
+    return {
+        "dtype": np.dtype(dtype).name,
+        "shape": [int(size) for size in shape],
+        "chunk_rows": chunk_rows(shape, np.dtype(dtype)),
+        "sha256": digests,
+    }
+
+
+def digest_of(meaning: Meaning, entries: dict[str, dict[str, Any]]) -> str:
+    """The digest of a forest with this meaning and these arrays."""
+    return hashlib.sha256(canonical({"format": FORMAT, "meaning": meaning.to_dict(), "arrays": entries})).hexdigest()
+
+
+def canonical(value: Any) -> bytes:
+    """JSON with sorted keys and no spaces: one text for one value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

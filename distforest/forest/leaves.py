@@ -1,0 +1,401 @@
+"""Leaf tables: what a node says. Two nodes of a tree have a distance; a node has a prediction.
+
+=================  =====================================  =============================================
+kind               arrays                                 distance of two nodes l, l'
+=================  =====================================  =============================================
+``class_counts``   class_counts (N, K)                    1 - sum_k p_k p'_k, p = counts / their sum
+``means``          means (N, q), spreads (N,)             factor (|m - m'|^2 + s + s')
+``members``        distances (n, n)                       mean of z_ij, i in l, j in l' (SMERF, Eq. 2)
+``leaf_distances``  leaf_distances, packed triangles      the same, worked out when the tree was grown
+=================  =====================================  =============================================
+
+Every distance here is symmetric bit for bit and does not depend on which other nodes are asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.errors import ArtifactError
+from distforest.jit import kernel
+from distforest.sources.source import Float32s, Floats, Ints, Rows
+
+if TYPE_CHECKING:
+    from distforest.forest.table import NodeTable
+
+Counts = NDArray[np.int32]
+InBag = NDArray[np.uint8]
+
+
+class LeafTable(Protocol):
+    """What the nodes of a forest say; nodes are numbers within their tree."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the table's kind."""
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The table's own arrays by name."""
+
+    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """Distance of each node in ``left`` to each in ``right``, shape (n_left, n_right)."""
+
+    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """Distance of left[e] and right[e], shape (n_pairs,)."""
+
+    def check(self) -> None:
+        """Refuse arrays that do not fit the node table; raises ArtifactError."""
+
+
+def _expect(name: str, found: np.ndarray, shape: tuple[int, ...], dtype: type) -> None:
+    if found.shape != shape or found.dtype != dtype:
+        raise ArtifactError(
+            f"{name}: expected {np.dtype(dtype).name} of shape {shape}, found {found.dtype} of shape {found.shape}"
+        )
+
+
+@dataclass(frozen=True)
+class ClassCounts:
+    """In-bag weight of each class in each node, inner nodes too, shape (N, K)."""
+
+    table: NodeTable
+    class_counts: Counts
+    kind: str = "class_counts"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The counts."""
+        return {"class_counts": self.class_counts}
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of classes."""
+        return self.class_counts.shape[1]
+
+    def outputs(self, tree: int, nodes: Ints) -> Floats:
+        """Share of each class in each node, shape (n_nodes, K)."""
+        counts = self.class_counts[self.table.tree_start[tree] + nodes].astype(np.float64)
+        return counts / counts.sum(axis=1, keepdims=True)
+
+    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """1 - sum_k p_k p'_k for all of ``left`` and ``right``."""
+        distances = np.empty((len(left), len(right)))
+        unlike(self.outputs(tree, left), self.outputs(tree, right), distances)
+        return distances
+
+    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """1 - sum_k p_k p'_k, pair by pair."""
+        distances = np.empty(len(left))
+        unlike_pairs(self.outputs(tree, left), self.outputs(tree, right), distances)
+        return distances
+
+    def check(self) -> None:
+        """Every node has counts, none of them negative, not all of them 0, as many as n_rows says."""
+        shape = (len(self.table.left), self.class_counts.shape[-1] if self.class_counts.ndim == 2 else 1)
+        _expect("class_counts", self.class_counts, shape, np.int32)
+        bad = (self.class_counts < 0).any(axis=1) | (self.class_counts.sum(axis=1, dtype=np.int64) < 1)
+        bad |= self.class_counts.sum(axis=1, dtype=np.int64) != self.table.n_rows
+        if bad.any():
+            raise ArtifactError(f"class_counts[{int(np.argmax(bad))}]: counts are >= 0 and add up to n_rows > 0")
+
+
+@dataclass(frozen=True)
+class Means:
+    """Mean of the targets or embeddings in each node, shape (N, q), and their mean squared deviation, shape (N,)."""
+
+    table: NodeTable
+    means: Floats
+    spreads: Floats
+    factor: float
+    kind: str = "means"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Means and spreads."""
+        return {"means": self.means, "spreads": self.spreads}
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of targets, or dimensions of the embedding."""
+        return self.means.shape[1]
+
+    def outputs(self, tree: int, nodes: Ints) -> Floats:
+        """Mean target or embedding of each node, shape (n_nodes, q)."""
+        means: Floats = self.means[self.table.tree_start[tree] + nodes]
+        return means
+
+    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """Factor times mean ||Y - Y'||^2 for all of ``left`` and ``right``."""
+        start = self.table.tree_start[tree]
+        distances = np.empty((len(left), len(right)))
+        apart(
+            *(self.means[start + left], self.means[start + right]),
+            *(self.spreads[start + left], self.spreads[start + right], self.factor, distances),
+        )
+        return distances
+
+    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """Factor times mean ||Y - Y'||^2, pair by pair."""
+        left, right = self.table.tree_start[tree] + left, self.table.tree_start[tree] + right
+        distances = np.empty(len(left))
+        apart_pairs(
+            *(self.means[left], self.means[right], self.spreads[left], self.spreads[right]),
+            *(self.factor, distances),
+        )
+        return distances
+
+    def check(self) -> None:
+        """Every node has a finite mean and a finite spread that is not negative."""
+        n = len(self.table.left)
+        _expect("means", self.means, (n, self.means.shape[-1] if self.means.ndim == 2 else 1), np.float64)
+        _expect("spreads", self.spreads, (n,), np.float64)
+        for name, holds in (
+            ("means", np.isfinite(self.means).all(axis=1)),
+            ("spreads", np.isfinite(self.spreads) & (self.spreads >= 0)),
+        ):
+            if not holds.all():
+                raise ArtifactError(f"{name}[{int(np.argmin(holds))}]: values are finite, spreads not negative")
+
+
+class Groups(NamedTuple):
+    """The in-bag rows of one tree by the node in which they lie."""
+
+    start: Ints
+    rows: Rows
+    weights: Rows
+
+
+def group(leaves: Rows, in_bag: InBag, n_nodes: int) -> Groups:
+    """Group the in-bag rows of one tree by their node; ``leaves`` and ``in_bag`` have shape (n_rows,)."""
+    rows = np.flatnonzero(in_bag)
+    order = np.argsort(leaves[rows], kind="stable")
+    rows = rows[order]
+    start = np.searchsorted(leaves[rows], np.arange(n_nodes + 1)).astype(np.int64)
+    return Groups(start, rows.astype(np.int32), in_bag[rows].astype(np.int32))
+
+
+@dataclass(frozen=True)
+class Members:
+    """The training distances themselves; the rows of a leaf come from the forest's ``leaves`` and ``in_bag``."""
+
+    table: NodeTable
+    leaves: Rows
+    in_bag: InBag
+    distances: Float32s
+    scale: float
+    kind: str = "members"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The training distances."""
+        return {"distances": self.distances}
+
+    def _groups(self, tree: int) -> Groups:
+        return group(self.leaves[tree], self.in_bag[tree], int(self.table.tree_size[tree]))
+
+    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """Mean of z_ij over the members of all of ``left`` and ``right``."""
+        means = np.empty((len(left), len(right)))
+        mean_between(*self._groups(tree), self.distances, self.scale, left, right, means)
+        return means
+
+    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """Mean of z_ij over the members, pair by pair."""
+        means = np.empty(len(left))
+        mean_pairs(*self._groups(tree), self.distances, self.scale, left, right, means)
+        return means
+
+    def check(self) -> None:
+        """The distances are finite, square, and every leaf has members."""
+        n = self.leaves.shape[1]
+        _expect("distances", self.distances, (n, n), np.float32)
+        for first in range(0, n, 4096):
+            holds = np.isfinite(self.distances[first : first + 4096]).all(axis=1)
+            if not holds.all():
+                raise ArtifactError(f"distances[{first + int(np.argmin(holds))}]: values are finite")
+        for tree in range(self.table.n_trees):
+            sizes = np.diff(self._groups(tree).start)
+            span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
+            empty = self.table.is_leaf[span] & (sizes == 0)
+            if empty.any():
+                raise ArtifactError(f"leaves[{tree}]: leaf {int(np.argmax(empty))} has no in-bag row")
+
+
+@dataclass(frozen=True)
+class LeafDistances:
+    """Distances of all pairs of leaves of each tree, as packed upper triangles one after another, shape (P,)."""
+
+    table: NodeTable
+    leaf_distances: Floats
+    kind: str = "leaf_distances"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The triangles."""
+        return {"leaf_distances": self.leaf_distances}
+
+    def _triangle(self, tree: int) -> tuple[Ints, Floats]:
+        """Number of each leaf among the leaves of its tree, shape (tree_size,), and the tree's triangle."""
+        begin, end = self._span(tree)
+        span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
+        return np.cumsum(self.table.is_leaf[span]) - 1, self.leaf_distances[begin:end]
+
+    def _span(self, tree: int) -> tuple[int, int]:
+        ends = np.concatenate([[0], np.cumsum(triangle_size(leaves_per_tree(self.table)))])
+        return int(ends[tree]), int(ends[tree + 1])
+
+    def between(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """Distances of all of ``left`` and ``right``."""
+        return self.pairs(tree, np.repeat(left, len(right)), np.tile(right, len(left))).reshape(len(left), -1)
+
+    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
+        """Distances pair by pair."""
+        number, triangle = self._triangle(tree)
+        low, high = np.minimum(number[left], number[right]), np.maximum(number[left], number[right])
+        return triangle[high * (high + 1) // 2 + low]
+
+    def check(self) -> None:
+        """The triangles cover exactly, and are finite."""
+        size = int(triangle_size(leaves_per_tree(self.table)).sum())
+        _expect("leaf_distances", self.leaf_distances, (size,), np.float64)
+        holds = np.isfinite(self.leaf_distances)
+        if not holds.all():
+            raise ArtifactError(f"leaf_distances[{int(np.argmin(holds))}]: values are finite")
+
+
+def leaves_per_tree(table: NodeTable) -> Ints:
+    """Number of leaves of each tree, shape (n_trees,)."""
+    total = np.concatenate([[0], np.cumsum(table.is_leaf)])
+    return total[table.tree_start[1:]] - total[table.tree_start[:-1]]
+
+
+def triangle_size(n_leaves: Ints) -> Ints:
+    """L (L + 1) / 2: entries of a packed triangle with its diagonal."""
+    return n_leaves * (n_leaves + 1) // 2
+
+
+def accumulate(table: NodeTable, leaves: Rows, in_bag: InBag, values: Floats) -> Floats:
+    """Sum of w_i values[i] over the in-bag rows that reached each node, shape (N, q).
+
+    ``leaves`` and ``in_bag`` have shape (n_trees, n_rows), ``values`` (n_rows, q); rows are added in their order.
+    """
+    sums = np.zeros((len(table.left), values.shape[1]))
+    add_up(table.tree_start, table.left, table.right, leaves, in_bag, values, sums)
+    return sums
+
+
+@kernel
+def add_up(
+    tree_start: Ints, left: Rows, right: Rows, leaves: Rows, in_bag: InBag, values: Floats, sums: Floats
+) -> None:
+    """sums[node] = sum of w values over rows that end here, plus the children's sums, children first."""
+    for tree in range(leaves.shape[0]):
+        root = tree_start[tree]
+        for row in range(leaves.shape[1]):
+            if in_bag[tree, row]:
+                for q in range(values.shape[1]):
+                    sums[root + leaves[tree, row], q] += in_bag[tree, row] * values[row, q]
+        for node in range(tree_start[tree + 1] - root - 1, -1, -1):
+            if left[root + node] >= 0:
+                for q in range(values.shape[1]):
+                    sums[root + node, q] += sums[root + left[root + node], q] + sums[root + right[root + node], q]
+
+
+@kernel
+def unlike(left: Floats, right: Floats, distances: Floats) -> None:
+    """distances[a, b] = 1 - sum_k left[a, k] right[b, k]."""
+    for a in range(left.shape[0]):
+        for b in range(right.shape[0]):
+            same = 0.0
+            for k in range(left.shape[1]):
+                same += left[a, k] * right[b, k]
+            distances[a, b] = 1.0 - same
+
+
+@kernel
+def unlike_pairs(left: Floats, right: Floats, distances: Floats) -> None:
+    """distances[e] = 1 - sum_k left[e, k] right[e, k]."""
+    for e in range(left.shape[0]):
+        same = 0.0
+        for k in range(left.shape[1]):
+            same += left[e, k] * right[e, k]
+        distances[e] = 1.0 - same
+
+
+@kernel
+def apart(
+    left: Floats, right: Floats, spread_left: Floats, spread_right: Floats, factor: float, distances: Floats
+) -> None:
+    """distances[a, b] = factor (||left[a] - right[b]||^2 + (spread_left[a] + spread_right[b]))."""
+    for a in range(left.shape[0]):
+        for b in range(right.shape[0]):
+            square = 0.0
+            for q in range(left.shape[1]):
+                square += (left[a, q] - right[b, q]) ** 2
+            distances[a, b] = factor * (square + (spread_left[a] + spread_right[b]))
+
+
+@kernel
+def apart_pairs(
+    left: Floats, right: Floats, spread_left: Floats, spread_right: Floats, factor: float, distances: Floats
+) -> None:
+    """distances[e] = factor (||left[e] - right[e]||^2 + (spread_left[e] + spread_right[e]))."""
+    for e in range(left.shape[0]):
+        square = 0.0
+        for q in range(left.shape[1]):
+            square += (left[e, q] - right[e, q]) ** 2
+        distances[e] = factor * (square + (spread_left[e] + spread_right[e]))
+
+
+@kernel
+def mean_between(
+    start: Ints,
+    rows: Rows,
+    weights: Rows,
+    distances: Float32s,
+    scale: float,
+    left: Ints,
+    right: Ints,
+    means: Floats,
+) -> None:
+    """means[a, b] = sum w_i w_j z_ij / (m_a m_b) over i in left[a], j in right[b], z in fixed point: exact sums."""
+    sums = np.empty(right.shape[0], np.int64)
+    mass = np.empty(right.shape[0], np.int64)
+    for b in range(right.shape[0]):
+        mass[b] = weights[start[right[b]] : start[right[b] + 1]].sum()
+    for a in range(left.shape[0]):
+        sums[:] = 0
+        own = 0
+        for e in range(start[left[a]], start[left[a] + 1]):
+            own += weights[e]
+            row = distances[rows[e]]
+            for b in range(right.shape[0]):
+                inner = 0
+                for f in range(start[right[b]], start[right[b] + 1]):
+                    inner += weights[f] * np.int64(np.rint(row[rows[f]] * scale))
+                sums[b] += weights[e] * inner
+        for b in range(right.shape[0]):
+            means[a, b] = sums[b] / (own * mass[b]) / scale
+
+
+@kernel
+def mean_pairs(
+    start: Ints,
+    rows: Rows,
+    weights: Rows,
+    distances: Float32s,
+    scale: float,
+    left: Ints,
+    right: Ints,
+    means: Floats,
+) -> None:
+    """means[e]: as in `mean_between`, for the pair left[e], right[e]."""
+    for pair in range(left.shape[0]):
+        total, own, other = 0, 0, 0
+        for f in range(start[right[pair]], start[right[pair] + 1]):
+            other += weights[f]
+        for e in range(start[left[pair]], start[left[pair] + 1]):
+            own += weights[e]
+            for f in range(start[right[pair]], start[right[pair] + 1]):
+                total += weights[e] * weights[f] * np.int64(np.rint(distances[rows[e], rows[f]] * scale))
+        means[pair] = total / (own * other) / scale

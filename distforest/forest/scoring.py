@@ -1,0 +1,218 @@
+"""Scoring: distances, predictions and nearest neighbours of a forest; arrays in, arrays out, block by block.
+
+A score is summed over the trees in their order, in float64, so that it does not depend on the size of a block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest.leaves import ClassCounts, Means
+from distforest.forest.table import route
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Ints, Rows, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from distforest.forest.forest import Forest
+
+BLOCK_ROWS = 1024
+"""Rows of one side of a block of distances."""
+
+
+def apply(forest: Forest, source: Source) -> Rows:
+    """The node in which each row of ``source`` ends, in each tree, shape (n_trees, n), int32."""
+    return route(forest.table, source, np.arange(source.shape[0], dtype=np.int32))
+
+
+def distance(forest: Forest, left: Rows, right: Rows) -> Floats:
+    """The forest's distance of each row to each other row (SMERF, Eq. 3).
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    left, right
+        Nodes of the rows as `apply` gives them, shapes (n_trees, n_left) and (n_trees, n_right).
+
+    Returns
+    -------
+    ndarray
+        Shape (n_left, n_right).
+    """
+    total = np.zeros((left.shape[1], right.shape[1]))
+    for rows in _blocks(left.shape[1]):
+        for columns in _blocks(right.shape[1]):
+            _add_trees(forest, left[:, rows], right[:, columns], total[rows, columns])
+    total /= forest.n_trees
+    return total
+
+
+def _add_trees(forest: Forest, left: Rows, right: Rows, total: Floats) -> None:
+    """Add each tree's distance to ``total``, shape (n_left, n_right)."""
+    for tree in range(forest.n_trees):
+        from_nodes, row = np.unique(left[tree], return_inverse=True)
+        to_nodes, column = np.unique(right[tree], return_inverse=True)
+        add_looked_up(forest.leaf_table.between(tree, from_nodes, to_nodes), row, column, total)
+
+
+@kernel
+def add_looked_up(table: Floats, row: Ints, column: Ints, total: Floats) -> None:
+    """total[i, j] += table[row[i], column[j]]."""
+    for i in range(row.shape[0]):
+        for j in range(column.shape[0]):
+            total[i, j] += table[row[i], column[j]]
+
+
+def pair_distance(forest: Forest, left: Rows, right: Rows) -> Floats:
+    """The forest's distance of left[:, e] and right[:, e], shape (n_pairs,); arguments as for `distance`."""
+    if left.shape != right.shape:
+        raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
+    total = np.zeros(left.shape[1])
+    for tree in range(forest.n_trees):
+        total += forest.leaf_table.pairs(tree, left[tree].astype(np.int64), right[tree].astype(np.int64))
+    return total / forest.n_trees
+
+
+def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats, Ints]:
+    """Out-of-bag distance of pairs of training rows: from the trees for which both rows are out of bag.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    left, right
+        Numbers of the training rows, shape (n_pairs,).
+
+    Returns
+    -------
+    estimate : ndarray
+        Shape (n_pairs,); NaN where no tree has both rows out of bag, and for a row with itself.
+    count : ndarray
+        How many trees each estimate rests on, shape (n_pairs,).
+    """
+    total, count = np.zeros(len(left)), np.zeros(len(left), np.int64)
+    for tree in range(forest.n_trees):
+        both = (forest.in_bag[tree, left] == 0) & (forest.in_bag[tree, right] == 0) & (left != right)
+        both &= (forest.leaves[tree, left] >= 0) & (forest.leaves[tree, right] >= 0)
+        nodes = forest.leaves[tree].astype(np.int64)
+        total[both] += forest.leaf_table.pairs(tree, nodes[left[both]], nodes[right[both]])
+        count += both
+    return np.divide(total, count, out=np.full(len(left), np.nan), where=count > 0), count
+
+
+def kneighbors(forest: Forest, left: Rows, right: Rows, n_neighbors: int, self_rows: bool) -> tuple[Floats, Ints]:
+    """The nearest rows of ``right`` for each row of ``left``, without the whole matrix of distances.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    left, right
+        Nodes of the rows, as for `distance`.
+    n_neighbors
+        How many to find; at most n_right (less one where a row is not its own neighbour).
+    self_rows
+        Whether row i of ``left`` is row i of ``right`` and must not be its own neighbour.
+
+    Returns
+    -------
+    distances, indices : ndarray
+        Shape (n_left, n_neighbors), nearest first; equal distances in the order of the index.
+
+    Raises
+    ------
+    InputError
+        More neighbours are asked for than there are.
+    """
+    n_right = right.shape[1]
+    if not 1 <= n_neighbors <= n_right - self_rows:
+        raise InputError(f"n_neighbors must be in 1..{n_right - self_rows} for {n_right} rows, found {n_neighbors}")
+    found = np.full((left.shape[1], n_neighbors), np.inf)
+    index = np.full((left.shape[1], n_neighbors), n_right)
+    for rows in _blocks(left.shape[1]):
+        for columns in _blocks(n_right):
+            near = distance(forest, left[:, rows], right[:, columns])
+            here = np.broadcast_to(np.arange(columns.start, columns.stop), near.shape)
+            if self_rows:
+                near[here == np.arange(rows.start, rows.stop)[:, None]] = np.inf
+            distances = np.concatenate([found[rows], near], axis=1)
+            candidates = np.concatenate([index[rows], here], axis=1)
+            order = np.lexsort((candidates, distances))[:, :n_neighbors]
+            found[rows] = np.take_along_axis(distances, order, axis=1)
+            index[rows] = np.take_along_axis(candidates, order, axis=1)
+    return found, index
+
+
+def predict(forest: Forest, nodes: Rows) -> Floats:
+    """Mean over the trees of what each row's node says.
+
+    Parameters
+    ----------
+    forest
+        A forest that keeps class counts or means.
+    nodes
+        Nodes of the rows as `apply` gives them, shape (n_trees, n).
+
+    Returns
+    -------
+    ndarray
+        Class shares, shape (n, n_classes), or mean targets or embeddings, shape (n, q).
+
+    Raises
+    ------
+    InputError
+        The forest was trained on distances alone, so it predicts nothing but distances.
+    """
+    says = _predicting(forest)
+    total = np.zeros((nodes.shape[1], says.n_outputs))
+    for tree in range(forest.n_trees):
+        total += says.outputs(tree, nodes[tree].astype(np.int64))
+    return total / forest.n_trees
+
+
+def _predicting(forest: Forest) -> ClassCounts | Means:
+    if isinstance(forest.leaf_table, (ClassCounts, Means)):
+        return forest.leaf_table
+    raise InputError("a forest that was trained on distances predicts distances; ask for `distance`")
+
+
+def out_of_bag(forest: Forest) -> tuple[Floats, Ints]:
+    """Out-of-bag prediction of each training row: class shares or means over the trees that did not draw it.
+
+    Returns
+    -------
+    estimate : ndarray
+        Shape (n_rows, n_classes) or (n_rows, q); NaN for a row that every tree drew.
+    count : ndarray
+        How many trees each estimate rests on, shape (n_rows,).
+    """
+    says, n_rows = _predicting(forest), forest.leaves.shape[1]
+    total, count = np.zeros((n_rows, says.n_outputs)), np.zeros(n_rows, np.int64)
+    for tree in range(forest.n_trees):
+        out = (forest.in_bag[tree] == 0) & (forest.leaves[tree] >= 0)
+        total[out] += says.outputs(tree, forest.leaves[tree, out].astype(np.int64))
+        count += out
+    estimate = np.full_like(total, np.nan)
+    np.divide(total, count[:, None], out=estimate, where=count[:, None] > 0)
+    return estimate, count
+
+
+def feature_importances(forest: Forest) -> Floats:
+    """Sum of the gains of the splits that read each column, as shares of their total, shape (n_columns,).
+
+    A gain is n I(S) - n_L I(S_L) - n_R I(S_R), so it is weighted by the node's size (SMERF, section 2); a split of
+    several columns counts for each of them.
+    """
+    per_entry = np.repeat(forest.table.gain, forest.table.width)
+    sums: Floats = np.bincount(forest.table.columns, per_entry, minlength=forest.n_columns)
+    return sums / sums.sum() if sums.sum() > 0 else sums
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    for first in range(0, n, BLOCK_ROWS):
+        yield slice(first, min(n, first + BLOCK_ROWS))

@@ -1,0 +1,211 @@
+"""The node table: the trees of a forest as columns, and the route of a row through them.
+
+A forest is a few flat arrays, tree after tree, node after node; a node's projection is ragged. Child numbers count
+within their tree and are greater than their parent's, so a table is an acyclic graph by construction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.errors import ArtifactError
+from distforest.forest.frontier import Frontier, decide
+from distforest.jit import kernel
+from distforest.sources.arrays import ArraySource
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source
+
+LEAF = -1
+"""The child number of a node that has no children."""
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """Trees as arrays; N nodes, B trees, C columns read by all projections together.
+
+    Attributes
+    ----------
+    tree_size
+        Nodes of each tree, shape (B,), int64.
+    left, right
+        Children's numbers within the tree, -1 at a leaf, shape (N,), int32.
+    threshold
+        A row goes left where its projection is at most this, shape (N,), float64.
+    width
+        How many columns the node's projection reads, 0 at a leaf, shape (N,), int32.
+    columns, weights
+        The projections, node after node, shape (C,), int32 and float64.
+    gain
+        By how much the cut lowers the criterion (SMERF, Eq. 1), 0 at a leaf, shape (N,), float64.
+    n_rows
+        In-bag weight that reached the node, shape (N,), int64.
+    """
+
+    tree_size: Ints
+    left: Rows
+    right: Rows
+    threshold: Floats
+    width: Rows
+    columns: Rows
+    weights: Floats
+    gain: Floats
+    n_rows: Ints
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.tree_size)
+
+    @cached_property
+    def tree_start(self) -> Ints:
+        """Number of each tree's root in the table, shape (B + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.tree_size)])
+
+    @cached_property
+    def offset(self) -> Ints:
+        """Where each node's projection begins, shape (N + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.width, dtype=np.int64)])
+
+    @cached_property
+    def is_leaf(self) -> NDArray[np.bool_]:
+        """Whether each node is a leaf, shape (N,)."""
+        return self.left == LEAF
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The table's arrays by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def joined(cls, tables: list[NodeTable]) -> NodeTable:
+        """One table of the trees of all ``tables``, in their order."""
+        return cls(*(np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(cls)))
+
+    def projections(self, nodes: Ints) -> Projections:
+        """The projections of ``nodes`` (numbers in the whole table), one candidate each."""
+        width = self.width[nodes].astype(np.int64)
+        offset = np.concatenate([[0], np.cumsum(width)])
+        entry = np.repeat(self.offset[nodes] - offset[:-1], width) + np.arange(offset[-1])
+        return Projections(1, offset, self.columns[entry], self.weights[entry])
+
+    def check(self, n_columns: int) -> None:
+        """Refuse a table that a kernel could not walk safely.
+
+        Raises
+        ------
+        ArtifactError
+            Names the array and the first place at fault.
+        """
+        size = int(self.tree_size.sum()) if (self.tree_size > 0).all() else -1
+        _hold(self.tree_size > 0, "tree_size", "a tree has at least its root")
+        for name in ("left", "right", "threshold", "width", "gain", "n_rows"):
+            found = len(getattr(self, name))
+            if found != size:
+                raise ArtifactError(f"{name}: tree_size announces {size} nodes, found {found}")
+        _hold(self.width >= 0, "width", "a projection reads no negative number of columns")
+        for name in ("columns", "weights"):
+            found, announced = len(getattr(self, name)), int(self.width.sum(dtype=np.int64))
+            if found != announced:
+                raise ArtifactError(f"{name}: width announces {announced} entries, found {found}")
+        own = np.arange(size) - np.repeat(self.tree_start[:-1], self.tree_size)
+        limit = np.repeat(self.tree_size, self.tree_size)
+        inner = ~self.is_leaf
+        for name in ("left", "right"):
+            child = getattr(self, name)
+            _hold((child == LEAF) == self.is_leaf, name, "a node has two children or none")
+            _hold(~inner | ((child > own) & (child < limit)), name, "a child comes after its parent, in its tree")
+        _hold(inner == (self.width > 0), "width", "an inner node reads columns, a leaf none")
+        _hold((self.columns >= 0) & (self.columns < n_columns), "columns", f"a column is in 0..{n_columns - 1}")
+        for name in ("threshold", "weights", "gain"):
+            _hold(np.isfinite(getattr(self, name)), name, "values are finite")
+        _hold(self.n_rows >= 0, "n_rows", "weights are not negative")
+
+
+def _hold(holds: NDArray[np.bool_], name: str, rule: str) -> None:
+    if not holds.all():
+        raise ArtifactError(f"{name}[{int(np.argmin(holds))}]: {rule}")
+
+
+def route(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[np.bool_] | None = None) -> Rows:
+    """The node in which each row ends, in each tree.
+
+    Parameters
+    ----------
+    table
+        The forest.
+    source
+        The matrix whose rows are routed.
+    rows
+        Row numbers of ``source``, shape (m,).
+    wanted
+        Which rows to route in which tree, shape (n_trees, m); all of them by default.
+
+    Returns
+    -------
+    ndarray
+        Node numbers within their tree, shape (n_trees, m), int32; an inner node where a value is unobserved, -1
+        where a row was not wanted.
+    """
+    if wanted is None:
+        wanted = np.ones((table.n_trees, len(rows)), np.bool_)
+    ends = np.full(wanted.shape, LEAF, np.int32)
+    if isinstance(source, ArraySource):
+        route_array(
+            *(table.tree_start, table.left, table.right, table.threshold),
+            *(table.offset, table.columns, table.weights),
+            *(source.values, rows, wanted, ends),
+        )
+    else:
+        route_levels(table, source, rows, wanted, ends)
+    return ends
+
+
+def route_levels(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[np.bool_], ends: Rows) -> None:
+    """Route level by level over all trees at once, so that the source is asked once a level; fills ``ends``."""
+    frontier = Frontier.roots(wanted.astype(np.int32))
+    while len(frontier.rows):
+        here = frontier.place()
+        ends[frontier.tree[here], frontier.rows] = frontier.node[here]
+        frontier, _ = frontier.take(~table.is_leaf[table.tree_start[frontier.tree] + frontier.node])
+        nodes = table.tree_start[frontier.tree] + frontier.node
+        values = source.project(rows[frontier.rows], frontier.starts, table.projections(nodes))[0]
+        side = np.empty(len(values), np.int8)
+        decide(frontier.starts, values, table.threshold[nodes], side)
+        children = frontier.descend(side, table.left[nodes], table.right[nodes])
+        frontier, _ = children.take(np.diff(children.starts) > 0)
+
+
+@kernel
+def route_array(
+    tree_start: Ints,
+    left: Rows,
+    right: Rows,
+    threshold: Floats,
+    offset: Ints,
+    columns: Rows,
+    weights: Floats,
+    array: Float32s,
+    rows: Rows,
+    wanted: NDArray[np.bool_],
+    ends: Rows,
+) -> None:
+    """Walk each row down each tree: the fused twin of `route_levels` for an array."""
+    for tree in range(tree_start.shape[0] - 1):
+        root = tree_start[tree]
+        for r in range(rows.shape[0]):
+            if not wanted[tree, r]:
+                continue
+            node = 0
+            while left[root + node] >= 0:
+                value = 0.0
+                for e in range(offset[root + node], offset[root + node + 1]):
+                    value += weights[e] * array[rows[r], columns[e]]
+                if value <= threshold[root + node]:
+                    node = left[root + node]
+                elif value > threshold[root + node]:
+                    node = right[root + node]
+                else:
+                    break
+            ends[tree, r] = node

@@ -1,0 +1,245 @@
+"""The grower: trees grow level by level, all trees of a batch in lockstep.
+
+At every level: draw projections for the open nodes, read them from the source once, cut, descend. The grower knows
+neither the method nor the kind of source; it is handed a draw, a criterion and limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.forest.frontier import Frontier, decide
+from distforest.forest.table import LEAF, NodeTable
+from distforest.growth.rng import streams
+from distforest.sources.source import Floats, Ints, Projections, Rows, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from distforest.growth.criteria import Criterion
+    from distforest.growth.draws import Draw
+
+SLAB_CELLS = 1 << 22
+"""Projected values (float64) held at once: a wide level is searched in slabs of nodes."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a node is a leaf.
+
+    Attributes
+    ----------
+    min_samples_split
+        In-bag weight below which a node is not cut.
+    min_samples_leaf
+        Least in-bag weight of either side of a cut.
+    max_depth
+        Depth at which a node is not cut; the root has depth 0.
+    """
+
+    min_samples_split: int = 2
+    min_samples_leaf: int = 1
+    max_depth: int | None = None
+
+    def open(self, frontier: Frontier, depth: int, criterion: Criterion) -> NDArray[np.bool_]:
+        """Which nodes may be cut."""
+        if self.max_depth is not None and depth >= self.max_depth:
+            return np.zeros(frontier.n_nodes, np.bool_)
+        return (frontier.weight() >= self.min_samples_split) & criterion.impure(frontier)
+
+
+@dataclass(frozen=True)
+class Splits:
+    """What a level has found: for each node whether it is cut, where, and the value of each row there."""
+
+    found: NDArray[np.bool_]
+    threshold: Floats
+    gain: Floats
+    width: Rows
+    columns: Rows
+    weights: Floats
+    values: Floats
+
+
+@dataclass(frozen=True)
+class Growth:
+    """All that is needed to grow trees: data, draw, criterion, limits, seed."""
+
+    source: Source
+    draw: Draw
+    criterion: Criterion
+    limits: Limits
+    seed: int
+
+    def grow(self, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Rows]:
+        """Grow the trees numbered ``trees`` over their in-bag rows.
+
+        Parameters
+        ----------
+        trees
+            Numbers of the trees in the forest, shape (n_trees,).
+        in_bag
+            Multiplicity of each row in each tree, shape (n_trees, n_rows).
+
+        Returns
+        -------
+        table : NodeTable
+            The trees, in the order of ``trees``.
+        leaves : ndarray
+            The node in which each in-bag row ended, -1 for the others, shape (n_trees, n_rows).
+        """
+        written = _Levels(len(trees))
+        leaves = np.full(in_bag.shape, LEAF, np.int32)
+        frontier, depth = Frontier.roots(in_bag), 0
+        while frontier.n_nodes:
+            leaves[frontier.tree[frontier.place()], frontier.rows] = np.repeat(
+                frontier.node, np.diff(frontier.starts)
+            )
+            is_open = self.limits.open(frontier, depth, self.criterion)
+            opened, _ = frontier.take(is_open)
+            splits = self._search(opened, trees)
+            is_open[is_open] = splits.found
+            cut, rows = opened.take(splits.found)
+            left = written.add(frontier, is_open, splits, self.criterion.unit)
+            side = np.empty(len(cut.rows), np.int8)
+            decide(cut.starts, splits.values[rows], splits.threshold[splits.found], side)
+            frontier, depth = cut.descend(side, left, left + np.int32(1)), depth + 1
+        return written.table(), leaves
+
+    def _search(self, frontier: Frontier, trees: Ints) -> Splits:
+        """The best cut of each node, slab by slab; a node without one draws again."""
+        keys = np.empty(frontier.n_nodes, np.uint64)
+        streams(self.seed, trees[frontier.tree], frontier.node, keys)
+        parts = [
+            self._search_slab(frontier.slice(first, last), keys[first:last])
+            for first, last in _slabs(frontier, self.draw.width)
+        ]
+        return _joined(parts)
+
+    def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64]) -> Splits:
+        found = np.zeros(frontier.n_nodes, np.bool_)
+        threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
+        values = np.full(len(frontier.rows), np.nan)
+        chosen: list[tuple[Ints, Projections]] = []
+        for attempt in range(self.draw.attempts):
+            asking, rows = frontier.take(~found) if attempt else (frontier, np.ones(len(values), np.bool_))
+            if not asking.n_nodes:
+                break
+            places = np.flatnonzero(~found)
+            projections = self.draw(asking, keys[places], attempt)
+            projected = self.source.project(asking.rows, asking.starts, projections)
+            cuts = self.criterion.cut(asking, projected, self.limits.min_samples_leaf)
+            has = cuts.candidate >= 0
+            threshold[places], gain[places] = cuts.threshold, cuts.gain
+            values[rows] = projected[cuts.candidate.clip(0)[asking.place()], np.arange(len(asking.rows))]
+            chosen.append((places[has], _chosen(projections, np.flatnonzero(has), cuts.candidate[has])))
+            found[places] = has
+        width, columns, weights = _in_order(chosen, frontier.n_nodes)
+        return Splits(found, threshold, gain, width, columns, weights, values)
+
+
+def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
+    """Runs of nodes whose projected values fit into `SLAB_CELLS`, at least one node each."""
+    cells = np.diff(frontier.starts) * width
+    first, held = 0, 0
+    for node, own in enumerate(cells.tolist()):
+        if held and held + own > SLAB_CELLS:
+            yield first, node
+            first, held = node, 0
+        held += own
+    if first < frontier.n_nodes:
+        yield first, frontier.n_nodes
+
+
+def _chosen(projections: Projections, nodes: Ints, candidate: Rows) -> Projections:
+    """The chosen candidate of each of ``nodes``."""
+    number = nodes * projections.width + candidate
+    size = projections.offset[number + 1] - projections.offset[number]
+    offset = np.concatenate([[0], np.cumsum(size)])
+    entry = np.repeat(projections.offset[number] - offset[:-1], size) + np.arange(offset[-1])
+    return Projections(1, offset, projections.columns[entry], projections.weights[entry])
+
+
+def _in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Rows, Rows, Floats]:
+    """Width of each node's projection, and columns and weights in the order of the nodes."""
+    width = np.zeros(n_nodes, np.int32)
+    if not chosen:
+        return width, np.empty(0, np.int32), np.empty(0)
+    for places, projections in chosen:
+        width[places] = np.diff(projections.offset)
+    node = np.concatenate([np.repeat(places, np.diff(p.offset)) for places, p in chosen])
+    order = np.argsort(node, kind="stable")
+    columns = np.concatenate([p.columns for _, p in chosen])[order]
+    weights = np.concatenate([p.weights for _, p in chosen])[order]
+    return width, columns, weights
+
+
+def _joined(parts: list[Splits]) -> Splits:
+    if not parts:
+        empty = np.empty(0)
+        return Splits(empty.astype(bool), empty, empty, *(np.empty(0, np.int32),) * 2, empty, empty)
+    if len(parts) == 1:
+        return parts[0]
+    names = Splits.__dataclass_fields__
+    return Splits(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+@dataclass
+class _Levels:
+    """The levels written so far; a node is written once, at the level where it lies."""
+
+    n_trees: int
+    tree: list[Ints] = field(default_factory=list)
+    columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    ragged: list[tuple[Rows, Floats]] = field(default_factory=list)
+    next_node: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.next_node = np.ones(self.n_trees, np.int64)
+
+    def add(self, frontier: Frontier, is_cut: NDArray[np.bool_], splits: Splits, unit: float) -> Rows:
+        """Write a level's nodes; returns the left child's number of each node that is cut."""
+        tree = frontier.tree[is_cut]
+        per_tree = np.bincount(tree, minlength=self.n_trees)
+        before = np.repeat(np.cumsum(per_tree) - per_tree, per_tree)
+        left = (self.next_node[tree] + 2 * (np.arange(len(tree)) - before)).astype(np.int32)
+        self.next_node += 2 * per_tree
+        n = frontier.n_nodes
+        level = {
+            "left": np.full(n, LEAF, np.int32),
+            "right": np.full(n, LEAF, np.int32),
+            "threshold": np.zeros(n),
+            "width": np.zeros(n, np.int32),
+            "gain": np.zeros(n),
+            "n_rows": frontier.weight(),
+        }
+        level["left"][is_cut], level["right"][is_cut] = left, left + 1
+        level["threshold"][is_cut] = splits.threshold[splits.found]
+        level["width"][is_cut] = splits.width[splits.found]
+        level["gain"][is_cut] = splits.gain[splits.found] * unit
+        self.tree.append(frontier.tree)
+        self.ragged.append((splits.columns, splits.weights))
+        for name, values in level.items():
+            self.columns.setdefault(name, []).append(values)
+        return left
+
+    def table(self) -> NodeTable:
+        """The node table: the levels' nodes in the order (tree, node)."""
+        tree = np.concatenate(self.tree)
+        order = np.argsort(tree, kind="stable")  # within a tree the levels come in the order of the node numbers
+        columns = {name: np.concatenate(values) for name, values in self.columns.items()}
+        offset = np.concatenate([[0], np.cumsum(columns["width"], dtype=np.int64)])
+        width = columns["width"][order].astype(np.int64)
+        own = np.concatenate([[0], np.cumsum(width)])
+        entry = np.repeat(offset[:-1][order] - own[:-1], width) + np.arange(own[-1])
+        return NodeTable(
+            tree_size=self.next_node.copy(),
+            **{name: values[order] for name, values in columns.items()},
+            columns=np.concatenate([c for c, _ in self.ragged])[entry],
+            weights=np.concatenate([w for _, w in self.ragged])[entry],
+        )

@@ -1,0 +1,283 @@
+"""The methods, each a row: how its rows are read, what a node draws, and what a cut may be judged by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest.forest import Meaning
+from distforest.forest.leaves import (
+    Members,
+    accumulate,
+    leaves_per_tree,
+    triangle_size,
+)
+from distforest.forest.table import NodeTable, route
+from distforest.growth.criteria import Criterion, Gini, MeanDistance, Variance
+from distforest.growth.draws import Axis, Draw, Oblique, TwoObjects
+from distforest.growth.grower import Growth, Limits
+from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS, Parameter, Value
+from distforest.growth.rng import bootstrap, subsample
+from distforest.sources.arrays import ArraySource
+from distforest.sources.kernels import KERNELS, KernelSource
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.forest.leaves import InBag
+    from distforest.sources.source import Ints, Rows, Source
+
+Params = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a forest learns from, read and checked.
+
+    Attributes
+    ----------
+    rows
+        How the rows are read: see `distforest.forest.forest.Meaning`.
+    matrix
+        Features, shape (n, p), or similarities, shape (n, n), float32.
+    judge
+        What cuts are judged by: ``"labels"``, ``"targets"``, ``"embedding"`` or ``"distances"``.
+    truth
+        Codes, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
+    classes
+        The classes of the codes.
+    largest
+        The largest absolute distance.
+    """
+
+    rows: dict[str, Any]
+    matrix: np.ndarray
+    judge: str
+    truth: np.ndarray
+    classes: list[Any] | None = None
+    largest: float = 1.0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training rows."""
+        return len(self.matrix)
+
+    def source(self) -> Source:
+        """The matrix that splits read."""
+        if self.rows["kind"] in KERNELS:
+            return KernelSource(self.matrix, self.matrix, self.rows["kind"], float(self.rows["gamma"]))
+        return ArraySource.of(self.matrix)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Which rows a tree grows on: ``n_draws`` of ``n_rows``, with replacement or without."""
+
+    n_rows: int
+    n_draws: int
+    replace: bool
+
+    def weights(self, seed: int, trees: Ints) -> NDArray[np.int32]:
+        """Multiplicity of each row in each tree, shape (n_trees, n_rows)."""
+        weights = np.ones((len(trees), self.n_rows), np.int32)
+        if self.replace or self.n_draws < self.n_rows:
+            draw = bootstrap if self.replace else subsample
+            for own, tree in zip(weights, trees.tolist(), strict=True):
+                draw(seed, tree, self.n_draws, own)
+        return weights
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data and parameters bound together: what grows trees, and what their leaves keep."""
+
+    meaning: Meaning
+    data: Data
+    growth: Growth
+    sampling: Sampling
+    n_trees: int
+
+    def grow(self, trees: Ints) -> dict[str, np.ndarray]:
+        """Grow the trees numbered ``trees``; the arrays of a forest of these trees, by name."""
+        weights = self.sampling.weights(self.growth.seed, trees)
+        table, leaves = self.growth.grow(trees, weights)
+        out = weights == 0
+        if out.any():
+            rows = np.arange(self.data.n_rows, dtype=np.int32)
+            routed = route(table, self.growth.source, rows, out)
+            leaves[out] = routed[out]
+        in_bag = weights.astype(np.uint8)
+        arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
+        return {**arrays, **self._leaf_arrays(table, leaves, in_bag)}
+
+    def _leaf_arrays(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> dict[str, np.ndarray]:
+        if self.data.judge == "labels":
+            one_hot = np.eye(len(self.data.classes or ()))[self.data.truth]
+            return {"class_counts": accumulate(table, leaves, in_bag, one_hot).astype(np.int32)}
+        if self.data.judge == "distances":
+            return {"leaf_distances": self._triangles(table, leaves, in_bag)}
+        return _means(table, leaves, in_bag, self.data.truth)
+
+    def _triangles(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> np.ndarray:
+        """Packed leaf-by-leaf distances of the trees, or nothing where one of them would be too large."""
+        sizes = triangle_size(leaves_per_tree(table))
+        if (sizes > self.triangle_limit).any():
+            return np.empty(0)
+        members = Members(table, leaves, in_bag, self.data.truth, float(self.meaning.leaf["scale"]))
+        triangles = []
+        for tree in range(table.n_trees):
+            nodes = np.flatnonzero(table.is_leaf[table.tree_start[tree] : table.tree_start[tree + 1]])
+            triangles.append(members.between(tree, nodes, nodes)[np.tril_indices(len(nodes))])
+        return np.concatenate(triangles)
+
+    @property
+    def triangle_limit(self) -> int:
+        """Most leaf pairs that a tree may keep as a table of float64.
+
+        All tables together must not be larger than the float32 training distances, the other way to keep the same.
+        """
+        return 4 * self.data.n_rows**2 // (8 * self.n_trees)
+
+
+def _means(table: NodeTable, leaves: Rows, in_bag: InBag, vectors: np.ndarray) -> dict[str, np.ndarray]:
+    """Mean and mean squared deviation of each node, about the middle of the data so that nothing cancels."""
+    middle = (vectors.min(axis=0) + vectors.max(axis=0)) / 2.0
+    centred = vectors - middle
+    columns = np.concatenate([centred, (centred**2).sum(axis=1, keepdims=True)], axis=1)
+    sums = accumulate(table, leaves, in_bag, columns) / table.n_rows[:, None]
+    means, squares = sums[:, :-1], sums[:, -1]
+    spreads = np.maximum(squares - (means**2).sum(axis=1), 0.0)
+    return {"means": means + middle, "spreads": spreads}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method of the house.
+
+    Attributes
+    ----------
+    name
+        Its name in specs, artifacts and on the command line.
+    reads
+        ``"features"`` or ``"similarity"``.
+    judged_by
+        The kinds of truth that its cuts may be judged by.
+    parameters
+        What it can be told.
+    draw
+        The draw for some data.
+    """
+
+    name: str
+    reads: str
+    judged_by: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    draw: Callable[[Data, Source, Params], Draw]
+
+
+def _columns_of_features(data: Data, _source: Source, params: Params) -> Draw:
+    n_columns = data.matrix.shape[1]
+    oblique = params["splitter"] == "oblique"
+    width = n_candidates(params["max_features"], n_columns)
+    if oblique:
+        return Oblique(n_columns, width, float(params["feature_combinations"] or 1.0))
+    return Axis(n_columns, min(width, n_columns))
+
+
+def _pairs_of_objects(data: Data, source: Source, params: Params) -> Draw:
+    targets = data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0]
+    return TwoObjects(source, targets, data.judge == "labels", int(params["n_pairs"] or 1))
+
+
+SMERF = Method(
+    "smerf",
+    "features",
+    ("distances", "labels", "targets", "embedding"),
+    SMERF_PARAMETERS,
+    _columns_of_features,
+)
+SIMFOREST = Method("simforest", "similarity", ("labels", "targets"), SIMFOREST_PARAMETERS, _pairs_of_objects)
+METHODS = {method.name: method for method in (SMERF, SIMFOREST)}
+
+
+def n_candidates(max_features: Value, n_columns: int) -> int:
+    """The number of candidates that ``max_features`` stands for, at least one.
+
+    Examples
+    --------
+    >>> [n_candidates(m, 20) for m in ("sqrt", "log2", 0.5, 7, None)]
+    [4, 4, 10, 7, 20]
+    """
+    if max_features == "sqrt":
+        return max(1, math.isqrt(n_columns))
+    if max_features == "log2":
+        return max(1, int(math.log2(n_columns)))
+    if max_features is None:
+        return n_columns
+    if isinstance(max_features, float):
+        return max(1, int(max_features * n_columns))
+    return int(max_features)
+
+
+def sampling(params: Params, n_rows: int) -> Sampling:
+    """The sampling that ``bootstrap`` and ``max_samples`` stand for; raises InputError."""
+    given = params["max_samples"]
+    n_draws = max(1, round(given * n_rows)) if isinstance(given, float) else int(given or n_rows)
+    if n_draws > n_rows:
+        raise InputError(f"max_samples={given!r} asks for more rows than there are ({n_rows})")
+    return Sampling(n_rows, n_draws, bool(params["bootstrap"]))
+
+
+def problem(method: Method, data: Data, params: Params, seed: int) -> Problem:
+    """Bind a method to data.
+
+    Parameters
+    ----------
+    method
+        One of `METHODS`.
+    data
+        Read and checked.
+    params
+        All of the method's parameters.
+    seed
+        Of the forest.
+
+    Raises
+    ------
+    InputError
+        The data is not of the kind that the method learns from, or a parameter does not fit its size.
+    """
+    if data.judge not in method.judged_by:
+        raise InputError(f"{method.name} learns from {' or '.join(method.judged_by)}, found {data.judge}")
+    if len(data.truth) != data.n_rows:
+        raise InputError(
+            f"found {data.n_rows} rows of {method.reads} and {len(data.truth)} of {data.judge}: "
+            "inconsistent numbers of samples"
+        )
+    source = data.source()
+    criterion, leaf = _judge(data)
+    depth = params["max_depth"]
+    limits = Limits(
+        int(params["min_samples_split"] or 2),
+        int(params["min_samples_leaf"] or 1),
+        None if depth is None else int(depth),
+    )
+    growth = Growth(source, method.draw(data, source, params), criterion, limits, seed)
+    meaning = Meaning(method.name, dict(params), seed, data.rows, leaf, data.classes)
+    return Problem(meaning, data, growth, sampling(params, data.n_rows), int(params["n_estimators"] or 1))
+
+
+def _judge(data: Data) -> tuple[Criterion, dict[str, Any]]:
+    """The criterion for the data's truth, and the leaf table that it leads to."""
+    if data.judge == "labels":
+        return Gini(data.truth, len(data.classes or ())), {"kind": "class_counts"}
+    if data.judge == "distances":
+        criterion = MeanDistance.of(ArraySource.of(data.truth).values, data.largest)
+        return criterion, {"kind": "members", "scale": criterion.scale}
+    factor = 0.5 if data.judge == "targets" else 1.0
+    return Variance.of(data.truth, factor), {"kind": "means", "factor": factor}

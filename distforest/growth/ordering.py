@@ -1,0 +1,107 @@
+"""The order of the observed values of one candidate in one node: a stable sort for float64 in linear time."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Ints
+
+_SIGN = np.uint64(1 << 63)
+_INSERTION, _RADIX = 24, 4096
+
+
+@kernel
+def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: NDArray[np.uint64]) -> int:
+    """Fill order[:n] with the places of the n observed values, ascending, equal values in their own order.
+
+    A value's bits, mapped so that unsigned order is numeric order, and its place share one 64-bit key: the place
+    takes as many low bits as it needs. The keys are sorted by radix; values that differ only in the bits that the
+    place took are put right afterwards. ``order``, ``keys`` and ``spare`` are at least as long as ``values``.
+    """
+    n = 0
+    for place in range(values.shape[0]):
+        if not np.isnan(values[place]):
+            order[n] = place
+            n += 1
+    if n <= _INSERTION:
+        _insertion(values, order, 0, n)
+        return n
+    low = 1
+    while (values.shape[0] - 1) >> low:
+        low += 1
+    place_bits = np.uint64((1 << low) - 1)
+    bits = values.view(np.uint64)
+    vary = np.uint64(0)
+    for e in range(n):
+        key = bits[order[e]] if values[order[e]] != 0.0 else np.uint64(0)  # -0.0 is 0.0
+        key = ~key if key & _SIGN else key | _SIGN
+        keys[e] = (key & ~place_bits) | np.uint64(order[e])
+        vary |= keys[e] ^ keys[0]
+    if n < _RADIX:
+        keys[:n].sort()  # the keys all differ, so this is stable too
+    else:
+        _radix(keys, spare, n, vary & ~place_bits)
+    for e in range(n):
+        order[e] = np.int64(keys[e] & place_bits)
+    _mend(values, order, keys, place_bits, n)
+    return n
+
+
+@kernel
+def _radix(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np.uint64) -> None:
+    """Sort keys[:n] by the bits from the lowest to the highest one set in ``vary``, least digit first, stable."""
+    digit = 11
+    mask = np.uint64((1 << digit) - 1)
+    count = np.empty((1 << digit) + 1, np.int64)
+    source, target = keys, spare
+    passes = shift = 0
+    while shift < 64 and vary >> np.uint64(shift):
+        if not (vary >> np.uint64(shift)) & np.uint64(1):
+            shift += 1
+            continue
+        count[:] = 0
+        for e in range(n):
+            count[np.int64((source[e] >> np.uint64(shift)) & mask) + 1] += 1
+        for d in range(1 << digit):
+            count[d + 1] += count[d]
+        for e in range(n):
+            d = np.int64((source[e] >> np.uint64(shift)) & mask)
+            target[count[d]] = source[e]
+            count[d] += 1
+        source, target = target, source
+        shift += digit
+        passes += 1
+    if passes % 2:  # the sorted keys lie in the spare array
+        keys[:n] = spare[:n]
+
+
+@kernel
+def _mend(values: Floats, order: Ints, keys: NDArray[np.uint64], place_bits: np.uint64, n: int) -> None:
+    """Put the runs right whose keys agree above the place bits though their values differ."""
+    first = 0
+    while first < n:
+        last = first + 1
+        differ = False
+        while last < n and not ((keys[first] ^ keys[last]) & ~place_bits):
+            differ |= values[order[last]] != values[order[first]]
+            last += 1
+        if differ and last - first <= _INSERTION:
+            _insertion(values, order, first, last)
+        elif differ:
+            run = order[first:last].copy()
+            order[first:last] = run[np.argsort(values[run], kind="mergesort")]
+        first = last
+
+
+@kernel
+def _insertion(values: Floats, order: Ints, first: int, last: int) -> None:
+    """Stable insertion sort of order[first:last] by value."""
+    for e in range(first + 1, last):
+        place = order[e]
+        hole = e
+        while hole > first and values[order[hole - 1]] > values[place]:
+            order[hole] = order[hole - 1]
+            hole -= 1
+        order[hole] = place

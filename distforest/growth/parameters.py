@@ -1,0 +1,153 @@
+"""What a method can be told: names, types, ranges and defaults, in one place for estimators, specs and docs."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING
+
+from distforest.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+Value = int | float | bool | str | None
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a method: its default, what it may be, and one sentence.
+
+    ``integer`` and ``real`` are closed ranges (or None where that kind of number is not allowed), ``words`` the
+    strings (and None, True, False) that are allowed beside numbers.
+    """
+
+    name: str
+    default: Value
+    text: str
+    integer: tuple[float, float] | None = None
+    real: tuple[float, float] | None = None
+    words: tuple[Value, ...] = ()
+
+    def accepts(self, value: object) -> bool:
+        """Whether ``value`` may stand for this parameter."""
+        if isinstance(value, (bool, str)) or value is None:
+            return any(value is word or (isinstance(value, str) and value == word) for word in self.words)
+        if isinstance(value, Integral) and self.integer is not None:
+            return self.integer[0] <= int(value) <= self.integer[1]
+        if isinstance(value, Real) and not isinstance(value, Integral) and self.real is not None:
+            return self.real[0] <= float(value) <= self.real[1]
+        return False
+
+    def allowed(self) -> str:
+        """The allowed values in words, for an error message."""
+        kinds = []
+        if self.integer is not None:
+            kinds.append(f"an integer {_span(self.integer)}")
+        if self.real is not None:
+            kinds.append(f"a real number {_span(self.real)}")
+        kinds += [repr(word) for word in self.words]
+        return " or ".join(kinds)
+
+    def fault(self, value: object) -> str | None:
+        """Why ``value`` cannot stand for this parameter, or None."""
+        if self.accepts(value):
+            return None
+        return f"{self.name} must be {self.allowed()}, found {value!r}"
+
+
+def _span(limits: tuple[float, float]) -> str:
+    low, high = limits
+    return f">= {low:g}" if math.isinf(high) else f"in [{low:g}, {high:g}]"
+
+
+def faults(parameters: Iterable[Parameter], given: Mapping[str, object]) -> dict[str, str]:
+    """Every fault of ``given``, by name: unknown names (with the nearest known one) and bad values."""
+    known = {parameter.name: parameter for parameter in parameters}
+    found = {}
+    for name, value in given.items():
+        if name in known:
+            fault = known[name].fault(value)
+        else:
+            near = difflib.get_close_matches(name, known, n=1)
+            fault = f"unknown parameter {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+        if fault:
+            found[name] = fault
+    return found
+
+
+def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
+    """All parameters with ``given`` over the defaults.
+
+    Raises
+    ------
+    InputError
+        An unknown name or a value out of range; all faults at once.
+
+    Examples
+    --------
+    >>> depth = Parameter("max_depth", None, "deepest level", integer=(1, math.inf), words=(None,))
+    >>> complete([depth], {"max_depth": 3})
+    {'max_depth': 3}
+    >>> complete([depth], {"max_dept": 3})
+    Traceback (most recent call last):
+    distforest.errors.InputError: unknown parameter 'max_dept'; did you mean 'max_depth'?
+    """
+    parameters = list(parameters)
+    found = faults(parameters, given)
+    if found:
+        raise InputError("\n".join(found.values()))
+    return {p.name: given.get(p.name, p.default) for p in parameters}
+
+
+_COUNT = (1, math.inf)
+_N_ESTIMATORS = "number of trees"
+FOREST = (
+    Parameter("min_samples_split", 2, "a node of less in-bag weight is a leaf", integer=(2, math.inf)),
+    Parameter("max_depth", None, "deepest level of a tree; None: no limit", integer=_COUNT, words=(None,)),
+    Parameter("bootstrap", True, "draw the rows of a tree with replacement", words=(True, False)),
+    Parameter(
+        "max_samples",
+        None,
+        "rows drawn for a tree: a number, a share, or None for all",
+        integer=_COUNT,
+        real=(0.0, 1.0),
+        words=(None,),
+    ),
+    Parameter("oob_score", False, "estimate the error from the out-of-bag rows", words=(True, False)),
+)
+"""What every method of the house can be told."""
+
+SMERF_PARAMETERS = (
+    Parameter("n_estimators", 500, _N_ESTIMATORS, integer=(1, 1_000_000)),
+    Parameter(
+        "max_features",
+        "sqrt",
+        "candidate projections of a node: a number, a share of the columns, 'sqrt', 'log2' or None for all",
+        integer=_COUNT,
+        real=(0.0, 1.0),
+        words=("sqrt", "log2", None),
+    ),
+    Parameter("splitter", "axis", "one column a candidate, or a sparse sum of columns", words=("axis", "oblique")),
+    Parameter(
+        "feature_combinations", 1.5, "mean number of columns in an oblique candidate", integer=_COUNT, real=(1.0, 64.0)
+    ),
+    Parameter(
+        "max_bins",
+        None,
+        "cut features only at this many quantiles; None: at every value",
+        integer=(2, 256),
+        words=(None,),
+    ),
+    Parameter("min_samples_leaf", 1, "least in-bag weight of each side of a cut", integer=_COUNT),
+    *FOREST,
+)
+
+SIMFOREST_PARAMETERS = (
+    Parameter("n_estimators", 100, _N_ESTIMATORS, integer=(1, 1_000_000)),
+    Parameter("n_pairs", 2, "candidate pairs of objects of a node", integer=(1, 10_000)),
+    Parameter("min_samples_leaf", 3, "least in-bag weight of each side of a cut", integer=_COUNT),
+    *FOREST,
+)

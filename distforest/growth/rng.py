@@ -1,0 +1,84 @@
+"""A number for (seed, tree, node, draw): no state, no order, so that no schedule can change a forest.
+
+A stream is SplitMix64 started at a hash of its key (Steele, Lea, Flood: Fast splittable pseudorandom number
+generators, OOPSLA 2014); the numbers of a stream are addressed, never advanced.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.jit import kernel
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_ONE = np.uint64(1)
+SAMPLE_NODE = -1
+"""The node number under which a tree draws its rows."""
+
+
+@kernel
+def mix(z: np.uint64) -> np.uint64:
+    """SplitMix64's finaliser: every bit of ``z`` moves about half of the bits of the result."""
+    z = (z ^ (z >> np.uint64(30))) * _FIRST
+    z = (z ^ (z >> np.uint64(27))) * _SECOND
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel
+def stream(seed: int, tree: int, node: int) -> np.uint64:
+    """mix(mix(mix(seed + G) + (tree + 1) G) + (node + 1) G) modulo 2^64: the stream of one node."""
+    key = mix(np.uint64(seed) + GOLDEN)
+    key = mix(key + np.uint64(tree + 1) * GOLDEN)
+    return mix(key + np.uint64(node + 1) * GOLDEN)
+
+
+@kernel
+def number(key: np.uint64, draw: int) -> np.uint64:
+    """The 64 random bits at place ``draw`` of the stream ``key``."""
+    return mix(key + (np.uint64(draw) + _ONE) * GOLDEN)
+
+
+@kernel
+def below(key: np.uint64, draw: int, k: int) -> int:
+    """An integer in [0, k), k < 2^31: the upper 32 bits times k, shifted (the bias is below k / 2^32)."""
+    return np.int64(((number(key, draw) >> np.uint64(32)) * np.uint64(k)) >> np.uint64(32))
+
+
+@kernel
+def unit(key: np.uint64, draw: int) -> float:
+    """A float64 in [0, 1) with 53 random bits."""
+    return np.float64(number(key, draw) >> np.uint64(11)) * 2.0**-53
+
+
+@kernel
+def streams(
+    seed: int, tree: NDArray[np.int64], node: NDArray[np.int32], keys: NDArray[np.uint64]
+) -> None:
+    """keys[f] = stream(seed, tree[f], node[f])."""
+    for f in range(keys.shape[0]):
+        keys[f] = stream(seed, tree[f], node[f])
+
+
+@kernel
+def bootstrap(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) -> None:
+    """Draw ``n_draws`` rows with replacement: weights[i] = how often row i came."""
+    key = stream(seed, tree, SAMPLE_NODE)
+    weights[:] = 0
+    for draw in range(n_draws):
+        weights[below(key, draw, weights.shape[0])] += 1
+
+
+@kernel
+def subsample(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) -> None:
+    """Draw ``n_draws`` rows without replacement, by Fisher-Yates: weights[i] = 1 for the rows that came."""
+    key = stream(seed, tree, SAMPLE_NODE)
+    n_rows = weights.shape[0]
+    order = np.arange(n_rows)
+    weights[:] = 0
+    for k in range(n_draws):
+        other = k + below(key, k, n_rows - k)
+        order[k], order[other] = order[other], order[k]
+        weights[order[k]] = 1

@@ -1,0 +1,375 @@
+"""How a table from TOML, JSON or Python is read: rules for its values, every fault noted with its line."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+import reprlib
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dask.utils import parse_bytes
+
+from distforest.errors import SpecError
+
+if TYPE_CHECKING:
+    import os
+
+MAX_BYTES = 2**20
+"""Size of the largest text that is read."""
+
+MAX_KEYS = 100
+"""Keys of the largest table that is looked into: to find what a wrong key was meant to be takes time."""
+
+MAX_DEPTH = 8
+"""Parts of the longest key that is read: the time that tomllib takes grows with the square of the parts."""
+
+LARGEST = 2**63 - 1
+"""The largest integer of TOML."""
+
+MISSING = object()
+
+Place = tuple[str, ...]
+"""Where a value stands: the names of the tables around it, and its own."""
+
+
+# --- what a value may be ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a value may be: in words, and as a function that gives its plain form or raises ValueError."""
+
+    words: str
+    plain: Callable[[object], object]
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a table: its name, what it may hold, and its default; without a default it is required."""
+
+    name: str
+    rule: Rule
+    default: object = MISSING
+
+
+def exactly(number: int) -> Rule:
+    """Allow one number."""
+    return Rule(f"the number {number}", lambda value: _whole(value, number, number))
+
+
+def integer(low: int) -> Rule:
+    """Allow an integer that is not below ``low``; a bool is none."""
+    return Rule(f"an integer from {low} to 2^63 - 1", lambda value: _whole(value, low, LARGEST))
+
+
+def word(words: Collection[str]) -> Rule:
+    """Allow one of some words."""
+
+    def plain(value: object) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError
+        return str(value)
+
+    return Rule(" or ".join(map(repr, words)), plain)
+
+
+def text(words: str, end: str = "") -> Rule:
+    """Allow a string that can name something outside, and ends in ``end``."""
+
+    def plain(value: object) -> str:
+        # Control characters and lone surrogates name no file and no bucket, and would spoil every log.
+        if isinstance(value, str) and value.strip() and value.isprintable() and value.endswith(end):
+            return str(value)
+        raise ValueError
+
+    return Rule(words, plain)
+
+
+def _whole(value: object, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
+        raise ValueError
+    return int(value)
+
+
+def _flag(value: object) -> bool:
+    if value is not True and value is not False:
+        raise ValueError
+    return value
+
+
+def _bytes(value: object) -> int:
+    if isinstance(value, str):
+        # To parse_bytes "" is one byte and "GiB" is one GiB: here the number is asked for.
+        value = int(parse_bytes(value)) if re.match(r"[0-9]", value) else None
+    return _whole(value, 1, LARGEST)
+
+
+def _positive(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < math.inf:
+        raise ValueError
+    return float(value)
+
+
+FLAG = Rule("true or false", _flag)
+SIZE = Rule("a size such as '4GiB', or a number of bytes from 1", _bytes)
+POSITIVE = Rule("a finite real number > 0", _positive)
+
+
+# --- what a table holds -----------------------------------------------------------------------------------
+
+
+class Reader:
+    """Walks a parsed table and notes every fault; a faulty value is read as None.
+
+    Examples
+    --------
+    >>> reader = Reader({("trees",): 3})
+    >>> reader.values((), {"trees": 0}, [Key("trees", integer(1)), Key("depth", integer(1), 5)])
+    {'trees': None, 'depth': 5}
+    >>> print(reader.error())
+    trees (line 3): must be an integer from 1 to 2^63 - 1, found 0
+    """
+
+    def __init__(self, lines: Mapping[Place, int]) -> None:
+        self._lines = lines
+        self._faults: list[tuple[int, str]] = []
+
+    @property
+    def found_faults(self) -> bool:
+        """Whether any fault was noted."""
+        return bool(self._faults)
+
+    def error(self) -> SpecError:
+        """All faults, in the order of the file."""
+        return SpecError([sentence for _, sentence in sorted(self._faults, key=lambda fault: fault[0])])
+
+    def fault(self, place: Place, what: str) -> None:
+        """Note a fault, with the line of its key or of the nearest table around it."""
+        near = place
+        while near and near not in self._lines:
+            near = near[:-1]
+        line = self._lines.get(near, 0)
+        self._faults.append((line, sentence(place, line, what)))
+
+    def mapping(self, place: Place, value: object, wanted: str) -> Mapping[Any, object] | None:
+        """Give back ``value`` if it is a table of sensible size; if not, that is a fault."""
+        if isinstance(value, Mapping) and len(value) <= MAX_KEYS:
+            return value
+        if value is MISSING:
+            self.fault(place, f"is missing; it must be {wanted}")
+        elif isinstance(value, Mapping):
+            self.fault(place, f"must be {wanted}, found one of {len(value)} keys")
+        else:
+            self.fault(place, f"must be {wanted}, found {shown(value)}")
+        return None
+
+    def table(self, place: Place, value: object, known: Collection[str]) -> dict[str, object] | None:
+        """Look for the known keys of a table; unknown ones are faults. None: there is no table."""
+        given = self.mapping(place, value, f"a table of {listed(known)}")
+        if given is None:
+            return None
+        for name in given:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1) if isinstance(name, str) else []
+                hint = f"did you mean {near[0]!r}?" if near else f"known here are {listed(known)}"
+                self.fault((*place, name), f"unknown key {shown(name)}; {hint}")
+        return {name: given[name] for name in known if name in given}
+
+    def values(self, place: Place, given: Mapping[str, object] | None, keys: Iterable[Key]) -> dict[str, Any]:
+        """Read all keys, with their defaults; None for a faulty value, or where there is no table."""
+        plain: dict[str, Any] = {}
+        for key in keys:
+            value = key.default if given is None else given.get(key.name, key.default)
+            plain[key.name] = None
+            if value is key.default and value is not MISSING:
+                plain[key.name] = value
+            elif value is not MISSING:
+                try:
+                    plain[key.name] = key.rule.plain(value)
+                except (ValueError, OverflowError):
+                    self.fault((*place, key.name), f"must be {key.rule.words}, found {shown(value)}")
+            elif given is not None:
+                self.fault((*place, key.name), f"is missing; it must be {key.rule.words}")
+        return plain
+
+
+class _Shown(reprlib.Repr):
+    """A short repr of anything: Python refuses to write integers of more than 4300 digits."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        return super().repr_int(x, level) if x.bit_length() <= 64 else f"an integer of {x.bit_length()} bits"
+
+
+_SHOWN = _Shown()
+_SHOWN.maxstring = _SHOWN.maxother = 80
+
+
+def shown(value: object) -> str:
+    """Write a value for an error message, cut to a readable length."""
+    return _SHOWN.repr(value)
+
+
+def listed(words: Iterable[str]) -> str:
+    """Write words for an error message."""
+    return ", ".join(map(repr, words))
+
+
+def sentence(place: Place, line: int, what: str) -> str:
+    """Write a fault, beginning with its place.
+
+    Examples
+    --------
+    >>> sentence(("run", "workers"), 12, "must be an integer")
+    'run.workers (line 12): must be an integer'
+    >>> sentence((), 0, "is not a table")
+    'spec: is not a table'
+    """
+    bare = re.compile(r"[\w-]{1,80}")
+    name = ".".join(part if isinstance(part, str) and bare.fullmatch(part) else shown(part) for part in place)
+    where = (name or "spec") + (f" (line {line})" if line else "")
+    return f"{where}: {what if len(what) <= 500 else what[:500] + '...'}"
+
+
+# --- where a key stands -----------------------------------------------------------------------------------
+
+
+def read_json(source: str) -> object:
+    """Read a JSON text; a SpecError if it is none."""
+    try:
+        return json.loads(_decoded(source.encode("utf-8", "surrogatepass")))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, SpecError):
+            raise
+        raise SpecError([sentence((), 0, f"is not JSON that can be read: {error}")]) from None
+
+
+def read_toml(source: str | os.PathLike[str]) -> tuple[dict[str, object], dict[Place, int]]:
+    """Read a TOML text or file: what it holds, and the line of each key; a SpecError if it is none."""
+    data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else _start(Path(source))
+    content = _decoded(data)
+    lines = key_lines(content)
+    try:
+        return tomllib.loads(content), lines
+    except tomllib.TOMLDecodeError as error:
+        fault, _, column = str(error).partition(" (at line ")
+        at = re.match(r"(\d+), column (\d+)", column)
+        line = int(at[1]) if at else content.count("\n") + 1
+        what = f"is not TOML: {fault}" + (f" (column {at[2]})" if at else "")
+        raise SpecError([sentence((), line, what)]) from None
+    except (ValueError, RecursionError) as error:
+        raise SpecError([sentence((), 0, f"is not TOML that can be read: {error}")]) from None
+
+
+def _start(path: Path) -> bytes:
+    """Read the start of a file, at most one byte more than is allowed."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise SpecError([sentence((), 0, f"file {shown(str(path))} cannot be read: {error}")]) from None
+
+
+def _decoded(data: bytes) -> str:
+    if len(data) > MAX_BYTES:
+        raise SpecError([sentence((), 0, f"must be a text of at most {MAX_BYTES} bytes (1 MiB), found more")])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise SpecError([sentence((), line, f"must be UTF-8, found byte {data[error.start]:#04x}")]) from None
+
+
+# Strings that are not closed run to the end of the text or line: all is looked at once, in any text.
+_TOKEN = re.compile(
+    r'''
+      (?P<part> """(?:\\.|[^\\])*?(?:"{3,5}|\Z)  |  \'\'\'.*?(?:'{3,5}|\Z)
+              | "(?:\\.|[^"\\\n])*"?  |  '[^'\n]*'?  |  [\w-]+ )
+    | (?P<mark> [][{}=,\n] )
+    | \#[^\n]* | .
+    ''',
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def key_lines(content: str) -> dict[Place, int]:
+    """Find the line on which each key of a TOML text first stands.
+
+    Examples
+    --------
+    >>> key_lines('''a = 1
+    ... [b]
+    ... "c d".e = { f = 2 }
+    ... ''')
+    {('a',): 1, ('b',): 2, ('b', 'c d'): 3, ('b', 'c d', 'e'): 3, ('b', 'c d', 'e', 'f'): 3}
+    """
+    scan = _Scan()
+    for token in _TOKEN.finditer(content):
+        if token["mark"]:
+            scan.mark(token["mark"])
+        elif token["part"] and not scan.in_value:
+            scan.key.append(_unquoted(token["part"]))
+        scan.line += token[0].count("\n")
+    return scan.lines
+
+
+class _Scan:
+    """What is known halfway through a TOML text: which table is open, which key is being read.
+
+    It knows just enough of TOML to tell a key from a value: right for what tomllib accepts, harmless for all else.
+    """
+
+    def __init__(self) -> None:
+        self.lines: dict[Place, int] = {}
+        self.line = 1
+        self.in_value = False
+        self.key: list[str] = []  # parts read so far of the key or header that is being read
+        self._table: Place = ()  # the last [header]
+        self._place: Place = ()  # the key whose value is being read
+        self._open: list[tuple[str, Place]] = []  # brackets of this value still open, each with its key
+
+    def mark(self, mark: str) -> None:
+        """Go on over a bracket, a sign of equality, a comma or the end of a line."""
+        if mark == "\n":
+            if not self._open:
+                self.in_value, self.key = False, []
+        elif mark == "=":
+            self._place = self._keep(self._open[-1][1] if self._open else self._table)
+            self.in_value = True
+        elif mark in "[{" and self.in_value:
+            self._open.append((mark, self._place))
+            self.in_value = mark == "["
+        elif mark in "]}" and self._open:
+            _, self._place = self._open.pop()
+            self.in_value, self.key = True, []
+        elif mark == "," and self._open:
+            self.in_value, self.key = self._open[-1][0] == "[", []
+        elif mark == "]" and self.key:
+            self._table = self._keep(())
+
+    def _keep(self, table: Place) -> Place:
+        """Note the line of the key that ends here, and of the tables that it names on its way."""
+        place = (*table, *self.key)
+        if len(place) > MAX_DEPTH:
+            what = f"has a key of {len(place)} parts, more than {MAX_DEPTH}"
+            raise SpecError([sentence((), self.line, what)])
+        for end in range(len(table) + 1, len(place) + 1):
+            self.lines.setdefault(place[:end], self.line)
+        self.key = []
+        return place
+
+
+def _unquoted(part: str) -> str:
+    """Take the quotes off a part of a key."""
+    if part[0] not in "\"'":
+        return part
+    try:
+        return next(iter(tomllib.loads(f"{part} = 0")))
+    except tomllib.TOMLDecodeError:
+        return part

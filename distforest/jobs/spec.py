@@ -1,0 +1,417 @@
+"""What a fit job is: from TOML, JSON or a dict, checked with all faults at once, to canonical JSON.
+
+The grammar is data. A method is a row of `METHODS`, a kind of distance or similarity a row of `DISTANCES` or
+`SIMILARITIES`, a parameter a row of `distforest.growth.parameters`, a key of ``[run]`` a field of `Run`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeGuard
+
+from distforest.growth.parameters import (
+    SIMFOREST_PARAMETERS,
+    SMERF_PARAMETERS,
+    Parameter,
+    Value,
+    complete,
+    faults,
+)
+from distforest.jobs.reader import (
+    FLAG,
+    LARGEST,
+    MISSING,
+    POSITIVE,
+    SIZE,
+    Key,
+    Place,
+    Reader,
+    Rule,
+    exactly,
+    integer,
+    listed,
+    read_json,
+    read_toml,
+    shown,
+    text,
+    word,
+)
+
+if TYPE_CHECKING:
+    import os
+
+FORMAT = 1
+"""Number of the grammar. It grows when an older spec would be read as another job than it was."""
+
+ADDRESS = text("the address (path or URL) of an array")
+
+
+# --- the grammar ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of distance or similarity: the key that holds its address, and its further keys."""
+
+    name: str
+    address: str
+    options: tuple[Key, ...] = ()
+    later: bool = False
+
+
+@dataclass(frozen=True)
+class Method:
+    """What the spec of a method holds.
+
+    ``addresses`` are groups of keys of ``[input]``, of each of which exactly one is given; ``relations`` the keys
+    of ``[input]`` that have kinds (a bare address stands for the first kind); ``parameters`` those of ``[params]``.
+    """
+
+    addresses: tuple[tuple[str, ...], ...]
+    relations: Mapping[str, tuple[Kind, ...]]
+    parameters: tuple[Parameter, ...]
+
+
+DISTANCES = (
+    Kind("dense", "matrix"),
+    Kind("labels", "values"),
+    Kind("targets", "values"),
+    Kind("embedding", "values"),
+    Kind("graph", "adjacency"),
+    Kind("lazy", "function", later=True),
+)
+SIMILARITIES = (
+    Kind("dense", "matrix", (Key("measure", word(("similarity", "distance")), "similarity"),)),
+    Kind("linear", "features"),
+    Kind("cosine", "features"),
+    Kind("rbf", "features", (Key("gamma", POSITIVE, None),)),
+    Kind("lazy", "function", later=True),
+)
+METHODS: Mapping[str, Method] = {
+    "smerf": Method((("features",),), {"distances": DISTANCES}, SMERF_PARAMETERS),
+    "simforest": Method((("labels", "targets"),), {"similarity": SIMILARITIES}, SIMFOREST_PARAMETERS),
+}
+HEAD = (
+    Key("format", exactly(FORMAT)),
+    Key("method", word(METHODS)),
+    Key("seed", integer(0), 0),
+    Key("output", text("an address (path or URL) that ends in .zarr", end=".zarr")),
+)
+TABLES = ("input", "params", "run")
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A distance or similarity of the rows: its kind, where its numbers lie, and its options."""
+
+    kind: str
+    address: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a job reads, by the names of the spec: ``addresses`` of arrays, and ``relations`` of the rows."""
+
+    addresses: Mapping[str, str]
+    relations: Mapping[str, Relation]
+
+
+def _key(rule: Rule) -> dict[str, Rule]:
+    return {"rule": rule}
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a job runs; nothing here decides the forest. None: not given, the plan decides.
+
+    Attributes
+    ----------
+    workers, threads_per_worker : int
+        Size of the embedded cluster.
+    memory_limit : int
+        Bytes a worker; a spec may say "4GiB".
+    scheduler : str
+        Address of a Dask scheduler to run on.
+    batch : int
+        Trees in one task.
+    scratch : str
+        Directory for staged arrays.
+    retries : int
+        How often a task that failed is tried again.
+    overwrite, keep_shards : bool
+        Whether the output may replace a forest, and whether the shards stay when it is sealed.
+    """
+
+    workers: int | None = field(default=None, metadata=_key(integer(1)))
+    threads_per_worker: int = field(default=1, metadata=_key(integer(1)))
+    memory_limit: int | None = field(default=None, metadata=_key(SIZE))
+    scheduler: str | None = field(
+        default=None, metadata=_key(text("the address of a Dask scheduler such as 'tcp://127.0.0.1:8786'"))
+    )
+    batch: int | None = field(default=None, metadata=_key(integer(1)))
+    scratch: str | None = field(default=None, metadata=_key(text("the path of a directory")))
+    retries: int = field(default=3, metadata=_key(integer(0)))
+    overwrite: bool = field(default=False, metadata=_key(FLAG))
+    keep_shards: bool = field(default=False, metadata=_key(FLAG))
+
+
+RUN = tuple(Key(f.name, f.metadata["rule"], f.default) for f in dataclasses.fields(Run))
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A fit job, complete with its defaults. Made by `from_toml`, `from_json` or `from_dict`, which check it.
+
+    Examples
+    --------
+    >>> spec = Spec.from_toml('''
+    ... format = 1
+    ... method = "smerf"
+    ... seed = 7
+    ... output = "lazega.forest.zarr"
+    ... [input]
+    ... features = "lazega.zarr/X"
+    ... distances = { kind = "graph", adjacency = "lazega.zarr/A" }
+    ... [params]
+    ... min_samples_split = 4
+    ... [run]
+    ... memory_limit = "4GiB"
+    ... ''')
+    >>> spec.input.addresses["features"], spec.input.relations["distances"]
+    ('lazega.zarr/X', Relation(kind='graph', address='lazega.zarr/A', options={}))
+    >>> spec.params["n_estimators"], spec.params["min_samples_split"], spec.run.memory_limit
+    (500, 4, 4294967296)
+    >>> Spec.from_json(spec.to_json()) == spec
+    True
+    """
+
+    method: str
+    seed: int
+    output: str
+    input: Input
+    params: Mapping[str, Value]
+    run: Run = field(default_factory=Run)
+
+    @classmethod
+    def from_toml(cls, source: str | os.PathLike[str]) -> Spec:
+        """Read a spec from TOML.
+
+        Parameters
+        ----------
+        source : str or path
+            The text itself; or a `pathlib.Path` (any path object), the file to read.
+
+        Raises
+        ------
+        SpecError
+            Every fault of the spec, with its line; or the one that kept it from being read: a file that cannot
+            be opened, a text over 1 MiB or not TOML, a format number that this version does not know.
+
+        Examples
+        --------
+        >>> Spec.from_toml('''format = 1
+        ... method = "smerf"
+        ... output = "forest"
+        ... input = { features = "wine.zarr/X", distances = "wine.zarr/Z" }
+        ... params.max_dept = 3
+        ... ''')
+        Traceback (most recent call last):
+        distforest.errors.SpecError: output (line 3): must be an address (path or URL) that ends in .zarr, found 'forest'
+        params.max_dept (line 5): unknown parameter 'max_dept'; did you mean 'max_depth'?
+        """
+        table, lines = read_toml(source)
+        return _spec(table, lines)
+
+    @classmethod
+    def from_json(cls, source: str) -> Spec:
+        """Read a spec from a JSON text, such as `to_json` writes.
+
+        Raises
+        ------
+        SpecError
+            As `from_toml`, without lines.
+
+        Examples
+        --------
+        >>> Spec.from_json('{"format": 1,')
+        Traceback (most recent call last):
+        distforest.errors.SpecError: spec: is not JSON that can be read: Expecting property name ...
+        """
+        return _spec(read_json(source), {})
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, object]) -> Spec:
+        """Read a spec from a dict of the same shape as the TOML.
+
+        Raises
+        ------
+        SpecError
+            Every fault of the spec; or an unknown format number.
+
+        Examples
+        --------
+        >>> spec = Spec.from_dict({
+        ...     "format": 1, "method": "simforest", "output": "s3://forests/wine.zarr",
+        ...     "input": {"similarity": {"kind": "rbf", "features": "wine.zarr/X"}, "labels": "wine.zarr/y"},
+        ... })
+        >>> spec.input.relations["similarity"]
+        Relation(kind='rbf', address='wine.zarr/X', options={'gamma': None})
+        """
+        return _spec(table, {})
+
+    def to_dict(self) -> dict[str, object]:
+        """Write the whole spec, defaults included, as plain dicts, numbers, strings, booleans and None.
+
+        Examples
+        --------
+        >>> spec = Spec.from_dict({
+        ...     "format": 1, "method": "smerf", "output": "wine.forest.zarr",
+        ...     "input": {"features": "wine.zarr/X", "distances": "wine.zarr/Z"},
+        ... })
+        >>> spec.to_dict()["input"]
+        {'features': 'wine.zarr/X', 'distances': {'kind': 'dense', 'matrix': 'wine.zarr/Z'}}
+        >>> Spec.from_dict(spec.to_dict()) == spec
+        True
+        """
+        relations = {}
+        for name, relation in self.input.relations.items():
+            address = next(k.address for k in METHODS[self.method].relations[name] if k.name == relation.kind)
+            relations[name] = {"kind": relation.kind, address: relation.address, **relation.options}
+        head = {"format": FORMAT, "method": self.method, "seed": self.seed, "output": self.output}
+        tables = {"input": {**self.input.addresses, **relations}, "params": dict(self.params)}
+        return {**head, **tables, "run": dataclasses.asdict(self.run)}
+
+    def to_json(self) -> str:
+        """Write the whole spec as canonical JSON: ASCII, sorted keys, no spaces; equal specs, equal texts."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def identity(self) -> dict[str, object]:
+        """Write the part that decides the forest: method, seed, input and params, not output or run.
+
+        Examples
+        --------
+        >>> spec = Spec.from_dict({
+        ...     "format": 1, "method": "smerf", "output": "wine.forest.zarr",
+        ...     "input": {"features": "wine.zarr/X", "distances": "wine.zarr/Z"},
+        ... })
+        >>> list(spec.identity())
+        ['method', 'seed', 'input', 'params']
+        """
+        whole = self.to_dict()
+        return {name: whole[name] for name in ("method", "seed", "input", "params")}
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
+    """Make a spec of a parsed table; a SpecError with all its faults if there are any."""
+    _know_format(table, lines)
+    reader = Reader(lines)
+    top = reader.table((), table, [*(key.name for key in HEAD), *TABLES])
+    if top is None:
+        raise reader.error()
+    head = reader.values((), top, HEAD)
+    found, params = Input({}, {}), dict[str, Value]()
+    if (method := METHODS.get(head["method"])) is not None:
+        found = _input(reader, method, top.get("input", MISSING))
+        params = _params(reader, method, top.get("params", {}))
+    run = reader.values(("run",), reader.table(("run",), top.get("run", {}), [key.name for key in RUN]), RUN)
+    _keep_apart(reader, head["output"], found)
+    if reader.found_faults:
+        raise reader.error()
+    return Spec(head["method"], head["seed"], head["output"], found, params, Run(**run))
+
+
+def _know_format(table: object, lines: Mapping[Place, int]) -> None:
+    """Refuse the format of another version, and only that: by its grammar the rest may be right."""
+    number = table.get("format") if isinstance(table, Mapping) else None
+    if isinstance(number, int) and not isinstance(number, bool) and number != FORMAT:
+        reader = Reader(lines)
+        what = f"format {shown(number)} is not known to this version, which reads format {FORMAT}"
+        reader.fault(("format",), what)
+        raise reader.error()
+
+
+def _input(reader: Reader, method: Method, value: object) -> Input:
+    """Read ``[input]`` for a method."""
+    names = [name for group in method.addresses for name in group]
+    given = reader.table(("input",), value, [*names, *method.relations])
+    if given is None:
+        return Input({}, {})
+    keys = []
+    for group in method.addresses:
+        found = [name for name in group if name in given]
+        if len(found) != 1 < len(group):
+            what = f"found {' and '.join(map(repr, found)) or 'none'}"
+            reader.fault(("input",), f"must have exactly one of {listed(group)}, {what}")
+        keys += [Key(name, ADDRESS) for name in (group if len(group) == 1 else found)]
+    addresses = reader.values(("input",), given, keys)
+    relations = {
+        name: _relation(reader, ("input", name), given.get(name, MISSING), kinds)
+        for name, kinds in method.relations.items()
+    }
+    return Input(addresses, relations)
+
+
+def _relation(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ...]) -> Relation:
+    """Read a distance or similarity: an address, which stands for the first kind, or a table with a kind."""
+    ready = {kind.name: kind for kind in kinds if not kind.later}
+    if isinstance(value, str):
+        value = {"kind": kinds[0].name, kinds[0].address: value}
+    given = reader.mapping(place, value, f"an address, or a table with a kind of {listed(ready)}")
+    name = given.get("kind") if given is not None else None
+    if isinstance(name, str) and any(kind.name == name for kind in kinds if kind.later):
+        what = f"{name!r} comes with a later version; the kinds of this one are {listed(ready)}"
+        reader.fault((*place, "kind"), what)
+        return Relation("", "")
+    keys = [Key("kind", word(ready))]
+    if not isinstance(name, str) or name not in ready:
+        reader.values(place, given, keys)
+        return Relation("", "")
+    kind = ready[name]
+    keys += [Key(kind.address, ADDRESS), *kind.options]
+    options = reader.values(place, reader.table(place, given, [key.name for key in keys]), keys)
+    return Relation(options.pop("kind"), options.pop(kind.address), options)
+
+
+def _params(reader: Reader, method: Method, value: object) -> dict[str, Value]:
+    """Read ``[params]``, complete with the defaults of a method."""
+    place = ("params",)
+    given = reader.mapping(place, value, "a table of parameters")
+    if given is None:
+        return {}
+    rows = {row.name: row for row in method.parameters}
+    known: dict[str, Value] = {}
+    for name, held in given.items():
+        if name not in rows:
+            known[name if isinstance(name, str) else shown(name)] = None
+        elif _is_scalar(held):
+            known[name] = held
+        else:
+            reader.fault((*place, name), f"must be {rows[name].allowed()}, found {shown(held)}")
+    found = faults(rows.values(), known)
+    for name, what in found.items():
+        reader.fault((*place, name), what.removeprefix(f"{name} "))
+    return {} if found else complete(rows.values(), known)
+
+
+def _is_scalar(value: object) -> TypeGuard[Value]:
+    """Whether a value is plain enough for `faults`, which prints it whole: not deep, not endless."""
+    if isinstance(value, int):
+        return -LARGEST <= value <= LARGEST
+    return value is None or isinstance(value, (float, str))
+
+
+def _keep_apart(reader: Reader, output: str | None, found: Input) -> None:
+    """Refuse an output around an input, which ``overwrite`` would delete."""
+    inputs = [*found.addresses.values(), *(relation.address for relation in found.relations.values())]
+    for address in filter(None, inputs if output else ()):
+        if f"{posixpath.normpath(address)}/".startswith(f"{posixpath.normpath(output or '')}/"):
+            what = f"must not be or hold an input, found {shown(output)} and the input {shown(address)}"
+            reader.fault(("output",), what)

@@ -1,0 +1,195 @@
+"""Arrays as sources: in memory, as memory maps, and in Zarr; how Zarr arrays are read and written."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import zarr
+import zarr.errors
+from zarr.codecs import Crc32cCodec, ZstdCodec
+
+from distforest.errors import InputError
+from distforest.jit import kernel
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+CHUNK_BYTES = 4 << 20
+"""Size of a chunk, decoded, that `write_array` aims at."""
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """A float32 matrix in memory or in a memory map.
+
+    Examples
+    --------
+    >>> source = ArraySource.of(np.eye(3))
+    >>> source.entries(np.array([0, 1], np.int32), np.array([0, 2], np.int32))
+    array([1., 0.])
+    """
+
+    values: Float32s
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> ArraySource:
+        """A source of ``values``, shape (n_rows, n_columns), as read-only float32."""
+        array = np.ascontiguousarray(values, np.float32).view()
+        array.flags.writeable = False  # one type for memory and memory map: the kernels are compiled once
+        return cls(array)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.values.shape[0], self.values.shape[1]
+
+    def entries(self, rows: Rows, columns: Rows) -> Floats:
+        """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
+        return self.values[rows, columns].astype(np.float64)
+
+    def block(self, rows: Rows, columns: Rows) -> Floats:
+        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
+        return self.values[np.ix_(rows, columns)].astype(np.float64)
+
+    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+        """The candidates' values, shape (width, n_rows)."""
+        values = np.empty((projections.width, len(rows)))
+        project_array(
+            self.values, rows, starts, projections.offset, projections.columns, projections.weights, values
+        )
+        return values
+
+
+@kernel
+def project_array(
+    array: Float32s, rows: Rows, starts: Ints, offset: Ints, columns: Rows, weights: Floats, values: Floats
+) -> None:
+    """values[k, r] = sum over e of weights[e] * array[rows[r], columns[e]], e in candidate k of the row's node."""
+    width = values.shape[0]
+    for node in range(starts.shape[0] - 1):
+        for r in range(starts[node], starts[node + 1]):
+            row = rows[r]
+            for k in range(width):
+                total = 0.0
+                for e in range(offset[node * width + k], offset[node * width + k + 1]):
+                    total += weights[e] * array[row, columns[e]]
+                values[k, r] = total
+
+
+def open_array(address: str) -> zarr.Array[Any]:
+    """Open the Zarr array at ``address``: a path or an fsspec URL, such as ``"data.zarr/X"``.
+
+    Raises
+    ------
+    InputError
+        There is no array at the address; the message says what is there.
+    """
+    try:
+        found = zarr.open(address, mode="r")
+    except (FileNotFoundError, KeyError, ValueError, OSError, ImportError, zarr.errors.BaseZarrError) as error:
+        raise InputError(f"{address}: a Zarr array was asked for, found none ({error})") from error
+    if isinstance(found, zarr.Group):
+        inside = ", ".join(sorted(found.array_keys())) or "no array"
+        raise InputError(f"{address}: a Zarr array was asked for, found a group with {inside}; name one of them")
+    return found
+
+
+def row_blocks(array: zarr.Array[Any] | np.ndarray, block_bytes: int = 1 << 26) -> Iterator[tuple[int, np.ndarray]]:
+    """The array in blocks of whole rows, in order, each with its first row; a chunk is decoded once."""
+    n_rows = array.shape[0]
+    row_bytes = max(1, array.dtype.itemsize * int(np.prod(array.shape[1:], dtype=np.int64)))
+    chunk = array.chunks[0] if isinstance(array, zarr.Array) else 1
+    step = max(1, block_bytes // (row_bytes * chunk)) * chunk
+    for first in range(0, n_rows, step):
+        yield first, np.asarray(array[first : first + step])
+
+
+def create_array(
+    group: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], chunk_rows: int
+) -> zarr.Array[Any]:
+    """A new checksummed Zarr array ``group/name``, chunked by rows only; its chunks are always written."""
+    return zarr.create_array(
+        f"{group.rstrip('/')}/{name}",
+        shape=shape,
+        dtype=dtype,
+        chunks=(max(1, min(chunk_rows, shape[0] or 1)), *(max(1, size) for size in shape[1:])),
+        compressors=[ZstdCodec(level=3), Crc32cCodec()],
+        fill_value=0,
+        config={"write_empty_chunks": True},
+    )
+
+
+def rows_of(n_bytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """How many rows of an array fill ``n_bytes``, at least one."""
+    return max(1, n_bytes // max(1, dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))))
+
+
+def write_array(
+    group: str,
+    name: str,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    blocks: Iterable[np.ndarray],
+    attributes: Mapping[str, Any] | None = None,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> str:
+    """Write blocks of rows into the Zarr array ``group/name``.
+
+    Parameters
+    ----------
+    group
+        Path or URL of the group; made where it is missing.
+    name
+        Name of the array.
+    shape, dtype
+        Of the whole array.
+    blocks
+        Blocks of consecutive rows of any sizes, together ``shape[0]`` rows.
+    attributes
+        Further attributes of the array, JSON.
+    chunk_bytes
+        Size of a chunk aimed at, decoded.
+
+    Returns
+    -------
+    str
+        sha256 of the values in row order, also kept as ``attributes["distforest"]["sha256"]``.
+
+    Raises
+    ------
+    InputError
+        The blocks do not add up to ``shape``.
+    """
+    zarr.open_group(group, mode="a")
+    array = create_array(group, name, shape, np.dtype(dtype), rows_of(chunk_bytes, shape, np.dtype(dtype)))
+    digest, first = hashlib.sha256(), 0
+    for block in _whole_chunks(blocks, array.chunks[0]):
+        values = np.ascontiguousarray(block, dtype)
+        if first + len(values) > shape[0] or values.shape[1:] != tuple(shape[1:]):
+            raise InputError(f"{name}: blocks of shape {shape} were announced, found more in {block.shape}")
+        array[first : first + len(values)] = values
+        digest.update(values)
+        first += len(values)
+    if first != shape[0]:
+        raise InputError(f"{name}: {shape[0]} rows were announced, found {first}")
+    array.attrs.update({**(attributes or {}), "distforest": {"sha256": digest.hexdigest()}})
+    return digest.hexdigest()
+
+
+def _whole_chunks(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:
+    """The same rows in blocks of a multiple of ``rows`` (but the last), so that each chunk is written once."""
+    held: list[np.ndarray] = []
+    for block in blocks:
+        held.append(block)
+        count = sum(map(len, held))
+        if count >= rows:
+            joined = np.concatenate(held)
+            whole = count // rows * rows
+            yield joined[:whole]
+            held = [joined[whole:]]
+    if held and sum(map(len, held)):
+        yield np.concatenate(held)

@@ -1,0 +1,155 @@
+"""Distances that follow from labels, targets, embeddings or links: what SMERF can be taught besides a matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.errors import InputError
+from distforest.sources.source import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Distance 1 between unlike labels, 0 between like ones (SMERF, Proposition 1).
+
+    Examples
+    --------
+    >>> Labels(["cat", "dog", "cat"]).matrix()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
+    """
+
+    values: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the distance matrix."""
+        return (len(self.values),) * 2
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> Labels:
+        return Labels(_taken(self.values, rows))
+
+    def matrix(self) -> Floats:
+        """The distances, shape (n, n)."""
+        codes, _ = encoded(self.values)
+        return (codes[:, None] != codes).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Distance (y - y')^2 / 2 between two targets (SMERF, Proposition 2).
+
+    Examples
+    --------
+    >>> Targets([1.0, 3.0]).matrix()
+    array([[0., 2.],
+           [2., 0.]])
+    """
+
+    values: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the distance matrix."""
+        return (len(self.values),) * 2
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> Targets:
+        return Targets(_taken(self.values, rows))
+
+    def matrix(self) -> Floats:
+        """The distances, shape (n, n)."""
+        vectors = finite_vectors(self.values, "targets")[:, 0]
+        return (vectors[:, None] - vectors) ** 2 / 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Embedding:
+    """Squared Euclidean distance between two points of an embedding, shape (n, q).
+
+    Examples
+    --------
+    >>> Embedding([[0.0, 0.0], [3.0, 4.0]]).matrix()
+    array([[ 0., 25.],
+           [25.,  0.]])
+    """
+
+    values: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the distance matrix."""
+        return (len(self.values),) * 2
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> Embedding:
+        return Embedding(_taken(self.values, rows))
+
+    def matrix(self) -> Floats:
+        """The distances, shape (n, n)."""
+        vectors = finite_vectors(self.values, "embedding")
+        squares = (vectors**2).sum(axis=1)
+        return np.maximum(squares[:, None] + squares - 2.0 * vectors @ vectors.T, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Distance 1 - a_ij from a dense adjacency matrix with entries in [0, 1]: an absent edge is distance 1.
+
+    The diagonal is taken as it is, so that a node without a loop has distance 1 to itself, as in the SMERF paper.
+    """
+
+    adjacency: Any
+
+
+def _taken(values: Any, rows: Any) -> Any:
+    return np.asarray(values)[rows]
+
+
+def encoded(values: Any) -> tuple[NDArray[np.int32], list[Any]]:
+    """Labels of any type as codes 0, 1, ... and their classes, sorted; raises InputError.
+
+    Examples
+    --------
+    >>> encoded(["b", "a", "b"])
+    (array([1, 0, 1], dtype=int32), ['a', 'b'])
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InputError(f"labels must be 1-D, one for each row, found shape {array.shape}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputError("labels contain NaN or infinity; remove those rows")
+    try:
+        classes, codes = np.unique(array, return_inverse=True)
+    except TypeError as error:
+        raise InputError(f"labels must be all of one type that can be sorted: {error}") from error
+    return codes.astype(np.int32), classes.tolist()
+
+
+def finite_vectors(values: Any, name: str) -> Floats:
+    """Targets or embeddings as float64, shape (n, q); raises InputError naming the first place at fault."""
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers: {error}") from error
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2:
+        raise InputError(f"{name} must have one row for each row of the features, found shape {array.shape}")
+    bad = ~np.isfinite(array)
+    if bad.any():
+        place = np.argwhere(bad)[0]
+        raise InputError(f"{name} contain {int(bad.sum())} NaN or infinite values, the first in row {place[0]}")
+    return array

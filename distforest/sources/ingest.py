@@ -1,0 +1,452 @@
+"""Files into Zarr: .npy, .npz, csv, Parquet and libsvm become one group of arrays, all of it or nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import secrets
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.sources.arrays import CHUNK_BYTES, write_array
+from distforest.sources.npz import StoredArray, stored_arrays
+from distforest.sources.tables import CsvTable, LibsvmTable, ParquetTable, is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from distforest.sources.source import Float32s
+    from distforest.sources.tables import Table
+
+    Blocks = Callable[[], Iterable[np.ndarray]]
+
+FORMATS = {
+    ".npy": "npy",
+    ".npz": "npz",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+}
+"""The format of a file by its suffix."""
+
+MAX_CLASSES = 1 << 16
+"""More different strings than this in a label column are no classes."""
+
+MAX_TEXT = 1 << 20
+"""Strings of more characters than this do not belong into attributes, which are read at every opening."""
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """An array that was written: its name, shape, dtype and the sha256 of its values in row order."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array to write: found good, its blocks not yet read for good."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    blocks: Blocks
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def ingest(
+    source: str,
+    target: str,
+    *,
+    name: str | None = None,
+    label: str | None = None,
+    format: str | None = None,  # noqa: A002 - the word that people say
+    overwrite: bool = False,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> dict[str, Ingested]:
+    r"""Turn a file into a Zarr group with one array for each of its arrays.
+
+    Features become ``X``, float32. Labels become ``y``: integers stay integers, numbers become float64,
+    strings become their places in the attribute ``classes`` of ``y``. The other arrays of an .npz file keep
+    their names and dtypes and may hold NaN; its arrays of strings become attributes, ``feature_names`` of
+    ``X``, ``classes`` of ``y``, the others of the group. Nothing is ever unpickled.
+
+    The file is read in blocks of rows, more than once: what is wrong with it is found before anything is
+    written. Only arrays in Fortran order and the strings of an .npz file are read as a whole.
+
+    Parameters
+    ----------
+    source
+        Path of the file.
+    target
+        Path or fsspec URL of the Zarr group. A path appears when everything is written, and not at all after
+        an error; until then the group is beside it, named ``<target>.partial-`` and eight digits, where it
+        stays only if the process is killed. At a URL, which knows no renaming, the arrays are written in
+        place and the group's attributes last: a group without the attribute ``distforest`` is unfinished.
+    name
+        Name of the array of an .npy file; without it, the name of the file. ``"X"`` means features, ``"y"``
+        labels.
+    label
+        Column of a csv or Parquet file that holds the labels; all other columns are features. The columns of
+        a csv file without a header row are called ``"0"``, ``"1"`` and so on.
+    format
+        ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"`` or ``"libsvm"``; without it, what the file's suffix
+        says.
+    overwrite
+        Whether to replace a Zarr group at ``target``; nothing else is ever replaced.
+    chunk_bytes
+        Size of a chunk of the arrays, and about that of a block that is read.
+
+    Returns
+    -------
+    dict of str to Ingested
+        The arrays that were written, by name.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or does not hold what was asked for (rows and columns are counted from 0,
+        lines from 1); a feature, as float32, or a label is NaN or infinite; or the target exists.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "plants.csv").write_text("height,width,kind\n1,2,fern\n3,4,moss\n5,6,fern\n")
+    ...     arrays = ingest(f"{folder}/plants.csv", f"{folder}/plants.zarr", label="kind")
+    >>> arrays["X"].shape, arrays["X"].dtype, arrays["y"].shape, arrays["y"].dtype
+    ((3, 2), 'float32', (3,), 'int64')
+    """
+    if chunk_bytes < 1:
+        raise InputError(f"chunk_bytes must be at least 1, found {chunk_bytes!r}")
+    kind = _format_of(source, format)
+    if name is not None and kind != "npy":
+        raise InputError(
+            f"name is for the one array of an .npy file, found {name!r} for the {kind} file {source}"
+        )
+    if label is not None and kind not in ("csv", "parquet"):
+        raise InputError(
+            f"label is for a column of a csv or Parquet file, found {label!r} for the {kind} file {source}"
+        )
+    _check_target(target, overwrite)
+    arrays, attributes = _read(source, kind, label if name is None else name, chunk_bytes)
+    with _destination(target, overwrite) as group:
+        records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
+        _seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
+    return records
+
+
+def _format_of(source: str, asked: str | None) -> str:
+    """Tell the format of a local file."""
+    if "://" in source:
+        raise InputError(f"a local file was asked for, found the URL {source!r}; fetch it first")
+    if not Path(source).is_file():
+        raise InputError(
+            f"{source}: a file was asked for, found {'a folder' if Path(source).is_dir() else 'none'}"
+        )
+    known = sorted(set(FORMATS.values()))
+    found = FORMATS.get(PurePath(source).suffix.lower()) if asked is None else asked
+    if found not in known:
+        told = f"the suffix {PurePath(source).suffix!r}" if asked is None else repr(asked)
+        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {told}; give format")
+    return found
+
+
+# Where to: a sibling that is renamed, or a URL
+
+
+def _local(target: str) -> Path | None:
+    """Resolve the path of a local target; None for a URL."""
+    if "://" in target and not target.startswith("file://"):
+        return None
+    return Path(os.path.realpath(target.removeprefix("file://")))
+
+
+def _check_target(target: str, overwrite: bool) -> None:
+    """Refuse a target that is in the way or cannot be written to."""
+    path = _local(target)
+    if path is None:
+        there, is_group = _look_at_url(target)
+    else:
+        there, is_group = path.exists(), (path / "zarr.json").is_file()
+        if not path.parent.is_dir():
+            raise InputError(
+                f"{target}: a folder to write into was asked for, found none; make {path.parent}"
+            )
+    if there and not overwrite:
+        raise InputError(
+            f"{target}: a new name was asked for, found something there; choose another or overwrite"
+        )
+    if there and not is_group:
+        raise InputError(f"{target}: a Zarr group to overwrite was asked for, found something else there")
+
+
+def _look_at_url(target: str) -> tuple[bool, bool]:
+    """Tell whether something is at a URL, and whether that is a Zarr group."""
+    try:
+        files, root = fsspec.core.url_to_fs(target)
+        return files.exists(root), files.exists(f"{root}/zarr.json")
+    except (OSError, ImportError, ValueError) as error:
+        raise InputError(f"{target}: a URL to write to was asked for, found none ({error})") from error
+
+
+@contextmanager
+def _destination(target: str, overwrite: bool) -> Iterator[str]:
+    """Give a place to write to; at the block's good end it becomes the target, at a bad end it is removed."""
+    path = _local(target)
+    if path is None:
+        files, root = fsspec.core.url_to_fs(target)
+        if overwrite and files.exists(root):
+            files.rm(root, recursive=True)
+        yield target.rstrip("/")
+        return
+    temporary = path.with_name(f"{path.name}.partial-{secrets.token_hex(4)}")
+    try:
+        yield str(temporary)
+        _move(temporary, path, overwrite)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _move(temporary: Path, path: Path, overwrite: bool) -> None:
+    """Rename ``temporary`` to ``path``; what was there is removed after that."""
+    old = temporary.with_name(f"{temporary.name}-old")
+    if overwrite and path.exists():
+        path.rename(old)
+    try:
+        temporary.rename(path)
+    except BaseException:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
+    digest = write_array(
+        group, array.name, array.shape, array.dtype, array.blocks(), array.attributes, chunk_bytes=chunk_bytes
+    )
+    return Ingested(array.name, array.shape, array.dtype.name, digest)
+
+
+def _seal(group: str, attributes: Mapping[str, Any]) -> None:
+    """Write the group's attributes, the last of all: Zarr keeps them in the group's ``zarr.json``."""
+    address = f"{group}/zarr.json"
+    with fsspec.open(address, "r", encoding="utf-8") as stream:
+        metadata = json.load(stream)
+    with fsspec.open(address, "w", encoding="utf-8") as stream:
+        json.dump({**metadata, "attributes": dict(attributes)}, stream, indent=2)
+
+
+# Features and labels
+
+
+def _read(source: str, kind: str, given: str | None, block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
+    """Find the arrays to write and the group's attributes; ``given`` is the label's column or the name."""
+    if kind == "npz":
+        return _read_arrays(source, stored_arrays(source), block_bytes)
+    if kind == "npy":
+        array = StoredArray.open(source, None, PurePath(source).stem if given is None else given)
+        return _read_arrays(source, [array], block_bytes)
+    if kind == "csv":
+        return _read_table(source, CsvTable.open(source, given, block_bytes)), {}
+    if kind == "parquet":
+        return _read_table(source, ParquetTable.open(source, given, block_bytes)), {}
+    return _read_table(source, LibsvmTable.open(source, block_bytes)), {}
+
+
+def _read_table(source: str, table: Table) -> list[_Array]:
+    """``X``, and ``y`` where there are labels."""
+    arrays = [_features(source, table.n_columns, table.features, table.names)]
+    return [*arrays, _labels(source, table)] if table.labelled else arrays
+
+
+def _features(source: str, n_columns: int, blocks: Blocks, names: list[str] | None) -> _Array:
+    """``X``, once every value is found finite as float32."""
+    n_rows, n_bad, place = 0, 0, ""
+    for block in blocks():
+        bad = np.argwhere(~np.isfinite(_as_float32(block)))
+        if len(bad) and not n_bad:
+            row, column = map(int, bad[0])
+            place = f"{float(block[row, column])!r} in row {n_rows + row}, column {column}"
+            place += f" ({names[column]})" if names else ""
+        n_bad += len(bad)
+        n_rows += len(block)
+    if n_bad:
+        raise InputError(
+            f"{source}: finite float32 numbers were asked for as features, found {n_bad} that are not, "
+            f"the first {place}; fill them in or leave their rows out"
+        )
+    if n_rows == 0:
+        raise InputError(f"{source}: rows were asked for, found none")
+    attributes = {"feature_names": names} if names else {}
+    return _Array(
+        "X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes
+    )
+
+
+def _as_float32(block: np.ndarray) -> Float32s:
+    with np.errstate(over="ignore"):  # what is too large becomes infinite and is found as such
+        return block.astype(np.float32)
+
+
+def _labels(source: str, table: Table) -> _Array:
+    """``y`` of integers; of numbers or, failing that, of classes where a label is none."""
+    n_rows, kind = 0, "i"
+    strings: set[str] = set()
+    for block in table.labels():
+        n_rows += len(block)
+        kind = max(kind, _label_kind(block, table.typed), key="ifU".index)
+        if isinstance(block, list) and len(strings) <= MAX_CLASSES:
+            strings.update(block)
+    if kind == "U" and len(strings) > MAX_CLASSES:
+        raise InputError(
+            f"{source}: labels of at most {MAX_CLASSES} classes were asked for, found more strings"
+        )
+    classes = sorted(strings) if kind == "U" else []
+    codes = {label: code for code, label in enumerate(classes)}
+    convert: Callable[[Any], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
+    dtype = np.dtype(np.float64 if kind == "f" else np.int64)
+
+    def blocks() -> Iterator[np.ndarray]:
+        return (np.array([convert(label) for label in block], dtype) for block in table.labels())
+
+    if kind == "f":
+        _check_labels(source, blocks())
+    return _Array("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {})
+
+
+def _label_kind(block: np.ndarray | list[str], typed: bool) -> str:
+    """``"i"``, ``"f"`` or ``"U"``: what the labels of a block are."""
+    if not isinstance(block, list):
+        return "i" if block.dtype.kind == "i" else "f"
+    if typed or not all(map(is_number, block)):
+        return "U"
+    whole = all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in block)  # 18 digits fit int64
+    return "i" if whole else "f"
+
+
+def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
+    """Every label is finite."""
+    n_rows = 0
+    for block in blocks:
+        bad = np.argwhere(~np.isfinite(block))
+        if len(bad):
+            value, row = block[tuple(bad[0])], n_rows + int(bad[0][0])
+            raise InputError(f"{source}: finite labels were asked for, found {float(value)!r} in row {row}")
+        n_rows += len(block)
+
+
+# Arrays of numpy
+
+
+def _read_arrays(
+    source: str, arrays: list[StoredArray], block_bytes: int
+) -> tuple[list[_Array], dict[str, Any]]:
+    """Find the arrays to write and the group's attributes, which are the other strings."""
+    texts = {
+        array.name: _strings(array) for array in arrays if array.is_text and array.name not in ("X", "y")
+    }
+    found = []
+    for array in arrays:
+        if array.name == "X":
+            found.append(_stored_features(array, texts.pop("feature_names", None), block_bytes))
+        elif array.name == "y":
+            is_code = array.is_text or array.dtype.kind in "iu"
+            found.append(_stored_labels(array, texts.pop("classes", None) if is_code else None, block_bytes))
+        elif not array.is_text:
+            dtype = array.dtype.newbyteorder("=")
+            found.append(_Array(array.name, array.shape, dtype, partial(array.blocks, block_bytes)))
+    if not found:
+        raise InputError(f"{source}: an array of numbers was asked for, found none")
+    n_rows = {array.name: array.shape[0] for array in found if array.name in ("X", "y")}
+    if len(set(n_rows.values())) > 1:
+        raise InputError(
+            f"{source}: a label for each row was asked for, found {n_rows['X']} rows, {n_rows['y']} labels"
+        )
+    return found, texts
+
+
+def _strings(array: StoredArray) -> Any:
+    """Read an array of strings as JSON: nested lists, or one string."""
+    size = array.dtype.itemsize // 4 * math.prod(array.shape)
+    if size > MAX_TEXT:
+        raise InputError(
+            f"{array.path}: array {array.name!r}: at most {MAX_TEXT} characters were asked for, "
+            f"as strings become attributes, found {size}; leave it out or code it as numbers"
+        )
+    return array.whole().tolist()
+
+
+def _are_names(strings: Any) -> bool:
+    """Whether the strings stood in an array of one dimension."""
+    return isinstance(strings, list) and all(isinstance(string, str) for string in strings)
+
+
+def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array:
+    if array.is_text or len(array.shape) != 2:
+        raise InputError(
+            f"{array.path}: X of numbers and of shape (n_rows, n_columns) was asked for, "
+            f"found dtype {array.dtype} and shape {array.shape}"
+        )
+    if names is not None and not (_are_names(names) and len(names) == array.shape[1]):
+        raise InputError(f"{array.path}: {array.shape[1]} feature_names were asked for, found {names!r}")
+    return _features(array.path, array.shape[1], partial(array.blocks, block_bytes), names)
+
+
+def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array:
+    """``y``: strings become places in ``classes``, which integers must be already; numbers become float64."""
+    if len(array.shape) != 1 and (array.is_text or len(array.shape) != 2):
+        raise InputError(
+            f"{array.path}: y with a label for each row was asked for, found shape {array.shape}"
+        )
+    if classes is not None and not (_are_names(classes) and len(set(classes)) == len(classes)):
+        raise InputError(f"{array.path}: classes of different names were asked for, found {classes!r}")
+    if array.is_text:
+        return _coded_labels(array, classes)
+    native = array.dtype.newbyteorder("=")
+    dtype = np.dtype({"f": np.float64, "b": np.uint8}.get(native.kind, native))
+
+    def blocks() -> Iterator[np.ndarray]:
+        return (block.astype(dtype) for block in array.blocks(block_bytes))
+
+    if native.kind == "f":
+        _check_labels(array.path, blocks())
+    if classes is None:
+        return _Array("y", array.shape, dtype, blocks)
+    low, high = min(int(block.min()) for block in blocks()), max(int(block.max()) for block in blocks())
+    if low < 0 or high >= len(classes):
+        raise InputError(
+            f"{array.path}: labels from 0 to {len(classes) - 1} were asked for, "
+            f"as there are {len(classes)} classes, found labels from {low} to {high}"
+        )
+    return _Array("y", array.shape, dtype, blocks, {"classes": classes})
+
+
+def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
+    """``y`` of strings: their places in ``classes``, without these in the sorted strings."""
+    labels = array.whole().tolist()
+    names = sorted(set(labels)) if classes is None else classes
+    codes = {name: code for code, name in enumerate(names)}
+    unknown = sorted(set(labels) - codes.keys())
+    if unknown:
+        raise InputError(
+            f"{array.path}: labels among the classes {names!r} were asked for, found {unknown[0]!r}"
+        )
+    values = np.array([codes[label] for label in labels], np.int64)
+    return _Array("y", array.shape, values.dtype, lambda: [values], {"classes": names})

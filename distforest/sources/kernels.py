@@ -1,0 +1,143 @@
+"""Similarities that follow from features: linear, cosine and radial basis functions, computed where they are read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from distforest.jit import kernel
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
+
+KERNELS = ("linear", "cosine", "rbf")
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """The similarity of each row object to each column object, shape (n_rows, n_columns).
+
+    Attributes
+    ----------
+    row_objects, column_objects
+        Features, float32, shapes (n_rows, p) and (n_columns, p); the same array when a forest is trained.
+    name
+        ``"linear"`` x.y, ``"cosine"`` x.y / (|x| |y|) (0 where a norm is 0) or ``"rbf"`` exp(-gamma |x - y|^2).
+    gamma
+        Of ``"rbf"``.
+
+    Examples
+    --------
+    >>> x = np.array([[1, 0], [1, 1]], np.float32)
+    >>> KernelSource(x, x, "linear").block(np.array([0, 1], np.int32), np.array([0, 1], np.int32))
+    array([[1., 1.],
+           [1., 2.]])
+    """
+
+    row_objects: Float32s
+    column_objects: Float32s
+    name: str
+    gamma: float = 1.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self.row_objects), len(self.column_objects)
+
+    def entries(self, rows: Rows, columns: Rows) -> Floats:
+        """The similarities of ``rows[e]`` to ``columns[e]``, shape (n_entries,)."""
+        values = np.empty(len(rows))
+        kernel_entries(
+            *(self.row_objects, self.column_objects, KERNELS.index(self.name), self.gamma),
+            *(rows, columns, values),
+        )
+        return values
+
+    def block(self, rows: Rows, columns: Rows) -> Floats:
+        """The similarities of ``rows`` to ``columns``, shape (n_rows, n_columns)."""
+        return self.entries(np.repeat(rows, len(columns)), np.tile(columns, len(rows))).reshape(len(rows), -1)
+
+    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+        """The candidates' values, shape (width, n_rows)."""
+        values = np.empty((projections.width, len(rows)))
+        project_kernel(
+            *(self.row_objects, self.column_objects, KERNELS.index(self.name), self.gamma, rows, starts),
+            *(projections.offset, projections.columns, projections.weights, values),
+        )
+        return values
+
+
+@kernel
+def similarity(x: Float32s, y: Float32s, kind: int, gamma: float) -> float:
+    """x.y, x.y / sqrt(x.x y.y), or exp(-gamma sum (x - y)^2); sums in four lanes, in a fixed order."""
+    if kind == 0:
+        return dot(x, y)
+    if kind == 1:
+        norms = dot(x, x) * dot(y, y)
+        return dot(x, y) / math.sqrt(norms) if norms > 0.0 else 0.0
+    square = 0.0
+    for q in range(x.shape[0]):
+        difference = np.float64(x[q]) - np.float64(y[q])
+        square += difference * difference
+    return math.exp(-gamma * square)
+
+
+@kernel
+def dot(x: Float32s, y: Float32s) -> float:
+    """sum_q x_q y_q in float64: lanes q = 0, 1, 2, 3 modulo 4, then (a + b) + (c + d)."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = x.shape[0] // 4 * 4
+    for q in range(0, whole, 4):
+        a += np.float64(x[q]) * np.float64(y[q])
+        b += np.float64(x[q + 1]) * np.float64(y[q + 1])
+        c += np.float64(x[q + 2]) * np.float64(y[q + 2])
+        d += np.float64(x[q + 3]) * np.float64(y[q + 3])
+    for q in range(whole, x.shape[0]):
+        a += np.float64(x[q]) * np.float64(y[q])
+    return (a + b) + (c + d)
+
+
+@kernel
+def kernel_entries(
+    row_objects: Float32s,
+    column_objects: Float32s,
+    kind: int,
+    gamma: float,
+    rows: Rows,
+    columns: Rows,
+    values: Floats,
+) -> None:
+    """values[e] = similarity of row object rows[e] and column object columns[e]."""
+    for e in range(rows.shape[0]):
+        values[e] = similarity(row_objects[rows[e]], column_objects[columns[e]], kind, gamma)
+
+
+@kernel
+def project_kernel(
+    row_objects: Float32s,
+    column_objects: Float32s,
+    kind: int,
+    gamma: float,
+    rows: Rows,
+    starts: Ints,
+    offset: Ints,
+    columns: Rows,
+    weights: Floats,
+    values: Floats,
+) -> None:
+    """values[k, r] = sum over e of weights[e] * similarity(row, columns[e]), e in candidate k of the row's node."""
+    width = values.shape[0]
+    for node in range(starts.shape[0] - 1):
+        for r in range(starts[node], starts[node + 1]):
+            x = row_objects[rows[r]]
+            for k in range(width):
+                total = 0.0
+                for e in range(offset[node * width + k], offset[node * width + k + 1]):
+                    total += weights[e] * similarity(x, column_objects[columns[e]], kind, gamma)
+                values[k, r] = total
+
+
+def scale_gamma(features: Float32s) -> float:
+    """1 / (p Var(X)), scikit-learn's ``gamma="scale"``; 1 where X is constant."""
+    variance = float(features.var(dtype=np.float64))
+    return 1.0 / (features.shape[1] * variance) if variance > 0.0 else 1.0

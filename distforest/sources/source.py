@@ -1,0 +1,91 @@
+"""A source: a matrix that answers coordinates, and the projections that a split reads from it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Float32s = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+class Projections(NamedTuple):
+    """``width`` candidate projections for each of some nodes, ragged.
+
+    ::
+
+        node            0         1
+        candidate       0    1    0    1          candidate k of node f is number f * width + k
+        columns        [3] [0 7] [5]  []          an empty candidate is constant, so it is never cut
+        offset          0   1     3    4  4
+    """
+
+    width: int
+    offset: Ints
+    columns: Rows
+    weights: Floats
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes that have candidates here."""
+        return (len(self.offset) - 1) // self.width
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A matrix that answers coordinates; NaN means unobserved. It knows of no tree."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    def entries(self, rows: Rows, columns: Rows) -> Floats:
+        """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
+
+    def block(self, rows: Rows, columns: Rows) -> Floats:
+        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
+
+    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+        """The candidates' values, shape (width, n_rows): as `project_entries`, bit for bit."""
+
+
+def project_entries(source: Source, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+    """Project rows that are grouped by node onto the candidates of their node.
+
+    Every coordinate of the level is asked for in one call of ``source.entries``; a sum runs in the order of the
+    candidate's columns. This is the slow twin of every source's own ``project``.
+
+    Parameters
+    ----------
+    source
+        The matrix to read.
+    rows
+        Row numbers, shape (m,), grouped by node.
+    starts
+        Where each node's rows begin, shape (n_nodes + 1,).
+    projections
+        The candidates of each node.
+
+    Returns
+    -------
+    ndarray
+        Shape (width, m); NaN where a value that the candidate needs is unobserved.
+    """
+    node = np.repeat(np.arange(projections.n_nodes), np.diff(starts))
+    number = node[None, :] * projections.width + np.arange(projections.width)[:, None]
+    first, last = projections.offset[number], projections.offset[number + 1]
+    longest = int((last - first).max(initial=0))
+    terms = first[:, :, None] + np.arange(longest)
+    asked = terms < last[:, :, None]
+    row = np.broadcast_to(rows[None, :, None], terms.shape)[asked]
+    values = source.entries(row, projections.columns[terms[asked]]) * projections.weights[terms[asked]]
+    summands = np.zeros(terms.shape)
+    summands[asked] = values
+    total = np.zeros(number.shape)
+    for term in range(longest):
+        total += summands[:, :, term]
+    return total

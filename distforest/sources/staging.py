@@ -1,0 +1,164 @@
+"""Staging: every input once per host, as a memory map whose name is the digest of its content.
+
+Random access to a Zarr array decodes each chunk that it touches; a memory map does not, and all workers of a host
+share one. A staged file appears under its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.sources.arrays import open_array, row_blocks
+from distforest.sources.readings import Reading, check_shape, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEPT_SECONDS = 7 * 86400
+"""A staged file that nobody opened for so long is removed when the next one is staged."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An input that can be opened on any host: where it came from, and the digest of what was read.
+
+    Attributes
+    ----------
+    address
+        Path or URL of the Zarr array; None for an array that was in memory, which only this host has.
+    reading
+        How it is read; None for a vector that is taken as it is.
+    sha256, shape, dtype
+        Of the staged array.
+    """
+
+    address: str | None
+    reading: Reading | None
+    sha256: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the staged array."""
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+    def open(self, scratch: Path) -> np.ndarray:
+        """The staged array as a read-only memory map; staged on this host first where it is missing.
+
+        Raises
+        ------
+        InputError
+            The input has changed since the job was planned, or is out of this host's reach.
+        """
+        path = _path(scratch, self.sha256)
+        if not path.exists():
+            if self.address is None or self.reading is None:
+                raise InputError("an array in memory was staged on another host; write it to Zarr for workers elsewhere")
+            with _locked(scratch, self.sha256):
+                if not path.exists():
+                    found = stage(self.address, self.reading, scratch)
+                    if found.sha256 != self.sha256:
+                        raise InputError(f"{self.address} has changed since the job was planned; start it again")
+        os.utime(path)
+        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+
+
+def default_scratch() -> Path:
+    """The folder for staged files: ``$DISTFOREST_SCRATCH``, or one of this user's in the temporary folder."""
+    given = os.environ.get("DISTFOREST_SCRATCH")
+    return Path(given) if given else Path(tempfile.gettempdir()) / f"distforest-{os.getuid()}"
+
+
+def stage(source: str | np.ndarray, reading: Reading, scratch: Path) -> Staged:
+    """Stage a matrix.
+
+    Parameters
+    ----------
+    source
+        Address of a Zarr array, or an array in memory, shape (n_rows, n_columns).
+    reading
+        Its kind: what is refused and how it is converted.
+    scratch
+        Folder for staged files, local to the host.
+
+    Raises
+    ------
+    InputError
+        The source cannot be opened or holds values that the reading refuses; nothing is left behind.
+    """
+    values = open_array(source) if isinstance(source, str) else source
+    check_shape(values, reading)
+    with _new_file(scratch, tuple(values.shape), np.dtype(np.float32)) as (path, out):
+        try:
+            read(values, reading, out)
+        except InputError as error:
+            raise InputError(f"{source}: {error}" if isinstance(source, str) else str(error)) from error
+        digest = _settle(path, out, scratch)
+    return Staged(source if isinstance(source, str) else None, reading, digest, tuple(values.shape), "float32")
+
+
+def stage_vector(values: np.ndarray, scratch: Path) -> Staged:
+    """Stage a small array (codes, targets, embeddings) as it is."""
+    with _new_file(scratch, values.shape, values.dtype) as (path, out):
+        out[...] = values
+        digest = _settle(path, out, scratch)
+    return Staged(None, None, digest, values.shape, values.dtype.name)
+
+
+def _path(scratch: Path, sha256: str) -> Path:
+    return scratch / f"{sha256}.npy"
+
+
+@contextmanager
+def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[tuple[Path, np.ndarray]]:
+    """A nameless array file to fill; removed unless it was settled."""
+    scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _forget_old(scratch)
+    handle, name = tempfile.mkstemp(suffix=".partial", dir=scratch)
+    os.close(handle)
+    path = Path(name)
+    try:
+        yield path, np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _settle(path: Path, out: np.ndarray, scratch: Path) -> str:
+    """Give a filled file its name; returns the digest."""
+    out.flush()  # type: ignore[attr-defined]
+    digest = hashlib.sha256(f"{out.dtype.str}{out.shape}".encode())
+    for _, block in row_blocks(out):
+        digest.update(np.ascontiguousarray(block))
+    os.replace(path, _path(scratch, digest.hexdigest()))
+    return digest.hexdigest()
+
+
+@contextmanager
+def _locked(scratch: Path, name: str) -> Iterator[None]:
+    """One process of the host at a time; the lock goes with its process, however that ends."""
+    scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (scratch / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _forget_old(scratch: Path) -> None:
+    limit = time.time() - KEPT_SECONDS
+    for path in scratch.iterdir():
+        try:
+            if path.suffix in {".npy", ".lock", ".partial"} and path.stat().st_mtime < limit:
+                path.unlink()
+        except FileNotFoundError:  # another process was faster
+            continue

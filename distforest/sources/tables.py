@@ -1,0 +1,420 @@
+"""Tables in files, read in blocks of rows: csv, Parquet and libsvm."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import zipfile
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from distforest.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from distforest.sources.source import Floats
+
+    Record = tuple[int, int, list[str]]
+    """Row, counted from 0; line of the file, counted from 1; the row's cells."""
+
+T = TypeVar("T")
+LIBSVM_COLUMNS = 1 << 20
+"""The highest libsvm index: rows are stored densely, and a slip of the pen must not ask for gigabytes."""
+
+
+class Table(Protocol):
+    """Rows in a file; features and labels are read apart, each as often as asked, in blocks of rows."""
+
+    typed: ClassVar[bool]
+    """Whether the file says what is a number: if not, labels that look like numbers are numbers."""
+
+    @property
+    def n_columns(self) -> int:
+        """How many features a row has."""
+        ...
+
+    @property
+    def names(self) -> list[str] | None:
+        """The features' names, where the file has some."""
+        ...
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the rows have labels."""
+        ...
+
+    def features(self) -> Iterator[Floats]:
+        """Blocks of features, shape (n_rows, n_columns)."""
+        ...
+
+    def labels(self) -> Iterator[np.ndarray | list[str]]:
+        """Blocks of labels: numbers of shape (n_rows,), or strings."""
+        ...
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Turn what a damaged or missing file raises into an `InputError` that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
+
+
+def number(cell: str) -> float:
+    """Read a number; ValueError for any other cell, also for Python's ``1_000``."""
+    if "_" in cell:
+        raise ValueError(cell)
+    return float(cell)
+
+
+def is_number(cell: str) -> bool:
+    """Whether the cell is a number."""
+    try:
+        number(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Group the items into lists of ``size``; the last may be shorter."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def _column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Check the names of all columns: none is empty, there twice, or that of a data frame's index."""
+    seen = set()
+    for position, name in enumerate(names):
+        if not name or name.startswith("__index_level_"):
+            raise InputError(
+                f"{path}: a name was asked for in column {position}, found {name!r}; "
+                "if it is a data frame's index, write the file without it, otherwise name it"
+            )
+        if name in seen:
+            raise InputError(
+                f"{path}: different column names were asked for, found {name!r} twice; rename one"
+            )
+        seen.add(name)
+    return tuple(names)
+
+
+def _label_position(path: str, names: Sequence[str], label: str | None) -> int | None:
+    """Which column holds the labels; None where none was asked for."""
+    if label is None:
+        return None
+    if label not in names:
+        near = difflib.get_close_matches(label, names, n=1)
+        listed = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"{path}: label column {label!r} was asked for, found {listed}{hint}")
+    if len(names) == 1:
+        raise InputError(f"{path}: features beside the label {label!r} were asked for, found no other column")
+    return names.index(label)
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """A comma-separated file in UTF-8, with a header row or without one.
+
+    The first row is a header when none of its cells is a number, or when it holds the label's name. Without a
+    header the columns are called ``"0"``, ``"1"`` and so on.
+    """
+
+    path: str
+    columns: tuple[str, ...]
+    headed: bool
+    label: int | None
+    block_bytes: int
+    typed: ClassVar[bool] = False
+
+    @classmethod
+    def open(cls, path: str, label: str | None, block_bytes: int) -> CsvTable:
+        """Read the first row."""
+        with readable(path), Path(path).open(encoding="utf-8-sig", newline="") as stream:
+            first = next(filter(None, csv.reader(stream, strict=True)), None)
+        if first is None:
+            raise InputError(f"{path}: a csv file with rows was asked for, found an empty file")
+        cells = [cell.strip() for cell in first]
+        named = label in cells and not is_number(str(label))
+        headed = named or not any(map(is_number, cells))
+        columns = _column_names(path, cells if headed else [str(position) for position in range(len(cells))])
+        return cls(path, columns, headed, _label_position(path, columns, label), block_bytes)
+
+    @property
+    def n_columns(self) -> int:
+        """How many features a row has."""
+        return len(self.columns) - self.labelled
+
+    @property
+    def names(self) -> list[str] | None:
+        """The features' names, where there is a header."""
+        return self._features_of(self.columns) if self.headed else None
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a label column was asked for."""
+        return self.label is not None
+
+    def features(self) -> Iterator[Floats]:
+        """Blocks of features, shape (n_rows, n_columns)."""
+        for batch in self._batches():
+            yield np.array([self._numbers(*record) for record in batch], np.float64)
+
+    def labels(self) -> Iterator[np.ndarray | list[str]]:
+        """Blocks of labels as they are written."""
+        for batch in self._batches():
+            yield [self._label(*record) for record in batch]
+
+    def _batches(self) -> Iterator[list[Record]]:
+        return batches(self._records(), max(1, self.block_bytes // (8 * len(self.columns))))
+
+    def _records(self) -> Iterator[Record]:
+        """Read the rows after the header; empty lines are passed over."""
+        with readable(self.path), Path(self.path).open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream, strict=True)
+            rows = filter(None, reader)
+            if self.headed:
+                next(rows, None)
+            for row, cells in enumerate(rows):
+                if len(cells) != len(self.columns):
+                    raise InputError(
+                        f"{self._place(row, reader.line_num)}: {len(self.columns)} cells were asked for, "
+                        f"found {len(cells)}"
+                    )
+                yield row, reader.line_num, cells
+
+    def _numbers(self, row: int, line: int, cells: list[str]) -> list[float]:
+        try:
+            return [number(cell) for cell in self._features_of(cells)]
+        except ValueError:
+            column, cell = next(
+                (column, cell)
+                for column, cell in zip(
+                    self._features_of(self.columns), self._features_of(cells), strict=True
+                )
+                if not is_number(cell)
+            )
+            raise InputError(
+                f"{self._place(row, line)}, column {column!r}: a number was asked for, found {cell!r}"
+                + ("" if self.labelled else "; if these are the labels, name their column with label")
+            ) from None
+
+    def _label(self, row: int, line: int, cells: list[str]) -> str:
+        position = self.label or 0
+        label = cells[position].strip()
+        if not label:
+            raise InputError(
+                f"{self._place(row, line)}, column {self.columns[position]!r}: a label was asked for, "
+                f"found {cells[position]!r}"
+            )
+        return label
+
+    def _features_of(self, cells: Sequence[str]) -> list[str]:
+        return [cell for position, cell in enumerate(cells) if position != self.label]
+
+    def _place(self, row: int, line: int) -> str:
+        return f"{self.path}: row {row} (line {line})"
+
+
+@dataclass(frozen=True)
+class LibsvmTable:
+    """A libsvm (svmlight) file: ``label index:value ... # comment``; indices rise from 1, the rest is 0."""
+
+    path: str
+    n_columns: int
+    block_bytes: int
+    typed: ClassVar[bool] = False
+    names: ClassVar[list[str] | None] = None
+    labelled: ClassVar[bool] = True
+
+    @classmethod
+    def open(cls, path: str, block_bytes: int) -> LibsvmTable:
+        """Find the highest index: as indices rise, it is the last of some line."""
+        highest = 0
+        for row, line, cells in _libsvm_records(path):
+            index = cells[-1].partition(":")[0] if len(cells) > 1 else "0"
+            if index.isdecimal() and float(index) > LIBSVM_COLUMNS:
+                raise InputError(
+                    f"{path}: row {row} (line {line}): indices up to {LIBSVM_COLUMNS} were asked for "
+                    f"(rows are stored densely), found {index[:20]}"
+                )
+            if index.isdecimal():
+                highest = max(highest, int(index))
+        if highest == 0:
+            raise InputError(f"{path}: rows of 'label index:value ...' were asked for, found none")
+        return cls(path, highest, block_bytes)
+
+    def features(self) -> Iterator[Floats]:
+        """Blocks of features, shape (n_rows, n_columns)."""
+        for batch in self._batches():
+            values = np.zeros((len(batch), self.n_columns))
+            for target, (row, line, cells) in zip(values, batch, strict=True):
+                positions, numbers = self._pairs(row, line, cells)
+                target[positions] = numbers
+            yield values
+
+    def labels(self) -> Iterator[np.ndarray | list[str]]:
+        """Blocks of labels as they are written."""
+        for batch in self._batches():
+            for row, line, cells in batch:
+                if not is_number(cells[0]):
+                    raise InputError(
+                        f"{self._place(row, line)}: a number as label was asked for, found {cells[0]!r}"
+                    )
+            yield [cells[0] for _, _, cells in batch]
+
+    def _batches(self) -> Iterator[list[Record]]:
+        return batches(_libsvm_records(self.path), max(1, self.block_bytes // (8 * self.n_columns)))
+
+    def _pairs(self, row: int, line: int, cells: list[str]) -> tuple[list[int], list[float]]:
+        """Columns and values of a row."""
+        positions: list[int] = []
+        numbers: list[float] = []
+        last = 0
+        for cell in cells[1:]:
+            index, _, value = cell.partition(":")
+            if not (index.isdecimal() and is_number(value)):
+                raise InputError(f"{self._place(row, line)}: index:value was asked for, found {cell!r}")
+            if not last < int(index) <= self.n_columns:
+                raise InputError(
+                    f"{self._place(row, line)}: indices from 1 that rise were asked for, found {cell!r}"
+                    + (f" after index {last}" if last else "")
+                )
+            last = int(index)
+            positions.append(last - 1)
+            numbers.append(number(value))
+        return positions, numbers
+
+    def _place(self, row: int, line: int) -> str:
+        return f"{self.path}: row {row} (line {line})"
+
+
+def _libsvm_records(path: str) -> Iterator[Record]:
+    """Read the rows, split at white space, without comments and empty lines."""
+    with readable(path), Path(path).open(encoding="utf-8-sig") as stream:
+        split = ((line, text.partition("#")[0].split()) for line, text in enumerate(stream, 1))
+        for row, (line, cells) in enumerate(pair for pair in split if pair[1]):
+            yield row, line, cells
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """A Parquet file of columns of numbers; the label column may be of strings. Null is NaN."""
+
+    path: str
+    columns: tuple[str, ...]
+    label: str | None
+    block_bytes: int
+    typed: ClassVar[bool] = True
+
+    @classmethod
+    def open(cls, path: str, label: str | None, block_bytes: int) -> ParquetTable:
+        """Read the schema."""
+        with readable(path), _pyarrow().parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+        columns = _column_names(path, schema.names)
+        if not columns:
+            raise InputError(f"{path}: columns were asked for, found none")
+        position = _label_position(path, columns, label)
+        for column in columns[:position] + (columns[position + 1 :] if position is not None else ()):
+            kind = schema.field(column).type
+            if not _is_numeric(kind):
+                raise InputError(f"{path}: column {column!r}: numbers were asked for, found {kind}")
+        kind = schema.field(label).type if label is not None else None
+        if kind is not None and not (_is_numeric(kind) or _is_text(kind)):
+            raise InputError(
+                f"{path}: label column {label!r}: numbers or strings were asked for, found {kind}"
+            )
+        return cls(path, columns, label, block_bytes)
+
+    @property
+    def n_columns(self) -> int:
+        """How many features a row has."""
+        return len(self.names)
+
+    @property
+    def names(self) -> list[str]:
+        """The features' names."""
+        return [column for column in self.columns if column != self.label]
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a label column was asked for."""
+        return self.label is not None
+
+    def features(self) -> Iterator[Floats]:
+        """Blocks of features, shape (n_rows, n_columns)."""
+        names = self.names
+        for batch in self._batches(names):
+            yield np.stack([_floats_of(batch[name]) for name in names], axis=1)
+
+    def labels(self) -> Iterator[np.ndarray | list[str]]:
+        """Blocks of labels: int64 or float64 of shape (n_rows,), or strings."""
+        first = 0
+        for batch in self._batches([str(self.label)]):
+            column = batch[str(self.label)]
+            if column.null_count:
+                row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+                raise InputError(
+                    f"{self.path}: row {row}, column {self.label!r}: a label was asked for, found null"
+                )
+            yield _labels_of(column)
+            first += len(column)
+
+    def _batches(self, columns: list[str]) -> Iterator[Any]:
+        rows = max(1, self.block_bytes // (8 * len(self.columns)))
+        with readable(self.path), _pyarrow().parquet.ParquetFile(self.path) as file:
+            yield from file.iter_batches(batch_size=rows, columns=columns)
+
+
+def _floats_of(column: Any) -> Floats:
+    """Turn a pyarrow array of numbers into float64, null into NaN."""
+    values: Floats = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _labels_of(column: Any) -> np.ndarray | list[str]:
+    """Turn a pyarrow array without nulls into int64, float64 or strings."""
+    types = _pyarrow().types
+    if _is_text(column.type):
+        return [str(label) for label in column.to_pylist()]
+    whole = types.is_integer(column.type) or types.is_boolean(column.type)
+    if not whole:
+        return _floats_of(column)
+    labels: np.ndarray = column.cast("int64").to_numpy(zero_copy_only=False)
+    return labels
+
+
+def _is_numeric(kind: Any) -> bool:
+    types = _pyarrow().types
+    return any(
+        test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    types = _pyarrow().types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _pyarrow() -> Any:
+    """Import pyarrow, an optional dependency, with what is used here."""
+    try:
+        import pyarrow.parquet  # noqa: PLC0415
+        import pyarrow.types  # noqa: PLC0415
+    except ImportError as error:
+        raise InputError("a Parquet file needs pyarrow: pip install 'distforest[parquet]'") from error
+    return pyarrow
