@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,6 +134,10 @@ class Problem:
             nodes = np.flatnonzero(table.is_leaf[table.tree_start[tree] : table.tree_start[tree + 1]])
             triangles.append(members.between(tree, nodes, nodes)[np.tril_indices(len(nodes))])
         return np.concatenate(triangles)
+
+    def with_leaf_tables(self, tables: bool) -> Meaning:
+        """The meaning of the merged forest: leaf-by-leaf tables where every tree has one, else the members."""
+        return replace(self.meaning, leaf={"kind": "leaf_distances"}) if tables else self.meaning
 
     @property
     def triangle_limit(self) -> int:

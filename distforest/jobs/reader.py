@@ -322,7 +322,7 @@ def key_lines(content: str) -> dict[Place, int]:
 class _Scan:
     """What is known halfway through a TOML text: which table is open, which key is being read.
 
-    It knows just enough of TOML to tell a key from a value: right for what tomllib accepts, harmless for all else.
+    It knows enough of TOML to tell a key from a value: right for what tomllib accepts, harmless for the rest.
     """
 
     def __init__(self) -> None:

@@ -67,8 +67,8 @@ class Kind:
 class Method:
     """What the spec of a method holds.
 
-    ``addresses`` are groups of keys of ``[input]``, of each of which exactly one is given; ``relations`` the keys
-    of ``[input]`` that have kinds (a bare address stands for the first kind); ``parameters`` those of ``[params]``.
+    ``addresses`` are groups of keys of ``[input]``, exactly one of each group to be given; ``relations`` are
+    its keys that have kinds, a bare address standing for the first; ``parameters`` is ``[params]``.
     """
 
     addresses: tuple[tuple[str, ...], ...]
@@ -209,8 +209,8 @@ class Spec:
         Raises
         ------
         SpecError
-            Every fault of the spec, with its line; or the one that kept it from being read: a file that cannot
-            be opened, a text over 1 MiB or not TOML, a format number that this version does not know.
+            Every fault of the spec, with its line; or the one that kept it from being read: a file that
+            cannot be opened, a text over 1 MiB or not TOML, a format number that is not known here.
 
         Examples
         --------
@@ -221,7 +221,7 @@ class Spec:
         ... params.max_dept = 3
         ... ''')
         Traceback (most recent call last):
-        distforest.errors.SpecError: output (line 3): must be an address (path or URL) that ends in .zarr, found 'forest'
+        distforest.errors.SpecError: output (line 3): must be an address (path or URL) that ends in .zarr...
         params.max_dept (line 5): unknown parameter 'max_dept'; did you mean 'max_depth'?
         """
         table, lines = read_toml(source)
@@ -321,6 +321,9 @@ def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
     if (method := METHODS.get(head["method"])) is not None:
         found = _input(reader, method, top.get("input", MISSING))
         params = _params(reader, method, top.get("params", {}))
+    else:
+        reader.mapping(("input",), top.get("input", MISSING), "a table")
+        reader.mapping(("params",), top.get("params", {}), "a table")
     run = reader.values(("run",), reader.table(("run",), top.get("run", {}), [key.name for key in RUN]), RUN)
     _keep_apart(reader, head["output"], found)
     if reader.found_faults:
@@ -411,7 +414,12 @@ def _is_scalar(value: object) -> TypeGuard[Value]:
 def _keep_apart(reader: Reader, output: str | None, found: Input) -> None:
     """Refuse an output around an input, which ``overwrite`` would delete."""
     inputs = [*found.addresses.values(), *(relation.address for relation in found.relations.values())]
-    for address in filter(None, inputs if output else ()):
-        if f"{posixpath.normpath(address)}/".startswith(f"{posixpath.normpath(output or '')}/"):
-            what = f"must not be or hold an input, found {shown(output)} and the input {shown(address)}"
-            reader.fault(("output",), what)
+    if output is not None:
+        around = posixpath.normpath(output) + "/"
+        held = [
+            address for address in inputs if address and f"{posixpath.normpath(address)}/".startswith(around)
+        ]
+        if held:
+            reader.fault(
+                ("output",), f"must not be or hold an input, found {shown(output)} and {listed(held)}"
+            )

@@ -39,15 +39,20 @@ class Reading:
     convert
         ``None``, ``"edges"`` (1 - a: linked items are near, an absent edge is distance 1) or ``"squares"``
         (-d^2 / 2: differences of its columns order rows as those of an inner product do).
+    keep
+        Whether the array is taken as it is, of any shape and dtype.
     """
 
     name: str
     missing: bool = False
     symmetric: bool = False
     convert: str | None = None
+    keep: bool = False
 
     def block(self, values: np.ndarray, first_row: int) -> Float32s:
         """A block of rows as float32, converted and checked; raises InputError."""
+        if self.keep:
+            return values
         if values.dtype.kind not in "fiub":
             raise InputError(f"{self.name} must be numbers, found dtype {values.dtype}")
         with np.errstate(over="ignore"):
@@ -79,6 +84,7 @@ SIMILARITIES = Reading("similarities", missing=True)
 DISSIMILARITIES = Reading("distances", missing=True, convert="squares")
 DISTANCES = Reading("distances", symmetric=True)
 GRAPH = Reading("an adjacency matrix", symmetric=True, convert="edges")
+AS_IT_IS = Reading("values", keep=True)
 
 
 def read(values: Matrix, reading: Reading, out: Float32s | None = None) -> Float32s:
@@ -120,6 +126,8 @@ def read(values: Matrix, reading: Reading, out: Float32s | None = None) -> Float
 
 def check_shape(values: Matrix, reading: Reading) -> None:
     """Refuse a matrix of the wrong shape; raises InputError."""
+    if reading.keep:
+        return
     if len(values.shape) != 2:
         raise InputError(
             f"{reading.name}: a 2-D matrix was asked for, found shape {tuple(values.shape)}. Reshape your data: "

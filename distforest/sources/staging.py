@@ -36,15 +36,15 @@ class Staged:
     Attributes
     ----------
     address
-        Path or URL of the Zarr array; None for an array that was in memory, which only this host has.
+        Path or URL of the Zarr array.
     reading
-        How it is read; None for a vector that is taken as it is.
+        How it is read.
     sha256, shape, dtype
         Of the staged array.
     """
 
-    address: str | None
-    reading: Reading | None
+    address: str
+    reading: Reading
     sha256: str
     shape: tuple[int, ...]
     dtype: str
@@ -60,12 +60,10 @@ class Staged:
         Raises
         ------
         InputError
-            The input has changed since the job was planned, or is out of this host's reach.
+            The input has changed since the job was planned, or this host cannot reach it.
         """
         path = _path(scratch, self.sha256)
         if not path.exists():
-            if self.address is None or self.reading is None:
-                raise InputError("an array in memory was staged on another host; write it to Zarr for workers elsewhere")
             with _locked(scratch, self.sha256):
                 if not path.exists():
                     found = stage(self.address, self.reading, scratch)
@@ -81,13 +79,13 @@ def default_scratch() -> Path:
     return Path(given) if given else Path(tempfile.gettempdir()) / f"distforest-{os.getuid()}"
 
 
-def stage(source: str | np.ndarray, reading: Reading, scratch: Path) -> Staged:
-    """Stage a matrix.
+def stage(address: str, reading: Reading, scratch: Path) -> Staged:
+    """Stage a Zarr array.
 
     Parameters
     ----------
-    source
-        Address of a Zarr array, or an array in memory, shape (n_rows, n_columns).
+    address
+        Path or URL of a Zarr array, shape (n_rows, n_columns).
     reading
         Its kind: what is refused and how it is converted.
     scratch
@@ -96,25 +94,18 @@ def stage(source: str | np.ndarray, reading: Reading, scratch: Path) -> Staged:
     Raises
     ------
     InputError
-        The source cannot be opened or holds values that the reading refuses; nothing is left behind.
+        The array cannot be opened or holds values that the reading refuses; nothing is left behind.
     """
-    values = open_array(source) if isinstance(source, str) else source
+    values = open_array(address)
     check_shape(values, reading)
-    with _new_file(scratch, tuple(values.shape), np.dtype(np.float32)) as (path, out):
+    dtype = np.dtype(values.dtype if reading.keep else np.float32)
+    with _new_file(scratch, tuple(values.shape), dtype) as (path, out):
         try:
             read(values, reading, out)
         except InputError as error:
-            raise InputError(f"{source}: {error}" if isinstance(source, str) else str(error)) from error
+            raise InputError(f"{address}: {error}") from error
         digest = _settle(path, out, scratch)
-    return Staged(source if isinstance(source, str) else None, reading, digest, tuple(values.shape), "float32")
-
-
-def stage_vector(values: np.ndarray, scratch: Path) -> Staged:
-    """Stage a small array (codes, targets, embeddings) as it is."""
-    with _new_file(scratch, values.shape, values.dtype) as (path, out):
-        out[...] = values
-        digest = _settle(path, out, scratch)
-    return Staged(None, None, digest, values.shape, values.dtype.name)
+    return Staged(address, reading, digest, tuple(values.shape), dtype.name)
 
 
 def _path(scratch: Path, sha256: str) -> Path:

@@ -196,8 +196,9 @@ class CsvTable:
                 yield row, reader.line_num, cells
 
     def _numbers(self, row: int, line: int, cells: list[str]) -> list[float]:
+        features = self._features_of(cells)
         try:
-            return [number(cell) for cell in self._features_of(cells)]
+            return [*map(float, features)] if "_" not in "".join(features) else [*map(number, features)]
         except ValueError:
             column, cell = next(
                 (column, cell)
@@ -222,7 +223,7 @@ class CsvTable:
         return label
 
     def _features_of(self, cells: Sequence[str]) -> list[str]:
-        return [cell for position, cell in enumerate(cells) if position != self.label]
+        return [*cells] if self.label is None else [*cells[: self.label], *cells[self.label + 1 :]]
 
     def _place(self, row: int, line: int) -> str:
         return f"{self.path}: row {row} (line {line})"
@@ -285,9 +286,9 @@ class LibsvmTable:
         last = 0
         for cell in cells[1:]:
             index, _, value = cell.partition(":")
-            if not (index.isdecimal() and is_number(value)):
+            if not (index.isdecimal() and len(index) < 19 and is_number(value)):
                 raise InputError(f"{self._place(row, line)}: index:value was asked for, found {cell!r}")
-            if not last < int(index) <= self.n_columns:
+            if int(index) <= last:
                 raise InputError(
                     f"{self._place(row, line)}: indices from 1 that rise were asked for, found {cell!r}"
                     + (f" after index {last}" if last else "")
@@ -362,16 +363,17 @@ class ParquetTable:
 
     def labels(self) -> Iterator[np.ndarray | list[str]]:
         """Blocks of labels: int64 or float64 of shape (n_rows,), or strings."""
-        first = 0
-        for batch in self._batches([str(self.label)]):
-            column = batch[str(self.label)]
-            if column.null_count:
-                row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-                raise InputError(
-                    f"{self.path}: row {row}, column {self.label!r}: a label was asked for, found null"
-                )
-            yield _labels_of(column)
-            first += len(column)
+        first, label = 0, str(self.label)
+        with readable(self.path):  # an integer may be too large for int64
+            for batch in self._batches([label]):
+                column = batch[label]
+                if column.null_count:
+                    row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+                    raise InputError(
+                        f"{self.path}: row {row}, column {label!r}: a label was asked for, found null"
+                    )
+                yield _labels_of(column)
+                first += len(column)
 
     def _batches(self, columns: list[str]) -> Iterator[Any]:
         rows = max(1, self.block_bytes // (8 * len(self.columns)))

@@ -1,0 +1,287 @@
+"""Where tasks run: in threads here, or on the workers of a Dask cluster; with retries and progress.
+
+A task is small and repeatable: what it makes is committed once under its own name, so that a lost answer costs a
+look-up and a task that runs twice does no harm.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import dask
+from distributed import Client, LocalCluster, Nanny, as_completed
+from distributed.scheduler import KilledWorker
+
+from distforest.errors import DistforestError, JobError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+SETTINGS = {
+    "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
+    "distributed.scheduler.allowed-failures": 10,
+    "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
+}
+"""Dask settings of the embedded cluster: many deaths before a task is given up, one thread for each kernel."""
+
+RETRY_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run of tasks is."""
+
+    name: str
+    done: int
+    total: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Finished a second."""
+        return self.done / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def remaining(self) -> float:
+        """Seconds still to go, at the rate so far."""
+        return (self.total - self.done) / self.rate if self.rate > 0 else float("inf")
+
+
+Watch = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A run of tasks: one name, and what a task weighs in the progress."""
+
+    name: str
+    retries: int = 3
+    weight: Callable[[Any], int] = lambda _task: 1
+    watch: Watch | None = None
+
+
+class Cluster(Protocol):
+    """A place where tasks run."""
+
+    @property
+    def slots(self) -> int:
+        """Tasks at once."""
+
+    @property
+    def threads(self) -> int:
+        """Threads of one process."""
+
+    @property
+    def memory_limit(self) -> int | None:
+        """Bytes that the smallest process may use; None: no limit is known."""
+
+    def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
+        """The answers of ``function`` to ``tasks``, in their order.
+
+        Raises
+        ------
+        DistforestError
+            What a task raised on purpose; it is not tried again.
+        JobError
+            A task failed more often than it may.
+        """
+
+
+@dataclass(frozen=True)
+class Here:
+    """Threads of this process; the kernels run outside the interpreter lock."""
+
+    threads: int = 1
+    memory_limit: int | None = None
+
+    @property
+    def slots(self) -> int:
+        """Tasks at once."""
+        return self.threads
+
+    def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
+        """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`."""
+        answers: dict[int, R] = {}
+        clock = _Clock(work, tasks)
+        with ThreadPoolExecutor(self.threads) as pool:
+            running: dict[Future[R], int] = {
+                pool.submit(_tried, function, task, work): number for number, task in enumerate(tasks)
+            }
+            try:
+                while running:
+                    finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        number = running.pop(future)
+                        answers[number] = future.result()
+                        clock.tick(tasks[number])
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [answers[number] for number in range(len(tasks))]
+
+
+def _tried(function: Callable[[T], R], task: T, work: Work) -> R:
+    """Call ``function``, again after an error of the system; other errors are final."""
+    for attempt in range(work.retries + 1):
+        try:
+            return function(task)
+        except (OSError, TimeoutError) as error:
+            if attempt == work.retries:
+                raise JobError(f"{work.name}: {task} failed {attempt + 1} times, the last time with {error!r}") from error
+            time.sleep(RETRY_SECONDS * 2**attempt)
+    raise AssertionError("unreachable")
+
+
+@dataclass(frozen=True)
+class OnDask:
+    """The workers of a Dask cluster."""
+
+    client: Client
+
+    def _workers(self) -> list[dict[str, Any]]:
+        workers = list(self.client.scheduler_info(n_workers=-1)["workers"].values())
+        if not workers:
+            raise JobError(f"the cluster at {self.client.scheduler.address} has no workers; start some and try again")
+        return workers
+
+    @property
+    def slots(self) -> int:
+        """Threads of all workers."""
+        return sum(worker["nthreads"] for worker in self._workers())
+
+    @property
+    def threads(self) -> int:
+        """Most threads of one worker."""
+        return max(worker["nthreads"] for worker in self._workers())
+
+    @property
+    def memory_limit(self) -> int | None:
+        """The smallest limit of a worker."""
+        limits = [worker["memory_limit"] for worker in self._workers() if worker["memory_limit"]]
+        return min(limits) if limits else None
+
+    def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
+        """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`."""
+        clock = _Clock(work, tasks)
+        futures = [
+            self.client.submit(
+                _answer, function, task, work.name, key=f"distforest-{work.name}-{number}-{os.urandom(4).hex()}",
+                retries=work.retries, pure=False,
+            )
+            for number, task in enumerate(tasks)
+        ]
+        place = {future.key: number for number, future in enumerate(futures)}
+        answers: dict[int, R] = {}
+        try:
+            for future in as_completed(futures):
+                number = place[future.key]
+                answers[number] = _result(future, tasks[number], work)
+                clock.tick(tasks[number])
+        finally:
+            self.client.cancel(futures)
+        return [answers[number] for number in range(len(tasks))]
+
+
+def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestError:
+    """On a worker: an error that is raised on purpose is an answer, so that Dask does not try it again."""
+    logging.getLogger("distforest").debug("%s: %s", name, task)
+    try:
+        return function(task)
+    except DistforestError as error:
+        return error
+
+
+def _result(future: Any, task: object, work: Work) -> Any:
+    try:
+        result = future.result()
+    except KilledWorker as error:
+        raise JobError(
+            f"{work.name}: {task} was lost with its worker {error.allowed_failures + 1} times, the last one "
+            f"{error.last_worker.address}; the usual cause is memory: raise run.memory_limit or lower run.batch"
+        ) from error
+    except Exception as error:  # noqa: BLE001  (whatever the task raised on its worker)
+        raise JobError(f"{work.name}: {task} failed {work.retries + 1} times, the last time with {error!r}") from error
+    if isinstance(result, DistforestError):
+        raise result
+    return result
+
+
+class _Clock:
+    """Counts what is done and tells the watcher."""
+
+    def __init__(self, work: Work, tasks: Sequence[Any]) -> None:
+        self.work, self.done = work, 0
+        self.total = sum(work.weight(task) for task in tasks)
+        self.start = time.monotonic()
+        self.tell()
+
+    def tick(self, task: object) -> None:
+        self.done += self.work.weight(task)
+        self.tell()
+
+    def tell(self) -> None:
+        if self.work.watch:
+            self.work.watch(Progress(self.work.name, self.done, self.total, time.monotonic() - self.start))
+
+
+@contextmanager
+def local_cluster(
+    workers: int | None = None, threads: int = 1, memory_limit: int | None = None, folder: Path | None = None
+) -> Iterator[OnDask]:
+    """An embedded cluster of processes on this machine, closed at the end.
+
+    Parameters
+    ----------
+    workers
+        Processes; the number of cores, at most 4, by default.
+    threads
+        Threads of each.
+    memory_limit
+        Bytes of each; an equal share of the machine's memory by default.
+    folder
+        Where the workers keep their own files.
+    """
+    workers = workers or min(os.cpu_count() or 1, 4)
+    limit: Any = memory_limit if memory_limit is not None else "auto"
+    with (
+        dask.config.set(SETTINGS),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=threads,
+            processes=True,
+            memory_limit=limit,
+            dashboard_address=None,
+            local_directory=str(folder) if folder else None,
+            silence_logs=logging.ERROR,
+            worker_class=Nanny,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield OnDask(client)
+
+
+@contextmanager
+def connected(scheduler: str) -> Iterator[OnDask]:
+    """A cluster that runs already, by its scheduler's address.
+
+    Raises
+    ------
+    JobError
+        Nobody answers at the address.
+    """
+    try:
+        client = Client(scheduler, timeout="10s", set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise JobError(f"no Dask scheduler answers at {scheduler}: {error}") from error
+    with client:
+        yield OnDask(client)

@@ -1,0 +1,202 @@
+"""What a job reads: its inputs, staged on this host, as a worker on any host can open them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest.forest import canonical
+from distforest.growth.methods import METHODS, Data, Problem, problem
+from distforest.sources.arrays import open_array, write_array
+from distforest.sources.factors import encoded, finite_vectors
+from distforest.sources.kernels import KERNELS, scale_gamma
+from distforest.sources.readings import (
+    AS_IT_IS,
+    DISSIMILARITIES,
+    DISTANCES,
+    FEATURES,
+    GRAPH,
+    SIMILARITIES,
+    largest_entry,
+)
+from distforest.sources.staging import Staged, default_scratch, stage
+
+if TYPE_CHECKING:
+    from distforest.jobs.spec import Spec
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a forest, staged: small enough to travel with every task.
+
+    Attributes
+    ----------
+    method, params, seed
+        Of the forest.
+    rows, judge, classes, largest
+        As in `distforest.growth.methods.Data`.
+    matrix, truth
+        The two arrays.
+    scratch
+        Folder for staged files; None for each host's own default.
+    """
+
+    method: str
+    params: dict[str, Any]
+    seed: int
+    rows: dict[str, Any]
+    matrix: Staged
+    judge: str
+    truth: Staged
+    classes: list[Any] | None
+    largest: float
+    scratch: str | None
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for jobs that lead to the same forest."""
+        decides = [self.method, self.params, self.seed, self.rows, self.judge, self.classes]
+        return hashlib.sha256(canonical([decides, self.matrix.sha256, self.truth.sha256])).hexdigest()
+
+    def problem(self) -> Problem:
+        """Open the staged arrays on this host and bind them to the method; kept for the next task of this process."""
+        return _problem(_Opened(self))
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A key by which an opened problem is kept."""
+
+    inputs: Inputs
+
+    def __hash__(self) -> int:
+        return hash(self.inputs.fingerprint)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Opened) and other.inputs.fingerprint == self.inputs.fingerprint
+
+
+@lru_cache(maxsize=2)
+def _problem(key: _Opened) -> Problem:
+    inputs = key.inputs
+    scratch = scratch_of(inputs.scratch)
+    data = Data(
+        inputs.rows,
+        inputs.matrix.open(scratch),
+        inputs.judge,
+        inputs.truth.open(scratch),
+        inputs.classes,
+        inputs.largest,
+    )
+    return problem(METHODS[inputs.method], data, inputs.params, inputs.seed)
+
+
+def scratch_of(given: str | None) -> Path:
+    """The folder for staged files."""
+    return Path(given) if given else default_scratch()
+
+
+def stage_inputs(spec: Spec, folder: str) -> Inputs:
+    """Read, check and stage what a spec names.
+
+    Parameters
+    ----------
+    spec
+        The job.
+    folder
+        Address of the job's folder, where codes and targets are put for workers elsewhere.
+
+    Raises
+    ------
+    InputError
+        An array is missing, of the wrong shape, or holds values that are refused.
+    """
+    scratch = scratch_of(spec.run.scratch)
+    rows, matrix = _stage_rows(spec, scratch)
+    judge, truth, classes, largest = _stage_truth(spec, folder, scratch)
+    if truth.shape[0] != matrix.shape[0]:
+        raise InputError(
+            f"input: found {matrix.shape[0]} rows at {matrix.address} and {truth.shape[0]} {judge} at {truth.address}; "
+            "they must describe the same items"
+        )
+    return Inputs(
+        spec.method, dict(spec.params), spec.seed, rows, matrix, judge, truth, classes, largest, spec.run.scratch
+    )
+
+
+def _stage_rows(spec: Spec, scratch: Path) -> tuple[dict[str, Any], Staged]:
+    if METHODS[spec.method].reads == "features":
+        matrix = stage(spec.input.addresses["features"], FEATURES, scratch)
+        return {"kind": "features", "n_columns": matrix.shape[1]}, matrix
+    similarity = spec.input.relations["similarity"]
+    if similarity.kind in KERNELS:
+        matrix = stage(similarity.address, FEATURES, scratch)
+        gamma = similarity.options.get("gamma")
+        return kernel_rows(similarity.kind, matrix.open(scratch), gamma), matrix
+    measure = str(similarity.options["measure"])
+    matrix = stage(similarity.address, DISSIMILARITIES if measure == "distance" else SIMILARITIES, scratch)
+    return dense_rows(matrix.shape, measure), matrix
+
+
+def kernel_rows(kind: str, features: np.ndarray, gamma: Any) -> dict[str, Any]:
+    """How rows of features are read through a built-in similarity."""
+    width = scale_gamma(features) if gamma is None else float(gamma)
+    return {"kind": kind, "n_columns": len(features), "n_features": features.shape[1], "gamma": width}
+
+
+def dense_rows(shape: tuple[int, ...], measure: str) -> dict[str, Any]:
+    """How rows of a precomputed similarity (or distance) matrix are read; raises InputError if it is not square."""
+    if shape[0] != shape[1]:
+        raise InputError(f"a training matrix of {measure}s must be square, a precomputed metric; found shape {shape}")
+    return {"kind": "dense", "measure": measure, "n_columns": shape[1]}
+
+
+def _stage_truth(spec: Spec, folder: str, scratch: Path) -> tuple[str, Staged, list[Any] | None, float]:
+    relation = spec.input.relations.get("distances")
+    if relation is not None and relation.kind in {"dense", "graph"}:
+        staged = stage(relation.address, GRAPH if relation.kind == "graph" else DISTANCES, scratch)
+        largest = largest_entry(staged.open(scratch))
+        return "distances", staged, None, largest
+    if relation is not None:
+        judge, address = relation.kind, relation.address
+    else:
+        judge = "labels" if "labels" in spec.input.addresses else "targets"
+        address = spec.input.addresses[judge]
+    array = open_array(address)
+    values = np.asarray(array[...])
+    names = array.attrs.get("classes") if judge == "labels" else None
+    staged, classes = stage_truth(judge, values, folder, scratch)
+    if classes is not None and isinstance(names, list) and all(0 <= c < len(names) for c in classes):
+        classes = [names[int(c)] for c in classes]
+    return judge, staged, classes, 1.0
+
+
+def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
+    """Write codes, targets or embeddings into the job's folder and stage them; the classes of the codes."""
+    classes = None
+    if judge == "labels":
+        vector, classes = encoded(values)
+    else:
+        vector = finite_vectors(values, judge)
+    return stage_array("truth", vector, folder, scratch), classes
+
+
+def stage_array(name: str, values: np.ndarray, folder: str, scratch: Path) -> Staged:
+    """Write an array into the job's folder, where every worker can read it, and stage it here."""
+    group = f"{folder}/inputs.zarr"
+    write_array(group, name, values.shape, values.dtype, [values])
+    return stage(f"{group}/{name}", AS_IT_IS, scratch)
+
+
+def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder: str) -> Inputs:
+    """Inputs made of arrays in memory: written into the job's folder first, so that any worker can read them."""
+    scratch = default_scratch()
+    matrix = stage_array("matrix", data.matrix, folder, scratch)
+    truth = stage_array("truth", data.truth, folder, scratch)
+    return Inputs(method, params, seed, data.rows, matrix, data.judge, truth, data.classes, data.largest, None)

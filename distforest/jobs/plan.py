@@ -1,0 +1,126 @@
+"""The plan: which trees go into which task, and whether they fit. Pure: nothing is read, started or written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from distforest.errors import MemoryLimitError
+from distforest.growth.grower import SLAB_CELLS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+LOCKSTEP_ROWS = 1 << 17
+"""Rows of all the trees of a task together that the plan aims at: enough to hide Python, little to lose to a kill."""
+
+DENSE_ROWS = 1 << 10
+"""Rows from which a tree on dense distances is a task of its own."""
+
+MAX_BATCH = 64
+TASKS_PER_SLOT = 4
+"""At least so many tasks a thread, so that the last ones end together."""
+
+IMPORTED_BYTES = 230 << 20
+"""What a worker holds before its first task: Python, NumPy, Numba, Dask."""
+
+BYTES_PER_ROW = 300
+"""What a tree holds for each of its rows while it grows: frontier, levels, node and leaf table, the packed shard."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a forest's growth is.
+
+    Attributes
+    ----------
+    n_rows, n_trees
+        Of the forest.
+    matrix_bytes, truth_bytes
+        Of the two staged arrays, which the threads of a worker share.
+    width
+        Candidates of a node.
+    dense
+        Whether the cuts are judged by a dense matrix of distances.
+    """
+
+    n_rows: int
+    n_trees: int
+    matrix_bytes: int
+    truth_bytes: int
+    width: int
+    dense: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The tasks of a job: runs of trees, first to last, and the memory that a worker needs for them."""
+
+    tasks: tuple[tuple[int, int], ...]
+    projected_bytes: int
+
+
+def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None, threads: int = 1) -> Plan:
+    """Deal out the trees that are not done yet.
+
+    Parameters
+    ----------
+    size
+        Of the forest.
+    done
+        Trees that are committed already; the first run has none.
+    slots
+        Threads of all workers together.
+    batch
+        Trees in a task; chosen by size if None.
+    threads
+        Threads of one worker.
+
+    Examples
+    --------
+    >>> size = Size(n_rows=71, n_trees=10, matrix_bytes=5112, truth_bytes=20164, width=4, dense=True)
+    >>> plan(size, done={3, 4}, slots=1, batch=4).tasks
+    ((0, 2), (5, 8), (9, 9))
+    """
+    missing = sorted(set(range(size.n_trees)) - set(done))
+    own = batch or _batch(size, len(missing), slots)
+    tasks: list[tuple[int, int]] = []
+    for tree in missing:
+        if tasks and tree == tasks[-1][1] + 1 and tree - tasks[-1][0] < own:
+            tasks[-1] = (tasks[-1][0], tree)
+        else:
+            tasks.append((tree, tree))
+    return Plan(tuple(tasks), projected_bytes(size, own, threads))
+
+
+def _batch(size: Size, n_missing: int, slots: int) -> int:
+    by_size = (DENSE_ROWS**2 if size.dense else LOCKSTEP_ROWS) // (size.n_rows**2 if size.dense else size.n_rows)
+    by_load = -(-n_missing // (TASKS_PER_SLOT * slots))
+    return max(1, min(by_size, by_load, MAX_BATCH))
+
+
+def projected_bytes(size: Size, batch: int, threads: int) -> int:
+    """Memory that a worker needs at its peak, with ``threads`` tasks at once."""
+    slab = 8 * min(SLAB_CELLS, 2 * size.width * batch * size.n_rows) + 8 * size.width * size.n_rows
+    search = size.n_rows * (size.width * 28 if size.dense else 24)
+    task = slab + search + BYTES_PER_ROW * batch * size.n_rows
+    return IMPORTED_BYTES + size.matrix_bytes + size.truth_bytes + threads * task
+
+
+def refuse_if_too_large(plan: Plan, limit: int | None) -> None:
+    """Refuse a plan that does not fit into a worker.
+
+    Raises
+    ------
+    MemoryLimitError
+        With both numbers, and what to do.
+    """
+    if limit and plan.projected_bytes > limit:
+        raise MemoryLimitError(
+            f"a worker would need about {_mib(plan.projected_bytes)} and has {_mib(limit)}: "
+            "give workers more memory (run.memory_limit), fewer threads, or smaller tasks (run.batch)"
+        )
+
+
+def _mib(n_bytes: int) -> str:
+    return f"{n_bytes / 2**20:,.0f} MiB"

@@ -1,0 +1,115 @@
+"""Faults of csv, Parquet and libsvm files: each is refused with what was found, and nothing is written."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from distforest.sources import ingest as module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Refused = Callable[..., str]
+    Write = Callable[[str, str], str]
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "message"),
+    [
+        ("", None, "found an empty file"),
+        ("\n\n", None, "found an empty file"),
+        ("a,b\n", None, "rows were asked for, found none"),
+        ("a,b\n1,2\n3\n", None, "row 1 (line 3): 2 cells were asked for, found 1"),
+        ("a,b\n1,2\n\n3,4,5\n", None, "row 1 (line 4): 2 cells were asked for, found 3"),
+        ("a,b\n1,2\n3,four\n", None, "row 1 (line 3), column 'b': a number was asked for, found 'four'"),
+        ("a,b\n1,2\n3,\n", None, "row 1 (line 3), column 'b': a number was asked for, found ''"),
+        ("a,b\n1,2_0\n", None, "row 0 (line 2), column 'b': a number was asked for, found '2_0'"),
+        ("a,b\n1,nan\n3,-inf\n", None, "found 2 that are not, the first nan in row 0, column 1 (b)"),
+        ("a,b\n1,2\n3,4e38\n", None, "found 1 that are not, the first 4e+38 in row 1, column 1 (b)"),
+        (
+            "a,species\n1,2\n",
+            "specie",
+            "'specie' was asked for, found 'a', 'species'; did you mean 'species'?",
+        ),
+        ("a,kind\n1,x\n2, \n", "kind", "row 1 (line 3), column 'kind': a label was asked for, found ' '"),
+        ("a,kind\n1,1.5\n2,nan\n", "kind", "finite labels were asked for, found nan in row 1"),
+        ("kind\n1\n", "kind", "found no other column"),
+        ("a,a\n1,2\n", None, "found 'a' twice"),
+        (",a\n0,2\n", None, "a name was asked for in column 0, found ''"),
+        ('a,b\n1,"2\n', None, "cannot be read (unexpected end of data)"),
+    ],
+)
+def test_csv_faults(write: Write, refused: Refused, text: str, label: str | None, message: str) -> None:
+    assert message in refused(write("a.csv", text), label=label, chunk_bytes=16)
+
+
+def test_csv_of_other_bytes(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"a,b\n1,\xff\xfe\n")
+    assert "cannot be read" in refused(str(tmp_path / "a.csv"))
+
+
+def test_a_column_of_names_is_not_a_label(
+    write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_CLASSES", 3)
+    source = write("a.csv", "a,id\n" + "".join(f"{row},r{row}\n" for row in range(4)))
+    assert "at most 3 classes" in refused(source, label="id")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "found none"),
+        ("1\n2\n", "found none"),
+        ("1 1:2 1:3\n", "row 0 (line 1): indices from 1 that rise were asked for, found '1:3' after index 1"),
+        (
+            "1 1:2\n1 3:2 2:3\n",
+            "row 1 (line 2): indices from 1 that rise were asked for, found '2:3' after index 3",
+        ),
+        (f"1 {'9' * 5000}:2 2:3\n", "index:value was asked for, found '999"),
+        ("1 0:2 1:1\n", "row 0 (line 1): indices from 1 that rise were asked for, found '0:2'"),
+        ("1 qid:3 1:2\n", "index:value was asked for, found 'qid:3'"),
+        ("1 1:2 2:\n", "index:value was asked for, found '2:'"),
+        ("# c\n1,2 1:2\n", "row 0 (line 2): a number as label was asked for, found '1,2'"),
+        ("1 1:nan\n", "found 1 that are not, the first nan in row 0, column 0"),
+        ("inf 1:1\n", "finite labels were asked for, found inf in row 0"),
+        (
+            f"1 {10**12}:1\n",
+            "indices up to 1048576 were asked for (rows are stored densely), found 1000000000000",
+        ),
+    ],
+)
+def test_libsvm_faults(write: Write, refused: Refused, text: str, message: str) -> None:
+    assert message in refused(write("a.libsvm", text))
+
+
+def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow.parquet as parquet
+
+    columns = {
+        "a.b": [1, 2],
+        "n": [1.0, None],
+        "t": ["u", None],
+        "big": pyarrow.array([1, 2**64 - 1], "uint64"),
+    }
+    source = str(tmp_path / "a.parquet")
+    parquet.write_table(pyarrow.table(columns), source)
+    assert "column 't': numbers were asked for, found string" in refused(source)
+    assert "1 that are not, the first nan in row 1, column 1 (n)" in refused(source, label="t")
+    parquet.write_table(pyarrow.table({"a": [1, 2], "t": ["u", None]}), source)
+    assert "row 1, column 't': a label was asked for, found null" in refused(source, label="t")
+    assert "did you mean 't'?" in refused(source, label="tt")
+    parquet.write_table(pyarrow.table({"a": [1, 2], "big": columns["big"]}), source)
+    assert "cannot be read" in refused(source, label="big")
+    Path(source).write_bytes(b"PAR1 and no more")
+    assert "cannot be read" in refused(source)
+
+
+def test_parquet_needs_its_extra(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "distforest[parquet]" in refused(write("a.parquet", ""))
