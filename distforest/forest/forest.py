@@ -167,7 +167,7 @@ class Forest:
                 f"leaves: expected (n_trees={n_trees}, n_rows) like in_bag, found {self.leaves.shape}, {self.in_bag.shape}"
             )
         size = self.table.tree_size[:, None]
-        holds = (self.leaves >= np.where(self.in_bag > 0, 0, -1)) & (self.leaves < size)
+        holds = (self.leaves >= 0) & (self.leaves < size)
         if not holds.all():
             place = np.argwhere(~holds)[0].tolist()
             raise ArtifactError(f"leaves{place}: a training row lies in a node of its tree")

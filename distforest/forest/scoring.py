@@ -98,7 +98,6 @@ def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats
     total, count = np.zeros(len(left)), np.zeros(len(left), np.int64)
     for tree in range(forest.n_trees):
         both = (forest.in_bag[tree, left] == 0) & (forest.in_bag[tree, right] == 0) & (left != right)
-        both &= (forest.leaves[tree, left] >= 0) & (forest.leaves[tree, right] >= 0)
         nodes = forest.leaves[tree].astype(np.int64)
         total[both] += forest.leaf_table.pairs(tree, nodes[left[both]], nodes[right[both]])
         count += both
@@ -194,7 +193,7 @@ def out_of_bag(forest: Forest) -> tuple[Floats, Ints]:
     says, n_rows = _predicting(forest), forest.leaves.shape[1]
     total, count = np.zeros((n_rows, says.n_outputs)), np.zeros(n_rows, np.int64)
     for tree in range(forest.n_trees):
-        out = (forest.in_bag[tree] == 0) & (forest.leaves[tree] >= 0)
+        out = forest.in_bag[tree] == 0
         total[out] += says.outputs(tree, forest.leaves[tree, out].astype(np.int64))
         count += out
     estimate = np.full_like(total, np.nan)

@@ -95,14 +95,15 @@ class Growth:
         """
         written = _Levels(len(trees))
         leaves = np.full(in_bag.shape, LEAF, np.int32)
-        frontier, depth = Frontier.roots(in_bag), 0
+        frontier, depth, criterion = Frontier.roots(in_bag), 0, self.criterion
         while frontier.n_nodes:
             leaves[frontier.tree[frontier.place()], frontier.rows] = np.repeat(
                 frontier.node, np.diff(frontier.starts)
             )
-            is_open = self.limits.open(frontier, depth, self.criterion)
+            criterion = criterion.at(frontier)
+            is_open = self.limits.open(frontier, depth, criterion)
             opened, _ = frontier.take(is_open)
-            splits = self._search(opened, trees)
+            splits = self._search(opened, trees, criterion)
             is_open[is_open] = splits.found
             cut, rows = opened.take(splits.found)
             left = written.add(frontier, is_open, splits, self.criterion.unit)
@@ -111,17 +112,17 @@ class Growth:
             frontier, depth = cut.descend(side, left, left + np.int32(1)), depth + 1
         return written.table(), leaves
 
-    def _search(self, frontier: Frontier, trees: Ints) -> Splits:
+    def _search(self, frontier: Frontier, trees: Ints, criterion: Criterion) -> Splits:
         """The best cut of each node, slab by slab; a node without one draws again."""
         keys = np.empty(frontier.n_nodes, np.uint64)
         streams(self.seed, trees[frontier.tree], frontier.node, keys)
         parts = [
-            self._search_slab(frontier.slice(first, last), keys[first:last])
+            self._search_slab(frontier.slice(first, last), keys[first:last], criterion)
             for first, last in _slabs(frontier, self.draw.width)
         ]
         return _joined(parts)
 
-    def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64]) -> Splits:
+    def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64], criterion: Criterion) -> Splits:
         found = np.zeros(frontier.n_nodes, np.bool_)
         threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
         values = np.full(len(frontier.rows), np.nan)
@@ -133,7 +134,7 @@ class Growth:
             places = np.flatnonzero(~found)
             projections = self.draw(asking, keys[places], attempt)
             projected = self.source.project(asking.rows, asking.starts, projections)
-            cuts = self.criterion.cut(asking, projected, self.limits.min_samples_leaf)
+            cuts = criterion.cut(asking, projected, self.limits.min_samples_leaf)
             has = cuts.candidate >= 0
             threshold[places], gain[places] = cuts.threshold, cuts.gain
             values[rows] = projected[cuts.candidate.clip(0)[asking.place()], np.arange(len(asking.rows))]

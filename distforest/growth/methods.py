@@ -18,9 +18,10 @@ from distforest.forest.leaves import (
     triangle_size,
 )
 from distforest.forest.table import NodeTable, route
-from distforest.growth.criteria import Criterion, Gini, MeanDistance, Variance
+from distforest.growth.criteria import Criterion, Gini, Variance
 from distforest.growth.draws import Axis, Draw, Oblique, TwoObjects
 from distforest.growth.grower import Growth, Limits
+from distforest.growth.mean_distance import MeanDistance
 from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS, Parameter, Value
 from distforest.growth.rng import bootstrap, subsample
 from distforest.sources.arrays import ArraySource

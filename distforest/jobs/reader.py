@@ -291,7 +291,7 @@ _TOKEN = re.compile(
     r'''
       (?P<part> """(?:\\.|[^\\])*?(?:"{3,5}|\Z)  |  \'\'\'.*?(?:'{3,5}|\Z)
               | "(?:\\.|[^"\\\n])*"?  |  '[^'\n]*'?  |  [\w-]+ )
-    | (?P<mark> [][{}=,\n] )
+    | (?P<mark> [][{}=.,\n] )
     | \#[^\n]* | .
     ''',
     re.DOTALL | re.VERBOSE,
@@ -313,8 +313,8 @@ def key_lines(content: str) -> dict[Place, int]:
     for token in _TOKEN.finditer(content):
         if token["mark"]:
             scan.mark(token["mark"])
-        elif token["part"] and not scan.in_value:
-            scan.key.append(_unquoted(token["part"]))
+        elif token["part"]:
+            scan.part(token["part"])
         scan.line += token[0].count("\n")
     return scan.lines
 
@@ -328,41 +328,53 @@ class _Scan:
     def __init__(self) -> None:
         self.lines: dict[Place, int] = {}
         self.line = 1
-        self.in_value = False
-        self.key: list[str] = []  # parts read so far of the key or header that is being read
+        self._in_value = False
+        self._key: list[str] = []  # parts read so far of the key or header that is being read
+        self._dotted = False  # whether the next part goes on with this key
         self._table: Place = ()  # the last [header]
         self._place: Place = ()  # the key whose value is being read
         self._open: list[tuple[str, Place]] = []  # brackets of this value still open, each with its key
 
+    def part(self, part: str) -> None:
+        """Go on over a word or a string."""
+        if not self._in_value:
+            self._key = [*(self._key if self._dotted else ()), _unquoted(part)]
+            self._dotted = False
+            self._check_depth(len(self._key))
+
     def mark(self, mark: str) -> None:
-        """Go on over a bracket, a sign of equality, a comma or the end of a line."""
-        if mark == "\n":
+        """Go on over a bracket, a sign of equality, a dot, a comma or the end of a line."""
+        if mark == ".":
+            self._dotted = not self._in_value
+        elif mark == "\n":
             if not self._open:
-                self.in_value, self.key = False, []
+                self._in_value, self._key = False, []
         elif mark == "=":
             self._place = self._keep(self._open[-1][1] if self._open else self._table)
-            self.in_value = True
-        elif mark in "[{" and self.in_value:
+            self._in_value = True
+        elif mark in "[{" and self._in_value:
             self._open.append((mark, self._place))
-            self.in_value = mark == "["
+            self._in_value = mark == "["
         elif mark in "]}" and self._open:
             _, self._place = self._open.pop()
-            self.in_value, self.key = True, []
+            self._in_value, self._key = True, []
         elif mark == "," and self._open:
-            self.in_value, self.key = self._open[-1][0] == "[", []
-        elif mark == "]" and self.key:
+            self._in_value, self._key = self._open[-1][0] == "[", []
+        elif mark == "]" and self._key:
             self._table = self._keep(())
 
     def _keep(self, table: Place) -> Place:
         """Note the line of the key that ends here, and of the tables that it names on its way."""
-        place = (*table, *self.key)
-        if len(place) > MAX_DEPTH:
-            what = f"has a key of {len(place)} parts, more than {MAX_DEPTH}"
-            raise SpecError([sentence((), self.line, what)])
+        place = (*table, *self._key)
+        self._check_depth(len(place))
         for end in range(len(table) + 1, len(place) + 1):
             self.lines.setdefault(place[:end], self.line)
-        self.key = []
+        self._key = []
         return place
+
+    def _check_depth(self, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise SpecError([sentence((), self.line, f"has a key of more than {MAX_DEPTH} parts")])
 
 
 def _unquoted(part: str) -> str:

@@ -11,7 +11,8 @@ import json
 import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeGuard
+from numbers import Integral, Real
+from typing import TYPE_CHECKING
 
 from distforest.growth.parameters import (
     SIMFOREST_PARAMETERS,
@@ -392,11 +393,9 @@ def _params(reader: Reader, method: Method, value: object) -> dict[str, Value]:
     rows = {row.name: row for row in method.parameters}
     known: dict[str, Value] = {}
     for name, held in given.items():
-        if name not in rows:
-            known[name if isinstance(name, str) else shown(name)] = None
-        elif _is_scalar(held):
-            known[name] = held
-        else:
+        try:
+            known[name if isinstance(name, str) else shown(name)] = _plain(held) if name in rows else None
+        except (ValueError, OverflowError):
             reader.fault((*place, name), f"must be {rows[name].allowed()}, found {shown(held)}")
     found = faults(rows.values(), known)
     for name, what in found.items():
@@ -404,11 +403,15 @@ def _params(reader: Reader, method: Method, value: object) -> dict[str, Value]:
     return {} if found else complete(rows.values(), known)
 
 
-def _is_scalar(value: object) -> TypeGuard[Value]:
-    """Whether a value is plain enough for `faults`, which prints it whole: not deep, not endless."""
-    if isinstance(value, int):
-        return -LARGEST <= value <= LARGEST
-    return value is None or isinstance(value, (float, str))
+def _plain(value: object) -> Value:
+    """Turn a number into Python's; a ValueError for what is too deep or too large for `faults` to print."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, Integral) and -LARGEST <= int(value) <= LARGEST:
+        return int(value)
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        return float(value)
+    raise ValueError
 
 
 def _keep_apart(reader: Reader, output: str | None, found: Input) -> None:

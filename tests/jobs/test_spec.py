@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from distforest.errors import InputError, SpecError
@@ -162,6 +164,13 @@ def test_canonical_json_does_not_depend_on_the_order_of_keys() -> None:
     assert json.loads(spec.to_json()) == spec.to_dict()
 
 
+def test_numbers_of_numpy_become_plain() -> None:
+    params = {"n_estimators": np.int64(9), "max_features": np.float32(0.5)}
+    spec = Spec.from_dict({**SMERF, "params": params, "run": {"workers": np.int32(2)}})
+    assert Spec.from_json(spec.to_json()) == spec
+    assert (spec.params["n_estimators"], spec.params["max_features"], spec.run.workers) == (9, 0.5, 2)
+
+
 def test_a_spec_can_be_sent_to_a_worker() -> None:
     spec = Spec.from_toml(LAZEGA)
     assert pickle.loads(pickle.dumps(spec)) == spec
@@ -199,7 +208,7 @@ ARRAY = "must be the address (path or URL) of an array, found"
             {**SMERF, "output": "./d.zarr"},
             "output: must not be or hold an input, found './d.zarr' and 'd.zarr/X', 'd.zarr/Z'",
         ),
-        ({**SMERF, "outptu": "f.zarr"}, "outptu: unknown key 'outptu'; did you mean 'output'?"),
+        ({**SMERF, "outputs": "f.zarr"}, "outputs: unknown key 'outputs'; did you mean 'output'?"),
         (
             {**SMERF, "run": {"zz": 1}},
             "run.zz: unknown key 'zz'; known here are 'workers', 'threads_per_worker', ",
@@ -228,8 +237,8 @@ ARRAY = "must be the address (path or URL) of an array, found"
             f"input.distances.kind: is missing; it must be {KINDS.replace(', ', ' or ')}",
         ),
         (
-            with_input(SMERF, distances={"kind": "lables", "values": "y"}),
-            f"input.distances.kind: must be {KINDS.replace(', ', ' or ')}, found 'lables'",
+            with_input(SMERF, distances={"kind": "label", "values": "y"}),
+            f"input.distances.kind: must be {KINDS.replace(', ', ' or ')}, found 'label'",
         ),
         (
             with_input(SMERF, distances={"kind": "lazy", "function": "m:f", "budget": 9}),
@@ -244,8 +253,8 @@ ARRAY = "must be the address (path or URL) of an array, found"
             "input.distances.adjacency: is missing; it must be the address (path or URL) of an array",
         ),
         (
-            with_input(SMERF, distances={"kind": "dense", "matrix": "Z", "metrix": 1}),
-            "input.distances.metrix: unknown key 'metrix'; did you mean 'matrix'?",
+            with_input(SMERF, distances={"kind": "dense", "matrix": "Z", "matrices": 1}),
+            "input.distances.matrices: unknown key 'matrices'; did you mean 'matrix'?",
         ),
         (
             with_input(SIMFOREST, similarity={"kind": "dense", "matrix": "S", "measure": "score"}),
@@ -279,6 +288,11 @@ ARRAY = "must be the address (path or URL) of an array, found"
             {**SMERF, "params": {"n_estimators": [5]}},
             "params.n_estimators: must be an integer in [1, 1e+06], found [5]",
         ),
+        (
+            {**SMERF, "params": {"bootstrap": date(2020, 1, 2)}},
+            "params.bootstrap: must be True or False, found datetime.date(2020, 1, 2)",
+        ),
+        ({**SMERF, "params": {3: 1}}, "params.3: unknown parameter '3'"),
         (
             {**SMERF, "params": {"max_depth": 2**70}},
             "params.max_depth: must be an integer >= 1 or None, found an integer of 71 bits",
@@ -332,13 +346,13 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file() -> None:
         """\
 format = 1
 method = 'smerf'
-"outptu" = "f.zarr"
+"outputs" = "f.zarr"
 run.workers = true
 
 [params]
 max_dept = 3   # a comment
 "min_samples_leaf" = 0
-feature_combinations = [
+max_samples = [
   1,
 ]
 
@@ -346,16 +360,15 @@ feature_combinations = [
 note = '''
 distances = 5
 '''
-distances = { kind = "labels",
-  values = "" }
-""".replace(",\n  values", ", values")
+distances = { kind = "labels", values = "" }
+"""
     ) == (
         "output: is missing; it must be an address (path or URL) that ends in .zarr",
-        "outptu (line 3): unknown key 'outptu'; did you mean 'output'?",
+        "outputs (line 3): unknown key 'outputs'; did you mean 'output'?",
         f"run.workers (line 4): {WHOLE} True",
         "params.max_dept (line 7): unknown parameter 'max_dept'; did you mean 'max_depth'?",
         "params.min_samples_leaf (line 8): must be an integer >= 1, found 0",
-        "params.feature_combinations (line 9): must be an integer >= 1 or a real number in [1, 64], found [1]",
+        "params.max_samples (line 9): must be an integer >= 1 or a real number in [0, 1] or None, found [1]",
         "input.features (line 13): is missing; it must be the address (path or URL) of an array",
         "input.note (line 14): unknown key 'note'; known here are 'features', 'distances'",
         f"input.distances.values (line 17): {ARRAY} ''",
@@ -372,8 +385,12 @@ distances = { kind = "labels",
         ("format = 1\nformat = 1\n", "spec (line 2): is not TOML: Cannot overwrite a value"),
         ("format = 1\n\nmethod = 'sme", 'spec (line 3): is not TOML: Expected "\'" (at end of document)'),
         ("format = 1\nx = " + "[" * 100_000, "spec: is not TOML that can be read: maximum recursion"),
-        ("format = 1\n\n" + "a." * 9 + "a = 1", "spec (line 3): has a key of 10 parts, more than 8"),
-        ("a = " + "{a = " * 9, "spec (line 1): has a key of 9 parts, more than 8"),
+        ("format = 1\n\n" + "a." * 500_000, "spec (line 3): has a key of more than 8 parts"),
+        ("a = " + "{a = " * 9, "spec (line 1): has a key of more than 8 parts"),
+        (
+            "one two three four five six seven eight nine",
+            "spec (line 1): is not TOML: Expected '=' after a key",
+        ),
         ("#" * (MAX_BYTES + 1), "spec: must be a text of at most 1048576 bytes (1 MiB), found more"),
         ("#" + "é" * (MAX_BYTES // 2), "spec: must be a text of at most 1048576 bytes (1 MiB), found more"),
         ("# a\n# \ud800", "spec (line 2): must be UTF-8, found byte 0xed"),

@@ -136,7 +136,7 @@ def test_every_valid_spec_survives_toml(table: dict[str, Any], inline: bool) -> 
 
 
 def told(read: Callable[[Any], Spec], source: object) -> tuple[str, ...]:
-    """The faults of a spec; none if it can be read and survives its JSON. Anything but a SpecError gets through."""
+    """The faults of a spec; none if it can be read and survives its JSON. Nothing else is caught."""
     try:
         spec = read(source)
     except SpecError as error:

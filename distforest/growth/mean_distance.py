@@ -1,0 +1,286 @@
+"""The mean pairwise distance from a matrix (SMERF, Eq. 1): all cuts of all candidates from one pass over a block.
+
+The distances are read in fixed point, as integers up to 2^26, so that one times a multiplicity up to 31 fits 32 bits
+and every sum is exact. Deep nodes are scattered over the matrix, and gathering from it reads a cache line for every
+entry; so the blocks of a level are packed, and packed again whenever their cells have become four times fewer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.errors import InputError
+from distforest.forest.frontier import Frontier
+from distforest.growth.criteria import ROUNDING, Cuts, keep_best, power_of_two
+from distforest.growth.ordering import order_values
+from distforest.jit import kernel
+from distforest.sources.source import Float32s, Floats, Ints, Rows
+
+DISTANCE_BITS = 26
+"""The largest distance is held as an integer of so many bits."""
+
+MOST_DRAWS = 31
+"""Multiplicity up to which a distance times its weight fits 32 bits."""
+
+PACKED_CELLS = 1 << 24
+"""Cells (int32) of the blocks of a level up to which they are packed."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Packed blocks of the nodes of a level: cell (i, j) of a node is cells[row_start[i] + slot[j]].
+
+    ``row_start`` and ``slot`` have shape (n_trees, n_rows).
+    """
+
+    cells: Rows
+    row_start: Ints
+    slot: Rows
+
+
+@dataclass(frozen=True)
+class MeanDistance:
+    """z_ij from a symmetric float32 matrix, read in fixed point: rint(z * scale)."""
+
+    distances: Float32s
+    scale: float
+    packed: Blocks | None = None
+
+    @classmethod
+    def of(cls, distances: Float32s, largest: float) -> MeanDistance:
+        """Scale ``distances``, shape (n_rows, n_rows), by the power of two that takes ``largest`` to 2^26."""
+        return cls(distances, power_of_two(largest, DISTANCE_BITS))
+
+    @property
+    def unit(self) -> float:
+        """A gain of 1 in `Cuts` in units of the distance."""
+        return 1.0 / self.scale
+
+    def at(self, frontier: Frontier) -> MeanDistance:
+        """Itself, or with the blocks of this level's nodes packed."""
+        sizes = np.diff(frontier.starts)
+        n_cells = int((sizes**2).sum())
+        held = PACKED_CELLS if self.packed is None else len(self.packed.cells) // 4
+        if not 0 < n_cells <= held:
+            return self
+        cells = np.empty(n_cells, np.int32)
+        place, begin = frontier.place(), np.cumsum(sizes**2) - sizes**2
+        slot = (np.arange(len(place)) - frontier.starts[place]).astype(np.int32)
+        row_start = begin[place] + slot * sizes[place]
+        pack(frontier.starts, *self._rows(frontier), cells)
+        shape = (int(frontier.tree.max()) + 1, len(self.distances))
+        blocks = Blocks(cells, np.zeros(shape, np.int64), np.zeros(shape, np.int32))
+        blocks.row_start[frontier.tree[place], frontier.rows] = row_start
+        blocks.slot[frontier.tree[place], frontier.rows] = slot
+        return replace(self, packed=blocks)
+
+    def _rows(self, frontier: Frontier) -> tuple[Rows, Float32s, np.float32, Ints, Rows, Rows]:
+        """Where a kernel finds the block of each node: in the matrix, or in packed cells."""
+        scale = np.float32(self.scale)
+        if self.packed is None:
+            return frontier.rows, self.distances, scale, np.empty(0, np.int64), _NONE, _NONE
+        tree = frontier.tree[frontier.place()]
+        start, slot = self.packed.row_start[tree, frontier.rows], self.packed.slot[tree, frontier.rows]
+        return frontier.rows, self.distances, scale, start, slot, self.packed.cells
+
+    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
+        """Whether two pairs of a node differ in their distance."""
+        found = np.zeros(frontier.n_nodes, np.bool_)
+        distances_differ(frontier.starts, *self._rows(frontier), found)
+        return found
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best cut of each node."""
+        cuts = Cuts.none(frontier.n_nodes)
+        if frontier.weights.max(initial=0) > MOST_DRAWS:
+            raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
+        cut_distances(frontier.starts, *self._rows(frontier), frontier.weights, values, min_leaf, *cuts)
+        return cuts
+
+
+_NONE = np.empty(0, np.int32)
+
+
+@kernel
+def gather(
+    i: int,
+    rows: Rows,
+    distances: Float32s,
+    scale: np.float32,
+    row_start: Ints,
+    slot: Rows,
+    cells: Rows,
+    row: Rows,
+) -> None:
+    """row[j] = rint(z_ij * scale) for the rows of one node: from the matrix, or as it was packed."""
+    if cells.shape[0]:
+        for j in range(rows.shape[0]):
+            row[j] = cells[row_start[i] + slot[j]]
+        return
+    own = distances[rows[i]]
+    floats = row.view(np.float32)
+    for j in range(rows.shape[0]):
+        floats[j] = own[rows[j]]
+    for j in range(rows.shape[0]):  # a loop of its own, so that it runs on vectors
+        row[j] = np.int32(np.rint(floats[j] * scale))
+
+
+@kernel
+def pack(
+    starts: Ints,
+    rows: Rows,
+    distances: Float32s,
+    scale: np.float32,
+    row_start: Ints,
+    slot: Rows,
+    cells: Rows,
+    packed: Rows,
+) -> None:
+    """The nodes' blocks, row by row, one after another."""
+    filled = 0
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        for i in range(last - first):
+            gather(
+                *(i, rows[first:last], distances, scale),
+                *(row_start[first:last], slot[first:last], cells, packed[filled : filled + last - first]),
+            )
+            filled += last - first
+
+
+@kernel
+def distances_differ(
+    starts: Ints,
+    rows: Rows,
+    distances: Float32s,
+    scale: np.float32,
+    row_start: Ints,
+    slot: Rows,
+    cells: Rows,
+    found: NDArray[np.bool_],
+) -> None:
+    """found[f] = whether two of the node's z_ij differ, self pairs included; mostly seen in the first row."""
+    row = np.empty((starts[1:] - starts[:-1]).max(), np.int32)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        reference = np.int32(0)
+        for i in range(last - first):
+            gather(
+                *(i, rows[first:last], distances, scale),
+                *(row_start[first:last], slot[first:last], cells, row),
+            )
+            if i == 0:
+                reference = row[0]
+            for j in range(last - first):
+                if row[j] != reference:
+                    found[node] = True
+                    break
+            if found[node]:
+                break
+
+
+@kernel
+def cut_distances(
+    starts: Ints,
+    rows: Rows,
+    distances: Float32s,
+    scale: np.float32,
+    row_start: Ints,
+    slot: Rows,
+    cells: Rows,
+    weights: Rows,
+    values: Floats,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """All cuts of all candidates from one pass over the node's block of the matrix.
+
+    With rows in the order of a candidate, c_i = sum over earlier j of w_j z_ij and r_i = sum over all j of w_j z_ij:
+    P(L_m) = sum over the first m rows of w_i (2 c_i + w_i z_ii), and P(R_m) = P(S) - 2 sum w_i r_i + P(L_m).
+    A row of a block is gathered once for all candidates; "earlier" is a mask on ranks, so that no row is permuted.
+    """
+    n_candidates = values.shape[0]
+    longest = (starts[1:] - starts[:-1]).max()
+    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    order = np.empty((n_candidates, longest), np.int64)
+    rank = np.empty((n_candidates, longest), np.int32)
+    n_observed = np.empty(n_candidates, np.int64)
+    inside, across = np.empty((n_candidates, longest), np.int64), np.empty((n_candidates, longest), np.int64)
+    row = np.empty(longest, np.int32)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        size, own_weights = last - first, weights[first:last]
+        for k in range(n_candidates):
+            n = order_values(values[k, first:last], order[k], keys, spare)
+            n_observed[k] = n
+            rank[k, :size] = size  # unobserved: after everything
+            for e in range(n):
+                rank[k, order[k, e]] = e
+        for i in range(size):
+            gather(
+                *(i, rows[first:last], distances, scale),
+                *(row_start[first:last], slot[first:last], cells, row),
+            )
+            for j in range(size):
+                row[j] *= own_weights[j]
+            whole = masked_sum(row[:size], rank[0, :size], np.int32(size + 1))
+            for k in range(n_candidates):
+                earlier = masked_sum(row[:size], rank[k, :size], rank[k, i])
+                observed = whole
+                if n_observed[k] < size:
+                    observed = masked_sum(row[:size], rank[k, :size], np.int32(n_observed[k]))
+                inside[k, i] = own_weights[i] * (2 * earlier + row[i])
+                across[k, i] = own_weights[i] * observed
+        for k in range(n_candidates):
+            scan_distances(
+                *(node, k, values[k, first:last], order[k, : n_observed[k]]),
+                *(own_weights, inside[k], across[k], min_leaf, best, threshold, gains),
+            )
+
+
+@kernel
+def masked_sum(values: Rows, rank: Rows, limit: np.int32) -> int:
+    """Sum of values[j] over the j with rank[j] < limit; without a branch, so that it runs on vectors."""
+    total = np.int64(0)
+    for j in range(values.shape[0]):
+        total += np.int64(values[j] if rank[j] < limit else np.int32(0))
+    return total
+
+
+@kernel
+def scan_distances(
+    node: int,
+    candidate: int,
+    values: Floats,
+    order: Ints,
+    weights: Rows,
+    inside: Ints,
+    across: Ints,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Walk one candidate's order with P(L) += inside[i], and P(R) = P(S) - 2 sum across + P(L)."""
+    m, total = 0, 0
+    for place in order:
+        m += weights[place]
+        total += across[place]
+    m_left, left, moved = 0, 0, 0
+    whole = total / m if m else 0.0
+    for e in range(order.shape[0] - 1):
+        place, after = order[e], order[e + 1]
+        m_left += weights[place]
+        left += inside[place]
+        moved += across[place]
+        if values[place] == values[after] or m_left < min_leaf or m - m_left < min_leaf:
+            continue
+        inside_left, inside_right = left / m_left, (total - 2 * moved + left) / (m - m_left)
+        gain = whole - (inside_left + inside_right)
+        if gain > ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right)):
+            keep_best(node, candidate, values[place], values[after], gain, best, threshold, gains)

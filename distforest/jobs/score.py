@@ -1,0 +1,257 @@
+"""Batch scoring: rows or pairs from Zarr through a sealed forest, answers as chunks to Zarr."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import zarr
+
+from distforest.errors import InputError
+from distforest.forest import scoring
+from distforest.forest.artifact import open_forest, read_manifest
+from distforest.forest.leaves import Means
+from distforest.jobs.cluster import Cluster, Work
+from distforest.jobs.folder import Folder
+from distforest.sources.arrays import create_array, open_array
+
+if TYPE_CHECKING:
+    from distforest.forest.forest import Forest
+    from distforest.jobs.cluster import Watch
+    from distforest.sources.source import Rows
+
+ANSWERS = ("distance", "pairs", "neighbors", "predict", "proba", "apply")
+"""What can be asked: distances to rows, distances of pairs, nearest training rows, labels or means, shares, nodes."""
+
+BLOCK_CELLS = 1 << 22
+"""Numbers that a task answers with, about."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a forest.
+
+    Attributes
+    ----------
+    forest
+        Address of a sealed forest.
+    queries
+        Address of a Zarr array of rows, as `Forest.source` reads them, shape (n, n_columns).
+    answer
+        One of `ANSWERS`.
+    reference
+        For ``"distance"``: address of the rows that distances are taken to; the training rows by default.
+    pairs
+        For ``"pairs"``: address of the row numbers of each pair in ``queries``, shape (n_pairs, 2).
+    n_neighbors
+        For ``"neighbors"``.
+    """
+
+    forest: str
+    queries: str
+    answer: str
+    reference: str | None = None
+    pairs: str | None = None
+    n_neighbors: int = 10
+
+
+@dataclass(frozen=True)
+class ScoreTask:
+    """Answers first to last - 1 of a question, to be written into the arrays of ``target``."""
+
+    question: Question
+    digest: str
+    target: str
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"rows {self.first} to {self.last - 1}"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Where the answers are, and the shapes of the arrays there."""
+
+    address: str
+    digest: str
+    shapes: dict[str, tuple[int, ...]]
+
+
+def score(
+    question: Question, output: str, cluster: Cluster, overwrite: bool = False, watch: Watch | None = None
+) -> Scored:
+    """Answer a question into a new Zarr group, in parallel, in bounded memory.
+
+    Parameters
+    ----------
+    question
+        What is asked.
+    output
+        Path or URL of the new group. In a local file system it appears only when it is whole.
+    cluster
+        Where the tasks run.
+    overwrite
+        Whether something at ``output`` may be replaced.
+    watch
+        Told of the progress.
+
+    Raises
+    ------
+    InputError
+        The question does not fit the forest or its queries; nothing is written.
+    ArtifactError
+        The forest is damaged.
+    """
+    target = Folder(output)
+    if target.exists() and not overwrite:
+        raise InputError(f"{output} exists; choose another output or allow overwriting")
+    digest = str(read_manifest(question.forest)["digest"])
+    forest = _opened(question.forest, digest)
+    arrays, n_answers = _arrays(question, forest)
+    building = Folder(f"{output}.{uuid.uuid4().hex[:8]}.partial") if target.is_local else target
+    try:
+        _prepare(building.address, arrays, n_answers, question, forest)
+        step = _step(arrays)
+        tasks = [
+            ScoreTask(question, digest, building.address, first, min(first + step, n_answers))
+            for first in range(0, n_answers, step)
+        ]
+        cluster.each(answer_rows, tasks, Work("score", weight=lambda task: task.last - task.first, watch=watch))
+        group = zarr.open_group(building.address, mode="r+")
+        group.attrs["distforest"] = {"forest": digest, "answer": question.answer, "complete": True}
+        if building is not target:
+            target.remove()
+            building.move(target)
+    except BaseException:
+        if building is not target:
+            building.remove()
+        raise
+    return Scored(output, digest, {name: (n_answers, *tail) for name, (_, tail) in arrays.items()})
+
+
+@lru_cache(maxsize=2)
+def _opened(address: str, digest: str) -> Forest:
+    """The forest, opened once in a process; ``digest`` is part of the key, so that a new forest is opened anew."""
+    forest = open_forest(address)
+    if forest.digest != digest:
+        raise InputError(f"{address} has changed while it was scored; start again")
+    return forest
+
+
+def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
+    """The arrays of the answer by name, (dtype, tail of the shape), and the number of answers."""
+    queries = open_array(question.queries)
+    forest.source(np.asarray(queries[:1]))
+    n, training = int(queries.shape[0]), forest.leaves.shape[1]
+    if question.answer == "distance":
+        others = int(open_array(question.reference).shape[0]) if question.reference else training
+        return {"distance": ("float32", (others,))}, n
+    if question.answer == "pairs":
+        return {"distance": ("float32", ())}, _n_pairs(question, n)
+    if question.answer == "neighbors":
+        if not 1 <= question.n_neighbors <= training:
+            raise InputError(f"n_neighbors must be in 1..{training}, found {question.n_neighbors}")
+        tail = (question.n_neighbors,)
+        return {"indices": ("int64", tail), "distance": ("float32", tail)}, n
+    if question.answer == "apply":
+        return {"nodes": ("int32", (forest.n_trees,))}, n
+    if question.answer not in ANSWERS:
+        raise InputError(f"answer must be one of {', '.join(ANSWERS)}, found {question.answer!r}")
+    outputs = scoring.predict(forest, np.zeros((forest.n_trees, 1), np.int32)).shape[1]
+    is_mean = isinstance(forest.leaf_table, Means)
+    if question.answer == "proba":
+        if is_mean:
+            raise InputError("a forest trained on targets has no class shares; ask for 'predict'")
+        return {"proba": ("float64", (outputs,))}, n
+    return {"prediction": ("float64", (outputs,)) if is_mean else ("int64", ())}, n
+
+
+def _n_pairs(question: Question, n_queries: int) -> int:
+    if question.pairs is None:
+        raise InputError("pairs: the address of an array of row numbers, shape (n_pairs, 2), was expected")
+    pairs = open_array(question.pairs)
+    if len(pairs.shape) != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(f"{question.pairs}: integers of shape (n_pairs, 2) were expected, found {pairs.dtype} {pairs.shape}")
+    numbers = np.asarray(pairs[...])
+    if numbers.size and not (0 <= numbers.min() and numbers.max() < n_queries):
+        raise InputError(f"{question.pairs}: row numbers must be in 0..{n_queries - 1}")
+    return len(numbers)
+
+
+def _step(arrays: dict[str, tuple[str, tuple[int, ...]]]) -> int:
+    """Rows of a task, and of a chunk, so that no two tasks write one chunk."""
+    widest = max(int(np.prod(tail, dtype=np.int64)) for _, tail in arrays.values())
+    return max(1, min(BLOCK_CELLS // max(1, widest), 1 << 16))
+
+
+def _prepare(
+    address: str,
+    arrays: dict[str, tuple[str, tuple[int, ...]]],
+    n_answers: int,
+    question: Question,
+    forest: Forest,
+) -> None:
+    zarr.open_group(address, mode="w")
+    for name, (dtype, tail) in arrays.items():
+        array = create_array(address, name, (n_answers, *tail), np.dtype(dtype), _step(arrays))
+        if question.answer in {"predict", "proba"} and forest.meaning.classes is not None:
+            array.attrs["classes"] = forest.meaning.classes
+
+
+def answer_rows(task: ScoreTask) -> int:
+    """Work out a task's answers and write them; doing it twice changes nothing. Returns how many."""
+    question = task.question
+    forest = _opened(question.forest, task.digest)
+    if question.answer == "pairs":
+        answers = {"distance": _pair_distances(question, forest, task)}
+    else:
+        nodes = _nodes(forest, question.queries, task.first, task.last)
+        answers = _answers(question, forest, nodes)
+    for name, values in answers.items():
+        array: Any = zarr.open_array(f"{task.target}/{name}", mode="r+")
+        array[task.first : task.last] = values.astype(array.dtype)
+    return task.last - task.first
+
+
+def _nodes(forest: Forest, address: str, first: int, last: int) -> Rows:
+    """The nodes of rows first to last - 1 of the array at ``address``, shape (n_trees, n)."""
+    return scoring.apply(forest, forest.source(np.asarray(open_array(address)[first:last])))
+
+
+def _pair_distances(question: Question, forest: Forest, task: ScoreTask) -> np.ndarray:
+    pairs = np.asarray(open_array(str(question.pairs))[task.first : task.last])
+    rows, place = np.unique(pairs, return_inverse=True)
+    queries = np.asarray(open_array(question.queries).oindex[rows])
+    nodes = scoring.apply(forest, forest.source(queries))
+    place = place.reshape(pairs.shape)
+    return scoring.pair_distance(forest, nodes[:, place[:, 0]], nodes[:, place[:, 1]])
+
+
+def _answers(question: Question, forest: Forest, nodes: Rows) -> dict[str, np.ndarray]:
+    if question.answer == "distance":
+        return {"distance": _distances(question, forest, nodes)}
+    if question.answer == "neighbors":
+        distances, indices = scoring.kneighbors(forest, nodes, forest.leaves, question.n_neighbors, False)
+        return {"indices": indices, "distance": distances}
+    if question.answer == "apply":
+        return {"nodes": nodes.T}
+    outputs = scoring.predict(forest, nodes)
+    if question.answer == "proba":
+        return {"proba": outputs}
+    return {"prediction": outputs if isinstance(forest.leaf_table, Means) else np.argmax(outputs, axis=1)}
+
+
+def _distances(question: Question, forest: Forest, nodes: Rows) -> np.ndarray:
+    """Distances to the training rows, or to the reference rows, block of them by block."""
+    if question.reference is None:
+        return scoring.distance(forest, nodes, forest.leaves)
+    n = int(open_array(question.reference).shape[0])
+    blocks = [
+        scoring.distance(forest, nodes, _nodes(forest, question.reference, first, min(first + (1 << 14), n)))
+        for first in range(0, n, 1 << 14)
+    ]
+    return np.concatenate(blocks, axis=1)
