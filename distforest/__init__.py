@@ -1,3 +1,38 @@
 """Forests that learn a similarity or a distance, trained on Dask."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from distforest.estimators import SMERF, SimForestClassifier, SimForestRegressor, load
+    from distforest.sources.factors import Embedding, Graph, Labels, Targets
+
 __version__ = "0.1.0"
+__all__ = [
+    "SMERF",
+    "Embedding",
+    "Graph",
+    "Labels",
+    "SimForestClassifier",
+    "SimForestRegressor",
+    "Targets",
+    "load",
+]
+
+_HOME = {
+    **dict.fromkeys(("SMERF", "SimForestClassifier", "SimForestRegressor", "load"), "distforest.estimators"),
+    **dict.fromkeys(("Embedding", "Graph", "Labels", "Targets"), "distforest.sources.factors"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for, so that a worker or the command line loads only its part."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'distforest' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

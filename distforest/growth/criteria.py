@@ -171,39 +171,74 @@ def cut_gini(
     longest = (starts[1:] - starts[:-1]).max()
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    left, right = np.empty(n_classes, np.int64), np.empty(n_classes, np.int64)
+    code = np.empty(longest, np.int32)
+    counts = np.empty((3, n_classes), np.int64)
     for node in range(starts.shape[0] - 1):
-        first = starts[node]
+        first, last = starts[node], starts[node + 1]
+        counts[2] = 0
+        for r in range(first, last):
+            code[r - first] = codes[rows[r]]
+            counts[2, code[r - first]] += weights[r]
         for k in range(values.shape[0]):
-            own = values[k, first : starts[node + 1]]
-            n = order_values(own, order, keys, spare)
-            left[:] = 0
-            right[:] = 0
-            m = 0
-            for e in range(n):
-                right[codes[rows[first + order[e]]]] += weights[first + order[e]]
-                m += weights[first + order[e]]
-            squares_left, squares_right = 0, 0
-            for c in range(n_classes):
-                squares_right += right[c] * right[c]
-            whole = (m * m - squares_right) / m
-            m_left = 0
-            for e in range(n - 1):
-                w = np.int64(weights[first + order[e]])
-                c = codes[rows[first + order[e]]]
-                squares_left += w * (2 * left[c] + w)
-                squares_right -= w * (2 * right[c] - w)
-                left[c] += w
-                right[c] -= w
-                m_left += w
-                if own[order[e]] == own[order[e + 1]] or m_left < min_leaf or m - m_left < min_leaf:
-                    continue
-                m_right = m - m_left
-                inside_left = (m_left * m_left - squares_left) / m_left
-                inside_right = (m_right * m_right - squares_right) / m_right
-                gain = whole - (inside_left + inside_right)
-                if gain > ROUNDING * (whole + inside_left + inside_right):
-                    keep_best(node, k, own[order[e]], own[order[e + 1]], gain, best, threshold, gains)
+            n = order_values(values[k, first:last], order, keys, spare)
+            counts[1] = counts[2]
+            if n < last - first:  # only the observed rows take part
+                counts[1] = 0
+                for e in range(n):
+                    counts[1, code[order[e]]] += weights[first + order[e]]
+            scan_gini(
+                *(node, k, values[k, first:last], order[:n], weights[first:last], code, min_leaf),
+                *(counts[0], counts[1], best, threshold, gains),
+            )
+
+
+@kernel
+def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, squares_right: int) -> float:
+    """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = m^2 - squares; 0 where it is rounding."""
+    inside = (m_left * m_left - squares_left) / m_left + (m_right * m_right - squares_right) / m_right
+    gain = whole - inside
+    return gain if gain > ROUNDING * (whole + inside) else 0.0
+
+
+@kernel
+def scan_gini(
+    node: int,
+    candidate: int,
+    values: Floats,
+    order: Ints,
+    weights: Rows,
+    code: Rows,
+    min_leaf: int,
+    left: Ints,
+    right: Ints,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Take the rows over from ``right`` to ``left``, class weights, in the order of one candidate."""
+    left[:] = 0
+    m, squares_right, squares_left = np.int64(0), np.int64(0), np.int64(0)
+    for c in range(right.shape[0]):
+        m += right[c]
+        squares_right += right[c] * right[c]
+    m_left, m_right = np.int64(0), m
+    whole = (m * m - squares_right) / m
+    least, before = gains[node], np.nan
+    for place in order:
+        value = values[place]
+        if value > before and m_left >= min_leaf and m_right >= min_leaf:
+            gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
+            if gain > least:
+                keep_best(node, candidate, before, value, gain, best, threshold, gains)
+                least = gains[node]
+        before = value
+        c, w = code[place], np.int64(weights[place])
+        squares_left += w * (2 * left[c] + w)
+        squares_right -= w * (2 * right[c] - w)
+        left[c] += w
+        right[c] -= w
+        m_left += w
+        m_right -= w
 
 
 @kernel
@@ -220,38 +255,66 @@ def cut_variance(
 ) -> None:
     """P(S)/m - P(L)/m_L - P(R)/m_R = m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels."""
     longest = (starts[1:] - starts[:-1]).max()
-    n_dimensions = fixed.shape[1]
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    left, right = np.empty(n_dimensions, np.int64), np.empty(n_dimensions, np.int64)
+    sums = np.empty((2, fixed.shape[1]), np.int64)
     for node in range(starts.shape[0] - 1):
-        first = starts[node]
+        first, last = starts[node], starts[node + 1]
         for k in range(values.shape[0]):
-            own = values[k, first : starts[node + 1]]
-            n = order_values(own, order, keys, spare)
-            left[:] = 0
-            right[:] = 0
-            m = 0
-            for e in range(n):
-                m += weights[first + order[e]]
-                for q in range(n_dimensions):
-                    right[q] += weights[first + order[e]] * fixed[rows[first + order[e]], q]
-            m_left = 0
-            for e in range(n - 1):
-                w = np.int64(weights[first + order[e]])
-                m_left += w
-                for q in range(n_dimensions):
-                    moved = w * fixed[rows[first + order[e]], q]
-                    left[q] += moved
-                    right[q] -= moved
-                if own[order[e]] == own[order[e + 1]] or m_left < min_leaf or m - m_left < min_leaf:
-                    continue
-                m_right = m - m_left
-                apart, rounding = 0.0, 0.0
-                for q in range(n_dimensions):
-                    mean_left, mean_right = left[q] / m_left, right[q] / m_right
-                    apart += (mean_left - mean_right) ** 2
-                    rounding += (ROUNDING * (abs(mean_left) + abs(mean_right))) ** 2
-                if apart > rounding:
-                    gain = apart * m_left * m_right / m
-                    keep_best(node, k, own[order[e]], own[order[e + 1]], gain, best, threshold, gains)
+            n = order_values(values[k, first:last], order, keys, spare)
+            scan_variance(
+                *(node, k, values[k, first:last], order[:n], rows[first:last], weights[first:last]),
+                *(fixed, min_leaf, sums[0], sums[1], best, threshold, gains),
+            )
+
+
+@kernel
+def variance_gain(m_left: int, left: Ints, m_right: int, right: Ints) -> float:
+    """m_L m_R / m ||mean_L - mean_R||^2 from the sums of the two sides; 0 where it is rounding."""
+    apart, rounding = 0.0, 0.0
+    for q in range(left.shape[0]):
+        mean_left, mean_right = left[q] / m_left, right[q] / m_right
+        apart += (mean_left - mean_right) ** 2
+        rounding += (ROUNDING * (abs(mean_left) + abs(mean_right))) ** 2
+    return apart * m_left * m_right / (m_left + m_right) if apart > rounding else 0.0
+
+
+@kernel
+def scan_variance(
+    node: int,
+    candidate: int,
+    values: Floats,
+    order: Ints,
+    rows: Rows,
+    weights: Rows,
+    fixed: Ints,
+    min_leaf: int,
+    left: Ints,
+    right: Ints,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Take the rows over from ``right`` to ``left``, sums of the vectors, in the order of one candidate."""
+    left[:] = 0
+    right[:] = 0
+    m_left, m_right = np.int64(0), np.int64(0)
+    for place in order:
+        m_right += weights[place]
+        for q in range(fixed.shape[1]):
+            right[q] += weights[place] * fixed[rows[place], q]
+    least, before = gains[node], np.nan
+    for place in order:
+        value = values[place]
+        if value > before and m_left >= min_leaf and m_right >= min_leaf:
+            gain = variance_gain(m_left, left, m_right, right)
+            if gain > least:
+                keep_best(node, candidate, before, value, gain, best, threshold, gains)
+                least = gains[node]
+        before = value
+        w = np.int64(weights[place])
+        for q in range(fixed.shape[1]):
+            left[q] += w * fixed[rows[place], q]
+            right[q] -= w * fixed[rows[place], q]
+        m_left += w
+        m_right -= w

@@ -17,12 +17,14 @@ from distforest.growth.rng import streams
 from distforest.sources.source import Floats, Ints, Projections, Rows, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from distforest.growth.criteria import Criterion
+    from distforest.growth.criteria import Criterion, Cuts
     from distforest.growth.draws import Draw
+
+    Search = Callable[[Source, Criterion, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
 
 SLAB_CELLS = 1 << 22
 """Projected values (float64) held at once: a wide level is searched in slabs of nodes."""
@@ -53,6 +55,15 @@ class Limits:
         return (frontier.weight() >= self.min_samples_split) & criterion.impure(frontier)
 
 
+def project_and_cut(
+    source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+) -> tuple[Cuts, Floats]:
+    """The best cut of each node, and the value of each row on the chosen candidate."""
+    values = source.project(frontier.rows, frontier.starts, projections)
+    cuts = criterion.cut(frontier, values, limits.min_samples_leaf)
+    return cuts, values[cuts.candidate.clip(0)[frontier.place()], np.arange(len(frontier.rows))]
+
+
 @dataclass(frozen=True)
 class Splits:
     """What a level has found: for each node whether it is cut, where, and the value of each row there."""
@@ -68,13 +79,17 @@ class Splits:
 
 @dataclass(frozen=True)
 class Growth:
-    """All that is needed to grow trees: data, draw, criterion, limits, seed."""
+    """All that is needed to grow trees: data, draw, criterion, limits, seed; and how a level is searched.
+
+    ``search`` is `project_and_cut`, or a fused twin of it that never holds the candidates' values.
+    """
 
     source: Source
     draw: Draw
     criterion: Criterion
     limits: Limits
     seed: int
+    search: Search = project_and_cut
 
     def grow(self, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Rows]:
         """Grow the trees numbered ``trees`` over their in-bag rows.
@@ -133,12 +148,10 @@ class Growth:
                 break
             places = np.flatnonzero(~found)
             projections = self.draw(asking, keys[places], attempt)
-            projected = self.source.project(asking.rows, asking.starts, projections)
-            cuts = criterion.cut(asking, projected, self.limits.min_samples_leaf)
+            cuts, values[rows] = self.search(self.source, criterion, asking, projections, self.limits)
             has = cuts.candidate >= 0
             threshold[places], gain[places] = cuts.threshold, cuts.gain
-            values[rows] = projected[cuts.candidate.clip(0)[asking.place()], np.arange(len(asking.rows))]
-            chosen.append((places[has], _chosen(projections, np.flatnonzero(has), cuts.candidate[has])))
+            chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
             found[places] = has
         width, columns, weights = _in_order(chosen, frontier.n_nodes)
         return Splits(found, threshold, gain, width, columns, weights, values)
@@ -157,7 +170,7 @@ def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
         yield first, frontier.n_nodes
 
 
-def _chosen(projections: Projections, nodes: Ints, candidate: Rows) -> Projections:
+def taken(projections: Projections, nodes: Ints, candidate: Rows) -> Projections:
     """The chosen candidate of each of ``nodes``."""
     number = nodes * projections.width + candidate
     size = projections.offset[number + 1] - projections.offset[number]

@@ -20,17 +20,20 @@ from distforest.forest.leaves import (
 from distforest.forest.table import NodeTable, route
 from distforest.growth.criteria import Criterion, Gini, Variance
 from distforest.growth.draws import Axis, Draw, Oblique, TwoObjects
-from distforest.growth.grower import Growth, Limits
+from distforest.growth.grower import Growth, Limits, project_and_cut
+from distforest.growth.histograms import cut_codes
 from distforest.growth.mean_distance import MeanDistance
 from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS, Parameter, Value
 from distforest.growth.rng import bootstrap, subsample
 from distforest.sources.arrays import ArraySource
+from distforest.sources.binned import BinnedSource
 from distforest.sources.kernels import KERNELS, KernelSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.leaves import InBag
+    from distforest.growth.grower import Search
     from distforest.sources.source import Ints, Rows, Source
 
 Params = Mapping[str, Value]
@@ -107,10 +110,12 @@ class Problem:
         """Grow the trees numbered ``trees``; the arrays of a forest of these trees, by name."""
         weights = self.sampling.weights(self.growth.seed, trees)
         table, leaves = self.growth.grow(trees, weights)
+        if isinstance(self.growth.source, BinnedSource):
+            table = _on_features(table, self.growth.source)
         out = weights == 0
         if out.any():
             rows = np.arange(self.data.n_rows, dtype=np.int32)
-            routed = route(table, self.growth.source, rows, out)
+            routed = route(table, self.data.source(), rows, out)
             leaves[out] = routed[out]
         in_bag = weights.astype(np.uint8)
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
@@ -147,6 +152,13 @@ class Problem:
         All tables together must not be larger than the float32 training distances, the other way to keep the same.
         """
         return 4 * self.data.n_rows**2 // (8 * self.n_trees)
+
+
+def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:
+    """The table with thresholds of the features in place of thresholds of their codes."""
+    threshold = table.threshold.copy()
+    threshold[~table.is_leaf] = binned.thresholds(table.columns, threshold[~table.is_leaf])
+    return replace(table, threshold=threshold)
 
 
 def _means(table: NodeTable, leaves: Rows, in_bag: InBag, vectors: np.ndarray) -> dict[str, np.ndarray]:
@@ -264,7 +276,7 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Problem:
             f"found {data.n_rows} rows of {method.reads} and {len(data.truth)} of {data.judge}: "
             "inconsistent numbers of samples"
         )
-    source = data.source()
+    source, search = _searched(data, params)
     criterion, leaf = _judge(data)
     depth = params["max_depth"]
     limits = Limits(
@@ -272,9 +284,19 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Problem:
         int(params["min_samples_leaf"] or 1),
         None if depth is None else int(depth),
     )
-    growth = Growth(source, method.draw(data, source, params), criterion, limits, seed)
+    growth = Growth(source, method.draw(data, source, params), criterion, limits, seed, search)
     meaning = Meaning(method.name, dict(params), seed, data.rows, leaf, data.classes)
     return Problem(meaning, data, growth, sampling(params, data.n_rows), int(params["n_estimators"] or 1))
+
+
+def _searched(data: Data, params: Params) -> tuple[Source, Search]:
+    """The source that growth reads, and how a level of it is searched."""
+    max_bins = params.get("max_bins")
+    if max_bins is None:
+        return data.source(), project_and_cut
+    if params["splitter"] != "axis":
+        raise InputError("max_bins bins single columns; it goes with splitter='axis'")
+    return BinnedSource.of(data.matrix, int(max_bins)), cut_codes
 
 
 def _judge(data: Data) -> tuple[Criterion, dict[str, Any]]:

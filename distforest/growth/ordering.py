@@ -9,7 +9,7 @@ from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints
 
 _SIGN = np.uint64(1 << 63)
-_INSERTION, _RADIX = 24, 4096
+_INSERTION, _RADIX = 24, 256
 
 
 @kernel
@@ -20,39 +20,46 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     takes as many low bits as it needs. The keys are sorted by radix; values that differ only in the bits that the
     place took are put right afterwards. ``order``, ``keys`` and ``spare`` are at least as long as ``values``.
     """
-    n = 0
-    for place in range(values.shape[0]):
-        if not np.isnan(values[place]):
-            order[n] = place
-            n += 1
-    if n <= _INSERTION:
+    size = values.shape[0]
+    if size <= _INSERTION:
+        n = 0
+        for place in range(size):
+            if not np.isnan(values[place]):
+                order[n] = place
+                n += 1
         _insertion(values, order, 0, n)
         return n
     low = 1
-    while (values.shape[0] - 1) >> low:
+    while (size - 1) >> low:
         low += 1
     place_bits = np.uint64((1 << low) - 1)
     bits = values.view(np.uint64)
-    vary = np.uint64(0)
-    for e in range(n):
-        key = bits[order[e]] if values[order[e]] != 0.0 else np.uint64(0)  # -0.0 is 0.0
+    n = 0
+    vary, lost = np.uint64(0), np.uint64(0)
+    for place in range(size):
+        if np.isnan(values[place]):
+            continue
+        key = bits[place] if values[place] != 0.0 else np.uint64(0)  # -0.0 is 0.0
+        lost |= key & place_bits
         key = ~key if key & _SIGN else key | _SIGN
-        keys[e] = (key & ~place_bits) | np.uint64(order[e])
-        vary |= keys[e] ^ keys[0]
+        keys[n] = (key & ~place_bits) | np.uint64(place)
+        vary |= keys[n] ^ keys[0]
+        n += 1
     if n < _RADIX:
         keys[:n].sort()  # the keys all differ, so this is stable too
     else:
         _radix(keys, spare, n, vary & ~place_bits)
     for e in range(n):
         order[e] = np.int64(keys[e] & place_bits)
-    _mend(values, order, keys, place_bits, n)
+    if lost:  # float32 values lose nothing for up to 2^29 rows
+        _mend(values, order, keys, place_bits, n)
     return n
 
 
 @kernel
 def _radix(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np.uint64) -> None:
     """Sort keys[:n] by the bits from the lowest to the highest one set in ``vary``, least digit first, stable."""
-    digit = 11
+    digit = 12 if n > 8192 else 9
     mask = np.uint64((1 << digit) - 1)
     count = np.empty((1 << digit) + 1, np.int64)
     source, target = keys, spare

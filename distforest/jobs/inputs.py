@@ -13,6 +13,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.forest import canonical
 from distforest.growth.methods import METHODS, Data, Problem, problem
+from distforest.jobs.folder import Folder
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.kernels import KERNELS, scale_gamma
@@ -190,6 +191,7 @@ def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> t
 def stage_array(name: str, values: np.ndarray, folder: str, scratch: Path) -> Staged:
     """Write an array into the job's folder, where every worker can read it, and stage it here."""
     group = f"{folder}/inputs.zarr"
+    Folder(f"{group}/{name}").remove()  # of a run that was interrupted
     write_array(group, name, values.shape, values.dtype, [values])
     return stage(f"{group}/{name}", AS_IT_IS, scratch)
 

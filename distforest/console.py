@@ -1,0 +1,161 @@
+"""What a person sees of a running command on stderr: progress as bars on a terminal, else as plain lines."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, TextColumn
+from rich.progress import Progress as Bars
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+    from typing import TextIO
+
+    from rich.progress import Task, TaskID
+
+    from distforest.jobs.cluster import Progress, Watch
+
+UNITS = {"grow": "trees", "merge": "parts", "score": "rows"}
+"""What is counted in each run of tasks."""
+
+LINE_SECONDS = 1.0
+"""At least so many seconds lie between two lines of progress; the last line of a run always comes."""
+
+INTERRUPTED = 130
+"""Exit code of a command that was ended by a second Ctrl-C: 128 and the number of the signal."""
+
+
+def told(progress: Progress) -> str:
+    """How far a run is, in words.
+
+    Examples
+    --------
+    >>> from distforest.jobs.cluster import Progress
+    >>> told(Progress("grow", done=120, total=500, seconds=2.0))
+    'grow 120/500 trees, 24 %, 60.0 a second, 6 s left'
+    """
+    unit = UNITS.get(progress.name, "tasks")
+    share = f"{progress.done / progress.total:.0%}".replace("%", " %") if progress.total else "100 %"
+    counted = f"{progress.name} {progress.done:,}/{progress.total:,} {unit}, {share}"
+    return ", ".join(part for part in (counted, rate(progress), left(progress)) if part)
+
+
+def rate(progress: Progress) -> str:
+    """Finished a second, in words; nothing before the first is finished."""
+    return f"{progress.rate:,.1f} a second" if progress.done and progress.seconds > 0 else ""
+
+
+def left(progress: Progress) -> str:
+    """Seconds left, or seconds taken at the end, in words; nothing before the first is finished."""
+    if progress.done >= progress.total:
+        return f"done in {progress.seconds:,.1f} s"
+    return f"{span(progress.remaining)} left" if math.isfinite(progress.remaining) else ""
+
+
+def span(seconds: float) -> str:
+    """A span of time in words.
+
+    Examples
+    --------
+    >>> span(42.4), span(200), span(9000)
+    ('42 s', '3 min 20 s', '2 h 30 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+class LineWatch:
+    """A watcher that writes lines: about one a second, and the last of each run.
+
+    Parameters
+    ----------
+    stream
+        Where to.
+    clock
+        Seconds; another clock makes it testable.
+    """
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self._last = -math.inf
+
+    def __call__(self, progress: Progress) -> None:
+        """Write a line if it is time, or the run is at its end."""
+        now = self._clock()
+        if progress.done >= progress.total or now - self._last >= LINE_SECONDS:
+            self._last = now
+            print(told(progress), file=self._stream, flush=True)
+
+
+class _Words(ProgressColumn):
+    """Count, rate and time left of a bar, in the words of the lines."""
+
+    def render(self, task: Task) -> Text:
+        """Write them."""
+        return Text(str(task.fields["words"]), style="progress.remaining")
+
+
+class BarWatch:
+    """A watcher that moves bars, one for each run."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._known: dict[str, TaskID] = {}
+
+    def __call__(self, progress: Progress) -> None:
+        """Move the run's bar; a run that begins anew begins a new bar."""
+        words = told(progress).removeprefix(f"{progress.name} ")
+        if progress.name not in self._known or progress.done == 0:
+            self._known[progress.name] = self._bars.add_task(progress.name, total=progress.total, words=words)
+        self._bars.update(self._known[progress.name], completed=progress.done, words=words)
+
+
+@contextmanager
+def progress() -> Iterator[Watch]:
+    """A watcher for the block: bars where stderr is a terminal (without colour under NO_COLOR), else lines."""
+    console = Console(stderr=True)
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield LineWatch(sys.stderr)
+        return
+    columns = (TextColumn("{task.description:>6}"), BarColumn(), _Words())
+    with Bars(*columns, console=console) as bars:
+        yield BarWatch(bars)
+
+
+@contextmanager
+def interruptible(message: str) -> Iterator[None]:
+    """Make the first Ctrl-C of the block say ``message`` and raise KeyboardInterrupt, the second end the process.
+
+    Only the main thread may change what a signal does; in another one nothing changes.
+    """
+
+    def first(_signal: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, second)
+        print(f"\n{message}", file=sys.stderr, flush=True)
+        raise KeyboardInterrupt
+
+    def second(_signal: int, _frame: FrameType | None) -> None:
+        os._exit(INTERRUPTED)
+
+    try:
+        before = signal.signal(signal.SIGINT, first)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

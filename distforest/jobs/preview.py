@@ -1,0 +1,165 @@
+"""What a job will read and need, told from the metadata of its inputs alone: no value is read."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from distforest.errors import InputError, SpecError
+from distforest.growth.methods import n_candidates, sampling
+from distforest.jobs.plan import Plan, Size, plan
+from distforest.sources.arrays import open_array
+from distforest.sources.kernels import KERNELS
+from distforest.sources.readings import AS_IT_IS, DISTANCES, FEATURES, GRAPH, SIMILARITIES, Reading, check_shape
+
+if TYPE_CHECKING:
+    from distforest.jobs.spec import Spec
+
+NUMBERS = "fiub"
+"""Kinds of dtypes that are numbers."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An input as its metadata tells it; ``matrix`` if the trees read it, else their cuts are judged by it."""
+
+    name: str
+    address: str
+    shape: tuple[int, ...]
+    dtype: str
+    matrix: bool
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a job will read and need.
+
+    Attributes
+    ----------
+    inputs
+        The arrays.
+    n_rows, n_trees
+        Of the forest.
+    plan
+        The tasks of a first run, and the memory that a worker needs.
+    memory_limit
+        What a worker has: as the spec says, or an equal share of this machine; None on a scheduler elsewhere.
+    """
+
+    inputs: tuple[Seen, ...]
+    n_rows: int
+    n_trees: int
+    plan: Plan
+    memory_limit: int | None
+
+
+def preview(spec: Spec) -> Preview:
+    """Open the metadata of the inputs and plan the job.
+
+    Parameters
+    ----------
+    spec
+        The job.
+
+    Raises
+    ------
+    SpecError
+        Inputs are missing, of a wrong shape or dtype, or do not fit each other: every fault at once.
+    """
+    seen: list[Seen] = []
+    faults: list[str] = []
+    for place, address, reading, is_matrix in _wanted(spec):
+        try:
+            seen.append(_look(place, address, reading, is_matrix))
+        except InputError as error:
+            faults.append(f"{place}: {error}")
+    faults += _misfits(spec, seen)
+    if faults:
+        raise SpecError(faults)
+    size = _size(spec, seen)
+    workers, threads = workers_of(spec), spec.run.threads_per_worker
+    planned = plan(size, (), workers * threads, spec.run.batch, threads)
+    return Preview(tuple(seen), size.n_rows, size.n_trees, planned, _limit(spec, workers))
+
+
+def workers_of(spec: Spec) -> int:
+    """Workers of the embedded cluster: as the spec says, or one for each core, at most 4."""
+    return spec.run.workers or min(os.cpu_count() or 1, 4)
+
+
+def _wanted(spec: Spec) -> list[tuple[str, str, Reading, bool]]:
+    """Place, address, reading, and whether it is the matrix, of each input."""
+    wanted = []
+    for name, address in spec.input.addresses.items():
+        is_matrix = name == "features"
+        wanted.append((f"input.{name}", address, FEATURES if is_matrix else AS_IT_IS, is_matrix))
+    for name, relation in spec.input.relations.items():
+        readings = {"dense": DISTANCES, "graph": GRAPH, **dict.fromkeys(KERNELS, FEATURES)}
+        reading = readings.get(relation.kind, AS_IT_IS)
+        if name == "similarity" and relation.kind == "dense":
+            reading = SIMILARITIES
+        wanted.append((f"input.{name}", relation.address, reading, name == "similarity"))
+    return wanted
+
+
+def _look(place: str, address: str, reading: Reading, is_matrix: bool) -> Seen:
+    array = open_array(address)
+    shape = tuple(map(int, array.shape))
+    check_shape(array, reading)
+    if reading is not AS_IT_IS and array.dtype.kind not in NUMBERS:
+        raise InputError(f"{address}: numbers were asked for, found dtype {array.dtype}")
+    if reading is SIMILARITIES and shape[0] != shape[1]:
+        raise InputError(f"{address}: a square matrix was asked for, found shape {shape}")
+    if not 1 <= len(shape) <= 2 or not shape[0]:
+        raise InputError(f"{address}: a value for each row was asked for, found shape {shape}")
+    return Seen(place, address, shape, str(array.dtype), is_matrix)
+
+
+def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
+    """Inputs that do not describe the same rows, or a sample larger than they are."""
+    rows = {array.shape[0] for array in seen}
+    if len(rows) > 1:
+        found = ", ".join(f"{array.shape[0]} at {array.address}" for array in seen)
+        return [f"input: rows of the same items were asked for, found {found}"]
+    try:
+        if rows:
+            sampling(spec.params, rows.pop())
+    except InputError as error:
+        return [f"params.max_samples: {error}"]
+    return []
+
+
+def _size(spec: Spec, seen: list[Seen]) -> Size:
+    """What the plan must know of the inputs, as `distforest.jobs.train.size_of` finds it once they are staged."""
+    matrix, truth = (next(array for array in seen if array.matrix is which) for which in (True, False))
+    relation = spec.input.relations.get("distances")
+    judge = relation.kind if relation else min({"labels", "targets"} & set(spec.input.addresses))
+    is_dense = judge in {"dense", "graph"}
+    return Size(
+        matrix.shape[0],
+        int(spec.params["n_estimators"] or 1),
+        _bytes(matrix, 4),
+        _bytes(truth, 4 if is_dense or judge == "labels" else 8),
+        _width(spec, matrix.shape[1]),
+        is_dense,
+    )
+
+
+def _bytes(array: Seen, item: int) -> int:
+    return math.prod(array.shape) * item
+
+
+def _width(spec: Spec, n_columns: int) -> int:
+    """Candidates of a node."""
+    if "n_pairs" in spec.params:
+        return int(spec.params["n_pairs"] or 1)
+    width = n_candidates(spec.params["max_features"], n_columns)
+    return width if spec.params["splitter"] == "oblique" else min(width, n_columns)
+
+
+def _limit(spec: Spec, workers: int) -> int | None:
+    if spec.run.memory_limit or spec.run.scheduler:
+        return spec.run.memory_limit
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // workers

@@ -1,0 +1,218 @@
+"""What the commands answer: an object for ``--json``, and lines of a name and a value for a person."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from distforest.forest.forest import Forest
+    from distforest.jobs.preview import Preview
+    from distforest.jobs.score import Question, Scored
+    from distforest.jobs.spec import Spec
+    from distforest.jobs.train import Fitted
+    from distforest.sources.ingest import Ingested
+
+
+class Report(NamedTuple):
+    """An answer, for a program and for a person."""
+
+    answer: dict[str, object]
+    lines: list[tuple[str, str]]
+
+
+def in_bytes(count: float) -> str:
+    """Write a number of bytes in words.
+
+    Examples
+    --------
+    >>> in_bytes(71), in_bytes(1536), in_bytes(4 << 30)
+    ('71 B', '1.5 KiB', '4.0 GiB')
+    """
+    if count < 1024:
+        return f"{count:,.0f} B"
+    for unit in ("KiB", "MiB"):
+        count /= 1024
+        if count < 1024:
+            return f"{count:,.1f} {unit}"
+    return f"{count / 1024:,.1f} GiB"
+
+
+def _in_shape(shape: Sequence[int]) -> str:
+    return " x ".join(f"{size:,}" for size in shape)
+
+
+def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
+    """Report a training run: how fast, and its memory against what was projected and allowed."""
+    rate = done.n_grown / done.seconds if done.seconds else 0.0
+    answer: dict[str, object] = {
+        "forest": done.address,
+        "digest": done.digest,
+        "method": spec.method,
+        "n_trees": done.n_trees,
+        "n_grown": done.n_grown,
+        "seconds": done.seconds,
+        "trees_per_second": rate,
+        "peak_bytes": done.peak_bytes,
+        "projected_bytes": done.projected_bytes,
+        "memory_limit": memory_limit,
+    }
+    lines = [("forest", done.address), ("digest", done.digest)]
+    if not done.seconds:
+        return Report(answer, [*lines, ("trees", f"{done.n_trees:,}, sealed by an earlier run of this job")])
+    own = "" if done.n_grown == done.n_trees else f", {done.n_grown:,} of them grown in this run"
+    allowed = f", {in_bytes(memory_limit)} allowed" if memory_limit else ""
+    peak = f"{in_bytes(done.peak_bytes)} at the peak of a worker, " if done.n_grown else ""
+    lines += [
+        ("trees", f"{done.n_trees:,}{own}"),
+        ("seconds", f"{done.seconds:.1f}, {rate:,.1f} trees a second"),
+        ("memory", f"{peak}{in_bytes(done.projected_bytes)} projected{allowed}"),
+    ]
+    return Report(answer, lines)
+
+
+def scored(question: Question, done: Scored) -> Report:
+    """Report a scoring run: where the answers are, and their shapes."""
+    answer: dict[str, object] = {
+        "output": done.address,
+        "forest": question.forest,
+        "digest": done.digest,
+        "answer": question.answer,
+        "arrays": {name: list(shape) for name, shape in done.shapes.items()},
+    }
+    lines = [("output", done.address), ("forest", done.digest)]
+    return Report(
+        answer, [*lines, *(("array", f"{name} {_in_shape(shape)}") for name, shape in done.shapes.items())]
+    )
+
+
+def ingested(target: str, written: Mapping[str, Ingested]) -> Report:
+    """Report the arrays that a file became."""
+    arrays = {
+        array.name: {"shape": list(array.shape), "dtype": array.dtype, "sha256": array.sha256}
+        for array in written.values()
+    }
+    lines = [("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}") for array in written.values()]
+    return Report({"target": target, "arrays": arrays}, [("target", target), *lines])
+
+
+def verified(address: str, forest: Forest) -> Report:
+    """Report a forest that was read whole and found good."""
+    arrays = forest.arrays()
+    n_bytes = sum(array.nbytes for array in arrays.values())
+    answer: dict[str, object] = {
+        "forest": address,
+        "valid": True,
+        "digest": forest.digest,
+        "method": forest.meaning.method,
+        "n_trees": forest.n_trees,
+        "n_arrays": len(arrays),
+        "n_bytes": n_bytes,
+    }
+    checked = f"yes: {forest.n_trees:,} trees, {len(arrays)} arrays, {in_bytes(n_bytes)}"
+    return Report(answer, [("forest", address), ("digest", forest.digest), ("valid", checked)])
+
+
+def previewed(seen: Preview) -> Report:
+    """Report what a job will read, and the memory that each of its workers will need."""
+    inputs = {
+        array.name: {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
+        for array in seen.inputs
+    }
+    answer: dict[str, object] = {
+        "inputs": inputs,
+        "n_rows": seen.n_rows,
+        "n_trees": seen.n_trees,
+        "n_tasks": len(seen.plan.tasks),
+        "projected_bytes": seen.plan.projected_bytes,
+        "memory_limit": seen.memory_limit,
+    }
+    limit = in_bytes(seen.memory_limit) if seen.memory_limit else "what its scheduler's workers have"
+    lines = [
+        (array.name, f"{array.address} {array.dtype} {_in_shape(array.shape)}") for array in seen.inputs
+    ]
+    lines += [
+        ("trees", f"{seen.n_trees:,} in {len(seen.plan.tasks):,} tasks"),
+        ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
+    ]
+    return Report(answer, lines)
+
+
+# --- what a forest is -------------------------------------------------------------------------------------
+
+
+def inspected(address: str, manifest: Mapping[str, Any]) -> Report:
+    """Report what a forest is, by its manifest."""
+    meaning = manifest["meaning"]
+    arrays = {name: _entry(entry) for name, entry in manifest["arrays"].items()}
+    n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
+    answer: dict[str, Any] = {
+        "forest": address,
+        **{key: manifest[key] for key in ("format", "digest")},
+        **{key: meaning[key] for key in ("method", "params", "seed", "rows", "leaf", "classes")},
+        "n_trees": n_trees,
+        "n_rows": arrays["leaves"]["shape"][-1],
+        "n_nodes": n_nodes,
+        "n_leaves": (n_nodes + n_trees) // 2,  # every inner node has two children
+        "n_bytes": sum(array["n_bytes"] for array in arrays.values()),
+        "arrays": arrays,
+        "provenance": manifest["provenance"],
+    }
+    return Report(answer, _inspected_lines(answer))
+
+
+def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Shape, dtype and decoded bytes of an array of a manifest."""
+    n_bytes = prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize
+    return {"shape": entry["shape"], "dtype": entry["dtype"], "n_bytes": n_bytes}
+
+
+def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    nodes = f"{found['n_nodes']:,} in {found['n_trees']:,} trees, {found['n_leaves']:,} of them leaves"
+    lines = [
+        ("forest", found["forest"]),
+        ("digest", found["digest"]),
+        ("method", f"{found['method']}, seed {found['seed']}, format {found['format']}"),
+        ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
+        ("rows", f"{found['n_rows']:,} in training, read as {_in_words(found['rows'])}"),
+        *([("classes", _in_words(found["classes"]))] if found["classes"] is not None else []),
+        ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
+        ("leaves", _leaf_reason(found["leaf"], found["arrays"], found["n_rows"])),
+        ("bytes", f"{in_bytes(found['n_bytes'])} decoded"),
+    ]
+    for name, array in found["arrays"].items():
+        size = f"{array['dtype']:<8} {_in_shape(array['shape']):>15}  {in_bytes(array['n_bytes'])}"
+        lines.append(("", f"{name:<15} {size}"))
+    for title in ("inputs", "versions"):
+        told = found["provenance"].get(title)
+        entries = list(told.items()) if isinstance(told, dict) else []
+        names = [title, *[""] * len(entries)]
+        lines += [(name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)]
+    return lines
+
+
+def _in_words(value: object) -> str:
+    """Write a value of the manifest, as far as it is made of dicts, lists and plain values."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_in_words(held)}" for key, held in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_in_words, value))
+    return str(value)
+
+
+def _leaf_reason(leaf: Mapping[str, Any], arrays: Mapping[str, Any], n_rows: int) -> str:
+    """Tell the kind of leaf table, and why it is that."""
+    kind = leaf.get("kind")
+    distances = in_bytes(4 * n_rows**2)
+    if kind == "leaf_distances":
+        size = in_bytes(arrays["leaf_distances"]["n_bytes"])
+        return f"{kind}: tables of all leaf pairs, {size}; the training distances would be {distances}"
+    if kind == "members":
+        return f"{kind}: the training distances, {distances}; tables of all leaf pairs would be larger"
+    if kind == "class_counts":
+        return f"{kind}: the classes of the rows in each node, as cuts were judged by labels"
+    return f"{kind}: mean and spread of each node, as cuts were judged by targets or an embedding"

@@ -1,0 +1,64 @@
+"""What all tests share: the profiles of hypothesis, and kernels that run as plain Python where Numba is off."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+from distforest.jobs.train import fit_here
+from tests import samples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from distforest.forest.forest import Forest
+
+_SLOW = [HealthCheck.too_slow]  # a kernel is compiled at its first call
+settings.register_profile("local", deadline=None, suppress_health_check=_SLOW)
+settings.register_profile("ci", deadline=None, suppress_health_check=_SLOW, derandomize=True, print_blob=True)
+settings.load_profile("ci" if "CI" in os.environ else "local")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Without Numba, NumPy's scalars would warn where machine numbers wrap around or divide by zero."""
+    config.addinivalue_line("markers", "kernels: holds a kernel to its reference; also run with NUMBA_DISABLE_JIT=1")
+    if numba.config.DISABLE_JIT:
+        np.seterr(over="ignore", divide="ignore", invalid="ignore")
+
+
+@pytest.fixture(scope="session")
+def forest_of() -> Callable[[str], Forest]:
+    """A function that gives the small forest of a case of `samples.CASES`, grown once."""
+    grown: dict[str, Forest] = {}
+
+    def forest_of(case: str) -> Forest:
+        if case not in grown:
+            grown[case] = fit_here(samples.problem_of(case))
+        return grown[case]
+
+    return forest_of
+
+
+@pytest.fixture(scope="session")
+def sealed_of(
+    forest_of: Callable[[str], Forest], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """A function that gives the folder of the sealed forest of a case; not to be written to."""
+    from distforest.forest.artifact import save
+
+    sealed: dict[str, Path] = {}
+
+    def sealed_of(case: str) -> Path:
+        if case not in sealed:
+            path = tmp_path_factory.mktemp("sealed") / f"{case}.forest.zarr"
+            save(forest_of(case), str(path))
+            sealed[case] = path
+        return sealed[case]
+
+    return sealed_of

@@ -1,0 +1,149 @@
+"""Small data of every kind that a forest learns from, and the problems and forests that tests make of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.forest.frontier import Frontier
+from distforest.growth.methods import METHODS, Data, problem
+from distforest.growth.parameters import complete
+from distforest.growth.rng import streams
+from distforest.sources.source import Projections
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from distforest.growth.methods import Problem
+
+N_ROWS, N_COLUMNS = 36, 5
+SEED = 11
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "labels": ("smerf", {}),
+    "oblique": ("smerf", {"splitter": "oblique", "feature_combinations": 2.5}),
+    "targets": ("smerf", {"min_samples_leaf": 2}),
+    "embedding": ("smerf", {"bootstrap": False, "max_samples": 0.7}),
+    "distances": ("smerf", {"min_samples_split": 12}),
+    "members": ("smerf", {"n_estimators": 6}),
+    "dense": ("simforest", {"min_samples_leaf": 1}),
+    "missing": ("simforest", {"min_samples_leaf": 1, "n_pairs": 3}),
+    "linear": ("simforest", {}),
+    "cosine": ("simforest", {"bootstrap": False}),
+    "rbf": ("simforest", {"min_samples_leaf": 1}),
+    "rbf_targets": ("simforest", {}),
+}
+"""Name of each case: its method, and its parameters where they are not the defaults."""
+
+KERNEL_CASES = ("linear", "cosine", "rbf", "rbf_targets")
+FEATURE_CASES = ("labels", "oblique", "targets", "embedding", "distances", "members")
+
+
+def features(n_rows: int = N_ROWS, n_columns: int = N_COLUMNS, seed: int = 0) -> NDArray[np.float32]:
+    """Features with ties and duplicated rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_columns)).astype(np.float32)
+    X[:, 0] = rng.integers(0, 4, n_rows)
+    X[n_rows // 2] = X[0]
+    return X
+
+
+def labels(n_rows: int = N_ROWS, seed: int = 0) -> NDArray[np.int32]:
+    """Codes of three classes that follow from two columns, some of them by chance."""
+    X = features(n_rows, seed=seed)
+    codes = (X[:, 0] > 1).astype(np.int32) + (X[:, 1] > 0.3)
+    flipped = np.random.default_rng(seed + 1).random(n_rows) < 0.15
+    return np.where(flipped, (codes + 1) % 3, codes).astype(np.int32)
+
+
+def distances(n_rows: int = N_ROWS, seed: int = 0) -> NDArray[np.float32]:
+    """Symmetric distances; the diagonal is not 0, as that of a graph without loops."""
+    rng = np.random.default_rng(seed + 2)
+    X = features(n_rows, seed=seed)
+    z = np.abs(X[:, 1, None] - X[:, 1]) + rng.random((n_rows, n_rows))
+    z = (z + z.T).astype(np.float32)
+    return (z + z.T) / np.float32(2)
+
+
+def similarities(n_rows: int = N_ROWS, seed: int = 0, missing: float = 0.0) -> NDArray[np.float32]:
+    """Similarities of objects; a share of the pairs is unobserved."""
+    X = features(n_rows, seed=seed).astype(np.float64)
+    S = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(axis=2)).astype(np.float32)
+    gone = np.triu(np.random.default_rng(seed + 3).random((n_rows, n_rows)) < missing, 1)
+    S[gone | gone.T] = np.nan
+    return S
+
+
+def truth_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> dict[str, Any]:
+    """The part of `Data` that cuts are judged by."""
+    X = features(n_rows, seed=seed).astype(np.float64)
+    if case in {"targets", "rbf_targets"}:
+        return {"judge": "targets", "truth": X[:, 1:2] * 3 + X[:, :1] + 50.0}
+    if case == "embedding":
+        return {"judge": "embedding", "truth": X[:, :2] @ np.array([[1.0, 2.0, 0.5], [0.25, -1.0, 4.0]])}
+    if case in {"distances", "members"}:
+        z = distances(n_rows, seed)
+        return {"judge": "distances", "truth": z, "largest": float(z.max())}
+    return {"judge": "labels", "truth": labels(n_rows, seed), "classes": ["a", "b", "c"]}
+
+
+def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
+    """The data of a case."""
+    matrix, rows = features(n_rows, seed=seed), {"kind": "features", "n_columns": N_COLUMNS}
+    if case in KERNEL_CASES:
+        kind = case.split("_")[0]
+        rows = {"kind": kind, "n_columns": n_rows, "n_features": N_COLUMNS, "gamma": 0.25}
+    elif case not in FEATURE_CASES:
+        matrix = similarities(n_rows, seed, 0.2 if case == "missing" else 0.0)
+        rows = {"kind": "dense", "measure": "similarity", "n_columns": n_rows}
+    return Data(rows, matrix, **truth_of(case, n_rows, seed))
+
+
+def problem_of(case: str, data: Data | None = None, seed: int = SEED, **params: Any) -> Problem:
+    """A case's method bound to its data, or to ``data``; four trees."""
+    method, own = CASES[case]
+    chosen = complete(METHODS[method].parameters, {"n_estimators": 4, **own, **params})
+    return problem(METHODS[method], data_of(case) if data is None else data, chosen, seed)
+
+
+def without_bootstrap(data: Data, **params: Any) -> Problem:
+    """One SMERF tree on all rows that tries all columns at every node."""
+    chosen = {"n_estimators": 1, "bootstrap": False, "max_features": None, **params}
+    return problem(METHODS["smerf"], data, complete(METHODS["smerf"].parameters, chosen), SEED)
+
+
+def with_matrix(data: Data, matrix: np.ndarray) -> Data:
+    """The same data with other features or similarities."""
+    return replace(data, matrix=matrix)
+
+
+def level(rows: Sequence[Sequence[int]], weights: Sequence[Sequence[int]]) -> Frontier:
+    """A frontier of nodes 0, 1, ... of trees 0, 1, ... with these rows and weights."""
+    sizes = [len(group) for group in rows]
+    return Frontier(
+        np.arange(len(rows), dtype=np.int64),
+        np.arange(len(rows), dtype=np.int32),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        np.array([row for group in rows for row in group], np.int32),
+        np.array([w for group in weights for w in group], np.int32),
+    )
+
+
+def keys_of(seed: int, tree: Sequence[int], node: Sequence[int]) -> NDArray[np.uint64]:
+    """The random streams of some nodes."""
+    keys = np.empty(len(tree), np.uint64)
+    streams(seed, np.array(tree, np.int64), np.array(node, np.int32), keys)
+    return keys
+
+
+def projections(terms: Sequence[Sequence[Sequence[tuple[int, float]]]]) -> Projections:
+    """Projections from (column, weight) of each candidate of each node."""
+    flat = [candidate for node in terms for candidate in node]
+    offset = np.concatenate([[0], np.cumsum([len(candidate) for candidate in flat])]).astype(np.int64)
+    columns = np.array([column for candidate in flat for column, _ in candidate], np.int32)
+    weights = np.array([weight for candidate in flat for _, weight in candidate], np.float64)
+    return Projections(len(terms[0]), offset, columns, weights)
