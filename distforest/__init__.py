@@ -28,7 +28,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that a worker or the command line loads only its part."""
+    """Import a public name when it is first asked for, so that a worker loads only what it needs."""
     if name not in _HOME:
         raise AttributeError(f"module 'distforest' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

@@ -1,12 +1,22 @@
 # ruff: noqa: PLC0415
 """The command line: ``distforest``, and ``dask distforest``.
 
-stdout is data, stderr is progress; ``--json`` prints one JSON object on stdout, of a failure too. Exit codes: 0 ok,
-1 job failed, 2 usage, spec or input, 3 scheduler unreachable, 6 interrupted and resumable, 7 forest invalid, 130 ended
-by Ctrl-C.
+stdout is data, stderr is progress; ``--json`` prints one JSON object on stdout, of a failure too.
 
-Everything but click is imported inside the commands, the one place of the project where that is done: ``--help`` then
-takes no longer than Python itself.
+=====  =========================================================================================
+exit
+=====  =========================================================================================
+0      done
+1      a job failed
+2      usage, a spec or an input is at fault
+3      no scheduler answers
+6      interrupted; the same command goes on from there
+7      a forest is damaged, or is none
+130    ended by Ctrl-C
+=====  =========================================================================================
+
+Everything but click is imported inside the commands, the one place of the project where that is done:
+``--help`` then takes no longer than Python and click.
 """
 
 from __future__ import annotations
@@ -30,12 +40,10 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from distforest.jobs.cluster import Cluster
-    from distforest.jobs.preview import Preview
     from distforest.jobs.spec import Run, Spec
-    from distforest.jobs.train import Fitted
+    from distforest.reports import Report
 
     Command = Callable[..., None]
-    Lines = list[tuple[str, str]]
 
 JSON = "distforest.json"
 """Where a command's context keeps whether ``--json`` was given."""
@@ -55,14 +63,23 @@ class InterruptedJobError(JobError):
     """A job was interrupted and can go on."""
 
 
+CODES = (
+    (InputError, 2),
+    (UnreachableError, 3),
+    (InterruptedJobError, 6),
+    (ArtifactError, 7),
+    (KeyboardInterrupt, 130),
+)
+"""The exit code of each kind of error; of all others it is 1."""
+
+
 def exit_code(error: BaseException) -> int:
-    """The exit code that an error leads to."""
-    codes = {UnreachableError: 3, InterruptedJobError: 6, ArtifactError: 7, InputError: 2, KeyboardInterrupt: 130}
-    return next((code for kind, code in codes.items() if isinstance(error, kind)), 1)
+    """Choose the exit code that an error leads to."""
+    return next((code for kind, code in CODES if isinstance(error, kind)), 1)
 
 
 class Doors(click.Group):
-    """A group whose commands end with a line on stderr and an exit code, not a traceback, where one is known."""
+    """A group whose commands end with a line on stderr and an exit code where the error is a known one."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
@@ -79,24 +96,14 @@ class Doors(click.Group):
 
 def _fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
     """Say what went wrong on stderr, under --json on stdout too, and end with the code for it."""
-    faults = list(error.faults) if isinstance(error, SpecError) else []
-    message = str(error) or "interrupted"
-    word = "interrupted" if isinstance(error, (KeyboardInterrupt, InterruptedJobError)) else "error"
-    for line in faults or [message]:
-        click.echo(line if line == word else f"{word}: {_printable(line)}", err=True)
+    interrupted = isinstance(error, (KeyboardInterrupt, InterruptedJobError))
+    faults = list(error.faults) if isinstance(error, SpecError) else [str(error) or "ended by Ctrl-C"]
+    for fault in faults:
+        click.echo(f"{'interrupted' if interrupted else 'error'}: {_printable(fault)}", err=True)
     code = exit_code(error)
     if ctx.meta.get(JSON):
-        _print_json(
-            {
-                **more,
-                "error": {
-                    "kind": type(error).__name__,
-                    "message": message,
-                    **({"faults": faults} if faults else {}),
-                },
-                "exit_code": code,
-            }
-        )
+        told = {"kind": type(error).__name__, "message": "\n".join(faults), "faults": faults}
+        click.echo(json.dumps({**more, "error": told, "exit_code": code}))
     ctx.exit(code)
 
 
@@ -120,22 +127,18 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def _printable(text: str) -> str:
-    """The text without control characters: a name in a stranger's forest shall not steer the terminal."""
+    """Replace control characters: a name in a stranger's forest shall not steer the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
-def _print_json(answer: Mapping[str, object]) -> None:
-    click.echo(json.dumps(answer, allow_nan=False))
-
-
-def _print(ctx: click.Context, answer: Mapping[str, object], lines: Lines) -> None:
+def _print(ctx: click.Context, report: Report) -> None:
     """Print an answer: as JSON if that was asked for, else as lines of a name and a value."""
     if ctx.meta.get(JSON):
-        _print_json(answer)
+        click.echo(json.dumps(report.answer, allow_nan=False))
         return
-    width = max(len(name) for name, _ in lines)
-    for name, value in lines:
-        click.echo(_printable(f"{name:<{width}}  {value}".rstrip()))
+    width = max(len(name) for name, _ in report.lines)
+    for name, value in report.lines:
+        click.echo(_printable(f"{name:<{width}}  {value}").rstrip())
 
 
 # --- options that several commands have -------------------------------------------------------------------
@@ -159,14 +162,16 @@ def _json_option(command: Command) -> Command:
 
 
 WORKERS = click.option(
-    "--workers", type=click.IntRange(1), help="Processes of the embedded cluster.  [default: cores, at most 4]"
+    "--workers",
+    type=click.IntRange(1),
+    help="Processes of the embedded cluster.  [default: cores, at most 4]",
 )
 SCHEDULER = click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler instead.")
 
 
 @contextmanager
 def _cluster(run: Run) -> Iterator[Cluster]:
-    """The cluster that a job asks for: a scheduler elsewhere, or one of processes here."""
+    """Start or join the cluster that a job asks for: of processes here, or a scheduler elsewhere."""
     from distforest.jobs.cluster import connected, local_cluster
 
     with ExitStack() as stack:
@@ -181,7 +186,7 @@ def _cluster(run: Run) -> Iterator[Cluster]:
 
 
 def _absolute(address: str) -> str:
-    """A local path from the root, for a worker that runs in another folder."""
+    """Write a local path from the root, for a worker that runs in another folder."""
     return address if "://" in address else os.path.abspath(address)
 
 
@@ -205,14 +210,17 @@ def main() -> None:
 @SCHEDULER
 @click.option("--batch", type=click.IntRange(1), help="Trees in one task.")
 @click.option("--overwrite", is_flag=True, help="Replace what is at the output.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec: params.max_depth=3.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec: params.max_depth=3."
+)
 @_json_option
 @click.pass_context
-def fit(ctx: click.Context, spec: str, sets: tuple[str, ...], **run: object) -> None:
+def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) -> None:
     """Train the forest that the TOML file SPEC describes, and seal it at its output.
 
-    A run that was interrupted goes on from the trees that it had finished when the same command is given again.
+    A run that was interrupted goes on from its finished trees when the same command is given again.
     """
+    from distforest import reports
     from distforest.console import interruptible, progress
     from distforest.jobs.folder import Folder
     from distforest.jobs.inputs import stage_inputs
@@ -228,8 +236,10 @@ def fit(ctx: click.Context, spec: str, sets: tuple[str, ...], **run: object) -> 
         with interruptible("stopping; Ctrl-C again ends it at once"):
             inputs = stage_inputs(job, folder.address)
             with _cluster(job.run) as cluster, progress() as watch:
-                options = Options(job.run.batch, job.run.retries, job.run.overwrite, job.run.keep_shards, watch)
-                limit = cluster.memory_limit
+                ways = {
+                    name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")
+                }
+                options, limit = Options(**ways, watch=watch), cluster.memory_limit
                 fitted = train(inputs, job.output, folder, cluster, options)
     except KeyboardInterrupt:
         raise InterruptedJobError(
@@ -250,7 +260,7 @@ def _setting(text: str) -> tuple[str, object]:
 
 
 def _read_spec(path: str, settings: Mapping[str, object]) -> Spec:
-    """The spec in a file, with settings of the command line over its own."""
+    """Read the spec in a file, with settings of the command line over its own."""
     from pathlib import Path
 
     from distforest.jobs.reader import read_toml
@@ -294,18 +304,30 @@ def _with_absolute_paths(spec: Spec) -> Spec:
 @click.argument("forest")
 @click.argument("queries")
 @click.argument("output")
-@click.option("--answer", type=click.Choice(ANSWERS), default="distance", show_default=True, help="What to ask.")
-@click.option("--reference", metavar="ADDRESS", help="Rows that distances are taken to.  [default: training rows]")
+@click.option(
+    "--answer", type=click.Choice(ANSWERS), default="distance", show_default=True, help="What to ask."
+)
+@click.option(
+    "--reference", metavar="ADDRESS", help="Rows that distances are taken to.  [default: training rows]"
+)
 @click.option("--pairs", metavar="ADDRESS", help="Row numbers of the pairs, two columns, for --answer pairs.")
-@click.option("--n-neighbors", type=click.IntRange(1), default=10, show_default=True, help="For --answer neighbors.")
+@click.option(
+    "--n-neighbors", type=click.IntRange(1), default=10, show_default=True, help="For --answer neighbors."
+)
 @WORKERS
-@click.option("--threads-here", type=click.IntRange(1), help="Run in so many threads of this process, no cluster.")
+@click.option("--threads-here", type=click.IntRange(1), help="Run in threads of this process, no cluster.")
 @SCHEDULER
 @click.option("--overwrite", is_flag=True, help="Replace what is at OUTPUT.")
 @_json_option
 @click.pass_context
-def score(ctx: click.Context, forest: str, queries: str, output: str, overwrite: bool, **asked: Any) -> None:
-    """Ask the sealed FOREST about the rows of the Zarr array QUERIES; answers go to the new Zarr group OUTPUT."""
+def score(
+    ctx: click.Context, /, forest: str, queries: str, output: str, overwrite: bool, **asked: Any
+) -> None:
+    """Ask the sealed FOREST about the rows of the Zarr array QUERIES.
+
+    The answers are written to the new Zarr group OUTPUT, in parallel and in bounded memory.
+    """
+    from distforest import reports
     from distforest.console import progress
     from distforest.jobs.cluster import Here
     from distforest.jobs.score import Question
@@ -334,6 +356,7 @@ def score(ctx: click.Context, forest: str, queries: str, output: str, overwrite:
 @click.pass_context
 def inspect(ctx: click.Context, forest: str) -> None:
     """Tell what the sealed FOREST is, by its manifest alone; `verify` reads all of it."""
+    from distforest import reports
     from distforest.forest.artifact import read_manifest
 
     _print(ctx, reports.inspected(forest, read_manifest(forest)))
@@ -345,6 +368,7 @@ def inspect(ctx: click.Context, forest: str) -> None:
 @click.pass_context
 def verify(ctx: click.Context, forest: str) -> None:
     """Read the whole FOREST against its digests and the rules of a forest; exit code 7 if it is damaged."""
+    from distforest import reports
     from distforest.forest.artifact import open_forest
 
     try:
@@ -359,26 +383,28 @@ def verify(ctx: click.Context, forest: str) -> None:
 
 @main.command()
 @click.argument("spec", metavar="SPEC")
-@click.option("--strict", is_flag=True, help="Look at the inputs too, and project the memory that a worker needs.")
+@click.option("--strict", is_flag=True, help="Open the inputs' metadata, and project the memory of a worker.")
 @_json_option
 @click.pass_context
 def validate(ctx: click.Context, spec: str, strict: bool) -> None:
     """Check the TOML file SPEC, and name all its faults at once."""
+    from distforest import reports
+    from distforest.jobs.plan import refuse_if_too_large
+    from distforest.jobs.preview import preview
+
     try:
         job = _read_spec(spec, {})
-        lines = [("spec", spec), ("method", job.method), ("output", job.output)]
         answer: dict[str, object] = {"valid": True, "spec": job.to_dict()}
+        lines = [("spec", spec), ("method", job.method), ("output", job.output)]
         if strict:
-            from distforest.jobs.plan import refuse_if_too_large
-            from distforest.jobs.preview import preview
-
             seen = preview(job)
-            answer["preview"], more = _previewed(seen)
-            lines += more
+            report = reports.previewed(seen)
+            answer["preview"] = report.answer
+            lines += report.lines
             refuse_if_too_large(seen.plan, seen.memory_limit)
     except DistforestError as error:
         _fail(ctx, error, valid=False)
-    _print(ctx, answer, [*lines, ("valid", "yes")])
+    _print(ctx, reports.Report(answer, [*lines, ("valid", "yes")]))
 
 
 @main.command()
@@ -390,8 +416,9 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
 @click.option("--overwrite", is_flag=True, help="Replace the Zarr group at TARGET.zarr.")
 @_json_option
 @click.pass_context
-def ingest(ctx: click.Context, source: str, target: str, **options: Any) -> None:
+def ingest(ctx: click.Context, /, source: str, target: str, **options: Any) -> None:
     """Turn the file SOURCE (.npy, .npz, csv, Parquet, libsvm) into the Zarr group TARGET.zarr."""
+    from distforest import reports
     from distforest.sources.ingest import ingest as take_in
 
     _print(ctx, reports.ingested(target, take_in(source, target, **options)))
@@ -403,15 +430,17 @@ def ingest(ctx: click.Context, source: str, target: str, **options: Any) -> None
 @main.command()
 @click.argument("folder", metavar="[DIR]", default="quickstart")
 @WORKERS
-@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Of the splits and the forests.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=7, show_default=True, help="Of the splits and the forests."
+)
 @_json_option
 @click.pass_context
 def quickstart(ctx: click.Context, folder: str, workers: int | None, seed: int) -> None:
-    """Train, seal, reopen and score two forests on real data, in DIR (./quickstart): the whole way in one command."""
+    """Ingest real data, train two forests, seal, reopen and score them, all in DIR (./quickstart)."""
     from distforest.quickstart import run, show
 
     found = run(folder, workers, seed)
     if ctx.meta.get(JSON):
-        _print_json(found)
+        click.echo(json.dumps(found, allow_nan=False))
     else:
         show(found, sys.stdout)

@@ -62,7 +62,7 @@ def left(progress: Progress) -> str:
 
 
 def span(seconds: float) -> str:
-    """A span of time in words.
+    """Write a span of time in words.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class BarWatch:
 
 @contextmanager
 def progress() -> Iterator[Watch]:
-    """A watcher for the block: bars where stderr is a terminal (without colour under NO_COLOR), else lines."""
+    """Watch the block: by bars where stderr is a terminal (without colour under NO_COLOR), else by lines."""
     console = Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
         yield LineWatch(sys.stderr)
@@ -137,7 +137,7 @@ def progress() -> Iterator[Watch]:
 
 @contextmanager
 def interruptible(message: str) -> Iterator[None]:
-    """Make the first Ctrl-C of the block say ``message`` and raise KeyboardInterrupt, the second end the process.
+    """Make the first Ctrl-C say ``message`` and raise KeyboardInterrupt, the second end the process.
 
     Only the main thread may change what a signal does; in another one nothing changes.
     """

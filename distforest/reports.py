@@ -132,9 +132,7 @@ def previewed(seen: Preview) -> Report:
         "memory_limit": seen.memory_limit,
     }
     limit = in_bytes(seen.memory_limit) if seen.memory_limit else "what its scheduler's workers have"
-    lines = [
-        (array.name, f"{array.address} {array.dtype} {_in_shape(array.shape)}") for array in seen.inputs
-    ]
+    lines = [(array.name, f"{array.address} {array.dtype} {_in_shape(array.shape)}") for array in seen.inputs]
     lines += [
         ("trees", f"{seen.n_trees:,} in {len(seen.plan.tasks):,} tasks"),
         ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
@@ -191,7 +189,9 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         told = found["provenance"].get(title)
         entries = list(told.items()) if isinstance(told, dict) else []
         names = [title, *[""] * len(entries)]
-        lines += [(name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)]
+        lines += [
+            (name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)
+        ]
     return lines
 
 

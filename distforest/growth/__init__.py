@@ -1,0 +1,1 @@
+"""How a tree comes to be: random numbers, draws, criteria, the grower, the methods."""

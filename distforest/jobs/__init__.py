@@ -1,0 +1,1 @@
+"""How much work there is, and where it runs: spec, plan, cluster, training, batch scoring."""

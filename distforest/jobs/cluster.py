@@ -31,6 +31,8 @@ SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
     "distributed.scheduler.allowed-failures": 10,
     "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
+    # A terminal sends Ctrl-C to all its processes: this one stops the workers, they need not do it themselves.
+    "distributed.worker.preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
 }
 """Dask settings of the embedded cluster: many deaths before a task is given up, one thread for each kernel."""
 

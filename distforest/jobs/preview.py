@@ -12,7 +12,15 @@ from distforest.growth.methods import n_candidates, sampling
 from distforest.jobs.plan import Plan, Size, plan
 from distforest.sources.arrays import open_array
 from distforest.sources.kernels import KERNELS
-from distforest.sources.readings import AS_IT_IS, DISTANCES, FEATURES, GRAPH, SIMILARITIES, Reading, check_shape
+from distforest.sources.readings import (
+    AS_IT_IS,
+    DISTANCES,
+    FEATURES,
+    GRAPH,
+    SIMILARITIES,
+    Reading,
+    check_shape,
+)
 
 if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
@@ -23,7 +31,7 @@ NUMBERS = "fiub"
 
 @dataclass(frozen=True)
 class Seen:
-    """An input as its metadata tells it; ``matrix`` if the trees read it, else their cuts are judged by it."""
+    """An input by its metadata; ``matrix`` if the trees read it, else their cuts are judged by it."""
 
     name: str
     address: str
@@ -118,7 +126,7 @@ def _look(place: str, address: str, reading: Reading, is_matrix: bool) -> Seen:
 
 
 def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
-    """Inputs that do not describe the same rows, or a sample larger than they are."""
+    """Find inputs that do not describe the same rows, or a sample larger than they are."""
     rows = {array.shape[0] for array in seen}
     if len(rows) > 1:
         found = ", ".join(f"{array.shape[0]} at {array.address}" for array in seen)
@@ -132,7 +140,7 @@ def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
 
 
 def _size(spec: Spec, seen: list[Seen]) -> Size:
-    """What the plan must know of the inputs, as `distforest.jobs.train.size_of` finds it once they are staged."""
+    """Find what `distforest.jobs.train.size_of` will find when the inputs are staged."""
     matrix, truth = (next(array for array in seen if array.matrix is which) for which in (True, False))
     relation = spec.input.relations.get("distances")
     judge = relation.kind if relation else min({"labels", "targets"} & set(spec.input.addresses))

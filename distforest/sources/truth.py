@@ -1,0 +1,168 @@
+"""The truth that a forest learns, in memory: from whatever it is given as to what cuts are judged by."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.sources.arrays import open_array
+from distforest.sources.factors import Embedding, Graph, Labels, Targets, encoded, finite_vectors
+from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.sources.source import Floats, Ints
+
+MOST_PAIRS = 1 << 21
+"""Pairs of rows that an error is taken over: all of them, or so many drawn at random."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What cuts are judged by.
+
+    Attributes
+    ----------
+    judge
+        ``"labels"``, ``"targets"``, ``"embedding"`` or ``"distances"``.
+    values
+        Codes, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
+    classes
+        The classes of the codes.
+    largest
+        The largest absolute distance.
+
+    Examples
+    --------
+    >>> truth = Truth.of(Labels(["cat", "dog", "cat"]))
+    >>> truth.values, truth.classes
+    (array([0, 1, 0], dtype=int32), ['cat', 'dog'])
+    >>> truth.distances(np.array([0, 0]), np.array([1, 2]))
+    array([1., 0.])
+    """
+
+    judge: str
+    values: np.ndarray
+    classes: list[Any] | None = None
+    largest: float = 1.0
+
+    @classmethod
+    def of(cls, given: Any, leaf: dict[str, Any] | None = None) -> Truth:
+        """Read what a forest learns.
+
+        Parameters
+        ----------
+        given
+            `Labels`, `Targets`, `Embedding` or `Graph`; a vector, as `read_vector` reads it; or distances, shape
+            (n, n). Array-like, Zarr array, or the address of one.
+        leaf
+            As for `read_vector`.
+
+        Raises
+        ------
+        InputError
+            Values that are refused, or a matrix that is not square.
+        """
+        relation = _recognised(opened(given), leaf)
+        if isinstance(relation, Labels):
+            return cls("labels", *encoded(relation.values))
+        if isinstance(relation, (Targets, Embedding)):
+            judge = "targets" if isinstance(relation, Targets) else "embedding"
+            return cls(judge, finite_vectors(relation.values, judge))
+        is_graph = isinstance(relation, Graph)
+        matrix = _numeric(opened(relation.adjacency) if is_graph else relation)
+        distances = read(matrix, GRAPH if is_graph else DISTANCES)
+        return cls("distances", distances, None, largest_entry(distances))
+
+    def distances(self, left: Ints, right: Ints) -> Floats:
+        """Take the true distances of pairs of rows, shape (n_pairs,)."""
+        if self.judge == "distances":
+            return self.values[left, right].astype(np.float64)
+        distances: Floats = np.zeros(len(left))
+        if self.judge == "labels":
+            distances[self.values[left] != self.values[right]] = 1.0
+            return distances
+        for column in self.values.T:
+            distances += (column[left] - column[right]) ** 2
+        return distances / 2.0 if self.judge == "targets" else distances
+
+
+def _recognised(given: Any, leaf: dict[str, Any] | None) -> Any:
+    """Tell a vector from a matrix; return what `Truth.of` reads."""
+    if isinstance(given, (Labels, Targets, Embedding, Graph)):
+        return given
+    array = _numeric(given)
+    return read_vector(in_memory(array), leaf) if len(array.shape) == 1 else array
+
+
+def _numeric(given: Any) -> Any:
+    """Keep an array on disk, make an array of an array-like; raises InputError for a sparse matrix."""
+    if hasattr(given, "toarray"):
+        raise InputError(f"a dense matrix is required, found sparse data ({given!r}); use its .toarray()")
+    return given if is_stored(given) else np.asarray(given)
+
+
+def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Labels | Targets | Embedding:
+    """Read a vector as labels or targets.
+
+    Parameters
+    ----------
+    vector
+        Shape (n,).
+    leaf
+        What the leaves of a forest say (`distforest.forest.forest.Meaning`), to read the vector as that forest
+        has learned. Without it, or where the forest has learned distances, fractional numbers are targets, all
+        else is labels.
+
+    Raises
+    ------
+    InputError
+        NaN or infinity, or objects other than strings.
+
+    Examples
+    --------
+    >>> read_vector(np.array([1.0, 2.0]))
+    Labels(values=array([1., 2.]))
+    >>> read_vector(np.array([1.0, 2.5]))
+    Targets(values=array([1. , 2.5]))
+    """
+    leaf = leaf or {}
+    if leaf.get("kind") == "class_counts":
+        return Labels(vector)
+    if leaf.get("kind") == "means":
+        return Targets(vector) if leaf["factor"] == 0.5 else Embedding(vector)
+    if vector.dtype.kind == "O" and not all(isinstance(value, str) for value in vector):
+        raise InputError("Unknown label type: a vector of numbers or strings was asked for, found objects")
+    if vector.dtype.kind == "f" and (finite_vectors(vector, "Z") % 1.0).any():
+        return Targets(vector)
+    return Labels(vector)
+
+
+def pairs_of_rows(n_rows: int) -> tuple[Ints, Ints]:
+    """All pairs i < j of rows, or `MOST_PAIRS` of them drawn with replacement, the same ones every time."""
+    if n_rows * (n_rows - 1) // 2 <= MOST_PAIRS:
+        return np.triu_indices(n_rows, 1)
+    numbers = np.random.default_rng(0)
+    first = numbers.integers(n_rows, size=MOST_PAIRS)
+    second = (first + numbers.integers(1, n_rows, size=MOST_PAIRS)) % n_rows
+    return np.minimum(first, second), np.maximum(first, second)
+
+
+def opened(values: Any) -> Any:
+    """Open the Zarr array at an address, a path or URL; anything else stays as it is."""
+    return open_array(os.fspath(values)) if isinstance(values, (str, os.PathLike)) else values
+
+
+def is_stored(values: Any) -> bool:
+    """Whether ``values`` is an array on disk, to be read block by block: a Zarr array, or one like it."""
+    return hasattr(values, "chunks") and hasattr(values, "dtype")
+
+
+def in_memory(values: Any) -> np.ndarray:
+    """Read an array on disk, or an array-like, whole."""
+    return np.asarray(values[...] if is_stored(values) else values)

@@ -1,0 +1,206 @@
+"""SMERF of labels and of targets is CART: split by split against scikit-learn's trees and a search from scratch."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from distforest.growth.methods import Data
+from distforest.sources.factors import encoded
+from tests import samples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from distforest.growth.methods import Problem
+
+LABELLED = ["iris", "wine", "breast_cancer", "sonar", "heart", "australian"]
+CLOSE = 1e-9
+SKLEARN_APART = 1e-7
+"""scikit-learn does not cut between values that are nearer than this (FEATURE_THRESHOLD)."""
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Features as float32, and labels or targets."""
+    loaders = {"iris": load_iris, "wine": load_wine, "breast_cancer": load_breast_cancer, "diabetes": load_diabetes}
+    if name in loaders:
+        found: Any = loaders[name]()
+        return found.data.astype(np.float32), found.target
+    path = Path(__file__).parents[2] / "benchmarks" / "data" / f"{name}.npz"
+    with np.load(path, allow_pickle=False) as file:
+        return file["X"].astype(np.float32), file["y"]
+
+
+def data_of(name: str) -> Data:
+    X, y = load(name)
+    rows = {"kind": "features", "n_columns": X.shape[1]}
+    if name == "diabetes":
+        return Data(rows, X, "targets", y[:, None].astype(np.float64))
+    codes, classes = encoded(y)
+    return Data(rows, X, "labels", codes, classes)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Gains of cuts of some rows, from scratch in float64."""
+
+    X: np.ndarray
+    says: np.ndarray  # one-hot labels, or centred targets: (n, K)
+
+    @classmethod
+    def of(cls, data: Data) -> Judge:
+        if data.judge == "labels":
+            return cls(data.matrix, np.eye(len(data.classes or ()))[data.truth])
+        return cls(data.matrix, data.truth - data.truth.mean(axis=0))
+
+    def gain(self, rows: np.ndarray, left: np.ndarray) -> float:
+        """sum_L^2 / n_L + sum_R^2 / n_R - sum^2 / n, which is Eq. 1 for Gini and for variance alike."""
+        a, b = self.says[rows[left]], self.says[rows[~left]]
+        whole = a.sum(axis=0) + b.sum(axis=0)
+        parts = (a.sum(axis=0) ** 2).sum() / len(a) + (b.sum(axis=0) ** 2).sum() / len(b)
+        return float(parts - (whole**2).sum() / len(rows))
+
+    def best(self, rows: np.ndarray, apart: float = 0.0) -> float:
+        """The largest gain over all columns and cuts; 0 where there is none."""
+        if len(rows) < 2:
+            return 0.0
+        own = self.X[rows].astype(np.float64)
+        order = np.argsort(own, axis=0, kind="stable")
+        values = np.take_along_axis(own, order, axis=0)
+        sums = np.cumsum(self.says[rows][order], axis=0)  # (n, p, K)
+        n_left = np.arange(1, len(rows))[:, None]
+        left, whole = sums[:-1], sums[-1]
+        parts = (left**2).sum(axis=2) / n_left + ((whole - left) ** 2).sum(axis=2) / (len(rows) - n_left)
+        gains = parts - (whole**2).sum(axis=1) / len(rows)
+        cut = np.diff(values, axis=0) > apart
+        return float(gains[cut].max(initial=0.0))
+
+    def weight(self, rows: np.ndarray) -> float:
+        """The size of the terms of a gain."""
+        return float((self.says[rows] ** 2).sum()) + 1e-300
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree as cuts: children, column and threshold of each node."""
+
+    left: np.ndarray
+    right: np.ndarray
+    column: np.ndarray
+    threshold: np.ndarray
+
+    @classmethod
+    def of(cls, arrays: dict[str, np.ndarray]) -> Tree:
+        column = np.full(len(arrays["left"]), -1)
+        column[arrays["width"] == 1] = arrays["columns"]
+        assert (arrays["weights"] == 1).all()
+        return cls(arrays["left"], arrays["right"], column, arrays["threshold"])
+
+    @classmethod
+    def of_sklearn(cls, fitted: Any) -> Tree:
+        tree = fitted.tree_
+        return cls(tree.children_left, tree.children_right, tree.feature, tree.threshold)
+
+    def goes_left(self, node: int, X: np.ndarray) -> np.ndarray:
+        return X[:, self.column[node]] <= self.threshold[node]
+
+    def nodes(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Every node with its rows."""
+        waiting = [(0, np.arange(len(X)))]
+        while waiting:
+            node, rows = waiting.pop()
+            yield node, rows
+            if self.left[node] >= 0:
+                left = self.goes_left(node, X[rows])
+                waiting += [(self.left[node], rows[left]), (self.right[node], rows[~left])]
+
+
+def grown(problem: Problem) -> dict[str, np.ndarray]:
+    return problem.grow(np.arange(1))
+
+
+def fitted(data: Data) -> Tree:
+    if data.judge == "labels":
+        return Tree.of_sklearn(DecisionTreeClassifier(random_state=0).fit(data.matrix, data.truth))
+    return Tree.of_sklearn(DecisionTreeRegressor(random_state=0).fit(data.matrix, data.truth[:, 0]))
+
+
+@pytest.mark.parametrize("name", [*LABELLED, "diabetes"])
+def test_every_cut_is_the_best_and_every_leaf_has_none(name: str) -> None:
+    data = data_of(name)
+    arrays = grown(samples.without_bootstrap(data))
+    tree, judge = Tree.of(arrays), Judge.of(data)
+    n_leaves = 0
+    for node, rows in tree.nodes(data.matrix):
+        best, weight = judge.best(rows), judge.weight(rows)
+        assert arrays["n_rows"][node] == len(rows)
+        if tree.left[node] >= 0:
+            left = tree.goes_left(node, data.matrix[rows])
+            assert 0 < left.sum() < len(rows)
+            assert judge.gain(rows, left) >= best - CLOSE * best - 1e-12 * weight
+            assert arrays["gain"][node] == pytest.approx(best, rel=CLOSE, abs=1e-11 * weight)
+        else:
+            assert best <= 1e-12 * weight
+            assert set(arrays["leaves"][0][rows].tolist()) == {node}
+            n_leaves += 1
+    assert n_leaves == (arrays["left"] < 0).sum() > 4
+
+
+@pytest.mark.parametrize("name", [*LABELLED, "diabetes"])
+def test_the_tree_is_that_of_sklearn_up_to_ties(name: str) -> None:
+    data = data_of(name)
+    ours, theirs, judge = Tree.of(grown(samples.without_bootstrap(data))), fitted(data), Judge.of(data)
+    waiting, same, ties = [(0, 0, np.arange(data.n_rows))], 0, 0
+    while waiting:
+        own, other, rows = waiting.pop()
+        X, best, weight = data.matrix[rows], judge.best(rows), judge.weight(rows)
+        if theirs.left[other] < 0:
+            assert ours.left[own] < 0
+        elif ours.left[own] < 0:  # scikit-learn also makes cuts that gain nothing
+            assert best <= 1e-12 * weight
+        else:
+            left, right = ours.goes_left(own, X), theirs.goes_left(other, X)
+            if (left == right).all():
+                same += 1
+                waiting.append((ours.left[own], theirs.left[other], rows[left]))
+                waiting.append((ours.right[own], theirs.right[other], rows[~left]))
+                continue
+            ties += 1
+            tied = judge.gain(rows, left) - judge.gain(rows, right)
+            unseen = judge.best(rows, SKLEARN_APART) < best
+            assert abs(tied) <= CLOSE * best + 1e-12 * weight or (unseen and tied > 0)
+    assert same > max(4, ties)
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_the_tree_of_the_distances_of_the_labels_is_the_tree_of_the_labels(name: str) -> None:
+    data = data_of(name)
+    z = (data.truth[:, None] != data.truth).astype(np.float32)
+    dense = Data(data.rows, data.matrix, "distances", z, None, 1.0)
+    by_labels, by_distances = (grown(samples.without_bootstrap(own)) for own in (data, dense))
+    of_leaves = {"class_counts", "leaf_distances"}
+    digests = [
+        {key: hashlib.sha256(array).hexdigest() for key, array in found.items() if key not in of_leaves}
+        for found in (by_labels, by_distances)
+    ]
+    assert digests[0] == digests[1]
+    assert len(digests[0]) == 11
+
+
+def test_the_tree_of_the_distances_of_whole_targets_is_the_tree_of_the_targets() -> None:
+    rng = np.random.default_rng(0)
+    X, y = samples.features(60), rng.integers(-8, 9, 60).astype(np.float64)
+    rows = {"kind": "features", "n_columns": samples.N_COLUMNS}
+    z = ((y[:, None] - y) ** 2 / 2).astype(np.float32)
+    by_targets = grown(samples.without_bootstrap(Data(rows, X, "targets", y[:, None])))
+    by_distances = grown(samples.without_bootstrap(Data(rows, X, "distances", z, None, float(z.max()))))
+    for name in ("left", "right", "threshold", "columns", "leaves"):
+        assert by_targets[name].tolist() == by_distances[name].tolist()
+    np.testing.assert_allclose(by_targets["gain"], by_distances["gain"], rtol=1e-12)

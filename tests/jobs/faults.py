@@ -1,0 +1,70 @@
+"""Faults for tests: a worker plugin that counts every growth and lets the victim choose the moment of its death.
+
+The product knows nothing of this: the plugin wraps functions of the package inside the worker process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import distributed
+
+from distforest.growth.methods import Problem
+from distforest.jobs.folder import Folder
+
+POINTS = ("before_growth", "after_growth", "after_commit")
+
+
+def install(record: str, tree: int, point: str) -> None:
+    """Count growth in the folder ``record``; die once, by SIGKILL, at ``point`` of the task that holds ``tree``."""
+    grow, write = Problem.grow, Folder.write
+
+    def counted(self: Problem, trees: Any) -> Any:
+        holds = tree in trees.tolist()
+        if holds and point == "before_growth":
+            die_once(record)
+        for number in trees.tolist():
+            (Path(record) / f"grown-{number}-{uuid.uuid4().hex}").touch()
+        arrays = grow(self, trees)
+        if holds and point == "after_growth":
+            die_once(record)
+        return arrays
+
+    def committed(self: Folder, name: str, content: bytes) -> None:
+        write(self, name, content)
+        if point == "after_commit" and name.startswith("trees-"):
+            first, last = (int(part) for part in name.removesuffix(".npz").split("-")[1:])
+            if first <= tree <= last:
+                die_once(record)
+
+    Problem.grow = counted  # type: ignore[method-assign]
+    Folder.write = committed  # type: ignore[method-assign]
+
+
+def die_once(record: str) -> None:
+    """Kill this process unless a process has died here before."""
+    try:
+        (Path(record) / "died").touch(exist_ok=False)
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Faults(distributed.WorkerPlugin):
+    """Installs the faults in every worker, also in one that replaces a dead one."""
+
+    def __init__(self, record: Path, tree: int = -1, point: str = "none") -> None:
+        self.record, self.tree, self.point = str(record), tree, point
+
+    def setup(self, worker: distributed.Worker) -> None:
+        install(self.record, self.tree, self.point)
+
+
+def growths(record: Path) -> Counter[int]:
+    """How often each tree was grown."""
+    return Counter(int(path.name.split("-")[1]) for path in record.glob("grown-*"))

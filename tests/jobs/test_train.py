@@ -1,0 +1,272 @@
+"""One digest for every schedule and every fault, and the number of times each tree was grown."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from distforest.errors import InputError, JobError, MemoryLimitError
+from distforest.forest.artifact import open_forest
+from distforest.forest.scoring import apply, distance
+from distforest.growth.methods import Problem
+from distforest.jobs import train
+from distforest.jobs.cluster import Here, Work, local_cluster
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Options, committed_shards, fit, fit_here
+from distforest.sources.arrays import write_array
+from tests.jobs.faults import POINTS, Faults, growths
+
+N_TREES = 50
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Iris as Zarr: features in three chunkings, distances, labels, a similarity with unobserved entries."""
+    folder = tmp_path_factory.mktemp("store")
+    X, y = load_iris(return_X_y=True)
+    Z = np.abs(X[:, None, 2] - X[None, :, 2])
+    S = (X @ X.T).astype(np.float32)
+    S[np.random.default_rng(0).random(S.shape) < 0.05] = np.nan
+    for name, values, chunk in (
+        ("X", X, 1 << 20),
+        ("X_by_ten", X, 320),
+        ("X_by_seven", X, 224),
+        ("Z", Z, 1 << 14),
+        ("y", y, 1 << 20),
+        ("S", S, 1 << 14),
+    ):
+        write_array(str(folder / "iris.zarr"), name, values.shape, values.dtype, [values], chunk_bytes=chunk)
+    return folder / "iris.zarr"
+
+
+def spec_of(store: Path, scratch: Path, method: str = "smerf", features: str = "X", **params: object) -> Spec:
+    addresses = {
+        "smerf": {"features": f"{store}/{features}", "distances": f"{store}/Z"},
+        "labels": {"features": f"{store}/{features}", "distances": {"kind": "labels", "values": f"{store}/y"}},
+        "simforest": {"similarity": f"{store}/S", "labels": f"{store}/y"},
+    }
+    return Spec.from_dict(
+        {
+            "format": 1,
+            "method": "simforest" if method == "simforest" else "smerf",
+            "seed": 11,
+            "output": "unused.zarr",
+            "input": addresses[method],
+            "params": {"n_estimators": N_TREES, **params},
+            "run": {"scratch": str(scratch)},
+        }
+    )
+
+
+@pytest.fixture
+def inputs(store: Path, tmp_path: Path) -> Inputs:
+    return stage_inputs(spec_of(store, tmp_path / "scratch"), str(tmp_path / "job"))
+
+
+@pytest.fixture(scope="module")
+def reference(store: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The digest of the run in one thread, in memory."""
+    folder = tmp_path_factory.mktemp("reference")
+    staged = stage_inputs(spec_of(store, folder / "scratch"), str(folder / "job"))
+    return fit_here(staged.problem()).digest
+
+
+def run(inputs: Inputs, folder: Path, cluster: object, **options: object) -> train.Fitted:
+    job = Folder(str(folder / "job"))
+    return fit(inputs, str(folder / "forest.zarr"), job, cluster, Options(**options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("features", ["X", "X_by_ten", "X_by_seven"])
+def test_chunking_does_not_change_the_forest(
+    store: Path, tmp_path: Path, reference: str, features: str
+) -> None:
+    staged = stage_inputs(spec_of(store, tmp_path / "scratch", features=features), str(tmp_path / "job"))
+    assert run(staged, tmp_path, Here(1)).digest == reference
+
+
+@pytest.mark.parametrize("batch", [1, 7, 50])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_and_batches_do_not_change_the_forest(
+    inputs: Inputs, tmp_path: Path, reference: str, threads: int, batch: int
+) -> None:
+    fitted = run(inputs, tmp_path, Here(threads), batch=batch)
+    assert (fitted.digest, fitted.n_grown) == (reference, N_TREES)
+    assert open_forest(fitted.address).digest == reference
+    assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("workers", "batch"), [(1, 50), (2, 7), (3, 1)])
+def test_processes_do_not_change_the_forest(
+    inputs: Inputs, tmp_path: Path, reference: str, workers: int, batch: int
+) -> None:
+    with local_cluster(workers) as cluster:
+        assert cluster.slots == workers
+        assert run(inputs, tmp_path, cluster, batch=batch).digest == reference
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_worker_costs_its_own_task_and_changes_nothing(
+    inputs: Inputs, tmp_path: Path, reference: str, point: str
+) -> None:
+    record = tmp_path / "record"
+    record.mkdir()
+    with local_cluster(2) as cluster:
+        cluster.client.register_plugin(Faults(record, tree=13, point=point))
+        fitted = run(inputs, tmp_path, cluster, batch=5)
+    assert (record / "died").exists()
+    assert fitted.digest == reference
+    twice = set(range(10, 15)) if point == "after_growth" else set()  # grown, but not committed, before the kill
+    assert growths(record) == {tree: 2 if tree in twice else 1 for tree in range(N_TREES)}
+
+
+@pytest.mark.parametrize("method", ["smerf", "labels", "simforest"])
+def test_an_interrupted_job_is_completed_by_running_it_again(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    staged = stage_inputs(spec_of(store, tmp_path / "scratch", method), str(tmp_path / "job"))
+    undisturbed = fit_here(staged.problem()).digest
+    grow, grown = Problem.grow, []
+
+    def interrupted(self: Problem, trees: np.ndarray) -> dict[str, np.ndarray]:
+        if len(grown) == 3:
+            raise KeyboardInterrupt
+        grown.append(trees.tolist())
+        return grow(self, trees)
+
+    monkeypatch.setattr(Problem, "grow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(staged, tmp_path, Here(1), batch=7)
+    assert not (tmp_path / "forest.zarr").exists()
+    grown.clear()
+    monkeypatch.setattr(Problem, "grow", lambda self, trees: grown.append(trees.tolist()) or grow(self, trees))
+    fitted = run(staged, tmp_path, Here(1), batch=4)
+    assert fitted.digest == undisturbed
+    assert sorted(sum(grown, [])) == list(range(21, N_TREES))
+    assert fitted.n_grown == N_TREES - 21
+
+
+def test_a_damaged_shard_is_grown_again(inputs: Inputs, tmp_path: Path, reference: str) -> None:
+    run(inputs, tmp_path, Here(1), batch=10, keep_shards=True)
+    shards = next((tmp_path / "job").glob("shards-*"))
+    first, second, third, *_ = sorted(shards.iterdir())
+    first.write_bytes(first.read_bytes()[:-200])
+    damaged = bytearray(second.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    second.write_bytes(damaged)
+    third.write_bytes(b"no shard at all")
+    assert [receipt.first for receipt in committed_shards(Folder(str(shards)))] == [30, 40]
+    again = fit(inputs, str(tmp_path / "again.zarr"), Folder(str(tmp_path / "job")), Here(1), Options(batch=10))
+    assert (again.digest, again.n_grown) == (reference, 30)
+
+
+def test_a_merge_that_was_interrupted_is_done_again(
+    inputs: Inputs, tmp_path: Path, reference: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge = train.merge_rows
+
+    def failing(task: train.MergeTask) -> list[str]:
+        if task.name == "gain":
+            raise KeyboardInterrupt
+        return merge(task)
+
+    monkeypatch.setattr(train, "merge_rows", failing)
+    with pytest.raises(KeyboardInterrupt):
+        run(inputs, tmp_path, Here(1))
+    assert not (tmp_path / "forest.zarr").exists()
+    monkeypatch.setattr(train, "merge_rows", merge)
+    fitted = run(inputs, tmp_path, Here(2))
+    assert (fitted.digest, fitted.n_grown) == (reference, 0)
+
+
+def test_a_small_chunk_and_a_small_merge_task_change_the_layout_alone(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distforest.forest.forest.CHUNK_BYTES", 1 << 10)
+    monkeypatch.setattr(train, "MERGE_BYTES", 1 << 11)
+    fitted = run(inputs, tmp_path, Here(2), batch=7)
+    assert fitted.digest == fit_here(inputs.problem()).digest
+    assert open_forest(fitted.address).digest == fitted.digest
+
+
+def test_leaf_tables_are_kept_where_they_are_smaller_and_say_the_same(store: Path, tmp_path: Path) -> None:
+    shallow = stage_inputs(spec_of(store, tmp_path / "scratch", max_depth=2), str(tmp_path / "job"))
+    fitted = run(shallow, tmp_path, Here(1))
+    tables = open_forest(fitted.address)
+    assert tables.meaning.leaf == {"kind": "leaf_distances"}
+    problem = shallow.problem()
+    arrays = problem.grow(np.arange(N_TREES))
+    del arrays["leaf_distances"]
+    members = type(tables).of(problem.meaning, {**arrays, "distances": problem.data.truth})
+    members.check()
+    rows = apply(tables, tables.source(problem.data.matrix))
+    np.testing.assert_array_equal(distance(tables, rows, rows), distance(members, rows, rows))
+
+
+def test_a_finished_job_is_not_done_again_and_another_is_not_overwritten(
+    store: Path, inputs: Inputs, tmp_path: Path, reference: str
+) -> None:
+    run(inputs, tmp_path, Here(1))
+    assert run(inputs, tmp_path, Here(1)) == train.Fitted(
+        str(tmp_path / "forest.zarr"), reference, N_TREES, 0, 0.0, 0.0, 0, 0
+    )
+    other = dataclasses.replace(inputs, seed=12)
+    with pytest.raises(InputError, match="forest of another job"):
+        run(other, tmp_path, Here(1))
+    assert open_forest(str(tmp_path / "forest.zarr")).digest == reference
+    replaced = run(other, tmp_path, Here(1), overwrite=True)
+    assert open_forest(str(tmp_path / "forest.zarr")).digest == replaced.digest != reference
+
+
+def test_something_else_at_the_output_is_not_touched(inputs: Inputs, tmp_path: Path) -> None:
+    (tmp_path / "forest.zarr").mkdir()
+    (tmp_path / "forest.zarr" / "precious").write_text("mine")
+    with pytest.raises(InputError, match="no sealed forest"):
+        run(inputs, tmp_path, Here(1))
+    assert (tmp_path / "forest.zarr" / "precious").read_text() == "mine"
+
+
+def test_a_job_that_does_not_fit_is_refused_before_it_starts(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Problem, "grow", lambda *_: pytest.fail("a tree was grown"))
+    with pytest.raises(MemoryLimitError, match=r"would need about \d+ MiB and has 100 MiB"):
+        run(inputs, tmp_path, Here(1, memory_limit=100 << 20))
+
+
+def test_errors_of_the_system_are_retried_and_others_are_not(tmp_path: Path) -> None:
+    calls: list[str] = []
+
+    def flaky(task: str) -> str:
+        calls.append(task)
+        if calls.count(task) < 3:
+            raise OSError("disk")
+        return task.upper()
+
+    def wrong(task: str) -> str:
+        calls.append(task)
+        raise InputError("no")
+
+    assert Here(2).each(flaky, ["a", "b"], Work("test")) == ["A", "B"]
+    assert sorted(calls) == ["a"] * 3 + ["b"] * 3
+    with pytest.raises(JobError, match="failed 2 times, the last time with OSError"):
+        Here(1).each(lambda _: (_ for _ in ()).throw(OSError("disk")), ["a"], Work("test", retries=1))
+    calls.clear()
+    with pytest.raises(InputError, match="no"):
+        Here(1).each(wrong, ["a"], Work("test"))
+    assert calls == ["a"]
+
+
+def test_progress_counts_trees(inputs: Inputs, tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    run(inputs, tmp_path, Here(1), batch=20, watch=lambda p: seen.append((p.name, p.done, p.total)))
+    assert [done for name, done, _ in seen if name == "grow"] == [0, 20, 40, 50]
+    assert {total for name, _, total in seen if name == "grow"} == {50}
+    assert [name for name, *_ in seen][-1] == "merge"
