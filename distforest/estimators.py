@@ -7,6 +7,7 @@ import math
 import os
 import tempfile
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -37,10 +38,13 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.sources.source import Floats, Ints, Rows
 
+BLOCK_NODES = 1 << 25
+"""Nodes that are looked up at once where pairs of rows are scored, on each side."""
+
 _SIMILARITY = (
-    Parameter("similarity", "precomputed", "given, or computed from features", words=("precomputed", *KERNELS)),
+    Parameter("similarity", "precomputed", "given, or taken of features", words=("precomputed", *KERNELS)),
     Parameter("kind", "similarity", "what a precomputed matrix holds", words=("similarity", "distance")),
-    Parameter("gamma", None, "of 'rbf'; None: 1 / (n_features Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
+    Parameter("gamma", None, "of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
 )
 _RUN = """random_state : int, RandomState or None, default=None
     Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
@@ -86,8 +90,8 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X, Y
-            Rows like those of `fit`, shapes (n_x, n_columns) and (n_y, n_columns), in memory or in Zarr; ``Y``
-            is ``X`` by default.
+            Rows like those of `fit`, shapes (n_x, n_columns) and (n_y, n_columns), in memory or in Zarr;
+            ``Y`` is ``X`` by default.
 
         Returns
         -------
@@ -100,9 +104,7 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Take the distance of row k of ``left`` to row k of ``right``, shapes (n, n_columns); shape (n,)."""
         return scoring.pair_distance(self.forest_, self._nodes(left), self._nodes(right))
 
-    def kneighbors(
-        self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True
-    ) -> tuple[Floats, Ints] | Ints:
+    def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
         """Find the nearest training rows of each row of ``X``.
 
         Parameters
@@ -173,6 +175,7 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
         self.digest_ = self.forest_.digest
 
 
+@dataclass(eq=False, repr=False)
 class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
     """Similarity and metric random forest (Tomita and Vogelstein): learns a given distance from features.
 
@@ -210,38 +213,21 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
     __metadata_request__fit: ClassVar = {"Z": UNUSED}
     __metadata_request__score: ClassVar = {"Z": UNUSED}
 
-    def __init__(
-        self,
-        n_estimators: int = 500,
-        *,
-        max_features: float | str | None = "sqrt",
-        splitter: str = "axis",
-        feature_combinations: float = 1.5,
-        max_bins: int | None = None,
-        min_samples_split: int = 2,
-        min_samples_leaf: int = 1,
-        max_depth: int | None = None,
-        bootstrap: bool = True,
-        max_samples: float | None = None,
-        oob_score: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        client: Any = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_features = max_features
-        self.splitter = splitter
-        self.feature_combinations = feature_combinations
-        self.max_bins = max_bins
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.max_depth = max_depth
-        self.bootstrap = bootstrap
-        self.max_samples = max_samples
-        self.oob_score = oob_score
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.client = client
+    n_estimators: int = 500
+    _: KW_ONLY
+    max_features: float | str | None = "sqrt"
+    splitter: str = "axis"
+    feature_combinations: float = 1.5
+    max_bins: int | None = None
+    min_samples_split: int = 2
+    min_samples_leaf: int = 1
+    max_depth: int | None = None
+    bootstrap: bool = True
+    max_samples: float | None = None
+    oob_score: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    client: Any = None
 
     def fit(self, X: Any, Z: Any) -> Self:
         """Grow the forest.
@@ -252,8 +238,8 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
             Features, shape (n, n_features): array-like, Zarr array, or the address of one.
         Z
             What the forest learns: distances, shape (n, n), likewise; `Labels`, `Targets`, `Embedding` or
-            `Graph`; or a vector of length n, read as `Targets` where it holds fractional numbers, else (strings,
-            booleans, whole numbers) as `Labels`.
+            `Graph`; or a vector of length n, read as `Targets` where it holds fractional numbers, else
+            (strings, booleans, whole numbers) as `Labels`.
 
         Raises
         ------
@@ -294,7 +280,7 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
             text = f"found {nodes.shape[1]} rows of X and {len(truth.values)} of {truth.judge}"
             raise InputError(f"{text}: inconsistent numbers of samples")
         left, right = pairs_of_rows(nodes.shape[1])
-        step = max(1, (1 << 25) // self.forest_.n_trees)
+        step = max(1, BLOCK_NODES // self.forest_.n_trees)
         blocks = [slice(first, first + step) for first in range(0, len(left), step)]
         found = [scoring.pair_distance(self.forest_, nodes[:, left[b]], nodes[:, right[b]]) for b in blocks]
         return float(r2_score(truth.distances(left, right), np.concatenate(found)))
@@ -306,6 +292,7 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
         return scoring.feature_importances(self.forest_)
 
 
+@dataclass(eq=False, repr=False)
 class _SimForest(_ForestEstimator):
     """What the two similarity forests share: their parameters, and how similarities come in."""
 
@@ -313,38 +300,21 @@ class _SimForest(_ForestEstimator):
     _own_parameters = _SIMILARITY
     _relation: ClassVar[type[Labels | Targets]]
 
-    def __init__(
-        self,
-        similarity: str = "precomputed",
-        *,
-        kind: str = "similarity",
-        gamma: float | None = None,
-        n_estimators: int = 100,
-        n_pairs: int = 2,
-        min_samples_split: int = 2,
-        min_samples_leaf: int = 3,
-        max_depth: int | None = None,
-        bootstrap: bool = True,
-        max_samples: float | None = None,
-        oob_score: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        client: Any = None,
-    ) -> None:
-        self.similarity = similarity
-        self.kind = kind
-        self.gamma = gamma
-        self.n_estimators = n_estimators
-        self.n_pairs = n_pairs
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.max_depth = max_depth
-        self.bootstrap = bootstrap
-        self.max_samples = max_samples
-        self.oob_score = oob_score
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.client = client
+    similarity: str = "precomputed"
+    _: KW_ONLY
+    kind: str = "similarity"
+    gamma: float | None = None
+    n_estimators: int = 100
+    n_pairs: int = 2
+    min_samples_split: int = 2
+    min_samples_leaf: int = 3
+    max_depth: int | None = None
+    bootstrap: bool = True
+    max_samples: float | None = None
+    oob_score: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    client: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -357,9 +327,9 @@ class _SimForest(_ForestEstimator):
         Parameters
         ----------
         X
-            For ``similarity="precomputed"`` the similarity (or distance) of each object to each, shape (n, n),
-            NaN where it was not observed; else features, shape (n, n_features). Array-like, Zarr array, or the
-            address of one.
+            For ``similarity="precomputed"`` the similarity (or distance) of each object to each, NaN where it
+            was not observed, shape (n, n); else features, shape (n, n_features). Array-like, Zarr array, or
+            the address of one.
         y
             A label or a target for each object, shape (n,), likewise.
 
@@ -486,8 +456,8 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
 def load(address: str | os.PathLike[str]) -> SMERF | SimForestClassifier | SimForestRegressor:
     """Open a sealed forest as a fitted estimator, whichever door it was grown through.
 
-    It answers as the original does, but has no names of features and no out-of-bag errors, which a forest does
-    not hold; ``random_state`` and ``gamma`` are the numbers that were used.
+    It answers as the original does, but has no names of features and no out-of-bag errors, which a forest
+    does not hold; ``random_state`` and ``gamma`` are the numbers that were used.
 
     Parameters
     ----------
@@ -524,7 +494,7 @@ def _seed(random_state: Any) -> int:
     if not isinstance(random_state, Integral):
         return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     if not 0 <= int(random_state) < 2**63:
-        raise InputError(f"random_state must be in [0, 2^63), or a RandomState or None, found {random_state!r}")
+        raise InputError(f"random_state must be in [0, 2^63), a RandomState or None, found {random_state!r}")
     return int(random_state)
 
 

@@ -6,19 +6,20 @@ outside the interpreter lock, and kept on disk so that a fresh process starts wa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from numba import njit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-F = TypeVar("F", bound="Callable[..., object]")
 
+def kernel(function: Callable[..., object]) -> Any:
+    """Compile ``function`` to machine code at its first call; cached on disk where there is a writable place.
 
-def kernel(function: F) -> F:
-    """Compile ``function`` to machine code at its first call; cached on disk where there is a writable place."""
+    The result is typed by Numba at run time; its annotations are for the reader.
+    """
     try:
-        return njit(nogil=True, cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+        return njit(nogil=True, cache=True, error_model="numpy")(function)
     except RuntimeError:  # numba found no directory that it may write its cache to
-        return njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+        return njit(nogil=True, error_model="numpy")(function)

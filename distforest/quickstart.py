@@ -1,9 +1,9 @@
-"""The main job from end to end on the real data that ships with the package: `distforest quickstart`.
+"""The main job from end to end on the real data that ships with the package: ``distforest quickstart``.
 
-Two jobs. Links of the Lazega law firm: a SMERF learns from the attributes of 70 % of the lawyers how near two of them
-are in the co-work network, and says how near the others are. Ionosphere: a SimForest learns from the similarities of
-70 % of the radar returns which are good, and classifies the others. Both go the whole way: files to Zarr by `ingest`,
-TOML specs, training on one cluster of processes, sealed forests, and scores to Zarr by a process that has seen
+Links of the Lazega law firm: a SMERF learns from the attributes of 70 % of the lawyers how near two of them are in
+the co-work network, and says how near the others are. Ionosphere: a SimForest learns from the similarities of 70 %
+of the radar returns which are good, and classifies the others. Both go the whole way: files to Zarr by `ingest`,
+TOML specs, training on one cluster of processes, sealed forests, and scores in Zarr from a fresh process that has
 nothing but the sealed forest.
 """
 
@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -39,7 +39,7 @@ from distforest.sources.ingest import ingest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from distforest.jobs.cluster import OnDask
+    from distforest.jobs.cluster import Cluster
 
 MARK = "quickstart.json"
 """The file that makes a folder a quickstart folder: written first, and at the end with the results."""
@@ -53,35 +53,36 @@ SCORE_SECONDS = 300
 
 SPECS = {
     "lazega": """\
-# The links of the Lazega law firm, learned by a SMERF: distforest fit {folder}/lazega.toml
+# The links of the Lazega law firm, learned by a SMERF. Train it with: distforest fit
 format = 1
 method = "smerf"
 seed = {seed}
-output = "{folder}/forests/lazega.zarr"
+output = {output}
 
 [input]
-features = "{folder}/data/lazega-train.zarr/X"
-distances = {{ kind = "graph", adjacency = "{folder}/data/lazega-train.zarr/A" }}
+features = {features}
+distances = {{ kind = "graph", adjacency = {truth} }}
 
 [params]
 n_estimators = 500
 min_samples_split = 4
 """,
     "ionosphere": """\
-# Good and bad radar returns, told apart by a SimForest: distforest fit {folder}/ionosphere.toml
+# Good and bad radar returns, told apart by a SimForest. Train it with: distforest fit
 format = 1
 method = "simforest"
 seed = {seed}
-output = "{folder}/forests/ionosphere.zarr"
+output = {output}
 
 [input]
-labels = "{folder}/data/ionosphere-train.zarr/y"
-similarity = {{ kind = "rbf", features = "{folder}/data/ionosphere-train.zarr/X" }}
+similarity = {{ kind = "rbf", features = {features} }}
+labels = {truth}
 
 [params]
 n_estimators = 500
 """,
 }
+TRUTHS = {"lazega": "A", "ionosphere": "y"}
 
 
 @dataclass
@@ -99,25 +100,15 @@ class Steps:
         Raises
         ------
         JobError
-            The system refused something: a file, a process, memory.
+            The step failed.
         """
         print(f"[{len(self.seconds) + 1}/{self.total}] {name}", file=self.stream, flush=True)
         start = time.perf_counter()
         try:
             yield
         except (DistforestError, OSError, subprocess.SubprocessError) as error:
-            raise JobError(f"quickstart: {name}: {error}") from error
+            raise JobError(f"quickstart, {name}: {error}") from error
         self.seconds[name] = time.perf_counter() - start
-
-
-@dataclass(frozen=True)
-class LinkData:
-    """The links: which lawyers were held out, which pairs are scored, and which of these are linked."""
-
-    adjacency: np.ndarray
-    held_out: np.ndarray
-    pairs: np.ndarray
-    linked: np.ndarray
 
 
 def run(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -> dict[str, Any]:
@@ -135,8 +126,8 @@ def run(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -
     Returns
     -------
     dict
-        What `show` prints, as JSON: seed, the results ``"lazega"`` and ``"ionosphere"``, seconds of each step,
-        and the picture's path, or None where matplotlib is not installed.
+        What `show` prints, as JSON: the results ``"lazega"`` and ``"ionosphere"``, the seconds of each step,
+        and the path of the picture, or None where matplotlib is not installed.
 
     Raises
     ------
@@ -145,14 +136,272 @@ def run(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -
     JobError
         A step failed; the message says which.
     """
-    home = _fresh(Path(folder))
+    home = fresh_folder(folder)
     steps = Steps(sys.stderr, total=7)
-    with steps.step("split the data, and ingest it to Zarr"):
-        (home / "data").mkdir()
-        links = split_links(home / "data", seed)
-        labels = split_returns(home / "data", seed)
-    with steps.step("start a cluster of processes"), local_cluster(workers) as cluster:
-        n_workers = cluster.slots
-        steps_before = dict(steps.seconds)
-    del steps_before, n_workers
-    return {"links": links, "labels": labels}
+    with steps.step("split the data and ingest it to Zarr"):
+        split_links(home, seed)
+        split_returns(home, seed)
+    fitted = {}
+    with ExitStack() as stack:
+        with steps.step("start a cluster of processes"):
+            cluster = stack.enter_context(local_cluster(workers))
+        with steps.step("train a SMERF on links of lawyers"):
+            fitted["lazega"] = train(home, "lazega", seed, cluster)
+        with steps.step("train a SimForest on radar returns"):
+            fitted["ionosphere"] = train(home, "ionosphere", seed, cluster)
+    with steps.step("score the links in a fresh process"):
+        links = score_links(home, fitted["lazega"]["digest"])
+    with steps.step("score the radar returns in a fresh process"):
+        returns = score_returns(home, fitted["ionosphere"]["digest"])
+    with steps.step("draw the picture"):
+        picture = draw(home)
+    results = {"lazega": {**fitted["lazega"], **links}, "ionosphere": {**fitted["ionosphere"], **returns}}
+    found = {"folder": str(home), "seed": seed, **results, "seconds": steps.seconds, "picture": picture}
+    _mark(home, found)
+    return found
+
+
+def fresh_folder(folder: str) -> Path:
+    """Make the folder, or empty it of an earlier quickstart.
+
+    Raises
+    ------
+    InputError
+        Something else is there.
+    """
+    home = Path(folder)
+    try:
+        if home.exists() and any(home.iterdir()) and not (home / MARK).is_file():
+            raise InputError(f"{folder}: is not empty and no quickstart folder; name another one")
+        home.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InputError(f"{folder}: a folder was asked for, found a file; name another one") from error
+    for path in (home / name for name in MADE):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    _mark(home, {})
+    for name in ("data", "forests", "scores"):
+        (home / name).mkdir()
+    return home
+
+
+def _mark(home: Path, results: dict[str, Any]) -> None:
+    content = {"made_by": "distforest quickstart", "complete": bool(results), **results}
+    Folder(str(home)).write(MARK, json.dumps(content, indent=2).encode())
+
+
+# --- data -------------------------------------------------------------------------------------------------
+
+
+def _shipped(name: str) -> dict[str, np.ndarray]:
+    """Load a data set of the package."""
+    with (
+        resources.as_file(resources.files("distforest") / "data" / f"{name}.npz") as path,
+        np.load(path, allow_pickle=False) as stored,
+    ):
+        return dict(stored)
+
+
+def _put(home: Path, name: str, arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays as a file, and ingest it."""
+    file = home / "data" / f"{name}.npz"
+    np.savez(file, allow_pickle=False, **arrays)
+    ingest(str(file), str(file.with_suffix(".zarr")))
+
+
+def _split(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Deal n items out to training and test, each in ascending order."""
+    order = np.random.default_rng(seed).permutation(n)
+    n_training = round(TRAINING_SHARE * n)
+    return np.sort(order[:n_training]), np.sort(order[n_training:])
+
+
+def split_links(home: Path, seed: int) -> None:
+    """Split the lawyers, as the SMERF paper does for link prediction: by nodes.
+
+    The scored pairs are all that no training row knows of: of two held-out nodes, or of one and a training node.
+    """
+    stored = _shipped("lazega")
+    features, adjacency = stored["X"], stored["A"]
+    training, test = _split(len(features), seed)
+    _put(home, "lazega-train", {"X": features[training], "A": adjacency[np.ix_(training, training)]})
+    held_out = np.zeros(len(features), np.uint8)
+    held_out[test] = 1
+    pairs = np.argwhere(np.triu(held_out[:, None] | held_out, 1))
+    linked = adjacency[pairs[:, 0], pairs[:, 1]]
+    nodes = {"X": features, "A": adjacency, "held_out": held_out, "pairs": pairs, "linked": linked}
+    _put(home, "lazega-test", nodes)
+
+
+def split_returns(home: Path, seed: int) -> None:
+    """Split the radar returns by rows; standardise them by the mean and deviation of the training part."""
+    stored = _shipped("ionosphere")
+    training, test = _split(len(stored["X"]), seed)
+    mean, deviation = stored["X"][training].mean(axis=0), stored["X"][training].std(axis=0)
+    features = (stored["X"] - mean) / np.where(deviation > 0, deviation, 1.0)
+    for part, rows in (("train", training), ("test", test)):
+        arrays = {"X": features[rows], "y": stored["y"][rows], "classes": stored["classes"]}
+        _put(home, f"ionosphere-{part}", arrays)
+
+
+# --- training and scoring ---------------------------------------------------------------------------------
+
+
+def train(home: Path, name: str, seed: int, cluster: Cluster) -> dict[str, Any]:
+    """Write the spec of a forest, and train it from there."""
+    data = home / "data" / f"{name}-train.zarr"
+    addresses = {"output": home / "forests" / f"{name}.zarr", "features": data / "X", "truth": data / TRUTHS[name]}
+    quoted = {key: json.dumps(str(path), ensure_ascii=False) for key, path in addresses.items()}
+    path = home / f"{name}.toml"
+    path.write_text(SPECS[name].format(seed=seed, **quoted), encoding="utf-8")
+    spec = Spec.from_toml(path)
+    folder = Folder(f"{spec.output}.job")
+    with progress() as watch:
+        inputs = stage_inputs(spec, folder.address)
+        done = fit(inputs, spec.output, folder, cluster, Options(watch=watch))
+    return {
+        "method": spec.method,
+        "digest": done.digest,
+        "n_trees": done.n_trees,
+        "n_training": inputs.matrix.shape[0],
+        "workers": cluster.slots,
+    }
+
+
+def ask(home: Path, name: str, answer: str, *options: str) -> str:
+    """Ask a sealed forest about its test rows, in a process of its own; returns the forest's digest.
+
+    Raises
+    ------
+    JobError
+        The process failed; with what it said.
+    """
+    command = [
+        *(sys.executable, "-m", "distforest", "score"),
+        *(str(home / "forests" / f"{name}.zarr"), str(home / "data" / f"{name}-test.zarr" / "X")),
+        *(str(home / "scores" / f"{name}-{answer}.zarr"), "--answer", answer),
+        *("--threads-here", "1", "--json", *options),
+    ]
+    done = subprocess.run(  # noqa: S603  (this interpreter, and paths of our own)
+        command, capture_output=True, text=True, timeout=SCORE_SECONDS, check=False
+    )
+    if done.returncode:
+        raise JobError(f"the scoring process ended with exit code {done.returncode}: {done.stderr.strip()}")
+    return str(json.loads(done.stdout)["digest"])
+
+
+def _same_forest(digests: set[str], sealed: str) -> None:
+    if digests != {sealed}:
+        raise JobError(f"the forest {sealed} was sealed, found {', '.join(sorted(digests))} when it was opened")
+
+
+def _test(home: Path, name: str, array: str) -> np.ndarray:
+    return np.asarray(open_array(str(home / "data" / f"{name}-test.zarr" / array))[...])
+
+
+def _scores(home: Path, name: str, array: str) -> np.ndarray:
+    return np.asarray(open_array(str(home / "scores" / f"{name}.zarr" / array))[...])
+
+
+def score_links(home: Path, digest: str) -> dict[str, Any]:
+    """Score the held-out pairs, and all nodes against all for the picture."""
+    data = home / "data" / "lazega-test.zarr"
+    found = {
+        ask(home, "lazega", "pairs", "--pairs", str(data / "pairs")),
+        ask(home, "lazega", "distance", "--reference", str(data / "X")),
+    }
+    _same_forest(found, digest)
+    linked, distance = _test(home, "lazega", "linked"), _scores(home, "lazega-pairs", "distance")
+    return {
+        "n_held_out": int(_test(home, "lazega", "held_out").sum()),
+        "n_pairs": len(linked),
+        "share_of_links": float(linked.mean()),
+        "auc_roc": roc_auc(linked, -distance),
+        "auc_pr": average_precision(linked, -distance),
+    }
+
+
+def score_returns(home: Path, digest: str) -> dict[str, Any]:
+    """Score the held-out rows, and their distances to each other for the picture."""
+    rows = str(home / "data" / "ionosphere-test.zarr" / "X")
+    _same_forest({ask(home, "ionosphere", "proba"), ask(home, "ionosphere", "distance", "--reference", rows)}, digest)
+    labels, shares = _test(home, "ionosphere", "y"), _scores(home, "ionosphere-proba", "proba")
+    return {
+        "n_held_out": len(labels),
+        "share_of_majority": float(max(labels.mean(), 1.0 - labels.mean())),
+        "accuracy": float((shares.argmax(axis=1) == labels).mean()),
+        "auc_roc": roc_auc(labels, shares[:, 1]),
+    }
+
+
+# --- showing ----------------------------------------------------------------------------------------------
+
+
+def draw(home: Path) -> str | None:
+    """Draw what the forests have learned; returns the picture's path, None where matplotlib is missing."""
+    if importlib.util.find_spec("matplotlib") is None:
+        print("      no picture: matplotlib is not installed (pip install 'distforest[plot]')", file=sys.stderr)
+        return None
+    from distforest import plotting  # noqa: PLC0415  (matplotlib is optional)
+
+    held_out = _test(home, "lazega", "held_out")
+    links = plotting.Links(
+        _test(home, "lazega", "A"),
+        _scores(home, "lazega-distance", "distance"),
+        held_out,
+        _test(home, "lazega", "linked"),
+        _scores(home, "lazega-pairs", "distance"),
+        f"SMERF: who works with whom among {len(held_out)} lawyers, {int(held_out.sum())} of them held out",
+    )
+    names: Any = open_array(str(home / "data" / "ionosphere-test.zarr" / "y")).attrs["classes"]
+    labels = _test(home, "ionosphere", "y")
+    returns = plotting.Classes(
+        _scores(home, "ionosphere-distance", "distance"),
+        labels,
+        list(names),
+        f"SimForest: forest distances of {len(labels)} held-out radar returns",
+    )
+    path = home / "quickstart.png"
+    plotting.overview(links, returns).savefig(path, dpi=130)
+    return str(path)
+
+
+def show(found: dict[str, Any], stream: TextIO) -> None:
+    """Print the results of `run` as tables, and what to try next."""
+    console = Console(file=stream)
+    console.print(_results(found["lazega"], found["ionosphere"]))
+    seconds = Table(title="Seconds", title_justify="left", title_style="bold")
+    seconds.add_column("step")
+    seconds.add_column("s", justify="right")
+    for name, taken in found["seconds"].items():
+        seconds.add_row(name, f"{taken:.1f}")
+    seconds.add_section()
+    seconds.add_row("all", f"{sum(found['seconds'].values()):.1f}")
+    console.print(seconds)
+    folder = found["folder"]
+    console.print(f"picture: {found['picture'] or 'none, matplotlib is not installed'}", markup=False)
+    console.print(f"next:    distforest inspect {folder}/forests/lazega.zarr", markup=False, highlight=False)
+    console.print(
+        f"         distforest fit {folder}/lazega.toml --set seed=8 --overwrite", markup=False, highlight=False
+    )
+
+
+def _results(links: dict[str, Any], returns: dict[str, Any]) -> Table:
+    table = Table(title="Held-out results", title_justify="left", title_style="bold")
+    for name in ("", "links of Lazega", "ionosphere"):
+        table.add_column(name)
+    share, majority = f"{links['share_of_links']:.3f}", f"{returns['share_of_majority']:.3f}"
+    rows = (
+        ("method", f"SMERF, {links['n_trees']} trees", f"SimForest, {returns['n_trees']} trees"),
+        ("trained on", f"{links['n_training']} lawyers", f"{returns['n_training']} radar returns"),
+        ("scored", f"{links['n_pairs']} pairs with {links['n_held_out']} others", f"{returns['n_held_out']} others"),
+        ("AUC-ROC (chance 0.5)", f"{links['auc_roc']:.3f}", f"{returns['auc_roc']:.3f}"),
+        (f"AUC-PR (chance {share})", f"{links['auc_pr']:.3f}", ""),
+        (f"accuracy (majority {majority})", "", f"{returns['accuracy']:.3f}"),
+        ("digest", links["digest"][:16], returns["digest"][:16]),
+    )
+    for row in rows:
+        table.add_row(*row)
+    return table

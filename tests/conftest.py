@@ -27,7 +27,6 @@ settings.load_profile("ci" if "CI" in os.environ else "local")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Without Numba, NumPy's scalars would warn where machine numbers wrap around or divide by zero."""
-    config.addinivalue_line("markers", "kernels: holds a kernel to its reference; also run with NUMBA_DISABLE_JIT=1")
     if numba.config.DISABLE_JIT:
         np.seterr(over="ignore", divide="ignore", invalid="ignore")
 

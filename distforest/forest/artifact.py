@@ -200,7 +200,8 @@ def _meaning(found: dict[str, Any]) -> Meaning:
         raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
     if rows["kind"] in {"linear", "cosine", "rbf"} and not {"gamma", "n_features"} <= set(rows):
         raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
-    for key, value in (("gamma", rows.get("gamma", 1.0)), ("factor", leaf.get("factor", 1.0)), ("scale", leaf.get("scale", 1.0))):
+    numbers = {"gamma": rows.get("gamma", 1.0), "factor": leaf.get("factor", 1.0), "scale": leaf.get("scale", 1.0)}
+    for key, value in numbers.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
             raise ArtifactError(f"{MANIFEST}: {key} must be a positive number, found {value!r}")
     if classes is not None and not isinstance(classes, list):
@@ -239,17 +240,16 @@ def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
     """One array, chunk by chunk against its digests."""
     _check_metadata(address, name, entry)
     values = np.empty(entry["shape"], entry["dtype"])
+    step = entry["chunk_rows"]
     try:
         stored = zarr.open_array(f"{address}/{name}", mode="r")
-        for number, expected in enumerate(entry["sha256"]):
-            rows = slice(number * entry["chunk_rows"], (number + 1) * entry["chunk_rows"])
-            values[rows] = stored[rows]
-            if chunk_digest(values[rows]) != expected:
-                raise ArtifactError(f"{name}: chunk {number} is missing or damaged (its sha256 differs)")
-    except ArtifactError:
-        raise
-    except Exception as error:  # noqa: BLE001  (a damaged chunk can make a codec raise anything)
+        for first in range(0, len(values), step):
+            values[first : first + step] = stored[first : first + step]
+    except Exception as error:  # a damaged chunk can make a codec raise anything
         raise ArtifactError(f"{name}: cannot be read ({type(error).__name__}: {error})") from error
+    for number, (chunk, expected) in enumerate(zip(chunks(values), entry["sha256"], strict=True)):
+        if chunk_digest(chunk) != expected:
+            raise ArtifactError(f"{name}: chunk {number} is missing or damaged (its sha256 differs)")
     return values
 
 

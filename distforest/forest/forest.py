@@ -164,7 +164,8 @@ class Forest:
         n_trees = self.table.n_trees
         if self.leaves.ndim != 2 or self.leaves.shape[0] != n_trees or self.in_bag.shape != self.leaves.shape:
             raise ArtifactError(
-                f"leaves: expected (n_trees={n_trees}, n_rows) like in_bag, found {self.leaves.shape}, {self.in_bag.shape}"
+                f"leaves: expected (n_trees={n_trees}, n_rows) like in_bag, "
+                f"found {self.leaves.shape} and {self.in_bag.shape}"
             )
         size = self.table.tree_size[:, None]
         holds = (self.leaves >= 0) & (self.leaves < size)
@@ -205,7 +206,7 @@ def chunks(array: np.ndarray) -> Iterator[np.ndarray]:
 
 def chunk_digest(chunk: np.ndarray) -> str:
     """sha256 of a chunk's values, little-endian, in C order."""
-    return hashlib.sha256(np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<"))).hexdigest()
+    return hashlib.sha256(np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<")).tobytes()).hexdigest()
 
 
 def chunk_digests(array: np.ndarray) -> dict[str, Any]:

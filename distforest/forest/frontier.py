@@ -66,7 +66,8 @@ class Frontier:
     def weight(self) -> Ints:
         """Sum of the rows' weights in each node, shape (n_nodes,)."""
         total = np.concatenate([[0], np.cumsum(self.weights, dtype=np.int64)])
-        return total[self.starts[1:]] - total[self.starts[:-1]]
+        weight: Ints = total[self.starts[1:]] - total[self.starts[:-1]]
+        return weight
 
     def take(self, which: NDArray[np.bool_]) -> tuple[Frontier, NDArray[np.bool_]]:
         """The frontier of the nodes that are True in ``which``, and which rows they hold."""

@@ -73,12 +73,12 @@ class ClassCounts:
     @property
     def n_outputs(self) -> int:
         """Number of classes."""
-        return self.class_counts.shape[1]
+        return int(self.class_counts.shape[1])
 
     def outputs(self, tree: int, nodes: Ints) -> Floats:
         """Share of each class in each node, shape (n_nodes, K)."""
         counts = self.class_counts[self.table.tree_start[tree] + nodes].astype(np.float64)
-        return counts / counts.sum(axis=1, keepdims=True)
+        return np.divide(counts, counts.sum(axis=1, keepdims=True))
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """1 - sum_k p_k p'_k for all of ``left`` and ``right``."""
@@ -119,7 +119,7 @@ class Means:
     @property
     def n_outputs(self) -> int:
         """Number of targets, or dimensions of the embedding."""
-        return self.means.shape[1]
+        return int(self.means.shape[1])
 
     def outputs(self, tree: int, nodes: Ints) -> Floats:
         """Mean target or embedding of each node, shape (n_nodes, q)."""
@@ -252,7 +252,7 @@ class LeafDistances:
         """Distances pair by pair."""
         number, triangle = self._triangle(tree)
         low, high = np.minimum(number[left], number[right]), np.maximum(number[left], number[right])
-        return triangle[high * (high + 1) // 2 + low]
+        return np.take(triangle, high * (high + 1) // 2 + low)
 
     def check(self) -> None:
         """The triangles cover exactly, and are finite."""
@@ -266,7 +266,7 @@ class LeafDistances:
 def leaves_per_tree(table: NodeTable) -> Ints:
     """Number of leaves of each tree, shape (n_trees,)."""
     total = np.concatenate([[0], np.cumsum(table.is_leaf)])
-    return total[table.tree_start[1:]] - total[table.tree_start[:-1]]
+    return np.subtract(total[table.tree_start[1:]], total[table.tree_start[:-1]])
 
 
 def triangle_size(n_leaves: Ints) -> Ints:

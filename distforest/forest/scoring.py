@@ -208,7 +208,7 @@ def feature_importances(forest: Forest) -> Floats:
     several columns counts for each of them.
     """
     per_entry = np.repeat(forest.table.gain, forest.table.width)
-    sums: Floats = np.bincount(forest.table.columns, per_entry, minlength=forest.n_columns)
+    sums = np.bincount(forest.table.columns, per_entry, minlength=forest.n_columns).astype(np.float64)
     return sums / sums.sum() if sums.sum() > 0 else sums
 
 

@@ -72,7 +72,7 @@ class NodeTable:
     @cached_property
     def is_leaf(self) -> NDArray[np.bool_]:
         """Whether each node is a leaf, shape (N,)."""
-        return self.left == LEAF
+        return np.equal(self.left, LEAF)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The table's arrays by name."""

@@ -112,9 +112,7 @@ class Growth:
         leaves = np.full(in_bag.shape, LEAF, np.int32)
         frontier, depth, criterion = Frontier.roots(in_bag), 0, self.criterion
         while frontier.n_nodes:
-            leaves[frontier.tree[frontier.place()], frontier.rows] = np.repeat(
-                frontier.node, np.diff(frontier.starts)
-            )
+            leaves[frontier.tree[frontier.place()], frontier.rows] = np.repeat(frontier.node, np.diff(frontier.starts))
             criterion = criterion.at(frontier)
             is_open = self.limits.open(frontier, depth, criterion)
             opened, _ = frontier.take(is_open)
@@ -224,7 +222,7 @@ class _Levels:
         left = (self.next_node[tree] + 2 * (np.arange(len(tree)) - before)).astype(np.int32)
         self.next_node += 2 * per_tree
         n = frontier.n_nodes
-        level = {
+        level: dict[str, np.ndarray] = {
             "left": np.full(n, LEAF, np.int32),
             "right": np.full(n, LEAF, np.int32),
             "threshold": np.zeros(n),

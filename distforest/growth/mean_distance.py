@@ -244,7 +244,7 @@ def cut_distances(
 
 
 @kernel
-def masked_sum(values: Rows, rank: Rows, limit: np.int32) -> int:
+def masked_sum(values: Rows, rank: Rows, limit: np.int32) -> np.int64:
     """Sum of values[j] over the j with rank[j] < limit; without a branch, so that it runs on vectors."""
     total = np.int64(0)
     for j in range(values.shape[0]):

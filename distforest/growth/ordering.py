@@ -63,7 +63,7 @@ def _radix(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np
     mask = np.uint64((1 << digit) - 1)
     count = np.empty((1 << digit) + 1, np.int64)
     source, target = keys, spare
-    passes = shift = 0
+    passes, shift = 0, 0
     while shift < 64 and vary >> np.uint64(shift):
         if not (vary >> np.uint64(shift)) & np.uint64(1):
             shift += 1
@@ -74,9 +74,9 @@ def _radix(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np
         for d in range(1 << digit):
             count[d + 1] += count[d]
         for e in range(n):
-            d = np.int64((source[e] >> np.uint64(shift)) & mask)
-            target[count[d]] = source[e]
-            count[d] += 1
+            own = np.int64((source[e] >> np.uint64(shift)) & mask)
+            target[count[own]] = source[e]
+            count[own] += 1
         source, target = target, source
         shift += digit
         passes += 1

@@ -42,7 +42,7 @@ def number(key: np.uint64, draw: int) -> np.uint64:
 
 
 @kernel
-def below(key: np.uint64, draw: int, k: int) -> int:
+def below(key: np.uint64, draw: int, k: int) -> np.int64:
     """An integer in [0, k), k < 2^31: the upper 32 bits times k, shifted (the bias is below k / 2^32)."""
     return np.int64(((number(key, draw) >> np.uint64(32)) * np.uint64(k)) >> np.uint64(32))
 
@@ -54,9 +54,7 @@ def unit(key: np.uint64, draw: int) -> float:
 
 
 @kernel
-def streams(
-    seed: int, tree: NDArray[np.int64], node: NDArray[np.int32], keys: NDArray[np.uint64]
-) -> None:
+def streams(seed: int, tree: NDArray[np.int64], node: NDArray[np.int32], keys: NDArray[np.uint64]) -> None:
     """keys[f] = stream(seed, tree[f], node[f])."""
     for f in range(keys.shape[0]):
         keys[f] = stream(seed, tree[f], node[f])

@@ -139,7 +139,9 @@ def _tried(function: Callable[[T], R], task: T, work: Work) -> R:
             return function(task)
         except (OSError, TimeoutError) as error:
             if attempt == work.retries:
-                raise JobError(f"{work.name}: {task} failed {attempt + 1} times, the last time with {error!r}") from error
+                raise JobError(
+                    f"{work.name}: {task} failed {attempt + 1} times, the last time with {error!r}"
+                ) from error
             time.sleep(RETRY_SECONDS * 2**attempt)
     raise AssertionError("unreachable")
 
@@ -177,8 +179,13 @@ class OnDask:
         clock = _Clock(work, tasks)
         futures = [
             self.client.submit(
-                _answer, function, task, work.name, key=f"distforest-{work.name}-{number}-{os.urandom(4).hex()}",
-                retries=work.retries, pure=False,
+                _answer,
+                function,
+                task,
+                work.name,
+                key=f"distforest-{work.name}-{number}-{os.urandom(4).hex()}",
+                retries=work.retries,
+                pure=False,
             )
             for number, task in enumerate(tasks)
         ]
@@ -211,11 +218,15 @@ def _result(future: Any, task: object, work: Work) -> Any:
             f"{work.name}: {task} was lost with its worker {error.allowed_failures + 1} times, the last one "
             f"{error.last_worker.address}; the usual cause is memory: raise run.memory_limit or lower run.batch"
         ) from error
-    except Exception as error:  # noqa: BLE001  (whatever the task raised on its worker)
-        raise JobError(f"{work.name}: {task} failed {work.retries + 1} times, the last time with {error!r}") from error
+    except Exception as error:
+        raise _failed(task, work, error) from error
     if isinstance(result, DistforestError):
         raise result
     return result
+
+
+def _failed(task: object, work: Work, error: Exception) -> JobError:
+    return JobError(f"{work.name}: {task} failed {work.retries + 1} times, the last time with {error!r}")
 
 
 class _Clock:

@@ -180,12 +180,10 @@ def _stage_truth(spec: Spec, folder: str, scratch: Path) -> tuple[str, Staged, l
 
 def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
     """Write codes, targets or embeddings into the job's folder and stage them; the classes of the codes."""
-    classes = None
     if judge == "labels":
-        vector, classes = encoded(values)
-    else:
-        vector = finite_vectors(values, judge)
-    return stage_array("truth", vector, folder, scratch), classes
+        codes, classes = encoded(values)
+        return stage_array("truth", codes, folder, scratch), classes
+    return stage_array("truth", finite_vectors(values, judge), folder, scratch), None
 
 
 def stage_array(name: str, values: np.ndarray, folder: str, scratch: Path) -> Staged:

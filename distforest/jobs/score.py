@@ -175,9 +175,11 @@ def _n_pairs(question: Question, n_queries: int) -> int:
         raise InputError("pairs: the address of an array of row numbers, shape (n_pairs, 2), was expected")
     pairs = open_array(question.pairs)
     if len(pairs.shape) != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(f"{question.pairs}: integers of shape (n_pairs, 2) were expected, found {pairs.dtype} {pairs.shape}")
+        raise InputError(
+            f"{question.pairs}: integers of shape (n_pairs, 2) were expected, found {pairs.dtype} {pairs.shape}"
+        )
     numbers = np.asarray(pairs[...])
-    if numbers.size and not (0 <= numbers.min() and numbers.max() < n_queries):
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_queries):
         raise InputError(f"{question.pairs}: row numbers must be in 0..{n_queries - 1}")
     return len(numbers)
 

@@ -58,9 +58,7 @@ class ArraySource:
     def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
-        project_array(
-            self.values, rows, starts, projections.offset, projections.columns, projections.weights, values
-        )
+        project_array(self.values, rows, starts, projections.offset, projections.columns, projections.weights, values)
         return values
 
 
@@ -172,7 +170,7 @@ def write_array(
         if first + len(values) > shape[0] or values.shape[1:] != tuple(shape[1:]):
             raise InputError(f"{name}: blocks of shape {shape} were announced, found more in {block.shape}")
         array[first : first + len(values)] = values
-        digest.update(values)
+        digest.update(values.data)
         first += len(values)
     if first != shape[0]:
         raise InputError(f"{name}: {shape[0]} rows were announced, found {first}")

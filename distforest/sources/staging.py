@@ -70,7 +70,7 @@ class Staged:
                     if found.sha256 != self.sha256:
                         raise InputError(f"{self.address} has changed since the job was planned; start it again")
         os.utime(path)
-        return np.load(path, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
+        return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def default_scratch() -> Path:
@@ -131,7 +131,7 @@ def _settle(path: Path, out: np.ndarray, scratch: Path) -> str:
     out.flush()  # type: ignore[attr-defined]
     digest = hashlib.sha256(f"{out.dtype.str}{out.shape}".encode())
     for _, block in row_blocks(out):
-        digest.update(np.ascontiguousarray(block))
+        digest.update(np.ascontiguousarray(block).data)
     os.replace(path, _path(scratch, digest.hexdigest()))
     return digest.hexdigest()
 

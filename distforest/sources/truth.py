@@ -58,8 +58,8 @@ class Truth:
         Parameters
         ----------
         given
-            `Labels`, `Targets`, `Embedding` or `Graph`; a vector, as `read_vector` reads it; or distances, shape
-            (n, n). Array-like, Zarr array, or the address of one.
+            `Labels`, `Targets`, `Embedding` or `Graph`; a vector, as `read_vector` reads it; or distances,
+            shape (n, n). Array-like, Zarr array, or the address of one.
         leaf
             As for `read_vector`.
 
@@ -115,9 +115,9 @@ def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Lab
     vector
         Shape (n,).
     leaf
-        What the leaves of a forest say (`distforest.forest.forest.Meaning`), to read the vector as that forest
-        has learned. Without it, or where the forest has learned distances, fractional numbers are targets, all
-        else is labels.
+        What the leaves of a forest say (`distforest.forest.forest.Meaning`), to read the vector as that
+        forest has learned. Without it, or where the forest has learned distances, fractional numbers are
+        targets, all else is labels.
 
     Raises
     ------

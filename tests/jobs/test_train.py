@@ -13,12 +13,13 @@ from distforest.errors import InputError, JobError, MemoryLimitError
 from distforest.forest.artifact import open_forest
 from distforest.forest.scoring import apply, distance
 from distforest.growth.methods import Problem
-from distforest.jobs import train
+from distforest.jobs import merge, train
 from distforest.jobs.cluster import Here, Work, local_cluster
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.shards import committed_shards
 from distforest.jobs.spec import Spec
-from distforest.jobs.train import Options, committed_shards, fit, fit_here
+from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import write_array
 from tests.jobs.faults import POINTS, Faults, growths
 
@@ -83,9 +84,7 @@ def run(inputs: Inputs, folder: Path, cluster: object, **options: object) -> tra
 
 
 @pytest.mark.parametrize("features", ["X", "X_by_ten", "X_by_seven"])
-def test_chunking_does_not_change_the_forest(
-    store: Path, tmp_path: Path, reference: str, features: str
-) -> None:
+def test_chunking_does_not_change_the_forest(store: Path, tmp_path: Path, reference: str, features: str) -> None:
     staged = stage_inputs(spec_of(store, tmp_path / "scratch", features=features), str(tmp_path / "job"))
     assert run(staged, tmp_path, Here(1)).digest == reference
 
@@ -149,7 +148,7 @@ def test_an_interrupted_job_is_completed_by_running_it_again(
     monkeypatch.setattr(Problem, "grow", lambda self, trees: grown.append(trees.tolist()) or grow(self, trees))
     fitted = run(staged, tmp_path, Here(1), batch=4)
     assert fitted.digest == undisturbed
-    assert sorted(sum(grown, [])) == list(range(21, N_TREES))
+    assert sorted(tree for batch in grown for tree in batch) == list(range(21, N_TREES))
     assert fitted.n_grown == N_TREES - 21
 
 
@@ -170,18 +169,18 @@ def test_a_damaged_shard_is_grown_again(inputs: Inputs, tmp_path: Path, referenc
 def test_a_merge_that_was_interrupted_is_done_again(
     inputs: Inputs, tmp_path: Path, reference: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    merge = train.merge_rows
+    merge_rows = merge.merge_rows
 
-    def failing(task: train.MergeTask) -> list[str]:
-        if task.name == "gain":
+    def failing(task: merge.MergeTask) -> list[str]:
+        if task.column.name == "gain":
             raise KeyboardInterrupt
-        return merge(task)
+        return merge_rows(task)
 
-    monkeypatch.setattr(train, "merge_rows", failing)
+    monkeypatch.setattr(merge, "merge_rows", failing)
     with pytest.raises(KeyboardInterrupt):
         run(inputs, tmp_path, Here(1))
     assert not (tmp_path / "forest.zarr").exists()
-    monkeypatch.setattr(train, "merge_rows", merge)
+    monkeypatch.setattr(merge, "merge_rows", merge_rows)
     fitted = run(inputs, tmp_path, Here(2))
     assert (fitted.digest, fitted.n_grown) == (reference, 0)
 
@@ -190,7 +189,7 @@ def test_a_small_chunk_and_a_small_merge_task_change_the_layout_alone(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("distforest.forest.forest.CHUNK_BYTES", 1 << 10)
-    monkeypatch.setattr(train, "MERGE_BYTES", 1 << 11)
+    monkeypatch.setattr(merge, "MERGE_BYTES", 1 << 11)
     fitted = run(inputs, tmp_path, Here(2), batch=7)
     assert fitted.digest == fit_here(inputs.problem()).digest
     assert open_forest(fitted.address).digest == fitted.digest

@@ -1,0 +1,196 @@
+"""Merging: the arrays of the shards, tree after tree, into the arrays of one sealed forest.
+
+Every array of the forest is the shards' arrays one after another, so a merge task is a run of whole chunks of one
+array; tasks share nothing, and one that runs twice writes the same chunks again.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from distforest.forest.artifact import prepare, seal, write_rows
+from distforest.forest.forest import NODE_ARRAYS, Meaning, array_entry, chunk_rows
+from distforest.jobs.cluster import Cluster, Work
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import Inputs, scratch_of
+from distforest.jobs.shards import Receipt, load_shard
+from distforest.sources.staging import Staged
+
+MERGE_BYTES = 64 << 20
+"""Size of what one merge task writes."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One array of the forest: where its rows come from.
+
+    Attributes
+    ----------
+    name, dtype, tail
+        Its name, dtype and the shape of a row.
+    parts
+        (shard, row of the array at which it begins, its rows), in tree order.
+    staged
+        The staged input that the array repeats, in place of parts.
+    """
+
+    name: str
+    dtype: str
+    tail: tuple[int, ...]
+    parts: tuple[tuple[str, int, int], ...] = ()
+    staged: Staged | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the whole array."""
+        length = self.staged.shape[0] if self.staged else sum(rows for _, _, rows in self.parts)
+        return (length, *self.tail)
+
+    def spans(self) -> list[tuple[int, int]]:
+        """Runs of whole chunks of about `MERGE_BYTES`, first row and last row + 1."""
+        rows = chunk_rows(self.shape, np.dtype(self.dtype))
+        row_bytes = max(1, int(np.prod(self.tail, dtype=np.int64)) * np.dtype(self.dtype).itemsize)
+        step = max(1, MERGE_BYTES // (rows * row_bytes)) * rows
+        return [(first, min(first + step, self.shape[0])) for first in range(0, self.shape[0], step)]
+
+    def rows(self, first: int, last: int, shards: Folder, scratch: str | None) -> np.ndarray:
+        """Collect rows first to last - 1."""
+        if self.staged:
+            return self.staged.open(scratch_of(scratch))[first:last]
+        values = np.empty((last - first, *self.tail), self.dtype)
+        for name, begin, length in self.parts:
+            low, high = max(first, begin), min(last, begin + length)
+            if low < high:
+                with load_shard(shards, name) as shard:
+                    values[low - first : high - first] = shard[self.name][low - begin : high - begin]
+        return values
+
+
+@dataclass(frozen=True)
+class MergeTask:
+    """Rows first to last - 1 of a column, to be written into the forest at ``target``."""
+
+    column: Column
+    first: int
+    last: int
+    shards: str
+    target: str
+    scratch: str | None
+
+    def __str__(self) -> str:
+        return f"{self.column.name}[{self.first}:{self.last}]"
+
+
+def merge_rows(task: MergeTask) -> list[str]:
+    """Collect a task's rows and write their chunks; returns the digest of each chunk."""
+    values = task.column.rows(task.first, task.last, Folder(task.shards), task.scratch)
+    return write_rows(task.target, task.column.name, task.first, values)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the merged forest goes: built beside the shards, then moved to its own address in one step."""
+
+    output: str
+    folder: Folder
+    shards: Folder
+
+    @property
+    def building(self) -> Folder:
+        """Where it is built; object stores cannot move, so there it is built in place."""
+        return self.folder.within("forest.zarr") if Folder(self.output).is_local else Folder(self.output)
+
+    def publish(self) -> None:
+        """Move the sealed forest to its address, over an older one if there is one."""
+        if self.building.address == self.output:
+            return
+        output, older = Folder(self.output), self.folder.within("older.zarr")
+        if output.exists():
+            older.remove()
+            output.move(older)
+        self.building.move(output)
+        older.remove()
+
+
+def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: Cluster, work: Work) -> str:
+    """Merge the shards into one sealed forest.
+
+    Parameters
+    ----------
+    inputs
+        Of the job.
+    receipts
+        Of all shards, in tree order.
+    target
+        Where the shards are, and where the forest goes.
+    cluster, work
+        Where the merge tasks run, and how.
+
+    Returns
+    -------
+    str
+        The forest's digest.
+    """
+    meaning, columns = layout(inputs, receipts, target.shards)
+    building = target.building
+    building.remove()
+    tasks = []
+    for column in columns:
+        prepare(building.address, column.name, column.shape, np.dtype(column.dtype))
+        where = (target.shards.address, building.address, inputs.scratch)
+        tasks += [MergeTask(column, first, last, *where) for first, last in column.spans()]
+    digests: dict[str, list[str]] = {column.name: [] for column in columns}
+    for task, own in zip(tasks, cluster.each(merge_rows, tasks, work), strict=True):
+        digests[task.column.name] += own
+    entries = {c.name: array_entry(c.shape, np.dtype(c.dtype), digests[c.name]) for c in columns}
+    digest = seal(building.address, meaning, entries, provenance(inputs))
+    target.publish()
+    return digest
+
+
+def layout(inputs: Inputs, receipts: Sequence[Receipt], shards: Folder) -> tuple[Meaning, list[Column]]:
+    """What the merged arrays mean, and where each of them comes from."""
+    problem = inputs.problem()
+    meaning, names = problem.meaning, [*NODE_ARRAYS, "leaves", "in_bag"]
+    repeated: dict[str, Staged] = {}
+    if inputs.judge == "distances":
+        tables = all(receipt.rows["leaf_distances"] for receipt in receipts)
+        meaning = problem.with_leaf_tables(tables)
+        if tables:
+            names.append("leaf_distances")
+        else:
+            repeated["distances"] = inputs.truth
+    names += [name for name in ("class_counts", "means", "spreads") if name in receipts[0].rows]
+    if "n_features" in inputs.rows:
+        repeated["objects"] = inputs.matrix
+    with load_shard(shards, receipts[0].shard) as sample:
+        columns = [
+            Column(name, sample[name].dtype.name, sample[name].shape[1:], _parts(name, receipts)) for name in names
+        ]
+    return meaning, columns + [Column(n, staged.dtype, staged.shape[1:], (), staged) for n, staged in repeated.items()]
+
+
+def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int], ...]:
+    """Each shard's rows of an array, one shard after another."""
+    rows = [receipt.rows[name] for receipt in receipts]
+    begins = np.cumsum([0, *rows]).tolist()
+    return tuple((r.shard, begin, length) for r, begin, length in zip(receipts, begins, rows, strict=False))
+
+
+def provenance(inputs: Inputs) -> dict[str, Any]:
+    """Where a forest comes from: versions, and the digests of its inputs."""
+    packages = ("distforest", "numpy", "numba", "zarr")
+    return {
+        "fingerprint": inputs.fingerprint,
+        "inputs": {
+            "matrix": {"address": inputs.matrix.address, "sha256": inputs.matrix.sha256},
+            inputs.judge: {"address": inputs.truth.address, "sha256": inputs.truth.sha256},
+        },
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+    }

@@ -1,0 +1,304 @@
+"""Pictures of what a forest has learned: link predictions, and how well its distance separates classes.
+
+Needs matplotlib (``pip install 'distforest[plot]'``). Nothing here touches pyplot or a display: every function
+takes arrays and returns a `matplotlib.figure.Figure`, to be saved or shown by who asked for it. Colours are
+those of Okabe and Ito, told apart under all common forms of colour blindness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+from distforest.metrics import average_precision, roc_auc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+    from matplotlib.image import AxesImage
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8A8A8A"
+CLASS_COLOURS = (ORANGE, BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+BINS = 40
+
+
+@dataclass(frozen=True)
+class Links:
+    """What is known and what was predicted of the links of a graph.
+
+    Attributes
+    ----------
+    adjacency : ndarray of shape (n, n)
+        1 where two nodes are linked.
+    distance : ndarray of shape (n, n)
+        Predicted distances of all nodes.
+    held_out : ndarray of shape (n,)
+        Whether a node was held out of training.
+    linked, scored : ndarray of shape (n_pairs,)
+        Of each scored pair, whether it is linked, and its predicted distance.
+    title : str
+        What the graph is.
+    """
+
+    adjacency: np.ndarray
+    distance: np.ndarray
+    held_out: np.ndarray
+    linked: np.ndarray
+    scored: np.ndarray
+    title: str = "Links"
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Distances of rows of known classes.
+
+    Attributes
+    ----------
+    distance : ndarray of shape (n, n)
+        Predicted distances.
+    codes : ndarray of shape (n,)
+        The class of each row, as a place in ``names``.
+    names : sequence of str
+        The classes.
+    title : str
+        What the rows are.
+    """
+
+    distance: np.ndarray
+    codes: np.ndarray
+    names: Sequence[str]
+    title: str = "Classes"
+
+
+def link_prediction(links: Links) -> Figure:
+    """Draw a graph beside its predicted links, and the ROC and precision-recall curves of the scored pairs.
+
+    Parameters
+    ----------
+    links
+        The graph and the predictions.
+
+    Examples
+    --------
+    >>> truth = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    >>> pairs = truth[[0, 0, 1], [1, 2, 2]]
+    >>> link_prediction(Links(truth, 1 - truth, np.array([0, 0, 1]), pairs, 1.0 - pairs))
+    <Figure size 1400x400 with 5 Axes>
+    """
+    figure = _figure(4.0)
+    _draw_links(figure, links)
+    return figure
+
+
+def class_separation(classes: Classes) -> Figure:
+    """Draw a distance matrix by class, its distances within and between classes, and a map of the rows.
+
+    Parameters
+    ----------
+    classes
+        The rows.
+
+    Examples
+    --------
+    >>> codes = np.array([0, 0, 1, 1])
+    >>> class_separation(Classes((codes[:, None] != codes) * 0.8, codes, ["bad", "good"]))
+    <Figure size 1400x400 with 4 Axes>
+    """
+    figure = _figure(4.0)
+    _draw_classes(figure, classes)
+    return figure
+
+
+def overview(links: Links, classes: Classes) -> Figure:
+    """Draw `link_prediction` above `class_separation`.
+
+    Parameters
+    ----------
+    links, classes
+        As they take them.
+    """
+    figure = _figure(8.0)
+    parts: Any = figure.subfigures(2, 1, hspace=0.06)
+    _draw_links(parts[0], links)
+    _draw_classes(parts[1], classes)
+    return figure
+
+
+def _figure(height: float) -> Figure:
+    return Figure(figsize=(14, height), layout=ConstrainedLayoutEngine(w_pad=0.09, wspace=0.03))
+
+
+# --- links ------------------------------------------------------------------------------------------------
+
+
+def _draw_links(figure: FigureBase, links: Links) -> None:
+    figure.suptitle(links.title, fontweight="bold")
+    known, predicted, roc, precision = figure.subplots(1, 4)
+    order = _seriated(links.distance)
+    held_out = links.held_out[order].astype(bool)
+    known.imshow(links.adjacency[np.ix_(order, order)], cmap=ListedColormap(["white", BLUE]), vmin=0, vmax=1)
+    known.set_title("Known links")
+    known.set_ylabel("node, in the order of the prediction")
+    closeness = 1.0 - links.distance[np.ix_(order, order)]
+    image = predicted.imshow(closeness, cmap="Blues", vmin=0)
+    predicted.set_title("Predicted: 1 minus forest distance")
+    _add_bar(figure, predicted, image)
+    for axes in (known, predicted):
+        _mark(axes, held_out)
+    _draw_roc(roc, links.linked, -links.scored)
+    _draw_precision(precision, links.linked, -links.scored)
+
+
+def _add_bar(figure: FigureBase, axes: Axes, image: AxesImage) -> None:
+    """Add a colour bar that takes no room from its matrix, so that all panels of a row are of one size."""
+    figure.colorbar(image, cax=axes.inset_axes((1.09, 0.0, 0.06, 1.0)))
+
+
+def _mark(axes: Axes, held_out: NDArray[np.bool_]) -> None:
+    """Mark the held-out nodes on both sides of a matrix."""
+    places = np.flatnonzero(held_out)
+    outside = len(held_out) + 0.6
+    axes.plot(places, np.full(len(places), outside), "^", color=ORANGE, markersize=4, clip_on=False)
+    axes.plot(np.full(len(places), outside), places, "<", color=ORANGE, markersize=4, clip_on=False)
+    axes.set(xticks=[], yticks=[], xlim=(-0.5, len(held_out) - 0.5), ylim=(len(held_out) - 0.5, -0.5))
+    axes.set_xlabel("▲ held-out node", color=ORANGE, labelpad=8)
+
+
+def _draw_roc(axes: Axes, linked: np.ndarray, score: np.ndarray) -> None:
+    hits, alarms = _counts(linked, score)
+    axes.plot(alarms / alarms[-1], hits / hits[-1], color=BLUE, linewidth=2)
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="chance")
+    axes.set_title(f"ROC: area {roc_auc(linked, score):.3f}")
+    _square(axes, "false positive rate", "true positive rate")
+    axes.legend(loc="lower right", frameon=False)
+
+
+def _draw_precision(axes: Axes, linked: np.ndarray, score: np.ndarray) -> None:
+    hits, alarms = _counts(linked, score)
+    precision = hits[1:] / (hits[1:] + alarms[1:])
+    axes.step(hits[1:] / hits[-1], precision, where="pre", color=BLUE, linewidth=2)
+    axes.axhline(linked.mean(), color=GREY, linestyle="--", linewidth=1, label="chance: the share of links")
+    axes.set_title(f"Precision and recall: area {average_precision(linked, score):.3f}")
+    _square(axes, "recall", "precision")
+    axes.legend(loc="upper right", frameon=False)
+
+
+def _square(axes: Axes, x: str, y: str) -> None:
+    axes.set(xlabel=x, ylabel=y, xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _counts(positive: np.ndarray, score: np.ndarray) -> tuple[Floats, Floats]:
+    """Count positives and negatives at or above each distinct score, from the highest; both begin with 0."""
+    order = np.argsort(-score, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
+    hits = np.cumsum(positive[order].astype(np.float64))[last]
+    return np.append(0.0, hits), np.append(0.0, last + 1.0 - hits)
+
+
+def _seriated(distance: np.ndarray) -> NDArray[np.intp]:
+    """Order rows along the first principal coordinate of their distances, so that near rows stand together."""
+    return np.argsort(principal_coordinates(distance, 1)[:, 0], kind="stable")
+
+
+def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
+    """Place points so that their Euclidean distances resemble given ones: classical scaling (Torgerson).
+
+    Parameters
+    ----------
+    distance
+        Shape (n, n), symmetric.
+    n_dimensions
+        Of the map.
+
+    Returns
+    -------
+    ndarray
+        Shape (n, n_dimensions), the widest dimension first, the sign of each such that its largest entry is
+        positive.
+
+    Examples
+    --------
+    >>> points = np.array([0.0, 1.0, 5.0])
+    >>> places = principal_coordinates(np.abs(points[:, None] - points), 1)
+    >>> np.allclose(places[:, 0], points - 2.0)
+    True
+    """
+    squares = np.asarray(distance, np.float64) ** 2
+    centred = squares - squares.mean(axis=0) - squares.mean(axis=1, keepdims=True) + squares.mean()
+    values, vectors = np.linalg.eigh(-centred / 2.0)
+    widest = np.argsort(values)[::-1][:n_dimensions]
+    places = vectors[:, widest] * np.sqrt(np.maximum(values[widest], 0.0))
+    largest = places[np.argmax(np.abs(places), axis=0), np.arange(places.shape[1])]
+    signed: Floats = places * np.where(largest < 0, -1.0, 1.0)
+    return signed
+
+
+# --- classes ----------------------------------------------------------------------------------------------
+
+
+def _draw_classes(figure: FigureBase, classes: Classes) -> None:
+    figure.suptitle(classes.title, fontweight="bold")
+    matrix, spread, places = figure.subplots(1, 3, width_ratios=(1, 1.35, 1.35))
+    order = np.lexsort((principal_coordinates(classes.distance, 1)[:, 0], classes.codes))
+    image = matrix.imshow(classes.distance[np.ix_(order, order)], cmap="cividis", vmin=0)
+    _add_bar(figure, matrix, image)
+    matrix.set_title("Forest distances, rows by class")
+    _name_blocks(matrix, classes)
+    _draw_spread(spread, classes)
+    _draw_map(places, classes)
+
+
+def _name_blocks(axes: Axes, classes: Classes) -> None:
+    """Name the blocks of a matrix whose rows are ordered by class, and draw lines between them."""
+    sizes = np.bincount(classes.codes, minlength=len(classes.names))
+    ends = np.cumsum(sizes)
+    for end in ends[:-1]:
+        axes.axhline(end - 0.5, color="white", linewidth=1.5)
+        axes.axvline(end - 0.5, color="white", linewidth=1.5)
+    middles = ends - sizes / 2.0 - 0.5
+    axes.set_xticks(middles, classes.names)
+    axes.set_yticks(middles, classes.names, rotation=90, verticalalignment="center")
+    axes.tick_params(length=0)
+
+
+def _draw_spread(axes: Axes, classes: Classes) -> None:
+    """Draw how the distances within and between classes are spread."""
+    i, j = np.triu_indices(len(classes.codes), 1)
+    distance, is_same = classes.distance[i, j], classes.codes[i] == classes.codes[j]
+    bins = np.linspace(0.0, max(float(distance.max(initial=0.0)), 1e-9), BINS + 1)
+    for chosen, colour, name in ((is_same, BLUE, "same class"), (~is_same, ORANGE, "different classes")):
+        if chosen.any():
+            share = np.full(int(chosen.sum()), 1.0 / chosen.sum())
+            axes.hist(distance[chosen], bins.tolist(), weights=share, color=colour, alpha=0.55, label=name)
+            axes.axvline(float(np.median(distance[chosen])), color=colour, linestyle="--", linewidth=1.5)
+    axes.set(xlabel="forest distance", ylabel="share of pairs", xlim=(0, bins[-1]))
+    axes.set_title("Distances within and between classes (dashed: medians)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+
+
+def _draw_map(axes: Axes, classes: Classes) -> None:
+    """Draw the rows in the plane that shows most of their distances."""
+    places = principal_coordinates(classes.distance, 2)
+    markers: Any = ("o", "s", "^", "D", "v", "P")
+    for code, name in enumerate(classes.names):
+        x, y = places[classes.codes == code].T
+        style = code % len(CLASS_COLOURS)
+        axes.scatter(x, y, s=28, color=CLASS_COLOURS[style], marker=markers[style], alpha=0.7, linewidths=0, label=name)
+    axes.set(xlabel="first principal coordinate", ylabel="second principal coordinate")
+    axes.set_title("Map of the rows by their distances")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
