@@ -26,7 +26,9 @@ SEED = 11
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "labels": ("smerf", {}),
     "oblique": ("smerf", {"splitter": "oblique", "feature_combinations": 2.5}),
+    "binned": ("smerf", {"max_bins": 6}),
     "targets": ("smerf", {"min_samples_leaf": 2}),
+    "binned_targets": ("smerf", {"max_bins": 256}),
     "embedding": ("smerf", {"bootstrap": False, "max_samples": 0.7}),
     "distances": ("smerf", {"min_samples_split": 12}),
     "members": ("smerf", {"n_estimators": 6}),
@@ -40,7 +42,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 """Name of each case: its method, and its parameters where they are not the defaults."""
 
 KERNEL_CASES = ("linear", "cosine", "rbf", "rbf_targets")
-FEATURE_CASES = ("labels", "oblique", "targets", "embedding", "distances", "members")
+FEATURE_CASES = ("labels", "oblique", "binned", "targets", "binned_targets", "embedding", "distances", "members")
 
 
 def features(n_rows: int = N_ROWS, n_columns: int = N_COLUMNS, seed: int = 0) -> NDArray[np.float32]:
@@ -81,7 +83,7 @@ def similarities(n_rows: int = N_ROWS, seed: int = 0, missing: float = 0.0) -> N
 def truth_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> dict[str, Any]:
     """The part of `Data` that cuts are judged by."""
     X = features(n_rows, seed=seed).astype(np.float64)
-    if case in {"targets", "rbf_targets"}:
+    if case.endswith("targets"):
         return {"judge": "targets", "truth": X[:, 1:2] * 3 + X[:, :1] + 50.0}
     if case == "embedding":
         return {"judge": "embedding", "truth": X[:, :2] @ np.array([[1.0, 2.0, 0.5], [0.25, -1.0, 4.0]])}

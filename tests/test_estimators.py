@@ -190,7 +190,7 @@ def test_a_client_grows_the_same_forest(scratch: Path, monkeypatch: pytest.Monke
             assert there.digest_ == here.digest_
             np.testing.assert_array_equal(there.distance(rows), here.distance(rows))
             assert getattr(there, "oob_score_", 0) == getattr(here, "oob_score_", 0)
-    assert list((scratch / "tmp").iterdir()) == []
+    assert list((scratch / "tmp").glob("distforest-*")) == []
 
 
 class _Connection:
@@ -242,7 +242,7 @@ def test_arrays_on_disk_lead_to_the_same_forest(tmp_path: Path) -> None:
     regressor = SimForestRegressor(n_estimators=5, random_state=0)
     expected = clone(regressor).fit(POINTS @ POINTS.T, TARGETS)
     assert regressor.fit(f"{group}/S", f"{group}/y").digest_ == expected.digest_
-    with pytest.raises(InputError, match="a Zarr array was asked for, found a group with S, X, Z, y"):
+    with pytest.raises(InputError, match="found a group with S, X, Z, y; name one of them"):
         disk.transform(group)
 
 
@@ -251,7 +251,7 @@ def test_arrays_on_disk_lead_to_the_same_forest(tmp_path: Path) -> None:
     [
         (np.where(np.eye(40, 3) * np.arange(3) == 2, np.nan, POINTS), TARGETS, "the first at row 2, column 2"),
         (np.where(np.eye(40, 3) == 1, np.inf, POINTS), TARGETS, "found 3 values .* the first at row 0, column 0"),
-        (POINTS, DISTANCES[:, :39], "a square matrix was asked for, found shape \\(40, 39\\)"),
+        (POINTS, DISTANCES[:, :39], r"a square matrix was asked for, found shape \(40, 39\)"),
         (POINTS, DISTANCES[:39, :39], "found 40 rows of features and 39 of distances"),
         (POINTS, Y[:39], "found 40 rows of features and 39 of labels"),
         (POINTS, np.where(np.eye(40) == 1, np.nan, DISTANCES), "distances must be finite.* row 0, column 0"),
@@ -267,7 +267,8 @@ def test_smerf_refuses(rows: Any, truth: Any, message: str) -> None:
 
 
 def test_distances_that_are_not_symmetric_are_averaged_with_a_warning() -> None:
-    skew = DISTANCES + np.triu(np.ones_like(DISTANCES), 1)
+    whole = np.round(4 * DISTANCES)
+    skew = whole + np.triu(np.ones_like(whole), 1)
     with pytest.warns(UserWarning, match="z_ij and z_ji differ by up to 1"):
         forest = SMERF(5, random_state=0).fit(POINTS, skew)
     assert forest.digest_ == SMERF(5, random_state=0).fit(POINTS, (skew + skew.T) / 2).digest_
@@ -396,7 +397,7 @@ def test_similarities_of_features_classify_wine(similarity: str) -> None:
     np.testing.assert_array_equal(forest.predict(test), forest.classes_[shares.argmax(axis=1)])
 
 
-@pytest.mark.parametrize("labels", [Y == 1, Y - 1, NAMES, NAMES.astype(object), Y * 0.5])
+@pytest.mark.parametrize("labels", [Y == 1, Y - 1, NAMES, NAMES.astype(object), Y * 1.0])
 def test_labels_of_any_type(labels: np.ndarray) -> None:
     forest = SimForestClassifier("linear", n_estimators=10, random_state=0).fit(X, labels)
     np.testing.assert_array_equal(forest.classes_, np.unique(labels))

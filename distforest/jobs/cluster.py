@@ -273,7 +273,7 @@ def local_cluster(
             threads_per_worker=threads,
             processes=True,
             memory_limit=limit,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # any free port: the default one may be taken
             local_directory=str(folder) if folder else None,
             silence_logs=logging.ERROR,
             worker_class=Nanny,

@@ -1,0 +1,84 @@
+"""Binned features: codes and edges say the same of every value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distforest.sources import binned
+from distforest.sources.binned import BinnedSource, column_edges
+from distforest.sources.source import project_entries
+from tests import samples
+
+VALUES = st.one_of(st.sampled_from([0.0, 1.0, -2.0]), st.floats(-1e6, 1e6, width=32))
+
+
+@settings(max_examples=80)
+@given(st.lists(VALUES, min_size=1, max_size=60), st.integers(2, 256))
+def test_edges_part_the_values_into_bins_none_of_them_empty(values: list[float], max_bins: int) -> None:
+    column = np.array(values, np.float32)
+    edges = column_edges(column, max_bins)
+    assert (np.diff(edges) > 0).all()
+    counts = np.bincount(np.searchsorted(edges, column), minlength=len(edges) + 1)
+    assert len(edges) + 1 <= max_bins
+    assert (counts > 0).all()
+    assert not np.isin(edges, column.astype(np.float64)).any()
+    distinct = np.unique(column)
+    if len(distinct) <= max_bins:
+        assert len(counts) == len(distinct)
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 60), st.integers(0, 99), st.sampled_from([2, 4, 256]))
+def test_a_code_below_a_threshold_is_a_value_below_its_edge(n_rows: int, seed: int, max_bins: int) -> None:
+    X = samples.features(n_rows, seed=seed)
+    source = BinnedSource.of(X, max_bins)
+    for column in range(X.shape[1]):
+        codes = source.codes[:, column]
+        present = np.unique(codes)
+        for a, b in zip(present[:-1].tolist(), present[1:].tolist(), strict=True):
+            middle = a + (b - a) / 2
+            threshold = source.thresholds(np.array([column], np.int32), np.array([middle]))[0]
+            assert (codes <= middle).tolist() == (X[:, column] <= threshold).tolist()
+
+
+def test_shares_of_rows_are_nearly_equal_where_values_are_many() -> None:
+    values = np.random.default_rng(0).normal(size=1000).astype(np.float32)
+    counts = np.bincount(np.searchsorted(column_edges(values, 10), values))
+    assert counts.tolist() == [100] * 10
+
+
+def test_a_value_that_takes_most_rows_has_a_bin_of_its_own() -> None:
+    values = np.concatenate([np.zeros(900), np.arange(1, 101)]).astype(np.float32)
+    edges = column_edges(values, 4)
+    assert edges[0] == 0.5
+    assert 1 <= len(edges) <= 3
+
+
+def test_long_columns_take_their_edges_from_some_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = samples.features(101)
+    monkeypatch.setattr(binned, "QUANTILE_ROWS", 25)
+    source = BinnedSource.of(X, 256)
+    assert len(source.first_edge) == X.shape[1] + 1
+    assert source.edges[: source.first_edge[1]].tolist() == column_edges(X[::5, 0], 256).tolist()
+    assert source.codes.shape == X.shape
+    assert source.codes.max() < 26
+
+
+def test_a_constant_column_has_one_bin() -> None:
+    source = BinnedSource.of(np.full((4, 2), 3.0, np.float32), 8)
+    assert (source.codes.tolist(), source.edges.tolist(), source.first_edge.tolist()) == ([[0, 0]] * 4, [], [0, 0, 0])
+
+
+def test_coordinates_and_projections_are_codes() -> None:
+    X = samples.features(20)
+    source = BinnedSource.of(X, 256)
+    assert source.shape == X.shape
+    rows, columns = np.array([3, 1, 1], np.int32), np.array([4, 0, 1], np.int32)
+    assert source.block(rows, columns).tolist() == source.codes[rows][:, columns].tolist()
+    assert source.entries(rows, columns).tolist() == [source.codes[r, c] for r, c in zip(rows, columns, strict=True)]
+    single = samples.projections([[[(2, 1.0)], [(0, 1.0)]], [[(4, 1.0)], [(2, 1.0)]]])
+    starts = np.array([0, 2, 3])
+    assert source.project(rows, starts, single).tolist() == project_entries(source, rows, starts, single).tolist()
