@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
 from distforest.growth.rng import below, stream
+from distforest.jit import kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +41,7 @@ def walked_tree(distances: Float32s, features: Float32s, weights: NDArray[np.int
     return left[:n_nodes], right[:n_nodes], column[:n_nodes], threshold[:n_nodes]
 
 
-@njit
+@kernel
 def _grow(distances: Float32s, features: Float32s, weights: Ints, seed: int, width: int) -> Any:
     n, p = features.shape
     rows = np.flatnonzero(weights)
@@ -76,7 +76,7 @@ def _grow(distances: Float32s, features: Float32s, weights: Ints, seed: int, wid
     return left, right, column, threshold, n_nodes
 
 
-@njit
+@kernel
 def _impure(distances: Float32s, own: Ints) -> bool:
     reference = distances[own[0], own[0]]
     for i in own:
@@ -86,7 +86,7 @@ def _impure(distances: Float32s, own: Ints) -> bool:
     return False
 
 
-@njit
+@kernel
 def _best_cut(distances: Float32s, features: Float32s, weights: Ints, own: Ints, columns: Ints) -> Any:
     """The best column, threshold and gain for one node; (-1, 0, 0) if there is none."""
     n = len(own)
@@ -112,7 +112,7 @@ def _best_cut(distances: Float32s, features: Float32s, weights: Ints, own: Ints,
     return best, threshold, best_gain
 
 
-@njit
+@kernel
 def _scan(values: Floats, weights: Ints, whole: Floats, inside: Floats) -> tuple[float, float]:
     """The threshold and the gain of the best cut of one candidate, from its rows in order; gain 0 if there is none."""
     m, total = weights.sum(), (weights * whole).sum()

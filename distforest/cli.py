@@ -210,9 +210,7 @@ def main() -> None:
 @SCHEDULER
 @click.option("--batch", type=click.IntRange(1), help="Trees in one task.")
 @click.option("--overwrite", is_flag=True, help="Replace what is at the output.")
-@click.option(
-    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec: params.max_depth=3."
-)
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec: params.max_depth=3.")
 @_json_option
 @click.pass_context
 def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) -> None:
@@ -236,9 +234,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
         with interruptible("stopping; Ctrl-C again ends it at once"):
             inputs = stage_inputs(job, folder.address)
             with _cluster(job.run) as cluster, progress() as watch:
-                ways = {
-                    name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")
-                }
+                ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
                 options, limit = Options(**ways, watch=watch), cluster.memory_limit
                 fitted = train(inputs, job.output, folder, cluster, options)
     except KeyboardInterrupt:
@@ -290,8 +286,7 @@ def _put(table: dict[str, Any], key: list[str], value: object) -> None:
 def _with_absolute_paths(spec: Spec) -> Spec:
     addresses = {name: _absolute(address) for name, address in spec.input.addresses.items()}
     relations = {
-        name: replace(relation, address=_absolute(relation.address))
-        for name, relation in spec.input.relations.items()
+        name: replace(relation, address=_absolute(relation.address)) for name, relation in spec.input.relations.items()
     }
     found = replace(spec.input, addresses=addresses, relations=relations)
     return replace(spec, output=_absolute(spec.output), input=found)
@@ -304,25 +299,17 @@ def _with_absolute_paths(spec: Spec) -> Spec:
 @click.argument("forest")
 @click.argument("queries")
 @click.argument("output")
-@click.option(
-    "--answer", type=click.Choice(ANSWERS), default="distance", show_default=True, help="What to ask."
-)
-@click.option(
-    "--reference", metavar="ADDRESS", help="Rows that distances are taken to.  [default: training rows]"
-)
+@click.option("--answer", type=click.Choice(ANSWERS), default="distance", show_default=True, help="What to ask.")
+@click.option("--reference", metavar="ADDRESS", help="Rows that distances are taken to.  [default: training rows]")
 @click.option("--pairs", metavar="ADDRESS", help="Row numbers of the pairs, two columns, for --answer pairs.")
-@click.option(
-    "--n-neighbors", type=click.IntRange(1), default=10, show_default=True, help="For --answer neighbors."
-)
+@click.option("--n-neighbors", type=click.IntRange(1), default=10, show_default=True, help="For --answer neighbors.")
 @WORKERS
 @click.option("--threads-here", type=click.IntRange(1), help="Run in threads of this process, no cluster.")
 @SCHEDULER
 @click.option("--overwrite", is_flag=True, help="Replace what is at OUTPUT.")
 @_json_option
 @click.pass_context
-def score(
-    ctx: click.Context, /, forest: str, queries: str, output: str, overwrite: bool, **asked: Any
-) -> None:
+def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwrite: bool, **asked: Any) -> None:
     """Ask the sealed FOREST about the rows of the Zarr array QUERIES.
 
     The answers are written to the new Zarr group OUTPUT, in parallel and in bounded memory.
@@ -430,9 +417,7 @@ def ingest(ctx: click.Context, /, source: str, target: str, **options: Any) -> N
 @main.command()
 @click.argument("folder", metavar="[DIR]", default="quickstart")
 @WORKERS
-@click.option(
-    "--seed", type=click.IntRange(0), default=7, show_default=True, help="Of the splits and the forests."
-)
+@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Of the splits and the forests.")
 @_json_option
 @click.pass_context
 def quickstart(ctx: click.Context, folder: str, workers: int | None, seed: int) -> None:

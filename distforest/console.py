@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from distforest.jobs.cluster import Progress, Watch
 
-UNITS = {"grow": "trees", "merge": "parts", "score": "rows"}
+UNITS = {"compile": "methods", "grow": "trees", "merge": "parts", "score": "rows"}
 """What is counted in each run of tasks."""
 
 LINE_SECONDS = 1.0
@@ -50,8 +50,10 @@ def told(progress: Progress) -> str:
 
 
 def rate(progress: Progress) -> str:
-    """Finished a second, in words; nothing before the first is finished."""
-    return f"{progress.rate:,.1f} a second" if progress.done and progress.seconds > 0 else ""
+    """Finished a second, or seconds for each, in words; nothing before the first is finished."""
+    if not progress.rate:
+        return ""
+    return f"{progress.rate:,.1f} a second" if progress.rate >= 1 else f"{1 / progress.rate:,.1f} s each"
 
 
 def left(progress: Progress) -> str:
@@ -130,7 +132,7 @@ def progress() -> Iterator[Watch]:
     if not console.is_terminal or console.is_dumb_terminal:
         yield LineWatch(sys.stderr)
         return
-    columns = (TextColumn("{task.description:>6}"), BarColumn(), _Words())
+    columns = (TextColumn("{task.description:>7}"), BarColumn(), _Words())
     with Bars(*columns, console=console) as bars:
         yield BarWatch(bars)
 

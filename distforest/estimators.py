@@ -280,10 +280,16 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
             text = f"found {nodes.shape[1]} rows of X and {len(truth.values)} of {truth.judge}"
             raise InputError(f"{text}: inconsistent numbers of samples")
         left, right = pairs_of_rows(nodes.shape[1])
+        return float(r2_score(truth.distances(left, right), self._pair_distances(nodes, left, right)))
+
+    def _pair_distances(self, nodes: Rows, left: Ints, right: Ints) -> Floats:
+        """Take the distances of pairs of rows; a pair costs less where the whole matrix is asked for."""
+        if 4 * len(left) > nodes.shape[1] ** 2:
+            return scoring.distance(self.forest_, nodes, nodes)[left, right]
         step = max(1, BLOCK_NODES // self.forest_.n_trees)
         blocks = [slice(first, first + step) for first in range(0, len(left), step)]
         found = [scoring.pair_distance(self.forest_, nodes[:, left[b]], nodes[:, right[b]]) for b in blocks]
-        return float(r2_score(truth.distances(left, right), np.concatenate(found)))
+        return np.concatenate(found)
 
     @property
     def feature_importances_(self) -> Floats:

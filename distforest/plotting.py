@@ -93,7 +93,7 @@ def link_prediction(links: Links) -> Figure:
     >>> truth = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
     >>> pairs = truth[[0, 0, 1], [1, 2, 2]]
     >>> link_prediction(Links(truth, 1 - truth, np.array([0, 0, 1]), pairs, 1.0 - pairs))
-    <Figure size 1400x400 with 5 Axes>
+    <Figure size 1400x400 with 4 Axes>
     """
     figure = _figure(4.0)
     _draw_links(figure, links)
@@ -112,7 +112,7 @@ def class_separation(classes: Classes) -> Figure:
     --------
     >>> codes = np.array([0, 0, 1, 1])
     >>> class_separation(Classes((codes[:, None] != codes) * 0.8, codes, ["bad", "good"]))
-    <Figure size 1400x400 with 4 Axes>
+    <Figure size 1400x400 with 3 Axes>
     """
     figure = _figure(4.0)
     _draw_classes(figure, classes)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from rich.table import Table
 
 from distforest.console import progress
 from distforest.errors import DistforestError, InputError, JobError
-from distforest.jobs.cluster import local_cluster
+from distforest.jobs.cluster import Work, local_cluster
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
@@ -37,9 +38,10 @@ from distforest.sources.arrays import open_array
 from distforest.sources.ingest import ingest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from distforest.jobs.cluster import Cluster
+    from distforest.jobs.inputs import Inputs
 
 MARK = "quickstart.json"
 """The file that makes a folder a quickstart folder: written first, and at the end with the results."""
@@ -137,26 +139,29 @@ def run(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -
         A step failed; the message says which.
     """
     home = fresh_folder(folder)
-    steps = Steps(sys.stderr, total=7)
+    steps = Steps(sys.stderr, total=8)
     with steps.step("split the data and ingest it to Zarr"):
         split_links(home, seed)
         split_returns(home, seed)
-    fitted = {}
+        lazega, ionosphere = job(home, "lazega", seed), job(home, "ionosphere", seed)
     with ExitStack() as stack:
         with steps.step("start a cluster of processes"):
             cluster = stack.enter_context(local_cluster(workers))
+        with steps.step("compile the kernels (slow only the first time)"):
+            compile_kernels([lazega, ionosphere], cluster)
         with steps.step("train a SMERF on links of lawyers"):
-            fitted["lazega"] = train(home, "lazega", seed, cluster)
+            links = train(lazega, cluster)
         with steps.step("train a SimForest on radar returns"):
-            fitted["ionosphere"] = train(home, "ionosphere", seed, cluster)
+            returns = train(ionosphere, cluster)
+        n_workers = cluster.slots
     with steps.step("score the links in a fresh process"):
-        links = score_links(home, fitted["lazega"]["digest"])
+        links |= score_links(home, links["digest"])
     with steps.step("score the radar returns in a fresh process"):
-        returns = score_returns(home, fitted["ionosphere"]["digest"])
+        returns |= score_returns(home, returns["digest"])
     with steps.step("draw the picture"):
         picture = draw(home)
-    results = {"lazega": {**fitted["lazega"], **links}, "ionosphere": {**fitted["ionosphere"], **returns}}
-    found = {"folder": str(home), "seed": seed, **results, "seconds": steps.seconds, "picture": picture}
+    found = {"folder": str(home), "seed": seed, "workers": n_workers, "lazega": links, "ionosphere": returns}
+    found |= {"seconds": steps.seconds, "picture": picture}
     _mark(home, found)
     return found
 
@@ -249,24 +254,50 @@ def split_returns(home: Path, seed: int) -> None:
 # --- training and scoring ---------------------------------------------------------------------------------
 
 
-def train(home: Path, name: str, seed: int, cluster: Cluster) -> dict[str, Any]:
-    """Write the spec of a forest, and train it from there."""
-    data = home / "data" / f"{name}-train.zarr"
-    addresses = {"output": home / "forests" / f"{name}.zarr", "features": data / "X", "truth": data / TRUTHS[name]}
-    quoted = {key: json.dumps(str(path), ensure_ascii=False) for key, path in addresses.items()}
+@dataclass(frozen=True)
+class Job:
+    """A spec, and its staged inputs."""
+
+    spec: Spec
+    inputs: Inputs
+
+    @property
+    def folder(self) -> Folder:
+        """The job's folder."""
+        return Folder(f"{self.spec.output}.job")
+
+
+def job(home: Path, name: str, seed: int) -> Job:
+    """Write the spec of a forest, read it back, and stage what it names."""
+    data, truth = home / "data" / f"{name}-train.zarr", TRUTHS[name]
+    addresses = {"output": home / "forests" / f"{name}.zarr", "features": data / "X", "truth": data / truth}
+    quoted = {key: json.dumps(str(address), ensure_ascii=False) for key, address in addresses.items()}
     path = home / f"{name}.toml"
     path.write_text(SPECS[name].format(seed=seed, **quoted), encoding="utf-8")
     spec = Spec.from_toml(path)
-    folder = Folder(f"{spec.output}.job")
+    return Job(spec, stage_inputs(spec, f"{spec.output}.job"))
+
+
+def grow_one(inputs: Inputs) -> None:
+    """Grow a tree that is not kept: the kernels that it needs are compiled, or found in the cache."""
+    inputs.problem().grow(np.arange(1))
+
+
+def compile_kernels(jobs: Sequence[Job], cluster: Cluster) -> None:
+    """Compile the kernels of the jobs on the cluster, so that training shows its own pace."""
     with progress() as watch:
-        inputs = stage_inputs(spec, folder.address)
-        done = fit(inputs, spec.output, folder, cluster, Options(watch=watch))
+        cluster.each(grow_one, [own.inputs for own in jobs], Work("compile", watch=watch))
+
+
+def train(own: Job, cluster: Cluster) -> dict[str, Any]:
+    """Train and seal a forest."""
+    with progress() as watch:
+        done = fit(own.inputs, own.spec.output, own.folder, cluster, Options(watch=watch))
     return {
-        "method": spec.method,
+        "method": own.spec.method,
         "digest": done.digest,
         "n_trees": done.n_trees,
-        "n_training": inputs.matrix.shape[0],
-        "workers": cluster.slots,
+        "n_training": own.inputs.matrix.shape[0],
     }
 
 
@@ -288,7 +319,8 @@ def ask(home: Path, name: str, answer: str, *options: str) -> str:
         command, capture_output=True, text=True, timeout=SCORE_SECONDS, check=False
     )
     if done.returncode:
-        raise JobError(f"the scoring process ended with exit code {done.returncode}: {done.stderr.strip()}")
+        said = done.stderr.strip().splitlines()[-1:] or ["nothing"]
+        raise JobError(f"the scoring process ended with exit code {done.returncode}; it said last: {said[0]}")
     return str(json.loads(done.stdout)["digest"])
 
 
@@ -380,12 +412,13 @@ def show(found: dict[str, Any], stream: TextIO) -> None:
     seconds.add_section()
     seconds.add_row("all", f"{sum(found['seconds'].values()):.1f}")
     console.print(seconds)
-    folder = found["folder"]
-    console.print(f"picture: {found['picture'] or 'none, matplotlib is not installed'}", markup=False)
-    console.print(f"next:    distforest inspect {folder}/forests/lazega.zarr", markup=False, highlight=False)
-    console.print(
-        f"         distforest fit {folder}/lazega.toml --set seed=8 --overwrite", markup=False, highlight=False
-    )
+    folder = shlex.quote(found["folder"])
+    for line in (
+        f"picture: {found['picture'] or 'none, matplotlib is not installed'}",
+        f"next:    distforest inspect {folder}/forests/lazega.zarr",
+        f"         distforest fit {folder}/lazega.toml --set seed=8 --overwrite",
+    ):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _results(links: dict[str, Any], returns: dict[str, Any]) -> Table:

@@ -85,9 +85,7 @@ def scored(question: Question, done: Scored) -> Report:
         "arrays": {name: list(shape) for name, shape in done.shapes.items()},
     }
     lines = [("output", done.address), ("forest", done.digest)]
-    return Report(
-        answer, [*lines, *(("array", f"{name} {_in_shape(shape)}") for name, shape in done.shapes.items())]
-    )
+    return Report(answer, [*lines, *(("array", f"{name} {_in_shape(shape)}") for name, shape in done.shapes.items())])
 
 
 def ingested(target: str, written: Mapping[str, Ingested]) -> Report:
@@ -171,12 +169,13 @@ def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     nodes = f"{found['n_nodes']:,} in {found['n_trees']:,} trees, {found['n_leaves']:,} of them leaves"
+    rows = {"kind": found["rows"]["kind"], **found["rows"]}
     lines = [
         ("forest", found["forest"]),
         ("digest", found["digest"]),
         ("method", f"{found['method']}, seed {found['seed']}, format {found['format']}"),
         ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
-        ("rows", f"{found['n_rows']:,} in training, read as {_in_words(found['rows'])}"),
+        ("rows", f"{found['n_rows']:,} in training, read as {_in_words(rows)}"),
         *([("classes", _in_words(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
         ("leaves", _leaf_reason(found["leaf"], found["arrays"], found["n_rows"])),
@@ -189,9 +188,7 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         told = found["provenance"].get(title)
         entries = list(told.items()) if isinstance(told, dict) else []
         names = [title, *[""] * len(entries)]
-        lines += [
-            (name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)
-        ]
+        lines += [(name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)]
     return lines
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from distforest.jobs.train import fit_here
+from distforest.forest.artifact import save
 from tests import samples
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def forest_of() -> Callable[[str], Forest]:
 
     def forest_of(case: str) -> Forest:
         if case not in grown:
-            grown[case] = fit_here(samples.problem_of(case))
+            grown[case] = samples.forest_from(samples.problem_of(case))
         return grown[case]
 
     return forest_of
@@ -49,8 +49,6 @@ def sealed_of(
     forest_of: Callable[[str], Forest], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Path]:
     """A function that gives the folder of the sealed forest of a case; not to be written to."""
-    from distforest.forest.artifact import save
-
     sealed: dict[str, Path] = {}
 
     def sealed_of(case: str) -> Path:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.forest.forest import Forest
 from distforest.forest.frontier import Frontier
 from distforest.growth.methods import METHODS, Data, problem
 from distforest.growth.parameters import complete
@@ -80,6 +81,17 @@ def similarities(n_rows: int = N_ROWS, seed: int = 0, missing: float = 0.0) -> N
     return S
 
 
+def queries(case: str, n_rows: int = 9) -> NDArray[np.float32]:
+    """New rows as a case's forest reads them: features, or similarities to the training objects."""
+    X = features(n_rows, seed=77)
+    if case in FEATURE_CASES or case in KERNEL_CASES:
+        return X
+    apart = X.astype(np.float64)[:, None] - features()
+    S = np.exp(-0.2 * (apart**2).sum(axis=2)).astype(np.float32)
+    S[np.random.default_rng(8).random(S.shape) < (0.2 if case == "missing" else 0.0)] = np.nan
+    return S
+
+
 def truth_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> dict[str, Any]:
     """The part of `Data` that cuts are judged by."""
     X = features(n_rows, seed=seed).astype(np.float64)
@@ -110,6 +122,17 @@ def problem_of(case: str, data: Data | None = None, seed: int = SEED, **params: 
     method, own = CASES[case]
     chosen = complete(METHODS[method].parameters, {"n_estimators": 4, **own, **params})
     return problem(METHODS[method], data_of(case) if data is None else data, chosen, seed)
+
+
+def forest_from(problem: Problem) -> Forest:
+    """Grow all trees at once in this thread, without the plan and the threads of `fit_here`."""
+    arrays, meaning = problem.grow(np.arange(problem.n_trees)), problem.meaning
+    if problem.data.judge == "distances":
+        meaning = problem.with_leaf_tables(len(arrays["leaf_distances"]) > 0)
+        arrays["distances"] = problem.data.truth
+    if "n_features" in problem.data.rows:
+        arrays["objects"] = problem.data.matrix
+    return Forest.of(meaning, arrays)
 
 
 def without_bootstrap(data: Data, **params: Any) -> Problem:

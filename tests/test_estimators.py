@@ -29,6 +29,7 @@ from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
+from distforest.sources.truth import pairs_of_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -296,7 +297,7 @@ def test_a_training_row_is_not_its_own_neighbour() -> None:
     _, indices = forest.kneighbors(n_neighbors=39)
     for row, own in enumerate(indices):
         assert sorted(own) == [other for other in range(40) if other != row]
-    with pytest.raises(InputError, match="n_neighbors must be in 1..39"):
+    with pytest.raises(InputError, match=r"n_neighbors must be in 1\.\.39"):
         forest.kneighbors(n_neighbors=40)
 
 
@@ -352,11 +353,15 @@ def test_score_reads_a_vector_as_it_was_learned() -> None:
     assert forest.score(POINTS, whole) != forest.score(POINTS, Labels(whole))
 
 
-def test_score_does_not_depend_on_the_size_of_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_score_of_a_sample_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     forest = SMERF(20, random_state=0).fit(POINTS, DISTANCES)
-    whole = forest.score(POINTS, DISTANCES)
-    monkeypatch.setattr("distforest.estimators.BLOCK_NODES", 20 * 7)
-    assert forest.score(POINTS, DISTANCES) == whole
+    monkeypatch.setattr("distforest.sources.truth.MOST_PAIRS", 300)
+    left, right = pairs_of_rows(40)
+    expected = r2_score(DISTANCES[left, right], forest.distance(POINTS)[left, right])
+    assert len(left) == 300
+    assert forest.score(POINTS, DISTANCES) == pytest.approx(expected)
+    monkeypatch.setattr("distforest.estimators.BLOCK_NODES", 20 * 7)  # blocks of 7 pairs
+    assert forest.score(POINTS, DISTANCES) == pytest.approx(expected)
 
 
 # --- with the tools of scikit-learn -----------------------------------------------------------------------

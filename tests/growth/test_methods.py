@@ -18,6 +18,7 @@ from distforest.growth.parameters import complete
 from distforest.jobs import plan
 from distforest.jobs.train import fit_here
 from distforest.sources.arrays import ArraySource
+from distforest.sources.binned import BinnedSource
 from distforest.sources.kernels import KernelSource
 from tests import naive, samples
 
@@ -61,7 +62,7 @@ def test_one_digest_for_every_batch_and_number_of_threads(case: str, monkeypatch
     for batch, threads in ((1, 1), (3, 2), (64, 1)):
         monkeypatch.setattr(plan, "MAX_BATCH", batch)
         digests.add(fit_here(problem, threads).digest)
-    assert len(digests) == 1
+    assert digests == {samples.forest_from(problem).digest}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -92,8 +93,8 @@ def test_training_rows_end_where_they_grew(case: str) -> None:
     problem = samples.problem_of(case)
     trees = np.arange(N_TREES)
     weights = problem.sampling.weights(problem.growth.seed, trees)
-    table, grew = problem.growth.grow(trees, weights)
-    rows = np.arange(problem.data.n_rows, dtype=np.int32)
+    _, grew = problem.growth.grow(trees, weights)
+    table, rows = table_of(problem.grow(trees)), np.arange(problem.data.n_rows, dtype=np.int32)
     for ends in (route(table, problem.data.source(), rows), _by_levels(table, problem, rows)):
         assert (ends[weights > 0] == grew[weights > 0]).all()
         assert ends.tolist() == problem.grow(trees)["leaves"].tolist()
@@ -114,7 +115,8 @@ def test_training_rows_end_where_they_grew_for_any_data(case: str, seed: int, n_
     problem = samples.problem_of(case, samples.data_of(case, n_rows, seed % 997), seed, min_samples_leaf=1)
     trees = np.array([seed % 1000])
     weights = problem.sampling.weights(seed, trees)
-    table, grew = problem.growth.grow(trees, weights)
+    _, grew = problem.growth.grow(trees, weights)
+    table = table_of(problem.grow(trees))
     table.check(problem.data.n_rows if case not in samples.FEATURE_CASES else samples.N_COLUMNS)
     ends = route(table, problem.data.source(), np.arange(n_rows, dtype=np.int32))
     assert (ends[weights > 0] == grew[weights > 0]).all()
@@ -180,6 +182,8 @@ def test_draws_of_the_methods() -> None:
 def test_a_source_is_what_the_rows_say(case: str) -> None:
     expected = KernelSource if case in samples.KERNEL_CASES else ArraySource
     assert type(samples.data_of(case).source()) is expected
+    grown_on = type(samples.problem_of(case).growth.source)
+    assert grown_on is (BinnedSource if "binned" in case else expected)
 
 
 def test_limits_of_a_tree_hold() -> None:

@@ -1,0 +1,89 @@
+"""Memory: the peak of a fresh process that runs a job, against the projection of the plan.
+
+``python benchmarks/memory.py FOLDER THREADS`` runs the job whose inputs are pickled in a folder, which is what
+`section` starts. The peak is the kernel's VmHWM of the new process: on Linux ``ru_maxrss``, which the receipts of a
+job tell, starts at the size of the process that started it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from measurement import mib, print_table
+
+from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS, complete
+from distforest.jobs.cluster import Here
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import from_data
+from distforest.jobs.train import Options, fit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from distforest.growth.methods import Data
+
+    Case = tuple[str, Data, dict[str, Any]]
+
+TASKS_PER_THREAD = 3
+
+
+def section(cases: Mapping[str, Case], threads: tuple[int, ...]) -> None:
+    """Measure each case, a method with its data and parameters, and print the table."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["DISTFOREST_SCRATCH"] = f"{folder}/scratch"
+        for number, (name, (method, data, params)) in enumerate(cases.items()):
+            parameters = SMERF_PARAMETERS if method == "smerf" else SIMFOREST_PARAMETERS
+            for n in threads:
+                own = Path(folder) / f"{number}-{n}"
+                own.mkdir()
+                wanted = {"n_estimators": TASKS_PER_THREAD * n, **params}
+                inputs = from_data(data, method, complete(parameters, wanted), 3, str(own / "inputs"))
+                (own / "inputs.pickle").write_bytes(pickle.dumps(inputs))
+                staged = inputs.matrix.n_bytes + inputs.truth.n_bytes
+                rows.append([name, str(n), mib(staged), *_cells(_peaks(own, n))])
+    print_table(["job", "threads", "staged", "peak", "projected", "peak / projected", "peak by receipts"], rows)
+    print("Staged inputs are memory maps; the pages that were read count in the peak.\n", flush=True)
+
+
+def _peaks(folder: Path, threads: int) -> dict[str, int]:
+    """Run the job of a folder in a fresh process; its answer."""
+    command = [sys.executable, __file__, str(folder), str(threads)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    answer: dict[str, int] = json.loads(done.stdout)
+    return answer
+
+
+def _cells(peaks: dict[str, int]) -> list[str]:
+    ratio = f"**{peaks['peak'] / peaks['projected']:.2f}**"
+    return [mib(peaks["peak"]), mib(peaks["projected"]), ratio, mib(peaks["receipts"])]
+
+
+def run(folder: Path, threads: int) -> dict[str, int]:
+    """Run the job of a folder here; the peak of this process, the plan's projection, and the peak by the receipts."""
+    inputs = pickle.loads((folder / "inputs.pickle").read_bytes())
+    job = Folder(str(folder / "job"))
+    fitted = fit(inputs, str(folder / "forest.zarr"), job, Here(threads), Options())
+    return {"peak": peak(), "projected": fitted.projected_bytes, "receipts": fitted.peak_bytes}
+
+
+def peak() -> int:
+    """Most bytes that this process has held at once."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(Path(sys.argv[1]), int(sys.argv[2]))))

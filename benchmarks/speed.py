@@ -1,0 +1,452 @@
+"""How fast: forests against reading their data once, plain loops and scikit-learn, in ratios measured in one run.
+
+::
+
+    python benchmarks/speed.py                     everything (about half an hour on two cores)
+    python benchmarks/speed.py --quick             fewer pairs, trees and sizes (about six minutes)
+    python benchmarks/speed.py --only dense dask   some of: dense, labels, simforest, dask, memory, warm_start
+
+stdout is markdown. Ours and the peer are warmed up (compiled), then timed in pairs, one right after the other; a
+ratio is taken within a pair, and its median over the pairs is shown with the least and the most. Ratios hold on other
+machines better than seconds do; nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import tempfile
+import time
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import measurement
+import memory
+import numpy as np
+import warm_start
+from measurement import PAIR_CELLS, Paired, interleaved, median_seconds, print_table, seconds_cell, timed
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from walked_tree import walked_tree
+
+from distforest.forest import scoring
+from distforest.growth.methods import METHODS, Data, Problem, problem
+from distforest.growth.parameters import complete
+from distforest.jit import kernel
+from distforest.jobs.cluster import local_cluster
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import from_data
+from distforest.jobs.spec import METHODS as GRAMMAR
+from distforest.jobs.train import Fitted, Options, fit, fit_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from distforest.forest.forest import Forest
+    from distforest.jobs.cluster import OnDask, Progress
+    from distforest.jobs.inputs import Inputs
+
+    Float32s = NDArray[np.float32]
+
+SEED = 3
+N_COLUMNS = 20
+GRID = 2.0**24
+MAIN_ROWS = 10_000
+HELD_OUT = 20_000
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    pairs: int
+    trees: int
+    dense_sizes: tuple[int, ...]
+    dense_pairs: int
+    job_trees: tuple[int, int]
+    job_pairs: int
+    starts: int
+
+
+FULL = Effort(5, 4, (1000, 2000, 5000, 10_000, 20_000), 9, (100, 800), 3, 5)
+QUICK = Effort(2, 2, (1000, 2000, 5000, 10_000), 3, (40, 300), 2, 3)
+
+
+def bound(method: str, data: Data, **params: Any) -> Problem:
+    """A method with its defaults but for ``params``, bound to data."""
+    return problem(METHODS[method], data, complete(GRAMMAR[method].parameters, params), SEED)
+
+
+# --- dense ------------------------------------------------------------------------------------------------
+
+
+def dense_data(n_rows: int) -> Data:
+    """Uniform features; the distance is the squared difference of the sum of two of them, made in blocks of rows.
+
+    Distances are whole multiples of 2^-24, which the fixed point of the product and float64 sums both hold exactly.
+    """
+    X = np.random.default_rng(0).random((n_rows, N_COLUMNS), dtype=np.float32)
+    y = X[:, 0] + X[:, 1]
+    Z = np.empty((n_rows, n_rows), np.float32)
+    for first in range(0, n_rows, 1000):
+        block = (y[first : first + 1000, None].astype(np.float64) - y) ** 2
+        Z[first : first + 1000] = np.rint(block.astype(np.float32) * GRID) / GRID
+    return Data({"kind": "features", "n_columns": N_COLUMNS}, X, "distances", Z, None, float(Z.max()))
+
+
+@kernel
+def compiled_sum(words: NDArray[np.uint64]) -> np.uint64:
+    """The sum of 64-bit words, two float32 in each: additions of integers run on vectors."""
+    total = np.uint64(0)
+    for row in range(words.shape[0]):
+        for word in words[row]:
+            total += word
+    return total
+
+
+def reads(Z: Float32s) -> dict[str, Callable[[], object]]:
+    """Ways to read all of a matrix once."""
+    words = Z.view(np.uint64)
+    return {
+        "np.max": lambda: np.max(Z),
+        "np.sum": lambda: np.sum(Z),
+        "a Numba loop that sums 64-bit words": lambda: compiled_sum(words),
+    }
+
+
+def fastest_read(Z: Float32s) -> Callable[[], object]:
+    """The fastest of `reads`, by the median of five, after a warm-up."""
+    ways = reads(Z)
+    for way in ways.values():
+        way()
+    taken = {name: median_seconds(way, 5) for name, way in ways.items()}
+    best = min(taken, key=lambda name: taken[name])
+    others = ", ".join(f"{name} {seconds_cell(seconds)}" for name, seconds in taken.items())
+    rate = Z.nbytes / taken[best] / 1e9
+    print(f"Reading {len(Z):,} x {len(Z):,} float32 once: {others}; the unit is {best}, {rate:.1f} GB/s.\n", flush=True)
+    return ways[best]
+
+
+def against_reading(
+    data: Data, read: Callable[[], object], effort: Effort, bootstrap: bool
+) -> tuple[Paired, list[str]]:
+    """One tree, with all that its shard holds, against one read of the matrix."""
+    ours = bound("smerf", data, n_estimators=20, max_features=5, bootstrap=bootstrap)
+    found = interleaved(lambda: ours.grow(np.arange(1)), read, effort.dense_pairs)
+    nodes = f"{int(found.answers[0]['tree_size'][0]):,}"
+    return found, [f"{data.n_rows:,}", "yes" if bootstrap else "no", nodes, *found.cells()]
+
+
+def dense(effort: Effort) -> None:
+    """One dense tree against one read of its matrix, its growth with n, and against walking permuted rows."""
+    print("## Dense distances: one SMERF tree, p = 20, 5 candidates, fully grown\n")
+    bound("smerf", dense_data(500), n_estimators=1, max_features=5).grow(np.arange(1))  # compile
+    medians, rows = [], []
+    for n_rows in effort.dense_sizes:
+        data = dense_data(n_rows)
+        read = fastest_read(data.truth)
+        found, row = against_reading(data, read, effort, bootstrap=True)
+        medians.append(float(np.median(found.ours)))
+        rows.append(row)
+        if n_rows == MAIN_ROWS:
+            rows.append(against_reading(data, read, effort, bootstrap=False)[1])
+        del data, read
+    print_table(["n", "bootstrap", "nodes", "tree", "one read", "tree / read (least to most)"], rows)
+    exponent = np.polyfit(np.log(effort.dense_sizes), np.log(medians), 1)[0]
+    steps = np.diff(np.log(medians)) / np.diff(np.log(effort.dense_sizes))
+    between = ", ".join(f"{step:.2f}" for step in steps)
+    print(f"With bootstrap a tree takes time in proportion to n^{exponent:.2f} (from size to size: {between}).\n")
+    against_walking(effort)
+
+
+def against_walking(effort: Effort) -> None:
+    """The same tree by plain compiled loops that walk permuted rows."""
+    data = dense_data(4000)
+    rows = []
+    for bootstrap in (True, False):
+        ours = bound("smerf", data, n_estimators=20, max_features=5, bootstrap=bootstrap)
+        weights = ours.sampling.weights(SEED, np.arange(1))
+
+        def peer(weights: NDArray[np.int32] = weights) -> object:
+            return walked_tree(data.truth, data.matrix, weights[0], SEED, 5)
+
+        peer()
+        found = interleaved(lambda ours=ours: ours.grow(np.arange(1)), peer, min(effort.dense_pairs, 5))  # type: ignore[misc]
+        rows.append(["yes" if bootstrap else "no", *found.cells(), same_cuts(*found.answers)])
+    print("Against plain Numba loops over permuted rows (`walked_tree.py`), n = 4,000:\n")
+    print_table(["bootstrap", *PAIR_CELLS, "same cuts"], rows)
+
+
+def same_cuts(ours: dict[str, np.ndarray], peer: tuple[np.ndarray, ...]) -> str:
+    """Whether both trees have the same nodes, columns and thresholds, in words."""
+    left, right, column, threshold = peer
+    if len(left) != len(ours["left"]):
+        return f"no: {len(ours['left'])} and {len(left)} nodes"
+    own_column = np.full(len(left), -1)
+    own_column[ours["left"] >= 0] = ours["columns"]
+    unlike = (ours["left"] != left) | (ours["right"] != right)
+    unlike |= (own_column != column) | (ours["threshold"] != threshold)
+    if unlike.any():
+        return f"no: {unlike.sum():,} of {len(left):,} nodes differ"
+    return f"yes, all {len(left):,} nodes"
+
+
+# --- labels and similarities ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Task:
+    """A classification task: rows to train on, and rows held out."""
+
+    X: Float32s
+    y: NDArray[np.int64]
+    X_test: Float32s
+    y_test: NDArray[np.int64]
+
+    @classmethod
+    def made(cls, n_rows: int, n_columns: int, n_informative: int, n_classes: int) -> Task:
+        """From `sklearn.datasets.make_classification`, three clusters a class, 5 % of the labels drawn at random."""
+        X, y = make_classification(
+            n_rows + HELD_OUT,
+            n_columns,
+            n_informative=n_informative,
+            n_classes=n_classes,
+            n_clusters_per_class=3,
+            flip_y=0.05,
+            random_state=0,
+        )
+        X = X.astype(np.float32)
+        return cls(X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:])
+
+    def data(self, kind: str = "features") -> Data:
+        """For SMERF on labels (``"features"``) or for a SimForest on a built-in similarity."""
+        n, p = self.X.shape
+        rows = {"kind": kind, "n_columns": p}
+        if kind != "features":
+            rows = {"kind": kind, "n_columns": n, "n_features": p, "gamma": 1.0}
+        return Data(rows, self.X, "labels", self.y.astype(np.int32), list(range(int(self.y.max()) + 1)))
+
+    def accuracy(self, forest: Forest) -> float:
+        """Share of the held-out rows that ``forest`` predicts."""
+        predicted = scoring.predict(forest, scoring.apply(forest, forest.source(self.X_test))).argmax(axis=1)
+        return float(np.mean(predicted == self.y_test))
+
+
+def against_forest(task: Task, effort: Effort, ours: Callable[[], Problem], threads: int) -> tuple[Paired, list[str]]:
+    """Ours and scikit-learn's forest of as many trees: times, accuracies and nodes a tree."""
+
+    def peer() -> RandomForestClassifier:
+        return RandomForestClassifier(effort.trees, n_jobs=threads, random_state=0).fit(task.X, task.y)
+
+    found = interleaved(lambda: fit_here(ours(), threads), peer, effort.pairs)
+    forest, other = found.answers
+    nodes = np.mean([tree.tree_.node_count for tree in other.estimators_])
+    accuracies = f"{task.accuracy(forest):.3f} / {other.score(task.X_test, task.y_test):.3f}"
+    return found, [*found.cells(), accuracies, f"{forest.table.tree_size.mean():,.0f} / {nodes:,.0f}"]
+
+
+FOREST_CELLS = ("n_jobs", "ours", "RandomForest", "ours / RandomForest (least to most)", "accuracy", "nodes a tree")
+
+
+def labels(effort: Effort) -> None:
+    """SMERF on labels against scikit-learn's RandomForestClassifier."""
+    task = Task.made(100_000, N_COLUMNS, n_informative=8, n_classes=3)
+    head = f"n = 100,000, p = 20, 3 classes, {effort.trees} trees, sqrt(p) candidates"
+    print(f"## Labels: SMERF, {head}, fully grown, fit and out-of-bag routing\n")
+    rows = []
+    for name, max_bins in (("every value", None), ("max_bins=256", 256)):
+
+        def ours(max_bins: int | None = max_bins) -> Problem:
+            return bound("smerf", task.data(), n_estimators=effort.trees, max_bins=max_bins)
+
+        ours().grow(np.arange(1))  # compile
+        for threads in (1, 2):
+            _, cells = against_forest(task, effort, ours, threads)
+            rows.append([name, str(threads), *cells])
+    print_table(["cuts", *FOREST_CELLS], rows)
+
+
+def simforest(effort: Effort) -> None:
+    """SimForest on a similarity that is computed from features, against RandomForestClassifier on the features."""
+    task = Task.made(100_000, 50, n_informative=10, n_classes=2)
+    head = f"n = 100,000, p = 50, 2 classes, {effort.trees} trees"
+    print(f"## SimForest: linear similarity, {head}, min_samples_leaf = 3 (its default; the peer's is 1)\n")
+    rows = []
+    for n_pairs in (1, 2):
+
+        def ours(n_pairs: int = n_pairs) -> Problem:
+            return bound("simforest", task.data("linear"), n_estimators=effort.trees, n_pairs=n_pairs)
+
+        ours().grow(np.arange(1))  # compile
+        for threads in (1, 2):
+            _, cells = against_forest(task, effort, ours, threads)
+            rows.append([str(n_pairs), str(threads), *cells])
+    print_table(["n_pairs", *FOREST_CELLS], rows)
+
+
+# --- jobs on Dask -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Phases:
+    """A watch that keeps when each phase of a job was first and last heard of."""
+
+    heard: dict[str, list[float]] = field(default_factory=dict)
+
+    def __call__(self, progress: Progress) -> None:
+        self.heard.setdefault(progress.name, []).append(time.perf_counter())
+
+    def seconds(self, name: str) -> float:
+        """How long a phase took."""
+        return self.heard[name][-1] - self.heard[name][0]
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Runs jobs in one folder, each under an address of its own."""
+
+    folder: Path
+
+    def staged(self, name: str, method: str, data: Data, **params: Any) -> Inputs:
+        """Inputs of a job, in the folder and staged."""
+        own = str(self.folder / name)
+        return from_data(data, method, complete(GRAMMAR[method].parameters, params), SEED, own)
+
+    def run(self, inputs: Inputs, cluster: OnDask) -> tuple[Fitted, Phases]:
+        """Run one."""
+        place, phases = Path(tempfile.mkdtemp(dir=self.folder)), Phases()
+        job = Folder(str(place / "job"))
+        return fit(inputs, str(place / "forest.zarr"), job, cluster, Options(watch=phases)), phases
+
+
+def lazega() -> Data:
+    """The co-work network of 71 lawyers: attributes, and distance 0 between the linked."""
+    with resources.as_file(resources.files("distforest") / "data" / "lazega.npz") as path, np.load(path) as file:
+        X, A = file["X"].astype(np.float32), file["A"].astype(np.float32)
+    return Data({"kind": "features", "n_columns": X.shape[1]}, X, "distances", 1.0 - A, None, 1.0)
+
+
+def dask(effort: Effort) -> None:
+    """Two workers against one, and what a job of many small trees costs beside growth."""
+    print("## Jobs on Dask: the time of `train.fit` with the cluster up, kernels compiled and inputs staged\n")
+    with tempfile.TemporaryDirectory() as folder, local_cluster(1) as one, local_cluster(2) as two:
+        os.environ["DISTFOREST_SCRATCH"] = f"{folder}/scratch"
+        for cluster in (one, two):
+            cluster.client.run(os.environ.update, {"DISTFOREST_SCRATCH": f"{folder}/scratch"})
+        jobs = Jobs(Path(folder))
+        task = Task.made(20_000, N_COLUMNS, n_informative=8, n_classes=3)
+        jobs_of = {
+            "labels, n = 20,000": (task.data(), effort.job_trees[0]),
+            "dense, n = 2,000": (dense_data(2000), effort.job_trees[1]),
+        }
+        rows = [
+            two_workers(name, jobs, (one, two), Growing(data, n_trees), effort)
+            for name, (data, n_trees) in jobs_of.items()
+        ]
+        names = ["job", "2 workers", "1 worker", "2 / 1 (least to most)", "speed-up", "of growing alone", "not growing"]
+        print_table(names, rows)
+        small_trees(jobs, two, effort)
+
+
+@dataclass(frozen=True)
+class Growing:
+    """What a job grows on, and how many trees."""
+
+    data: Data
+    n_trees: int
+
+
+def two_workers(name: str, jobs: Jobs, clusters: tuple[OnDask, OnDask], what: Growing, effort: Effort) -> list[str]:
+    """The same job on two workers and on one; a row of the table."""
+    one, two = clusters
+    inputs = jobs.staged(name, "smerf", what.data, n_estimators=what.n_trees)
+    warm = jobs.staged(f"{name}, warm", "smerf", what.data, n_estimators=4)
+    for cluster in clusters:
+        jobs.run(warm, cluster)
+    pairs, grows, idle = [], [], []
+    for pair in range(effort.job_pairs):
+        own = dataclasses.replace(inputs, seed=pair)  # another forest each time, so that nothing is found done
+        (fast, fast_phases), (slow, slow_phases) = jobs.run(own, two), jobs.run(own, one)
+        pairs.append((fast.seconds, slow.seconds))
+        grows.append(slow_phases.seconds("grow") / fast_phases.seconds("grow"))
+        idle.append(1.0 - fast.growing_seconds / (2.0 * fast.seconds))
+    ours, peer = zip(*pairs, strict=True)
+    found = Paired(ours, peer, (None, None))
+    speed_up = float(np.median([slow / fast for fast, slow in pairs]))
+    title = f"{name}, {what.n_trees} trees"
+    return [title, *found.cells(), f"**{speed_up:.2f}**", f"{np.median(grows):.2f}", f"{np.median(idle):.1%}"]
+
+
+def small_trees(jobs: Jobs, cluster: OnDask, effort: Effort) -> None:
+    """A job of 1,000 small trees: where the time of its two workers goes."""
+    inputs = jobs.staged("lazega", "smerf", lazega(), n_estimators=1000)
+    jobs.run(jobs.staged("lazega, warm", "smerf", lazega(), n_estimators=16), cluster)
+    rows = []
+    for repeat in range(max(3, effort.job_pairs)):
+        fitted, phases = jobs.run(dataclasses.replace(inputs, seed=repeat), cluster)
+        wall = fitted.seconds
+        grow, merge = phases.seconds("grow"), phases.seconds("merge")
+        rest = wall - grow - merge
+        shares = [f"{seconds_cell(part)}" for part in (wall, grow, merge, rest, fitted.growing_seconds)]
+        busy = fitted.growing_seconds / (2.0 * wall)
+        rows.append([*shares, f"**{1.0 - busy:.0%}**", f"{1.0 / busy - 1.0:.0%}"])
+    print("1,000 trees on the Lazega network (n = 71, dense distances), 2 workers:\n")
+    names = ["fit", "growing phase", "merging phase", "before, between, after", "growth, both workers"]
+    print_table([*names, "share of wall x workers not in growth", "overhead over growth"], rows)
+
+
+# --- memory and warm starts -------------------------------------------------------------------------------
+
+
+def peak_memory(effort: Effort) -> None:
+    """The peak of a fresh process that runs a job, against the plan's projection."""
+    n_rows = 10_000
+    print("## Memory: the peak of a fresh process that runs a job, against what the plan projects\n")
+    wide = Task.made(100_000, 50, n_informative=10, n_classes=2).data("linear")
+    flat = Task.made(100_000, N_COLUMNS, n_informative=8, n_classes=3).data()
+    memory.section(
+        {
+            "Lazega, dense, n = 71": ("smerf", lazega(), {"n_estimators": 100}),
+            f"dense, n = {n_rows:,}, 5 candidates": ("smerf", dense_data(n_rows), {"max_features": 5}),
+            "labels, n = 100,000": ("smerf", flat, {}),
+            "labels, n = 100,000, max_bins = 256": ("smerf", flat, {"max_bins": 256}),
+            "SimForest, linear, n = 100,000": ("simforest", wide, {}),
+        },
+        threads=(1, 2) if effort is FULL else (1,),
+    )
+
+
+def first_trees(effort: Effort) -> None:
+    """Fresh processes with a filled compile cache, up to the first tree."""
+    warm_start.section(effort.starts)
+
+
+SECTIONS: dict[str, Callable[[Effort], None]] = {
+    "dense": dense,
+    "labels": labels,
+    "simforest": simforest,
+    "dask": dask,
+    "memory": peak_memory,
+    "warm_start": first_trees,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what was asked for and print the tables."""
+    parser = argparse.ArgumentParser(description="Speed and memory, as ratios measured in one run.")
+    parser.add_argument("--only", nargs="+", choices=SECTIONS, metavar="NAME", help=f"some of {', '.join(SECTIONS)}")
+    parser.add_argument("--quick", action="store_true", help="fewer pairs, trees and sizes")
+    options = parser.parse_args(arguments)
+    print(f"# Speed{' (quick)' if options.quick else ''}\n\n{measurement.machine()}\n", flush=True)
+    for name in options.only or SECTIONS:
+        taken, _ = timed(lambda name=name: SECTIONS[name](QUICK if options.quick else FULL))  # type: ignore[misc]
+        print(f"({name}: {taken:.0f} s)\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

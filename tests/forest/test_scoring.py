@@ -1,0 +1,192 @@
+"""Scores against naive.py; the same bits for every block, order and company of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distforest.errors import InputError
+from distforest.forest import scoring
+from distforest.forest.forest import Forest
+from tests import naive, samples
+from tests.forest.test_leaves import FACTORS, trees_of, z_of
+
+pytestmark = pytest.mark.kernels
+
+CASES = sorted(samples.CASES)
+FREE = settings(max_examples=15 if numba.config.DISABLE_JIT else 40)
+ForestOf = Callable[[str], Forest]
+
+
+def nodes_of(forest: Forest, case: str, n_rows: int = 9) -> np.ndarray:
+    """Where new rows end."""
+    return scoring.apply(forest, forest.source(samples.queries(case, n_rows)))
+
+
+# --- against the reference --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_distances_are_means_over_the_trees_of_distances_of_leaves(case: str, forest_of: ForestOf) -> None:
+    forest, z = forest_of(case), z_of(case)
+    nodes, training, grown = nodes_of(forest, case, 4), forest.leaves[:, :5], trees_of(forest)
+    found = scoring.distance(forest, nodes, training)
+    expected = [
+        [naive.forest_distance(z, grown, a.tolist(), b.tolist()) for b in training.T] for a in nodes.T
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    left, right = [0, 3, 3, 1], [4, 0, 0, 2]
+    pairs = scoring.pair_distance(forest, nodes[:, left], training[:, right])
+    assert pairs.tobytes() == found[left, right].tobytes()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_out_of_bag_distances_rest_on_the_trees_that_drew_neither_row(case: str, forest_of: ForestOf) -> None:
+    forest, z, grown = forest_of(case), z_of(case), trees_of(forest_of(case))
+    left, right = np.triu_indices(12)
+    found, count = scoring.out_of_bag_distance(forest, left, right)
+    expected = [naive.oob_distance(z, grown, i, j) for i, j in zip(left.tolist(), right.tolist(), strict=True)]
+    np.testing.assert_allclose(found, [value for value, _ in expected], rtol=1e-6, atol=1e-9)
+    assert count.tolist() == [trees for _, trees in expected]
+    assert np.isnan(found[left == right]).all()
+    if case != "cosine":  # which draws every row for every tree
+        assert (count > 0).any()
+    mirrored, _ = scoring.out_of_bag_distance(forest, right, left)
+    assert mirrored.tobytes() == found.tobytes()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case not in {"distances", "members"}])
+def test_predictions_are_means_over_the_trees(case: str, forest_of: ForestOf) -> None:
+    forest, data = forest_of(case), samples.data_of(case)
+    nodes, grown = nodes_of(forest, case), trees_of(forest)
+    says = data.truth if case in FACTORS else np.eye(3)[data.truth]
+    by_tree = np.empty((forest.n_trees, data.n_rows, says.shape[1]))  # what the node of each training row says
+    new = np.empty((forest.n_trees, nodes.shape[1], says.shape[1]))
+    for tree, own in enumerate(grown):
+        assert own.table is not None
+        means, _ = naive.means(own.table, own.leaves, says.tolist(), own.weights)
+        by_tree[tree], new[tree] = means[own.leaves], means[nodes[tree]]
+    np.testing.assert_allclose(scoring.predict(forest, nodes), new.mean(axis=0), rtol=1e-12, atol=1e-12)
+    estimate, count = scoring.out_of_bag(forest)
+    out = forest.in_bag == 0
+    assert count.tolist() == out.sum(axis=0).tolist()
+    for row in range(data.n_rows):
+        expected = by_tree[out[:, row], row].mean(axis=0) if count[row] else np.full(says.shape[1], np.nan)
+        np.testing.assert_allclose(estimate[row], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", ["distances", "members"])
+def test_a_forest_of_distances_predicts_nothing_else(case: str, forest_of: ForestOf) -> None:
+    with pytest.raises(InputError, match="predicts distances"):
+        scoring.predict(forest_of(case), forest_of(case).leaves)
+    with pytest.raises(InputError, match="predicts distances"):
+        scoring.out_of_bag(forest_of(case))
+
+
+@pytest.mark.parametrize("case", ["labels", "oblique", "missing"])
+def test_importances_share_out_the_gains(case: str, forest_of: ForestOf) -> None:
+    forest = forest_of(case)
+    expected = np.zeros(forest.n_columns)
+    for node in range(len(forest.table.left)):
+        for entry in range(*forest.table.offset[node : node + 2]):
+            expected[forest.table.columns[entry]] += forest.table.gain[node]
+    np.testing.assert_allclose(scoring.feature_importances(forest), expected / expected.sum(), rtol=1e-12)
+
+
+def test_importances_of_a_forest_of_roots_are_zero() -> None:
+    data = samples.with_matrix(samples.data_of("labels"), np.ones((samples.N_ROWS, samples.N_COLUMNS), np.float32))
+    found = scoring.feature_importances(samples.forest_from(samples.problem_of("labels", data)))
+    assert found.tolist() == [0.0] * samples.N_COLUMNS
+
+
+# --- neighbours -------------------------------------------------------------------------------------------
+
+
+@FREE
+@given(st.sampled_from(CASES), st.integers(1, 36), st.booleans(), st.sampled_from([1, 5, 1024]))
+def test_neighbours_are_the_nearest_rows_and_among_equal_ones_the_first(
+    forest_of: ForestOf, case: str, n_neighbors: int, self_rows: bool, block: int
+) -> None:
+    forest = forest_of(case)
+    n_neighbors = min(n_neighbors, 35 if self_rows else 36)
+    left = forest.leaves if self_rows else nodes_of(forest, case)
+    whole = scoring.distance(forest, left, forest.leaves)
+    if self_rows:
+        np.fill_diagonal(whole, np.inf)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scoring, "BLOCK_ROWS", block)
+        distances, indices = scoring.kneighbors(forest, left, forest.leaves, n_neighbors, self_rows)
+    order = np.argsort(whole, axis=1, kind="stable")[:, :n_neighbors]
+    assert indices.tolist() == order.tolist()
+    assert distances.tobytes() == np.take_along_axis(whole, order, axis=1).tobytes()
+
+
+@pytest.mark.parametrize(("n_neighbors", "self_rows"), [(0, False), (37, False), (36, True), (-1, True)])
+def test_more_neighbours_than_rows_are_refused(n_neighbors: int, self_rows: bool, forest_of: ForestOf) -> None:
+    forest = forest_of("labels")
+    with pytest.raises(InputError, match=f"n_neighbors must be in 1..{36 - self_rows} for 36 rows"):
+        scoring.kneighbors(forest, forest.leaves, forest.leaves, n_neighbors, self_rows)
+
+
+def test_pairs_come_in_twos(forest_of: ForestOf) -> None:
+    forest = forest_of("labels")
+    with pytest.raises(InputError, match="found 3 and 2"):
+        scoring.pair_distance(forest, forest.leaves[:, :3], forest.leaves[:, :2])
+
+
+# --- the same bits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_distances_are_symmetric_to_the_bit(case: str, forest_of: ForestOf) -> None:
+    forest = forest_of(case)
+    own = scoring.distance(forest, forest.leaves, forest.leaves)
+    assert own.tobytes() == own.T.copy().tobytes()
+    nodes = nodes_of(forest, case)
+    found, mirrored = (scoring.distance(forest, *sides) for sides in ((nodes, forest.leaves), (forest.leaves, nodes)))
+    assert found.tobytes() == mirrored.T.copy().tobytes()
+
+
+@pytest.mark.parametrize("block", [1, 7, 36])
+@pytest.mark.parametrize("case", CASES)
+def test_blocks_change_nothing(case: str, block: int, forest_of: ForestOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    forest = forest_of(case)
+    nodes = nodes_of(forest, case)
+    whole = scoring.distance(forest, nodes, forest.leaves)
+    monkeypatch.setattr(scoring, "BLOCK_ROWS", block)
+    assert scoring.distance(forest, nodes, forest.leaves).tobytes() == whole.tobytes()
+
+
+@FREE
+@given(st.sampled_from(CASES), st.data())
+def test_a_score_does_not_depend_on_the_other_rows(forest_of: ForestOf, case: str, data: st.DataObject) -> None:
+    forest, queries = forest_of(case), samples.queries(case)
+    nodes = nodes_of(forest, case)
+    whole = scoring.distance(forest, nodes, forest.leaves)
+    rows = data.draw(st.lists(st.integers(0, 8), min_size=1, max_size=9))
+    columns = data.draw(st.lists(st.integers(0, 35), min_size=1, max_size=9))
+    some = scoring.apply(forest, forest.source(queries[rows]))
+    assert some.tolist() == nodes[:, rows].tolist()
+    assert scoring.distance(forest, some, forest.leaves[:, columns]).tobytes() == whole[np.ix_(rows, columns)].tobytes()
+    if case not in {"distances", "members"}:
+        assert scoring.predict(forest, some).tobytes() == scoring.predict(forest, nodes)[rows].tobytes()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_training_rows_asked_again_lie_where_they_lay(case: str, forest_of: ForestOf) -> None:
+    forest, matrix = forest_of(case), samples.data_of(case).matrix
+    assert scoring.apply(forest, forest.source(matrix)).tolist() == forest.leaves.tolist()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_asked_is_nothing_answered(case: str, forest_of: ForestOf) -> None:
+    forest = forest_of(case)
+    nodes = forest.leaves
+    assert scoring.distance(forest, nodes[:, :0], nodes).shape == (0, 36)
+    assert scoring.distance(forest, nodes, nodes[:, :0]).shape == (36, 0)
+    assert scoring.pair_distance(forest, nodes[:, :0], nodes[:, :0]).shape == (0,)

@@ -1,0 +1,102 @@
+"""The preview tells from metadata what the staged job will find."""
+
+import numpy as np
+import pytest
+
+from distforest.errors import SpecError
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.plan import plan
+from distforest.jobs.preview import preview
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import size_of
+from distforest.sources.arrays import write_array
+
+
+@pytest.fixture
+def data(tmp_path):
+    """The address of a group with arrays of 24 rows, and some that do not fit."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(24, 9))
+    arrays = {
+        "X": points,
+        "Z": np.linalg.norm(points[:, None] - points, axis=2),
+        "A": np.zeros((24, 24), np.uint8),
+        "S": points @ points.T,
+        "y": rng.integers(0, 3, 24),
+        "t": rng.normal(size=24),
+        "E": points[:, :2],
+        "wide": points.T,
+        "short": points[:20],
+        "complex": points.astype(np.complex128),
+        "cube": np.zeros((24, 2, 2)),
+    }
+    for name, values in arrays.items():
+        write_array(f"{tmp_path}/d.zarr", name, values.shape, values.dtype, [values])
+    return f"{tmp_path}/d.zarr"
+
+
+def spec_of(data, method, inputs, params=(), run=()):
+    text = {
+        "format": 1,
+        "method": method,
+        "output": "f.zarr",
+        "input": {
+            key: {part: f"{data}/{value}" if part in PLACES else value for part, value in held.items()}
+            if isinstance(held, dict)
+            else f"{data}/{held}"
+            for key, held in inputs.items()
+        },
+        "params": dict(params),
+        "run": dict(run),
+    }
+    return Spec.from_dict(text)
+
+
+PLACES = {"matrix", "values", "adjacency", "features"}
+JOBS = [
+    ("smerf", {"features": "X", "distances": "Z"}, {}),
+    ("smerf", {"features": "X", "distances": "Z"}, {"splitter": "oblique", "max_features": 30}),
+    ("smerf", {"features": "X", "distances": {"kind": "graph", "adjacency": "A"}}, {"max_features": 0.5}),
+    ("smerf", {"features": "X", "distances": {"kind": "labels", "values": "y"}}, {"max_features": None}),
+    ("smerf", {"features": "X", "distances": {"kind": "targets", "values": "t"}}, {"max_features": "log2"}),
+    ("smerf", {"features": "X", "distances": {"kind": "embedding", "values": "E"}}, {}),
+    ("simforest", {"labels": "y", "similarity": "S"}, {"n_pairs": 7}),
+    ("simforest", {"labels": "y", "similarity": {"kind": "rbf", "features": "X"}}, {}),
+    ("simforest", {"targets": "t", "similarity": {"kind": "linear", "features": "X"}}, {}),
+]
+
+
+@pytest.mark.parametrize(("method", "inputs", "params"), JOBS)
+def test_the_projection_is_that_of_the_staged_job(data, tmp_path, method, inputs, params):
+    spec = spec_of(data, method, inputs, params, {"workers": 2, "threads_per_worker": 2})
+    staged = size_of(stage_inputs(spec, f"{tmp_path}/job"))
+    seen = preview(spec)
+    assert seen.plan == plan(staged, (), 4, None, 2)
+    assert (seen.n_rows, seen.n_trees) == (24, staged.n_trees)
+
+
+def test_the_limit_is_the_spec_s_or_a_share_of_the_machine(data):
+    inputs = {"features": "X", "distances": "Z"}
+    assert preview(spec_of(data, "smerf", inputs, (), {"memory_limit": "2GiB"})).memory_limit == 2 << 30
+    one, two = (preview(spec_of(data, "smerf", inputs, (), {"workers": n})).memory_limit for n in (1, 2))
+    assert one // 2 == two > 0
+    assert preview(spec_of(data, "smerf", inputs, (), {"scheduler": "tcp://h:1"})).memory_limit is None
+
+
+@pytest.mark.parametrize(
+    ("method", "inputs", "params", "places"),
+    [
+        ("smerf", {"features": "none", "distances": "none"}, {}, ["input.features", "input.distances"]),
+        ("smerf", {"features": "short", "distances": "Z"}, {}, ["input"]),
+        ("smerf", {"features": "X", "distances": "wide"}, {}, ["input.distances"]),
+        ("smerf", {"features": "complex", "distances": "Z"}, {}, ["input.features"]),
+        ("smerf", {"features": "X", "distances": "Z"}, {"max_samples": 25}, ["params.max_samples"]),
+        ("smerf", {"features": "X", "distances": {"kind": "embedding", "values": "cube"}}, {}, ["input.distances"]),
+        ("simforest", {"labels": "y", "similarity": "X"}, {}, ["input.similarity"]),
+        ("simforest", {"labels": "y", "similarity": {"kind": "rbf", "features": "y"}}, {}, ["input.similarity"]),
+    ],
+)
+def test_every_fault_is_named_by_its_place(data, method, inputs, params, places):
+    with pytest.raises(SpecError) as caught:
+        preview(spec_of(data, method, inputs, params))
+    assert [fault.split(":")[0] for fault in caught.value.faults] == places

@@ -1,0 +1,413 @@
+"""The command line: what it prints, what it exits with, and a whole job in processes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from distforest import cli
+from distforest.errors import ArtifactError, InputError, JobError, MemoryLimitError, SpecError
+from distforest.forest import scoring
+from distforest.forest.artifact import open_forest
+from distforest.jobs.cluster import Here
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Options, fit, fit_here
+from distforest.sources.arrays import open_array, write_array
+
+SPEC = """\
+format = 1
+method = "smerf"
+seed = 3
+output = "{folder}/forest.zarr"
+[input]
+features = "{folder}/data.zarr/X"
+distances = "{folder}/data.zarr/Z"
+[params]
+n_estimators = 6
+"""
+
+
+def run(*arguments):
+    """A command in this process: its exit code, stdout and stderr."""
+    done = CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+def run_json(*arguments):
+    """The exit code and the object that a command prints under --json."""
+    code, out, _ = run(*arguments, "--json")
+    return code, json.loads(out)
+
+
+def process(*arguments, **options):
+    """The arguments for a command in its own process."""
+    command = [sys.executable, "-m", "distforest", *map(str, arguments)]
+    return {"args": command, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with data, a spec and its sealed forest."""
+    home = tmp_path_factory.mktemp("home")
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(30, 3)).astype(np.float32)
+    arrays = {
+        "X": features,
+        "Z": np.abs(features[:, None, 0] - features[:, 0]),
+        "pairs": np.array([[0, 1], [5, 2], [7, 7]]),
+    }
+    for name, values in arrays.items():
+        write_array(str(home / "data.zarr"), name, values.shape, values.dtype, [values])
+    (home / "spec.toml").write_text(SPEC.format(folder=home))
+    spec = Spec.from_toml(home / "spec.toml")
+    folder = Folder(f"{spec.output}.job")
+    fit(stage_inputs(spec, folder.address), spec.output, folder, Here(1), Options())
+    return home
+
+
+@pytest.fixture
+def spec(home, tmp_path):
+    """The spec as a file of the test's own, writing into the test's own folder."""
+    path = tmp_path / "spec.toml"
+    text = SPEC.format(folder=home).replace(f"{home}/forest.zarr", f"{tmp_path}/forest.zarr")
+    path.write_text(text)
+    return path
+
+
+# --- the whole --------------------------------------------------------------------------------------------
+
+
+def test_help_imports_nothing_heavy():
+    command = [sys.executable, "-X", "importtime", "-c", "import distforest.cli"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    loaded = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert {"distforest", "click"} <= loaded
+    assert not loaded & {"numpy", "dask", "distributed", "numba", "zarr", "sklearn", "scipy", "rich", "matplotlib"}
+
+
+def test_help_names_every_door():
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(f"\n  {door} " in out for door in ("fit", "ingest", "inspect", "quickstart", "score", "verify"))
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (JobError("x"), 1),
+        (MemoryLimitError("x"), 1),
+        (OSError("x"), 1),
+        (InputError("x"), 2),
+        (SpecError(["x"]), 2),
+        (cli.UnreachableError("x"), 3),
+        (cli.InterruptedJobError("x"), 6),
+        (ArtifactError("x"), 7),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_exit_codes(error, code):
+    assert cli.exit_code(error) == code
+
+
+def test_an_unknown_command_is_a_usage_error():
+    assert run("fitt")[0] == 2
+
+
+def test_choices_are_those_of_the_jobs():
+    from distforest.jobs.score import ANSWERS
+    from distforest.sources.ingest import FORMATS
+
+    assert cli.ANSWERS == ANSWERS
+    assert set(cli.FORMATS) == set(FORMATS.values())
+
+
+def test_control_characters_do_not_reach_the_terminal(tmp_path):
+    code, out, err = run("verify", f"{tmp_path}/\x1b[31mforest.zarr")
+    assert (code, out) == (7, "")
+    assert "error: " in err
+    assert "\x1b" not in err
+
+
+# --- inspect and verify -----------------------------------------------------------------------------------
+
+
+def test_inspect_json(home):
+    forest = open_forest(f"{home}/forest.zarr")
+    code, found = run_json("inspect", home / "forest.zarr")
+    assert code == 0
+    assert (found["digest"], found["method"], found["n_trees"]) == (forest.digest, "smerf", 6)
+    assert found["params"] == forest.meaning.params
+    assert found["n_leaves"] == int(forest.table.is_leaf.sum())
+    assert found["n_bytes"] == sum(array.nbytes for array in forest.arrays().values())
+
+
+def test_inspect_tells_the_leaf_table_and_where_the_forest_is_from(home):
+    code, out, _ = run("inspect", home / "forest.zarr")
+    lines = {line.split()[0]: line for line in out.splitlines()}
+    kind = open_forest(f"{home}/forest.zarr").leaf_table.kind
+    assert code == 0
+    assert lines["leaves"].split()[1] == f"{kind}:"
+    assert f"{home}/data.zarr/X" in out
+    assert "numpy" in out
+    assert "threshold" in lines
+
+
+def test_verify_a_good_forest(home):
+    code, found = run_json("verify", home / "forest.zarr")
+    assert (code, found["valid"], found["digest"]) == (0, True, open_forest(f"{home}/forest.zarr").digest)
+
+
+def test_verify_a_damaged_forest(home, spec, tmp_path):
+    from shutil import copytree
+
+    copytree(home / "forest.zarr", tmp_path / "forest.zarr")
+    chunk = next(path for path in sorted((tmp_path / "forest.zarr/threshold/c").rglob("*")) if path.is_file())
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(content)
+    code, found = run_json("verify", tmp_path / "forest.zarr")
+    assert (code, found["valid"], found["exit_code"]) == (7, False, 7)
+    assert found["error"]["kind"] == "ArtifactError"
+    assert "threshold" in found["error"]["message"]
+    assert run("inspect", tmp_path / "forest.zarr")[0] == 0
+
+
+@pytest.mark.parametrize("door", ["verify", "inspect"])
+def test_no_forest_is_exit_7(door, tmp_path):
+    code, out, err = run(door, tmp_path / "nothing.zarr")
+    assert (code, out) == (7, "")
+    assert err.startswith("error: ")
+    assert "no sealed forest" in err
+
+
+# --- validate ---------------------------------------------------------------------------------------------
+
+
+def test_validate_prints_the_complete_spec(spec):
+    code, found = run_json("validate", spec)
+    assert (code, found["valid"]) == (0, True)
+    assert found["spec"] == Spec.from_toml(spec).to_dict()
+
+
+def test_validate_names_all_faults_with_their_lines(spec):
+    spec.write_text(spec.read_text().replace('"smerf"', '"smurf"').replace("seed = 3", "seed = -1") + "extra = 1\n")
+    code, out, err = run("validate", spec)
+    assert (code, out) == (2, "")
+    assert [line.split(":")[0] for line in err.splitlines()] == ["error"] * 2
+    assert "method (line 2)" in err
+    assert "seed (line 3)" in err
+    found = run_json("validate", spec)[1]
+    assert (found["valid"], len(found["error"]["faults"])) == (False, 2)
+
+
+def test_validate_strict_projects_the_memory(spec):
+    spec.write_text(spec.read_text() + '[run]\nworkers = 2\nmemory_limit = "1GiB"\n')
+    code, found = run_json("validate", spec, "--strict")
+    preview = found["preview"]
+    assert (code, preview["n_rows"], preview["n_trees"]) == (0, 30, 6)
+    assert preview["memory_limit"] == 1 << 30
+    assert 0 < preview["projected_bytes"] < 1 << 30
+    assert preview["inputs"]["input.features"]["shape"] == [30, 3]
+    assert "1.0 GiB" in run("validate", spec, "--strict")[1]
+
+
+def test_validate_strict_names_every_missing_input(spec, home):
+    spec.write_text(spec.read_text().replace("data.zarr", "nowhere.zarr"))
+    assert run("validate", spec)[0] == 0
+    code, _, err = run("validate", spec, "--strict")
+    assert code == 2
+    assert [line.split(":")[1].strip() for line in err.splitlines()] == ["input.features", "input.distances"]
+
+
+def test_validate_strict_refuses_a_job_that_cannot_fit(spec):
+    spec.write_text(spec.read_text() + '[run]\nmemory_limit = "1MiB"\n')
+    code, found = run_json("validate", spec, "--strict")
+    assert (code, found["error"]["kind"]) == (1, "MemoryLimitError")
+
+
+def test_a_spec_that_is_not_there(tmp_path):
+    code, out, err = run("validate", tmp_path / "nothing.toml")
+    assert (code, out) == (2, "")
+    assert "nothing.toml" in err
+
+
+# --- ingest -----------------------------------------------------------------------------------------------
+
+
+def test_ingest(tmp_path):
+    values = np.arange(6, dtype=np.float64).reshape(3, 2)
+    np.savez(tmp_path / "a.npz", X=values, y=np.array([0, 1, 0]))
+    code, found = run_json("ingest", tmp_path / "a.npz", tmp_path / "a.zarr")
+    assert code == 0
+    assert found["arrays"]["X"]["shape"] == [3, 2]
+    assert (np.asarray(open_array(f"{tmp_path}/a.zarr/X")[...]) == values).all()
+    code, _, err = run("ingest", tmp_path / "a.npz", tmp_path / "a.zarr")
+    assert (code, err.startswith("error: ")) == (2, True)
+    code, out, _ = run("ingest", tmp_path / "a.npz", tmp_path / "a.zarr", "--overwrite")
+    assert (code, "X float32 3 x 2" in out) == (0, True)
+
+
+def test_ingest_takes_the_label_of_a_csv(tmp_path):
+    (tmp_path / "p.csv").write_text("height,kind\n1,fern\n2,moss\n")
+    code, found = run_json("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "kind")
+    assert (code, sorted(found["arrays"])) == (0, ["X", "y"])
+
+
+def test_a_warning_is_one_plain_line(tmp_path, spec, home):
+    crooked = np.asarray(open_array(f"{home}/data.zarr/Z")[...]).copy()
+    crooked[0, 1] += 1.0
+    write_array(f"{tmp_path}/z.zarr", "Z", crooked.shape, crooked.dtype, [crooked])
+    arguments = ["fit", str(spec), "--set", f"input.distances={tmp_path}/z.zarr/Z", "--scheduler", "bad://x"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONWARNINGS", "default")
+        done = subprocess.run(**process(*arguments), check=False, timeout=60)
+    assert done.stderr.splitlines()[0].startswith("warning: distances: z_ij and z_ji differ")
+
+
+# --- fit and score, here ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "held"),
+    [
+        ("params.max_depth=3", ("params.max_depth", 3)),
+        ("output=a.zarr", ("output", "a.zarr")),
+        ('output="a.zarr"', ("output", "a.zarr")),
+        ("run.overwrite=true", ("run.overwrite", True)),
+        ("params.max_samples=0.5", ("params.max_samples", 0.5)),
+        ("input.labels=s3://b/c=d", ("input.labels", "s3://b/c=d")),
+    ],
+)
+def test_settings(setting, held):
+    assert cli._setting(setting) == held
+
+
+@pytest.mark.parametrize("setting", ["seed", "=3", "params.=3"])
+def test_a_setting_without_key_or_value_is_a_usage_error(spec, setting):
+    assert run("fit", spec, "--set", setting)[0] == 2
+
+
+def test_a_bad_setting_is_told_by_its_key(spec):
+    code, _, err = run("fit", spec, "--set", "params.max_depth=0")
+    assert code == 2
+    assert "params.max_depth: must be" in err
+
+
+def test_a_fault_of_the_file_is_told_with_its_line_despite_settings(spec):
+    spec.write_text(spec.read_text().replace("seed = 3", "seed = -3"))
+    code, _, err = run("fit", spec, "--workers", 2)
+    assert code == 2
+    assert "seed (line 3)" in err
+
+
+def test_a_missing_input_is_exit_2(spec):
+    code, found = run_json("fit", spec, "--set", "input.features=nowhere.zarr/X")
+    assert (code, found["error"]["kind"]) == (2, "InputError")
+
+
+def test_no_scheduler_is_exit_3(spec):
+    code, found = run_json("fit", spec, "--scheduler", "bad://nobody")
+    assert (code, found["error"]["kind"], found["exit_code"]) == (3, "UnreachableError", 3)
+    assert "bad://nobody" in found["error"]["message"]
+
+
+def test_paths_for_a_scheduler_elsewhere_are_absolute(spec, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    text = spec.read_text().replace(f"{tmp_path}/", "")
+    found = cli._with_absolute_paths(Spec.from_toml(text))
+    assert found.output == f"{tmp_path}/forest.zarr"
+    assert found.input == Spec.from_toml(text).input  # absolute already
+    assert cli._absolute("s3://bucket/x.zarr") == "s3://bucket/x.zarr"
+
+
+def test_score_writes_what_the_forest_says(home, tmp_path):
+    forest = open_forest(f"{home}/forest.zarr")
+    features = np.asarray(open_array(f"{home}/data.zarr/X")[...])
+    nodes = scoring.apply(forest, forest.source(features))
+    question = (home / "forest.zarr", home / "data.zarr/X")
+    code, found = run_json("score", *question, tmp_path / "d.zarr", "--threads-here", 2)
+    assert (code, found["digest"], found["arrays"]) == (0, forest.digest, {"distance": [30, 30]})
+    expected = scoring.distance(forest, nodes, forest.leaves).astype(np.float32)
+    assert (np.asarray(open_array(f"{tmp_path}/d.zarr/distance")[...]) == expected).all()
+    pairs = ("--answer", "pairs", "--pairs", home / "data.zarr/pairs", "--threads-here", 1)
+    assert run("score", *question, tmp_path / "p.zarr", *pairs)[0] == 0
+    expected = scoring.distance(forest, nodes, nodes).astype(np.float32)[[0, 5, 7], [1, 2, 7]]
+    assert np.asarray(open_array(f"{tmp_path}/p.zarr/distance")[...]) == pytest.approx(expected)
+
+
+def test_score_does_not_replace_unasked(home, tmp_path):
+    command = ("score", home / "forest.zarr", home / "data.zarr/X", tmp_path / "o.zarr", "--threads-here", 1)
+    assert run(*command, "--answer", "apply")[0] == 0
+    assert run(*command, "--answer", "apply")[0] == 2
+    code, out, err = run(*command, "--answer", "neighbors", "--n-neighbors", 4, "--overwrite")
+    assert (code, "indices 30 x 4" in out) == (0, True)
+    assert err.splitlines()[-1].startswith("score 30/30 rows, 100 %")
+
+
+def test_score_wants_one_place_to_run(home, tmp_path):
+    question = (home / "forest.zarr", home / "data.zarr/X", tmp_path / "o.zarr")
+    code, _, err = run("score", *question, "--workers", 2, "--threads-here", 1)
+    assert code == 2
+    assert "one of --workers, --threads-here and --scheduler" in err
+
+
+def test_score_what_the_forest_cannot_answer(home, tmp_path):
+    question = (home / "forest.zarr", home / "data.zarr/X", tmp_path / "o.zarr")
+    assert run("score", *question, "--answer", "pairs", "--threads-here", 1)[0] == 2
+    assert not (tmp_path / "o.zarr").exists()
+
+
+# --- fit, score and verify in processes -------------------------------------------------------------------
+
+
+@pytest.mark.cluster
+def test_fit_score_verify_in_processes(spec, home, tmp_path):
+    expected = fit_here(stage_inputs(Spec.from_toml(spec), f"{tmp_path}/x.job").problem()).digest
+    fitted = subprocess.run(**process("fit", spec, "--workers", 2, "--json"), check=True, timeout=120)
+    found = json.loads(fitted.stdout)
+    assert (found["digest"], found["n_trees"], found["n_grown"]) == (expected, 6, 6)
+    assert found["peak_bytes"] > 0 < found["projected_bytes"]
+    assert "grow 6/6 trees, 100 %" in fitted.stderr
+    assert not (tmp_path / "forest.zarr.job").exists()
+    question = (tmp_path / "forest.zarr", home / "data.zarr/X", tmp_path / "scores.zarr")
+    scored = subprocess.run(**process("score", *question, "--workers", 2), check=True, timeout=120)
+    assert "score 30/30 rows, 100 %" in scored.stderr
+    assert open_array(f"{tmp_path}/scores.zarr/distance").shape == (30, 30)
+    verified = subprocess.run(**process("verify", tmp_path / "forest.zarr"), check=True, timeout=120)
+    assert expected in verified.stdout
+    again = subprocess.run(**process("fit", spec), check=True, timeout=120)
+    assert "sealed by an earlier run of this job" in again.stdout
+    other = subprocess.run(**process("fit", spec, "--set", "seed=4"), check=False, timeout=120)
+    assert (other.returncode, other.stdout) == (2, "")
+
+
+@pytest.mark.cluster
+def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(spec, tmp_path):
+    many = ("fit", spec, "--workers", 1, "--batch", 1, "--json", "--set", "params.n_estimators=300")
+    with subprocess.Popen(**process(*many, start_new_session=True)) as first:
+        deadline = time.monotonic() + 100
+        while not list(tmp_path.glob("forest.zarr.job/shards-*/trees-*.npz")):
+            assert time.monotonic() < deadline
+            assert first.poll() is None
+        os.killpg(first.pid, signal.SIGINT)  # as a terminal does: to every process of the command
+        out, err = first.communicate(timeout=60)
+    assert (first.returncode, json.loads(out)["exit_code"]) == (6, 6)
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "forest.zarr").exists()
+    second = subprocess.run(**process(*many), check=True, timeout=120)
+    found = json.loads(second.stdout)
+    assert 0 < found["n_grown"] < found["n_trees"] == 300
+    table = {**Spec.from_toml(spec).to_dict(), "params": {"n_estimators": 300}}
+    inputs = stage_inputs(Spec.from_dict(table), f"{tmp_path}/x.job")
+    assert found["digest"] == fit_here(inputs.problem()).digest

@@ -1,0 +1,113 @@
+"""Pictures: they say what the numbers say, their axes are labelled, and no text lies on another."""
+
+import io
+from itertools import combinations
+
+import numpy as np
+import pytest
+from matplotlib.axis import Axis
+from matplotlib.text import Text
+
+from distforest.metrics import average_precision, roc_auc
+from distforest.plotting import Classes, Links, class_separation, link_prediction, overview, principal_coordinates
+
+
+@pytest.fixture
+def links():
+    rng = np.random.default_rng(0)
+    place = rng.random(40)
+    distance = np.abs(place[:, None] - place)
+    adjacency = (distance + rng.normal(0, 0.2, distance.shape) < 0.2).astype(np.uint8)
+    adjacency = np.triu(adjacency, 1) + np.triu(adjacency, 1).T
+    i, j = np.triu_indices(40, 1)
+    return Links(adjacency, distance, np.arange(40) % 3 == 0, adjacency[i, j], distance[i, j], "A small graph")
+
+
+@pytest.fixture
+def classes():
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 3, 60)
+    points = rng.normal(0, 0.2, (60, 2)) + codes[:, None]
+    return Classes(np.linalg.norm(points[:, None] - points, axis=2), codes, ["fern", "moss", "tree"], "Plants")
+
+
+def texts(figure):
+    """All texts of a figure but the labels of ticks outside what is shown, which are not drawn."""
+    outside = set()
+    for axis in figure.findobj(Axis):
+        low, high = sorted(axis.get_view_interval())
+        ticks = [tick for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high]
+        outside |= {label for tick in ticks for label in (tick.label1, tick.label2)}
+    found = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    return [text for text in found if text not in outside]
+
+
+def test_titles_tell_the_areas_that_the_metrics_have(links):
+    titles = [axes.get_title() for axes in link_prediction(links).axes]
+    assert f"ROC: area {roc_auc(links.linked, -links.scored):.3f}" in titles
+    assert f"Precision and recall: area {average_precision(links.linked, -links.scored):.3f}" in titles
+
+
+def test_area_under_the_drawn_roc_is_the_auc_with_ties(links):
+    tied = Links(links.adjacency, links.distance, links.held_out, links.linked, links.scored.round(1))
+    roc = next(axes for axes in link_prediction(tied).axes if axes.get_title().startswith("ROC"))
+    x, y = roc.lines[0].get_data()
+    assert (x[0], y[0], x[-1], y[-1]) == (0.0, 0.0, 1.0, 1.0)
+    assert np.trapezoid(y, x) == pytest.approx(roc_auc(tied.linked, -tied.scored))
+
+
+def test_every_held_out_node_is_marked_in_both_matrices(links):
+    known, predicted = link_prediction(links).axes[:2]
+    for axes in (known, predicted):
+        assert [len(line.get_xdata()) for line in axes.lines] == [links.held_out.sum()] * 2
+
+
+def test_matrices_show_one_order_of_the_nodes(links):
+    known, predicted = (axes.images[0].get_array() for axes in link_prediction(links).axes[:2])
+    order = np.argsort(principal_coordinates(links.distance, 1)[:, 0], kind="stable")
+    assert (np.asarray(known) == links.adjacency[np.ix_(order, order)]).all()
+    assert (np.asarray(predicted) == 1.0 - links.distance[np.ix_(order, order)]).all()
+
+
+def test_shares_of_pairs_add_up_within_and_between_classes(classes):
+    spread = class_separation(classes).axes[1]
+    heights = [sum(bar.get_height() for bar in container) for container in spread.containers]
+    assert heights == pytest.approx([1.0, 1.0])
+
+
+def test_map_has_every_row_once(classes):
+    places = class_separation(classes).axes[2]
+    drawn = sum(len(collection.get_offsets()) for collection in places.collections)
+    assert drawn == len(classes.codes)
+    assert [text.get_text() for text in places.get_legend().get_texts()] == ["fern", "moss", "tree"]
+
+
+def test_overview_is_a_png_with_both_titles(links, classes):
+    figure, stream = overview(links, classes), io.BytesIO()
+    figure.savefig(stream, dpi=60)
+    assert stream.getvalue().startswith(b"\x89PNG")
+    assert {"A small graph", "Plants"} <= {text.get_text() for text in texts(figure)}
+
+
+def test_no_text_lies_on_another(links, classes):
+    figure = overview(links, classes)
+    figure.draw_without_rendering()
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
+    overlapping = [(a, b) for (a, left), (b, right) in combinations(boxes, 2) if left.overlaps(right)]
+    assert overlapping == []
+
+
+def test_every_curve_and_scatter_has_labelled_axes(links, classes):
+    for axes in overview(links, classes).findobj(lambda found: hasattr(found, "get_xlabel")):
+        if (axes.lines or axes.collections) and not axes.images and axes.get_title():
+            assert axes.get_xlabel(), axes.get_title()
+            assert axes.get_ylabel(), axes.get_title()
+
+
+def test_principal_coordinates_keep_euclidean_distances():
+    points = np.random.default_rng(2).normal(size=(12, 3))
+    distance = np.linalg.norm(points[:, None] - points, axis=2)
+    places = principal_coordinates(distance, 3)
+    assert np.linalg.norm(places[:, None] - places, axis=2) == pytest.approx(distance)
+    spans = (places**2).sum(axis=0)
+    assert (np.diff(spans) < 0).all()
