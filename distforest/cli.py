@@ -190,7 +190,7 @@ def _absolute(address: str) -> str:
     return address if "://" in address else os.path.abspath(address)
 
 
-@click.group(cls=Doors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("distforest", cls=Doors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="distforest")
 def main() -> None:
     """Forests that learn a similarity or a distance, trained on Dask.

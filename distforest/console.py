@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn
 from rich.progress import Progress as Bars
+from rich.table import Column
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def progress() -> Iterator[Watch]:
     if not console.is_terminal or console.is_dumb_terminal:
         yield LineWatch(sys.stderr)
         return
-    columns = (TextColumn("{task.description:>7}"), BarColumn(), _Words())
+    columns = (TextColumn("{task.description:>7}"), BarColumn(bar_width=24), _Words(Column(no_wrap=True)))
     with Bars(*columns, console=console) as bars:
         yield BarWatch(bars)
 

@@ -12,7 +12,6 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state, column_or_1d
@@ -58,8 +57,8 @@ client : distributed.Client or None, default=None
 class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
     """What the estimators share: growing a forest, and asking it for distances, neighbours and nodes."""
 
-    _method: ClassVar[str] = "smerf"
-    _own_parameters: ClassVar[tuple[Parameter, ...]] = ()
+    _method: ClassVar[str]
+    _parameters: ClassVar[tuple[Parameter, ...]] = ()
     random_state: Any
     n_jobs: int | None
     client: Any
@@ -67,7 +66,8 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        rows = [f"{p.name} : {p.allowed()}, default={p.default!r}\n    {p.text}" for p in cls._parameters()]
+        # each parameter is described once, in growth/parameters.py
+        rows = [f"{p.name} : {p.allowed()}, default={p.default!r}\n    {p.text}" for p in cls._parameters]
         text = "\n".join([*rows, _RUN]).replace("\n", "\n    ")
         cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", text)
 
@@ -111,10 +111,8 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
         ----------
         X
             Rows, shape (n, n_columns). None: the training rows, none of which is its own neighbour.
-        n_neighbors
-            How many.
-        return_distance
-            Whether the distances are returned too.
+        n_neighbors, return_distance
+            How many, and whether their distances are returned too.
 
         Returns
         -------
@@ -147,17 +145,13 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return scoring.apply(self.forest_, self.forest_.source(self._rows(X, reset=False)))
 
-    @classmethod
-    def _parameters(cls) -> tuple[Parameter, ...]:
-        return (*cls._own_parameters, *METHODS[cls._method].parameters)
-
     def _checked(self, truth: Any) -> dict[str, Any]:
         """Refuse bad parameters, all at once, or no truth; return the method's parameters as plain values."""
         if truth is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        given = {row.name: getattr(self, row.name) for row in self._parameters()}
+        given = {row.name: getattr(self, row.name) for row in self._parameters}
         plain = {name: v.item() if isinstance(v, np.generic) else v for name, v in given.items()}
-        complete(self._parameters(), plain)
+        complete(self._parameters, plain)
         return {row.name: plain[row.name] for row in METHODS[self._method].parameters}
 
     def _grow(self, rows: dict[str, Any], matrix: np.ndarray, truth: Truth, params: dict[str, Any]) -> None:
@@ -165,7 +159,7 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
         data = Data(rows, matrix, truth.judge, truth.values, truth.classes, truth.largest)
         seed, method = _seed(self.random_state), METHODS[self._method]
         if self.client is None:
-            self.forest_ = fit_here(problem(method, data, params, seed), effective_n_jobs(self.n_jobs))
+            self.forest_ = fit_here(problem(method, data, params, seed), _n_threads(self.n_jobs))
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 job = Folder(f"{place}/job")
@@ -210,6 +204,7 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
     """
 
     _method = "smerf"
+    _parameters = METHODS["smerf"].parameters
     __metadata_request__fit: ClassVar = {"Z": UNUSED}
     __metadata_request__score: ClassVar = {"Z": UNUSED}
 
@@ -267,12 +262,7 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
     def score(self, X: Any, Z: Any) -> float:
         """Take the coefficient of determination of the distances of all pairs i < j of rows, at most 2^21.
 
-        Parameters
-        ----------
-        X
-            Rows, shape (n, n_features).
-        Z
-            Their true distances, in any form that `fit` takes; a vector is read as the forest has learned.
+        ``Z`` takes any form that `fit` takes; a vector is read as the forest has learned.
         """
         nodes = self._nodes(X)
         truth = Truth.of(Z, self.forest_.meaning.leaf)
@@ -303,7 +293,7 @@ class _SimForest(_ForestEstimator):
     """What the two similarity forests share: their parameters, and how similarities come in."""
 
     _method = "simforest"
-    _own_parameters = _SIMILARITY
+    _parameters = (*_SIMILARITY, *METHODS["simforest"].parameters)
     _relation: ClassVar[type[Labels | Targets]]
 
     similarity: str = "precomputed"
@@ -426,8 +416,7 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     """Similarity forest for targets: a cut makes the variance of the targets inside its two sides smallest.
 
     A node draws pairs of objects, the more often the further their targets are apart. The distance of two
-    objects is half the mean squared difference of targets of the leaves in which they end. Else it is like
-    `SimForestClassifier`.
+    objects is half the mean squared difference of targets from the leaves in which they end.
 
     Parameters
     ----------
@@ -487,12 +476,21 @@ def load(address: str | os.PathLike[str]) -> SMERF | SimForestClassifier | SimFo
         params["similarity"] = "precomputed" if rows["kind"] == "dense" else rows["kind"]
         params["kind"] = rows.get("measure", "similarity")
         params["gamma"] = rows["gamma"] if rows["kind"] == "rbf" else None
-    found = kind(**params, random_state=meaning.seed)
+    found: Any = kind(**params, random_state=meaning.seed)
     found.forest_, found.digest_ = forest, forest.digest
     found.n_features_in_ = rows.get("n_features", rows["n_columns"])
     if kind is SimForestClassifier:
         found.classes_ = np.asarray(meaning.classes)
-    return found  # type: ignore[no-any-return]
+    return found
+
+
+def _n_threads(n_jobs: int | None) -> int:
+    """Read ``n_jobs`` as scikit-learn does: None is 1, -1 all cores, -2 all but one."""
+    if n_jobs is None:
+        return 1
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise InputError(f"n_jobs must be None or an integer other than 0, found {n_jobs!r}")
+    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
 
 
 def _seed(random_state: Any) -> int:
@@ -508,10 +506,8 @@ def _estimated(count: Ints, things: str) -> np.ndarray:
     """Which ``things`` have an out-of-bag estimate; warns where some have none, refuses where all."""
     known: np.ndarray = count > 0
     if not known.any():
-        raise InputError(
-            f"oob_score: no tree left any of the {things} out of its sample; set bootstrap=True or a smaller "
-            "max_samples, or grow more trees"
-        )
+        cure = "set bootstrap=True or a smaller max_samples, or grow more trees"
+        raise InputError(f"oob_score: no tree left any of the {things} out of its sample; {cure}")
     if not known.all():
         text = f"{int((~known).sum())} of {len(known)} {things} have no out-of-bag estimate; grow more trees"
         warnings.warn(text, stacklevel=3)

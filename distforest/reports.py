@@ -178,7 +178,7 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("rows", f"{found['n_rows']:,} in training, read as {_in_words(rows)}"),
         *([("classes", _in_words(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
-        ("leaves", _leaf_reason(found["leaf"], found["arrays"], found["n_rows"])),
+        ("leaf table", _leaf_reason(found["leaf"], found["arrays"], found["n_rows"])),
         ("bytes", f"{in_bytes(found['n_bytes'])} decoded"),
     ]
     for name, array in found["arrays"].items():

@@ -15,6 +15,7 @@ Every distance here is symmetric bit for bit and does not depend on which other 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -236,13 +237,14 @@ class LeafDistances:
 
     def _triangle(self, tree: int) -> tuple[Ints, Floats]:
         """Number of each leaf among the leaves of its tree, shape (tree_size,), and the tree's triangle."""
-        begin, end = self._span(tree)
+        begin, end = self._ends[tree], self._ends[tree + 1]
         span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
         return np.cumsum(self.table.is_leaf[span]) - 1, self.leaf_distances[begin:end]
 
-    def _span(self, tree: int) -> tuple[int, int]:
-        ends = np.concatenate([[0], np.cumsum(triangle_size(leaves_per_tree(self.table)))])
-        return int(ends[tree]), int(ends[tree + 1])
+    @cached_property
+    def _ends(self) -> Ints:
+        """Where each tree's triangle begins, shape (n_trees + 1,)."""
+        return np.concatenate([[0], np.cumsum(triangle_size(leaves_per_tree(self.table)))])
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Distances of all of ``left`` and ``right``."""

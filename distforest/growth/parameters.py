@@ -60,7 +60,7 @@ class Parameter:
 
 def _span(limits: tuple[float, float]) -> str:
     low, high = limits
-    return f">= {low:g}" if math.isinf(high) else f"in [{low:g}, {high:g}]"
+    return f">= {low}" if math.isinf(high) else f"in [{low}, {high}]"
 
 
 def faults(parameters: Iterable[Parameter], given: Mapping[str, object]) -> dict[str, str]:
@@ -132,7 +132,7 @@ SMERF_PARAMETERS = (
     ),
     Parameter("splitter", "axis", "one column a candidate, or a sparse sum of columns", words=("axis", "oblique")),
     Parameter(
-        "feature_combinations", 1.5, "mean number of columns in an oblique candidate", integer=_COUNT, real=(1.0, 64.0)
+        "feature_combinations", 1.5, "mean number of columns in an oblique candidate", integer=(1, 64), real=(1.0, 64.0)
     ),
     Parameter(
         "max_bins",

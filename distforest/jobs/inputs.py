@@ -154,7 +154,7 @@ def kernel_rows(kind: str, features: np.ndarray, gamma: Any) -> dict[str, Any]:
 def dense_rows(shape: tuple[int, ...], measure: str) -> dict[str, Any]:
     """How rows of a precomputed similarity (or distance) matrix are read; raises InputError if it is not square."""
     if shape[0] != shape[1]:
-        raise InputError(f"a training matrix of {measure}s must be square, a precomputed metric; found shape {shape}")
+        raise InputError(f"a training matrix ({measure}) must be square, a precomputed metric; found shape {shape}")
     return {"kind": "dense", "measure": measure, "n_columns": shape[1]}
 
 

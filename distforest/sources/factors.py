@@ -135,7 +135,11 @@ def encoded(values: Any) -> tuple[NDArray[np.int32], list[Any]]:
         classes, codes = np.unique(array, return_inverse=True)
     except TypeError as error:
         raise InputError(f"labels must be all of one type that can be sorted: {error}") from error
-    return codes.astype(np.int32), classes.tolist()
+    names = classes.tolist()
+    strange = [name for name in names if not isinstance(name, (bool, int, float, str))]
+    if strange:
+        raise InputError(f"labels must be numbers, booleans or strings, found {strange[0]!r}; convert them")
+    return codes.astype(np.int32), names
 
 
 def finite_vectors(values: Any, name: str) -> Floats:
@@ -148,6 +152,8 @@ def finite_vectors(values: Any, name: str) -> Floats:
         array = array[:, None]
     if array.ndim != 2:
         raise InputError(f"{name} must have one row for each row of the features, found shape {array.shape}")
+    if name == "targets" and array.shape[1] != 1:
+        raise InputError(f"targets must be one number a row, found shape {array.shape}; several are an embedding")
     bad = ~np.isfinite(array)
     if bad.any():
         place = np.argwhere(bad)[0]

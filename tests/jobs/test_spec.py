@@ -282,11 +282,11 @@ ARRAY = "must be the address (path or URL) of an array, found"
         ({**SMERF, "params": {"n_pairs": 3}}, "params.n_pairs: unknown parameter 'n_pairs'"),
         (
             {**SMERF, "params": {"n_estimators": True}},
-            "params.n_estimators: must be an integer in [1, 1e+06], found True",
+            "params.n_estimators: must be an integer in [1, 1000000], found True",
         ),
         (
             {**SMERF, "params": {"n_estimators": [5]}},
-            "params.n_estimators: must be an integer in [1, 1e+06], found [5]",
+            "params.n_estimators: must be an integer in [1, 1000000], found [5]",
         ),
         (
             {**SMERF, "params": {"bootstrap": date(2020, 1, 2)}},
