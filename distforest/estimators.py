@@ -484,7 +484,7 @@ def load(address: str | os.PathLike[str]) -> SMERF | SimForestClassifier | SimFo
     return found
 
 
-def _n_threads(n_jobs: int | None) -> int:
+def _n_threads(n_jobs: Any) -> int:
     """Read ``n_jobs`` as scikit-learn does: None is 1, -1 all cores, -2 all but one."""
     if n_jobs is None:
         return 1

@@ -104,7 +104,7 @@ def test_constructors_agree_with_the_one_list_of_parameters(kind: type, method: 
         (SMERF(0, max_depth="deep"), "n_estimators must be .*, found 0\nmax_depth must be .*, found 'deep'"),
         (SMERF(max_samples=1000), "max_samples=1000 asks for more rows than there are"),
         (SMERF(random_state=-1), "random_state must be in"),
-        (SMERF(n_jobs=0), "n_jobs == 0"),
+        (SMERF(n_jobs=0), "n_jobs must be None or an integer other than 0, found 0"),
         (SimForestClassifier("sigmoid"), "similarity must be 'precomputed' or 'linear' or .* found 'sigmoid'"),
         (SimForestClassifier("rbf", gamma=0.0), "gamma must be positive"),
         (SimForestClassifier("rbf", kind="distance"), "kind='distance' needs similarity='precomputed'"),
