@@ -488,7 +488,7 @@ def _n_threads(n_jobs: Any) -> int:
     """Read ``n_jobs`` as scikit-learn does: None is 1, -1 all cores, -2 all but one."""
     if n_jobs is None:
         return 1
-    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
         raise InputError(f"n_jobs must be None or an integer other than 0, found {n_jobs!r}")
     return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
 

@@ -206,7 +206,7 @@ def _leaf_reason(leaf: Mapping[str, Any], arrays: Mapping[str, Any], n_rows: int
     kind = leaf.get("kind")
     distances = in_bytes(4 * n_rows**2)
     if kind == "leaf_distances":
-        size = in_bytes(arrays["leaf_distances"]["n_bytes"])
+        size = in_bytes(arrays.get(kind, {"n_bytes": 0})["n_bytes"])  # a manifest alone may lack it
         return f"{kind}: tables of all leaf pairs, {size}; the training distances would be {distances}"
     if kind == "members":
         return f"{kind}: the training distances, {distances}; tables of all leaf pairs would be larger"

@@ -188,6 +188,26 @@ def test_verify_a_damaged_forest(home, tmp_path):
     assert run("inspect", tmp_path / "forest.zarr")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("leaf", "told"),
+    [
+        ({"kind": "leaf_distances"}, "leaf_distances: tables of all leaf pairs, 0 B"),
+        ({"kind": "class_counts"}, "class_counts: the classes"),
+        ({"kind": "means", "factor": 0.5}, "means: mean and spread"),
+        ({"kind": "\x1b[31m"}, "\N{REPLACEMENT CHARACTER}[31m: "),
+    ],
+)
+def test_inspect_tells_any_kind_of_leaf_table(home, tmp_path, leaf, told):
+    manifest = json.loads((home / "forest.zarr/manifest.json").read_text())
+    manifest["meaning"]["leaf"] = leaf
+    (tmp_path / "forest.zarr").mkdir()
+    (tmp_path / "forest.zarr/manifest.json").write_text(json.dumps(manifest))
+    code, out, _ = run("inspect", tmp_path / "forest.zarr")
+    assert code == 0
+    assert f"leaf table  {told}" in out
+    assert run("verify", tmp_path / "forest.zarr")[0] == 7
+
+
 @pytest.mark.parametrize("door", ["verify", "inspect"])
 def test_no_forest_is_exit_7(door, tmp_path):
     code, out, err = run(door, tmp_path / "nothing.zarr")
