@@ -100,8 +100,8 @@ SETTINGS = tuple(Setting(*own) for own in itertools.product(KERNELS, N_PAIRS, MI
 def peers(fold: Fold, effort: Effort, seed: int) -> tuple[float, float]:
     """Accuracy of scikit-learn's random forest and of its support vector machine."""
     forest = RandomForestClassifier(effort.trees, random_state=seed, n_jobs=effort.threads).fit(fold.X, fold.y)
-    machine = SVC(kernel="rbf", gamma="scale").fit(fold.X, fold.y)
-    return forest.score(fold.X_test, fold.y_test), machine.score(fold.X_test, fold.y_test)
+    svm = SVC(kernel="rbf", gamma="scale").fit(fold.X, fold.y)
+    return forest.score(fold.X_test, fold.y_test), svm.score(fold.X_test, fold.y_test)
 
 
 def data_set(name: str) -> tuple[Floats, Ints]:

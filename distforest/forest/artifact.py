@@ -141,10 +141,14 @@ def read_manifest(address: str) -> dict[str, Any]:
     except (OSError, ValueError, ImportError) as error:
         raise ArtifactError(f"{address}: no sealed forest here ({MANIFEST} cannot be read: {error})") from error
     try:
-        manifest = json.loads(raw)
+        manifest = json.loads(raw, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{address}: {MANIFEST} is not JSON ({error})") from error
     return _checked_manifest(manifest)
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no JSON number")
 
 
 def _checked_manifest(manifest: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import dask
 from distributed import Client, LocalCluster, Nanny, as_completed
 from distributed.scheduler import KilledWorker
+from distributed.system import MEMORY_LIMIT
 
 from distforest.errors import DistforestError, JobError
 
@@ -35,6 +36,9 @@ SETTINGS = {
     "distributed.worker.preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
 }
 """Dask settings of the embedded cluster: many deaths before a task is given up, one thread for each kernel."""
+
+MACHINE_BYTES = int(MEMORY_LIMIT)
+"""Memory that this machine, or the container that this process is in, may use."""
 
 RETRY_SECONDS = 0.2
 

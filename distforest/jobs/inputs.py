@@ -46,6 +46,8 @@ class Inputs:
         The two arrays.
     scratch
         Folder for staged files; None for each host's own default.
+    addresses
+        Where the user said that the inputs are, for the forest's provenance.
     """
 
     method: str
@@ -57,7 +59,8 @@ class Inputs:
     truth: Staged
     classes: list[Any] | None
     largest: float
-    scratch: str | None
+    scratch: str | None = None
+    addresses: tuple[str, str] = ("in memory", "in memory")
 
     @property
     def fingerprint(self) -> str:
@@ -120,14 +123,17 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     """
     scratch = scratch_of(spec.run.scratch)
     rows, matrix = _stage_rows(spec, scratch)
-    judge, truth, classes, largest = _stage_truth(spec, folder, scratch)
+    judge, address = _judge(spec)
+    truth, classes, largest = _stage_truth(judge, address, spec, folder)
     if truth.shape[0] != matrix.shape[0]:
         raise InputError(
-            f"input: found {matrix.shape[0]} rows at {matrix.address} and {truth.shape[0]} {judge} at {truth.address}; "
+            f"input: found {matrix.shape[0]} rows at {matrix.address} and {truth.shape[0]} {judge} at {address}; "
             "they must describe the same items"
         )
     return Inputs(
-        spec.method, dict(spec.params), spec.seed, rows, matrix, judge, truth, classes, largest, spec.run.scratch
+        *(spec.method, dict(spec.params), spec.seed, rows, matrix, judge, truth, classes, largest),
+        scratch=spec.run.scratch,
+        addresses=(matrix.address, address),
     )
 
 
@@ -158,24 +164,28 @@ def dense_rows(shape: tuple[int, ...], measure: str) -> dict[str, Any]:
     return {"kind": "dense", "measure": measure, "n_columns": shape[1]}
 
 
-def _stage_truth(spec: Spec, folder: str, scratch: Path) -> tuple[str, Staged, list[Any] | None, float]:
+def _judge(spec: Spec) -> tuple[str, str]:
+    """What the cuts are judged by, and where it is."""
     relation = spec.input.relations.get("distances")
-    if relation is not None and relation.kind in {"dense", "graph"}:
-        staged = stage(relation.address, GRAPH if relation.kind == "graph" else DISTANCES, scratch)
-        largest = largest_entry(staged.open(scratch))
-        return "distances", staged, None, largest
     if relation is not None:
-        judge, address = relation.kind, relation.address
-    else:
-        judge = "labels" if "labels" in spec.input.addresses else "targets"
-        address = spec.input.addresses[judge]
+        return ("distances" if relation.kind in {"dense", "graph"} else relation.kind), relation.address
+    judge = "labels" if "labels" in spec.input.addresses else "targets"
+    return judge, spec.input.addresses[judge]
+
+
+def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Staged, list[Any] | None, float]:
+    scratch = scratch_of(spec.run.scratch)
+    if judge == "distances":
+        graph = spec.input.relations["distances"].kind == "graph"
+        distances = stage(address, GRAPH if graph else DISTANCES, scratch)
+        return distances, None, largest_entry(distances.open(scratch))
     array = open_array(address)
     values = np.asarray(array[...])
     names = array.attrs.get("classes") if judge == "labels" else None
     staged, classes = stage_truth(judge, values, folder, scratch)
     if classes is not None and isinstance(names, list) and all(0 <= c < len(names) for c in classes):
         classes = [names[int(c)] for c in classes]
-    return judge, staged, classes, 1.0
+    return staged, classes, 1.0
 
 
 def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
@@ -199,4 +209,4 @@ def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder
     scratch = default_scratch()
     matrix = stage_array("matrix", data.matrix, folder, scratch)
     truth = stage_array("truth", data.truth, folder, scratch)
-    return Inputs(method, params, seed, data.rows, matrix, data.judge, truth, data.classes, data.largest, None)
+    return Inputs(method, params, seed, data.rows, matrix, data.judge, truth, data.classes, data.largest)

@@ -189,8 +189,8 @@ def provenance(inputs: Inputs) -> dict[str, Any]:
     return {
         "fingerprint": inputs.fingerprint,
         "inputs": {
-            "matrix": {"address": inputs.matrix.address, "sha256": inputs.matrix.sha256},
-            inputs.judge: {"address": inputs.truth.address, "sha256": inputs.truth.sha256},
+            "matrix": {"address": inputs.addresses[0], "sha256": inputs.matrix.sha256},
+            inputs.judge: {"address": inputs.addresses[1], "sha256": inputs.truth.sha256},
         },
         "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
     }

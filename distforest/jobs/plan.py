@@ -21,8 +21,8 @@ MAX_BATCH = 64
 TASKS_PER_SLOT = 4
 """At least so many tasks a thread, so that the last ones end together."""
 
-IMPORTED_BYTES = 230 << 20
-"""What a worker holds before its first task: Python, NumPy, Numba, Dask."""
+IMPORTED_BYTES = 290 << 20
+"""What a worker holds besides its task: Python, NumPy, Dask, and Numba at the end of compiling (200 MiB if warm)."""
 
 BYTES_PER_ROW = 300
 """What a tree holds for each of its rows while it grows: frontier, levels, node and leaf table, the packed shard."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from distforest.errors import InputError, SpecError
 from distforest.growth.methods import n_candidates, sampling
+from distforest.jobs.cluster import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, plan
 from distforest.sources.arrays import open_array
 from distforest.sources.kernels import KERNELS
@@ -170,4 +171,4 @@ def _width(spec: Spec, n_columns: int) -> int:
 def _limit(spec: Spec, workers: int) -> int | None:
     if spec.run.memory_limit or spec.run.scheduler:
         return spec.run.memory_limit
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // workers
+    return MACHINE_BYTES // workers

@@ -419,10 +419,6 @@ def _keep_apart(reader: Reader, output: str | None, found: Input) -> None:
     inputs = [*found.addresses.values(), *(relation.address for relation in found.relations.values())]
     if output is not None:
         around = posixpath.normpath(output) + "/"
-        held = [
-            address for address in inputs if address and f"{posixpath.normpath(address)}/".startswith(around)
-        ]
+        held = [address for address in inputs if address and f"{posixpath.normpath(address)}/".startswith(around)]
         if held:
-            reader.fault(
-                ("output",), f"must not be or hold an input, found {shown(output)} and {listed(held)}"
-            )
+            reader.fault(("output",), f"must not be or hold an input, found {shown(output)} and {listed(held)}")

@@ -117,6 +117,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     start = time.perf_counter()
     sealed = _already_sealed(inputs, output, options)
     if sealed:
+        folder.remove()
         return sealed
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}")
     size, slots = size_of(inputs), cluster.slots
