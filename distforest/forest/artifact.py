@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import fsspec
 import fsspec.core
@@ -35,7 +36,7 @@ from distforest.forest.forest import (
     chunks,
     digest_of,
 )
-from distforest.sources.arrays import create_array
+from distforest.sources.arrays import create_array, writable_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,7 @@ MAX_ARRAY_BYTES = 1 << 36
 LEAF_ARRAYS = ("class_counts", "means", "spreads", "distances", "leaf_distances", "objects")
 """The arrays that a forest may have beside its node table, ``leaves`` and ``in_bag``."""
 
+LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances"]
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts"), "int32"),
@@ -55,7 +57,8 @@ _DTYPES = {
     **dict.fromkeys(("distances", "objects"), "float32"),
     "in_bag": "uint8",
 }
-_CODECS = {"bytes", "zstd", "crc32c"}
+_CODECS = ["bytes", "zstd", "crc32c"]
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def save(forest: Forest, address: str) -> str:
@@ -103,7 +106,7 @@ def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any
 
 def write_rows(address: str, name: str, first: int, values: np.ndarray) -> list[str]:
     """Write whole chunks beginning at row ``first``; returns the digest of each. Doing it twice changes nothing."""
-    array = zarr.open_array(f"{address}/{name}", mode="r+")
+    array = writable_array(address, name)
     array[first : first + len(values)] = values
     step = array.chunks[0]
     return [chunk_digest(values[begin : begin + step]) for begin in range(0, len(values), step)]
@@ -141,18 +144,23 @@ def read_manifest(address: str) -> dict[str, Any]:
     except (OSError, ValueError, ImportError) as error:
         raise ArtifactError(f"{address}: no sealed forest here ({MANIFEST} cannot be read: {error})") from error
     try:
-        manifest = json.loads(raw, parse_constant=_no_number)
+        manifest = json.loads(raw, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{address}: {MANIFEST} is not JSON ({error})") from error
     return _checked_manifest(manifest)
 
 
-def _no_number(word: str) -> None:
+def _no_number(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON number")
 
 
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
 def _checked_manifest(manifest: Any) -> dict[str, Any]:
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("format"), int):
+    if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
         raise ArtifactError(f"{MANIFEST}: an object with a format number was expected")
     if manifest["format"] != FORMAT:
         raise ArtifactError(f"{MANIFEST}: format {manifest['format']} is unknown, this version reads format {FORMAT}")
@@ -174,7 +182,7 @@ def _checked_manifest(manifest: Any) -> dict[str, Any]:
 def _check_entry(name: str, entry: Any) -> None:
     """Refuse an array whose announcement cannot be true, before anything is allocated."""
     if name not in _DTYPES:
-        raise ArtifactError(f"{name}: a forest has no such array")
+        raise ArtifactError(f"{MANIFEST}: a forest has no array {name!r}")
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "chunk_rows", "sha256"}:
         raise ArtifactError(f"{name}: dtype, shape, chunk_rows and sha256 were expected")
     shape, digests = entry["shape"], entry["sha256"]
@@ -182,7 +190,7 @@ def _check_entry(name: str, entry: Any) -> None:
         raise ArtifactError(f"{name}: dtype {_DTYPES[name]} was expected, found {entry['dtype']!r}")
     if not isinstance(shape, list) or not 1 <= len(shape) <= 2 or not all(type(s) is int and s >= 0 for s in shape):
         raise ArtifactError(f"{name}: shape must be one or two sizes, found {shape!r}")
-    if math.prod(shape) * np.dtype(_DTYPES[name]).itemsize > MAX_ARRAY_BYTES:
+    if max(*shape, math.prod(shape)) * np.dtype(_DTYPES[name]).itemsize > MAX_ARRAY_BYTES:
         raise ArtifactError(f"{name}: shape {shape} is larger than {MAX_ARRAY_BYTES} bytes")
     rows = chunk_rows(tuple(shape), np.dtype(_DTYPES[name]))
     if entry["chunk_rows"] != rows or not isinstance(digests, list) or len(digests) != -(-shape[0] // rows):
@@ -197,6 +205,10 @@ def _meaning(found: dict[str, Any]) -> Meaning:
     if set(found) != {*kinds, "classes"} or not all(isinstance(found[key], kind) for key, kind in kinds.items()):
         raise ArtifactError(f"{MANIFEST}: meaning needs {', '.join(kinds)} and classes")
     rows, leaf, classes = found["rows"], found["leaf"], found["classes"]
+    if not isinstance(rows.get("kind"), str):
+        raise ArtifactError(f"{MANIFEST}: meaning.rows must name its kind, found {rows!r}")
+    if leaf.get("kind") not in LEAF_KINDS:
+        raise ArtifactError(f"leaf.kind: unknown leaf table {leaf.get('kind')!r}")
     for key in ("n_columns", "n_features"):
         if key in rows and (type(rows[key]) is not int or not 0 < rows[key] < 2**31):
             raise ArtifactError(f"{MANIFEST}: meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
@@ -206,7 +218,7 @@ def _meaning(found: dict[str, Any]) -> Meaning:
         raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
     numbers = {"gamma": rows.get("gamma", 1.0), "factor": leaf.get("factor", 1.0), "scale": leaf.get("scale", 1.0)}
     for key, value in numbers.items():
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
             raise ArtifactError(f"{MANIFEST}: {key} must be a positive number, found {value!r}")
     if classes is not None and not isinstance(classes, list):
         raise ArtifactError(f"{MANIFEST}: classes must be a list, found {classes!r}")
@@ -234,6 +246,8 @@ def open_forest(address: str) -> Forest:
     forest = Forest.of(meaning, arrays, manifest["provenance"])
     if set(forest.arrays()) != set(arrays):
         raise ArtifactError(f"{MANIFEST}: a forest of this kind has no {sorted(set(arrays) - set(forest.arrays()))}")
+    if (meaning.classes is not None) != ("class_counts" in arrays):
+        raise ArtifactError(f"{MANIFEST}: classes go with class_counts, found {meaning.classes!r}")
     if meaning.classes is not None and arrays["class_counts"].shape[1:] != (len(meaning.classes),):
         raise ArtifactError(f"class_counts: {len(meaning.classes)} classes were expected")
     forest.check()
@@ -243,6 +257,7 @@ def open_forest(address: str) -> Forest:
 def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
     """One array, chunk by chunk against its digests."""
     _check_metadata(address, name, entry)
+    _check_sizes(address, name, entry)
     values = np.empty(entry["shape"], entry["dtype"])
     step = entry["chunk_rows"]
     try:
@@ -257,13 +272,44 @@ def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
     return values
 
 
+def _check_sizes(address: str, name: str, entry: dict[str, Any]) -> None:
+    """Refuse a chunk that would decode to another size than a chunk of this array, before it is decoded."""
+    row = math.prod(max(1, size) for size in entry["shape"][1:])
+    expected = entry["chunk_rows"] * row * np.dtype(entry["dtype"]).itemsize
+    for number in range(len(entry["sha256"])):
+        key = "/".join(["c", str(number), *("0" for _ in entry["shape"][1:])])
+        try:
+            fs, path = fsspec.core.url_to_fs(f"{address}/{name}/{key}")
+            size = frame_size(fs.cat_file(path, start=0, end=18))
+        except (OSError, ValueError) as error:
+            raise ArtifactError(f"{name}: chunk {number} is missing or cannot be read ({error})") from error
+        if size != expected:
+            raise ArtifactError(f"{name}: chunk {number} is damaged: it announces {size} bytes, not {expected}")
+
+
+def frame_size(head: bytes) -> int | None:
+    """The decoded size that a Zstandard frame announces in its first 18 bytes (RFC 8878, 3.1.1.1); None if it does not.
+
+    A frame announces it in 1, 2, 4 or 8 bytes, after one descriptor byte, an optional window byte and an optional
+    dictionary number.
+    """
+    if len(head) < 6 or head[:4] != _ZSTD_MAGIC:
+        return None
+    flag, single, dictionary = head[4] >> 6, head[4] >> 5 & 1, (0, 1, 2, 4)[head[4] & 3]
+    width = (single, 2, 4, 8)[flag]
+    first = 5 + (1 - single) + dictionary
+    if not width or len(head) < first + width:
+        return None
+    return int.from_bytes(head[first : first + width], "little") + (256 if flag == 1 else 0)
+
+
 def _check_metadata(address: str, name: str, entry: dict[str, Any]) -> None:
     """Refuse Zarr metadata that says anything else than the manifest, before Zarr interprets it."""
     try:
         fs, path = fsspec.core.url_to_fs(f"{address}/{name}/zarr.json")
         metadata = json.loads(fs.cat_file(path))
         grid = metadata["chunk_grid"]
-        codecs = {codec["name"] for codec in metadata["codecs"]}
+        codecs = [codec["name"] for codec in metadata["codecs"]]
         shape = entry["shape"]
         holds = (
             metadata["zarr_format"] == 3
@@ -272,7 +318,7 @@ def _check_metadata(address: str, name: str, entry: dict[str, Any]) -> None:
             and metadata["data_type"] == entry["dtype"]
             and grid["name"] == "regular"
             and grid["configuration"]["chunk_shape"] == [entry["chunk_rows"], *(max(1, s) for s in shape[1:])]
-            and codecs <= _CODECS
+            and codecs == _CODECS
             and not metadata.get("storage_transformers")
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

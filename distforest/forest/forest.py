@@ -168,15 +168,21 @@ class Forest:
                 f"found {self.leaves.shape} and {self.in_bag.shape}"
             )
         size = self.table.tree_size[:, None]
-        holds = (self.leaves >= 0) & (self.leaves < size)
-        if not holds.all():
-            place = np.argwhere(~holds)[0].tolist()
-            raise ArtifactError(f"leaves{place}: a training row lies in a node of its tree")
+        self._hold_leaves((self.leaves >= 0) & (self.leaves < size), "a training row lies in a node of its tree")
+        if isinstance(self.leaf_table, (Members, LeafDistances)):
+            is_leaf = self.table.is_leaf[self.table.tree_start[:-1, None] + self.leaves]
+            self._hold_leaves(is_leaf, "a training row lies in a leaf")
         if self.meaning.rows["kind"] in KERNELS and (
             self.objects is None or self.objects.shape != (self.n_columns, self.meaning.rows["n_features"])
         ):
             raise ArtifactError("objects: the training objects are missing or of the wrong shape")
+        if self.objects is not None and not np.isfinite(self.objects).all():
+            raise ArtifactError("objects: values are finite")
         self.leaf_table.check()
+
+    def _hold_leaves(self, holds: NDArray[np.bool_], rule: str) -> None:
+        if not holds.all():
+            raise ArtifactError(f"leaves{np.argwhere(~holds)[0].tolist()}: {rule}")
 
 
 def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.ndarray]) -> LeafTable:

@@ -98,8 +98,12 @@ class NodeTable:
         ArtifactError
             Names the array and the first place at fault.
         """
-        size = int(self.tree_size.sum()) if (self.tree_size > 0).all() else -1
-        _hold(self.tree_size > 0, "tree_size", "a tree has at least its root")
+        for name, array in self.arrays().items():
+            if array.ndim != 1:
+                raise ArtifactError(f"{name}: one dimension was expected, found shape {array.shape}")
+        fits = (self.tree_size > 0) & (self.tree_size <= len(self.left))
+        _hold(fits, "tree_size", "a tree has at least its root, and no more nodes than there are")
+        size = sum(self.tree_size.tolist())  # of any length: a sum in int64 may wrap around
         for name in ("left", "right", "threshold", "width", "gain", "n_rows"):
             found = len(getattr(self, name))
             if found != size:

@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
 from distforest.growth.ordering import order_values
 from distforest.jit import kernel
@@ -92,10 +93,19 @@ class Variance:
 
     @classmethod
     def of(cls, vectors: Floats, factor: float) -> Variance:
-        """Hold ``vectors``, shape (n_rows, n_dimensions), about their middle as integers whose sums fit 63 bits."""
-        centred = vectors - (vectors.min(axis=0) + vectors.max(axis=0)) / 2.0
-        bits = 60 - int(np.ceil(np.log2(max(2, len(vectors)))))
-        scale = power_of_two(float(np.abs(centred).max(initial=0.0)), bits)
+        """Hold ``vectors``, shape (n_rows, n_dimensions), about their middle as integers whose sums fit 63 bits.
+
+        Raises
+        ------
+        InputError
+            The targets differ by less than 1e-150 or by more than 1e150: their squares have no float64.
+        """
+        centred = vectors - (vectors.min(axis=0) / 2.0 + vectors.max(axis=0) / 2.0)
+        largest = float(np.abs(centred).max(initial=0.0))
+        if largest and not 1e-150 < largest < 1e150:
+            raise InputError(f"targets must differ by 1e-150 to 1e150, found a range of {2.0 * largest:g}; scale them")
+        bits = min(50, 60 - int(np.ceil(np.log2(max(2, len(vectors))))))
+        scale = power_of_two(largest, bits)
         return cls(np.rint(centred * scale).astype(np.int64), 2.0 * factor * scale**-2.0)
 
     def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
@@ -270,13 +280,16 @@ def cut_variance(
 
 @kernel
 def variance_gain(m_left: int, left: Ints, m_right: int, right: Ints) -> float:
-    """m_L m_R / m ||mean_L - mean_R||^2 from the sums of the two sides; 0 where it is rounding."""
+    """m_L m_R / m ||mean_L - mean_R||^2 from the sums of the two sides; 0 where it is rounding.
+
+    Rounding is a difference of two fixed-point units, or of the last bits of the means.
+    """
     apart, rounding = 0.0, 0.0
     for q in range(left.shape[0]):
         mean_left, mean_right = left[q] / m_left, right[q] / m_right
         apart += (mean_left - mean_right) ** 2
-        rounding += (ROUNDING * (abs(mean_left) + abs(mean_right))) ** 2
-    return apart * m_left * m_right / (m_left + m_right) if apart > rounding else 0.0
+        rounding += (2.0 + 1e-15 * (abs(mean_left) + abs(mean_right))) ** 2
+    return apart * (m_left * m_right / (m_left + m_right)) if apart > rounding else 0.0
 
 
 @kernel

@@ -51,7 +51,15 @@ class MeanDistance:
 
     @classmethod
     def of(cls, distances: Float32s, largest: float) -> MeanDistance:
-        """Scale ``distances``, shape (n_rows, n_rows), by the power of two that takes ``largest`` to 2^26."""
+        """Scale ``distances``, shape (n_rows, n_rows), by the power of two that takes ``largest`` to 2^26.
+
+        Raises
+        ------
+        InputError
+            The largest distance is below 1e-30: the scale has no float32.
+        """
+        if 0.0 < largest < 1e-30:
+            raise InputError(f"the largest distance must be at least 1e-30, found {largest:g}; scale the distances")
         return cls(distances, power_of_two(largest, DISTANCE_BITS))
 
     @property

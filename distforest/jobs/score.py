@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import zarr
@@ -16,7 +16,7 @@ from distforest.forest.artifact import open_forest, read_manifest
 from distforest.forest.leaves import Means
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
-from distforest.sources.arrays import create_array, open_array
+from distforest.sources.arrays import create_array, open_array, writable_array
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -214,7 +214,7 @@ def answer_rows(task: ScoreTask) -> int:
         nodes = _nodes(forest, question.queries, task.first, task.last)
         answers = _answers(question, forest, nodes)
     for name, values in answers.items():
-        array: Any = zarr.open_array(f"{task.target}/{name}", mode="r+")
+        array = writable_array(task.target, name)
         array[task.first : task.last] = values.astype(array.dtype)
     return task.last - task.first
 

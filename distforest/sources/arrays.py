@@ -121,6 +121,12 @@ def create_array(
     )
 
 
+def writable_array(group: str, name: str) -> zarr.Array[Any]:
+    """Open ``group/name`` to fill it; a chunk of zeros is written too, or its absence would look like damage."""
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        return zarr.open_array(f"{group.rstrip('/')}/{name}", mode="r+")
+
+
 def rows_of(n_bytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """How many rows of an array fill ``n_bytes``, at least one."""
     return max(1, n_bytes // max(1, dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))))

@@ -136,9 +136,7 @@ def ingest(
         raise InputError(f"chunk_bytes must be at least 1, found {chunk_bytes!r}")
     kind = _format_of(source, format)
     if name is not None and kind != "npy":
-        raise InputError(
-            f"name is for the one array of an .npy file, found {name!r} for the {kind} file {source}"
-        )
+        raise InputError(f"name is for the one array of an .npy file, found {name!r} for the {kind} file {source}")
     if label is not None and kind not in ("csv", "parquet"):
         raise InputError(
             f"label is for a column of a csv or Parquet file, found {label!r} for the {kind} file {source}"
@@ -156,9 +154,7 @@ def _format_of(source: str, asked: str | None) -> str:
     if "://" in source:
         raise InputError(f"a local file was asked for, found the URL {source!r}; fetch it first")
     if not Path(source).is_file():
-        raise InputError(
-            f"{source}: a file was asked for, found {'a folder' if Path(source).is_dir() else 'none'}"
-        )
+        raise InputError(f"{source}: a file was asked for, found {'a folder' if Path(source).is_dir() else 'none'}")
     known = sorted(set(FORMATS.values()))
     found = FORMATS.get(PurePath(source).suffix.lower()) if asked is None else asked
     if found not in known:
@@ -185,13 +181,9 @@ def _check_target(target: str, overwrite: bool) -> None:
     else:
         there, is_group = path.exists(), (path / "zarr.json").is_file()
         if not path.parent.is_dir():
-            raise InputError(
-                f"{target}: a folder to write into was asked for, found none; make {path.parent}"
-            )
+            raise InputError(f"{target}: a folder to write into was asked for, found none; make {path.parent}")
     if there and not overwrite:
-        raise InputError(
-            f"{target}: a new name was asked for, found something there; choose another or overwrite"
-        )
+        raise InputError(f"{target}: a new name was asked for, found something there; choose another or overwrite")
     if there and not is_group:
         raise InputError(f"{target}: a Zarr group to overwrite was asked for, found something else there")
 
@@ -295,9 +287,7 @@ def _features(source: str, n_columns: int, blocks: Blocks, names: list[str] | No
     if n_rows == 0:
         raise InputError(f"{source}: rows were asked for, found none")
     attributes = {"feature_names": names} if names else {}
-    return _Array(
-        "X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes
-    )
+    return _Array("X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes)
 
 
 def _as_float32(block: np.ndarray) -> Float32s:
@@ -315,9 +305,7 @@ def _labels(source: str, table: Table) -> _Array:
         if isinstance(block, list) and len(strings) <= MAX_CLASSES:
             strings.update(block)
     if kind == "U" and len(strings) > MAX_CLASSES:
-        raise InputError(
-            f"{source}: labels of at most {MAX_CLASSES} classes were asked for, found more strings"
-        )
+        raise InputError(f"{source}: labels of at most {MAX_CLASSES} classes were asked for, found more strings")
     classes = sorted(strings) if kind == "U" else []
     codes = {label: code for code, label in enumerate(classes)}
     convert: Callable[[Any], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
@@ -355,13 +343,9 @@ def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
 # Arrays of numpy
 
 
-def _read_arrays(
-    source: str, arrays: list[StoredArray], block_bytes: int
-) -> tuple[list[_Array], dict[str, Any]]:
+def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
     """Find the arrays to write and the group's attributes, which are the other strings."""
-    texts = {
-        array.name: _strings(array) for array in arrays if array.is_text and array.name not in ("X", "y")
-    }
+    texts = {array.name: _strings(array) for array in arrays if array.is_text and array.name not in ("X", "y")}
     found = []
     for array in arrays:
         if array.name == "X":
@@ -412,9 +396,7 @@ def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array
 def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array:
     """``y``: strings become places in ``classes``, which integers must be already; numbers become float64."""
     if len(array.shape) != 1 and (array.is_text or len(array.shape) != 2):
-        raise InputError(
-            f"{array.path}: y with a label for each row was asked for, found shape {array.shape}"
-        )
+        raise InputError(f"{array.path}: y with a label for each row was asked for, found shape {array.shape}")
     if classes is not None and not (_are_names(classes) and len(set(classes)) == len(classes)):
         raise InputError(f"{array.path}: classes of different names were asked for, found {classes!r}")
     if array.is_text:
@@ -445,8 +427,6 @@ def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
     codes = {name: code for code, name in enumerate(names)}
     unknown = sorted(set(labels) - codes.keys())
     if unknown:
-        raise InputError(
-            f"{array.path}: labels among the classes {names!r} were asked for, found {unknown[0]!r}"
-        )
+        raise InputError(f"{array.path}: labels among the classes {names!r} were asked for, found {unknown[0]!r}")
     values = np.array([codes[label] for label in labels], np.int64)
     return _Array("y", array.shape, values.dtype, lambda: [values], {"classes": names})

@@ -55,7 +55,7 @@ class KernelSource:
 
     def block(self, rows: Rows, columns: Rows) -> Floats:
         """The similarities of ``rows`` to ``columns``, shape (n_rows, n_columns)."""
-        return self.entries(np.repeat(rows, len(columns)), np.tile(columns, len(rows))).reshape(len(rows), -1)
+        return self.entries(np.repeat(rows, len(columns)), np.tile(columns, len(rows))).reshape(len(rows), len(columns))
 
     def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""

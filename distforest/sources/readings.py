@@ -55,16 +55,26 @@ class Reading:
             return values
         if values.dtype.kind not in "fiub":
             raise InputError(f"{self.name} must be numbers, found dtype {values.dtype}")
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             block = values.astype(np.float32)
-        if self.convert == "edges":
-            block = np.float32(1.0) - block
-        elif self.convert == "squares":
-            block = -(block * block) / np.float32(2.0)
+            if self.convert == "edges":
+                self._hold_links(block, first_row)
+                block = np.float32(1.0) - block
+            elif self.convert == "squares":
+                block = -(block * block) / np.float32(2.0)
         bad = np.isinf(block) if self.missing else ~np.isfinite(block)
         if bad.any():
             self._refuse(values, bad, first_row)
         return block
+
+    def _hold_links(self, block: Float32s, first_row: int) -> None:
+        beyond = (block < 0.0) | (block > 1.0)
+        if beyond.any():
+            row, column = np.argwhere(beyond)[0].tolist()
+            raise InputError(
+                f"{self.name} must have entries from 0 (no link) to 1, found {block[row, column]:g} "
+                f"at row {first_row + row}, column {column}; divide by the largest"
+            )
 
     def _refuse(self, values: np.ndarray, bad: NDArray[np.bool_], first_row: int) -> None:
         place = np.argwhere(bad)[0]
@@ -152,7 +162,7 @@ def symmetrise(matrix: Float32s, reading: Reading) -> None:
             largest = max(largest, float(np.abs(lower).max()), float(np.abs(upper).max()))
             if (lower == upper.T).all():
                 continue
-            apart = max(apart, float(np.abs(lower - upper.T).max()))
+            apart = max(apart, float(np.abs(lower.astype(np.float64) - upper.T).max()))
             mean = lower / np.float32(2.0) + upper.T / np.float32(2.0)
             matrix[i : i + _TILE, j : j + _TILE] = mean
             matrix[j : j + _TILE, i : i + _TILE] = mean.T

@@ -103,9 +103,7 @@ def _column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
                 "if it is a data frame's index, write the file without it, otherwise name it"
             )
         if name in seen:
-            raise InputError(
-                f"{path}: different column names were asked for, found {name!r} twice; rename one"
-            )
+            raise InputError(f"{path}: different column names were asked for, found {name!r} twice; rename one")
         seen.add(name)
     return tuple(names)
 
@@ -202,9 +200,7 @@ class CsvTable:
         except ValueError:
             column, cell = next(
                 (column, cell)
-                for column, cell in zip(
-                    self._features_of(self.columns), self._features_of(cells), strict=True
-                )
+                for column, cell in zip(self._features_of(self.columns), self._features_of(cells), strict=True)
                 if not is_number(cell)
             )
             raise InputError(
@@ -271,9 +267,7 @@ class LibsvmTable:
         for batch in self._batches():
             for row, line, cells in batch:
                 if not is_number(cells[0]):
-                    raise InputError(
-                        f"{self._place(row, line)}: a number as label was asked for, found {cells[0]!r}"
-                    )
+                    raise InputError(f"{self._place(row, line)}: a number as label was asked for, found {cells[0]!r}")
             yield [cells[0] for _, _, cells in batch]
 
     def _batches(self) -> Iterator[list[Record]]:
@@ -335,9 +329,7 @@ class ParquetTable:
                 raise InputError(f"{path}: column {column!r}: numbers were asked for, found {kind}")
         kind = schema.field(label).type if label is not None else None
         if kind is not None and not (_is_numeric(kind) or _is_text(kind)):
-            raise InputError(
-                f"{path}: label column {label!r}: numbers or strings were asked for, found {kind}"
-            )
+            raise InputError(f"{path}: label column {label!r}: numbers or strings were asked for, found {kind}")
         return cls(path, columns, label, block_bytes)
 
     @property
@@ -369,9 +361,7 @@ class ParquetTable:
                 column = batch[label]
                 if column.null_count:
                     row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-                    raise InputError(
-                        f"{self.path}: row {row}, column {label!r}: a label was asked for, found null"
-                    )
+                    raise InputError(f"{self.path}: row {row}, column {label!r}: a label was asked for, found null")
                 yield _labels_of(column)
                 first += len(column)
 
@@ -401,9 +391,7 @@ def _labels_of(column: Any) -> np.ndarray | list[str]:
 
 def _is_numeric(kind: Any) -> bool:
     types = _pyarrow().types
-    return any(
-        test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    )
+    return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
 def _is_text(kind: Any) -> bool:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import pickle
+import re
 import shutil
 import struct
 import subprocess
@@ -150,7 +151,9 @@ def test_provenance_is_kept_and_no_part_of_the_digest(forest_of: ForestOf, damag
     assert found.digest == forest.digest
 
 
-def test_chunks_of_several_arrays_come_back(forest_of: ForestOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_of_several_arrays_come_back(
+    forest_of: ForestOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("distforest.forest.forest.CHUNK_BYTES", 64)
     forest, path = forest_of("members"), tmp_path / "f.zarr"
     save(Forest.of(forest.meaning, forest.arrays()), str(path))
@@ -158,7 +161,7 @@ def test_chunks_of_several_arrays_come_back(forest_of: ForestOf, tmp_path: Path,
     assert contents(open_forest(str(path))) == contents(forest)
     chunk = path / "distances" / "c" / "7" / "0"
     chunk.unlink()  # Zarr reads it as zeros
-    assert refusal(path) == "distances: chunk 7 is missing or damaged (its sha256 differs)"
+    assert refusal(path).startswith("distances: chunk 7 is missing")
 
 
 def test_doing_a_write_twice_changes_nothing(damaged: SealedOf, forest_of: ForestOf) -> None:
@@ -182,14 +185,16 @@ def is_refused_or_whole(path: Path, file: Path, expected: dict[str, Any]) -> boo
     except ArtifactError as error:
         own = file.relative_to(path).parts[0]
         message = str(error)
-        assert message.startswith(f"{own}:") if own in expected else message.partition(": ")[0] in {
-            *expected, str(path), "manifest.json", "leaf.kind"
-        }
+        assert (
+            message.startswith(f"{own}:")
+            if own in expected
+            else message.partition(": ")[0] in {*expected, str(path), "manifest.json", "leaf.kind"}
+        )
         return True
     return False
 
 
-@settings(max_examples=150)
+@settings(max_examples=120)
 @given(st.sampled_from(["labels", "rbf"]), st.data())
 def test_a_flipped_bit_is_refused_or_changes_nothing(
     copies: SealedOf, forest_of: ForestOf, case: str, data: st.DataObject
@@ -343,14 +348,12 @@ def peak_of(path: Path) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.xfail(reason="a chunk is decoded before its size is known: 2 KB of a stranger become 64 MB here")
 def test_a_chunk_that_decodes_to_a_huge_size_is_refused_before_it_is_decoded(damaged: SealedOf) -> None:
     path = damaged("labels")
     (path / "left" / "c" / "0").write_bytes(chunk_of(bytes(64 << 20)))
     assert peak_of(path) < 16 << 20
 
 
-@pytest.mark.xfail(reason="codecs may be repeated: two rounds of zstd make 1 GB of 49 bytes, three make anything")
 def test_a_chunk_is_decoded_by_one_round_of_each_codec(damaged: SealedOf) -> None:
     path = damaged("labels")
     metadata = json.loads((path / "left" / "zarr.json").read_bytes())
@@ -399,12 +402,13 @@ def with_value(node: Any, place: Place, value: Any) -> Any:
 SCALARS: list[Any] = [None, True, False, 0, 1, -1, 3, 2**31, 2**63, 2**70, 10**400, 1.5, 0.0, -1.0, 1e308, 5e-324]
 WORDS = ["", "x", "features", "dense", "rbf", "class_counts", "means", "members", "leaf_distances", "int32", "float64"]
 PARTS: list[Any] = [[], {}, [1], ["a", None], [0, 2**70], [0, 10**9], [2**40, 2**40], {"kind": "features"}, [[1]]]
-VALUES = st.one_of(st.sampled_from([..., *SCALARS, math.nan, math.inf, *WORDS, *PARTS]), st.integers(), st.text(max_size=3))
+VALUES = st.one_of(
+    st.sampled_from([..., *SCALARS, math.nan, math.inf, *WORDS, *PARTS]), st.integers(), st.text(max_size=3)
+)
 EXTRA = ["extra", "scale", "factor", "gamma", "n_features", "measure", "kind"]
 
 
-@pytest.mark.xfail(reason="the faults that test_a_lie_in_the_manifest_is_refused_by_its_key lists", strict=False)
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(st.sampled_from(FUZZED), st.data())
 def test_whatever_a_manifest_says_it_is_refused_by_name_or_can_be_scored(
     copies: SealedOf, case: str, data: st.DataObject
@@ -424,7 +428,7 @@ def test_whatever_a_manifest_says_it_is_refused_by_name_or_can_be_scored(
         try:
             forest = open_forest(str(path))
         except ArtifactError as error:
-            assert str(error)
+            assert re.match(NAMED, str(error).removeprefix(f"{path}: "))
         else:
             score(forest, case)
     finally:
@@ -438,9 +442,6 @@ def at(node: Any, place: Place) -> Any:
 
 
 HUGE = 10**400
-UNHASHABLE = pytest.mark.xfail(reason="an unhashable kind raises TypeError")
-NOT_A_NUMBER = pytest.mark.xfail(reason="json reads NaN and Infinity, canonical() then raises ValueError")
-TOO_LARGE = pytest.mark.xfail(reason="a whole number beyond float64 raises OverflowError")
 
 
 @pytest.mark.parametrize(
@@ -449,10 +450,7 @@ TOO_LARGE = pytest.mark.xfail(reason="a whole number beyond float64 raises Overf
         ("labels", ("format",), 2, "manifest.json: format 2 is unknown, this version reads format 1"),
         ("labels", ("format",), 0, "manifest.json: format 0 is unknown"),
         ("labels", ("format",), "1", "manifest.json: an object with a format number"),
-        pytest.param(
-            *("labels", ("format",), True, "manifest.json: an object with a format number"),
-            marks=pytest.mark.xfail(reason="True passes for format 1"),
-        ),
+        ("labels", ("format",), True, "manifest.json: an object with a format number"),
         ("labels", ("format",), ..., "manifest.json: an object with a format number"),
         ("labels", ("meaning",), ..., "manifest.json: meaning is missing or not a dict"),
         ("labels", ("arrays",), [], "manifest.json: arrays is missing or not a dict"),
@@ -467,34 +465,32 @@ TOO_LARGE = pytest.mark.xfail(reason="a whole number beyond float64 raises Overf
         ("labels", ("meaning", "rows", "n_columns"), 1, "columns"),
         ("labels", ("meaning", "rows", "n_columns"), ..., "manifest.json: meaning.rows must name"),
         ("labels", ("meaning", "rows", "kind"), "callable", "manifest.json: meaning.rows must name"),
-        pytest.param("labels", ("meaning", "rows", "kind"), [], "manifest.json: meaning.rows", marks=UNHASHABLE),
-        pytest.param("labels", ("meaning", "rows", "kind"), {}, "manifest.json: meaning.rows", marks=UNHASHABLE),
+        ("labels", ("meaning", "rows", "kind"), [], "manifest.json: meaning.rows"),
+        ("labels", ("meaning", "rows", "kind"), {}, "manifest.json: meaning.rows"),
         ("labels", ("meaning", "rows", "kind"), "rbf", "manifest.json: meaning.rows of kind rbf needs gamma"),
         ("rbf", ("meaning", "rows", "gamma"), ..., "manifest.json: meaning.rows of kind rbf needs gamma"),
         ("rbf", ("meaning", "rows", "gamma"), 0, "manifest.json: gamma must be a positive number"),
-        ("rbf", ("meaning", "rows", "gamma"), math.inf, "manifest.json: gamma must be a positive number"),
-        ("rbf", ("meaning", "rows", "gamma"), math.nan, "manifest.json: gamma must be a positive number"),
+        ("rbf", ("meaning", "rows", "gamma"), math.inf, "manifest.json is not JSON .Infinity is no JSON number"),
+        ("rbf", ("meaning", "rows", "gamma"), math.nan, "manifest.json is not JSON .NaN is no JSON number"),
         ("rbf", ("meaning", "rows", "gamma"), "1", "manifest.json: gamma must be a positive number"),
-        pytest.param("rbf", ("meaning", "rows", "gamma"), HUGE, "manifest.json: gamma", marks=TOO_LARGE),
+        ("rbf", ("meaning", "rows", "gamma"), HUGE, "manifest.json: gamma"),
         ("rbf", ("meaning", "rows", "n_features"), 4, "objects: the training objects are missing or of the wrong"),
         ("rbf", ("meaning", "rows", "n_columns"), 37, "objects: the training objects are missing or of the wrong"),
         ("labels", ("meaning", "classes"), ["a", "b"], "class_counts: 2 classes were expected"),
         ("labels", ("meaning", "classes"), {"a": 1}, "manifest.json: classes must be a list"),
-        pytest.param(
-            *("targets", ("meaning", "classes"), ["a"], "manifest.json: classes"),
-            marks=pytest.mark.xfail(reason="classes of a forest without class_counts raise KeyError"),
-        ),
+        ("targets", ("meaning", "classes"), ["a"], "manifest.json: classes"),
         ("targets", ("meaning", "leaf", "factor"), -1, "manifest.json: factor must be a positive number"),
         ("targets", ("meaning", "leaf", "factor"), ..., "factor: missing"),
-        pytest.param("targets", ("meaning", "leaf", "factor"), HUGE, "manifest.json: factor", marks=TOO_LARGE),
+        ("targets", ("meaning", "leaf", "factor"), HUGE, "manifest.json: factor"),
         ("members", ("meaning", "leaf", "scale"), 0.0, "manifest.json: scale must be a positive number"),
-        pytest.param("members", ("meaning", "leaf", "scale"), HUGE, "manifest.json: scale", marks=TOO_LARGE),
+        ("members", ("meaning", "leaf", "scale"), HUGE, "manifest.json: scale"),
         ("labels", ("meaning", "leaf", "kind"), "means", "means: missing"),
         ("labels", ("meaning", "leaf", "kind"), "ranks", "leaf.kind: unknown leaf table 'ranks'"),
         ("labels", ("meaning", "leaf", "kind"), ..., "leaf.kind: unknown leaf table None"),
         ("labels", ("meaning", "leaf", "kind"), [], "leaf.kind: unknown leaf table"),
-        pytest.param("labels", ("meaning", "params", "x"), math.nan, "manifest.json", marks=NOT_A_NUMBER),
-        pytest.param("labels", ("meaning", "classes", 0), math.inf, "manifest.json", marks=NOT_A_NUMBER),
+        ("labels", ("meaning", "params", "x"), math.nan, "manifest.json is not JSON"),
+        ("labels", ("meaning", "classes", 0), -math.inf, "manifest.json is not JSON"),
+        ("labels", ("provenance", "x"), math.nan, "manifest.json is not JSON"),
         ("labels", ("arrays", "left", "dtype"), "int64", "left: dtype int32 was expected, found 'int64'"),
         ("labels", ("arrays", "left", "dtype"), "object", "left: dtype int32 was expected"),
         ("labels", ("arrays", "left", "shape"), [], "left: shape must be one or two sizes"),
@@ -505,7 +501,7 @@ TOO_LARGE = pytest.mark.xfail(reason="a whole number beyond float64 raises Overf
         ("labels", ("arrays", "left", "shape"), [2**62], r"left: shape \[4611686018427387904\] is larger than"),
         ("labels", ("arrays", "left", "shape"), [2**33], "left: chunk_rows"),
         ("labels", ("arrays", "left", "shape"), [3], "left: "),
-        pytest.param("labels", ("arrays", "left", "shape"), [0, 2**70], "left: ", marks=TOO_LARGE),
+        ("labels", ("arrays", "left", "shape"), [0, 2**70], "left: "),
         ("labels", ("arrays", "left", "chunk_rows"), 1, "left: chunk_rows"),
         ("labels", ("arrays", "left", "chunk_rows"), None, "left: chunk_rows"),
         ("labels", ("arrays", "left", "sha256"), [], "left: chunk_rows"),
@@ -513,17 +509,28 @@ TOO_LARGE = pytest.mark.xfail(reason="a whole number beyond float64 raises Overf
         ("labels", ("arrays", "left", "sha256"), ["0" * 64], "left: chunk 0 is missing or damaged"),
         ("labels", ("arrays", "left", "more"), 1, "left: dtype, shape, chunk_rows and sha256"),
         ("labels", ("arrays", "left"), [], "left: dtype, shape, chunk_rows and sha256"),
-        ("labels", ("arrays", "../../x"), {}, "../../x: a forest has no such array"),
+        ("labels", ("arrays", "../../x"), {}, "manifest.json: a forest has no array '../../x'"),
         ("labels", ("arrays", "objects"), {}, "objects: dtype, shape"),
     ],
+    ids=lambda value: str(value)[:40] if not isinstance(value, tuple) else ".".join(map(str, value)),
 )
 def test_a_lie_in_the_manifest_is_refused_by_its_key(
     case: str, place: Place, value: Any, named: str, damaged: SealedOf
 ) -> None:
     path = damaged(case)
     reseal(path, with_value(manifest_of(path), place, value))
-    with pytest.raises(ArtifactError, match=f"^{named}"):
+    with pytest.raises(ArtifactError) as caught:
         open_forest(str(path))
+    assert re.match(named, str(caught.value).removeprefix(f"{path}: "))
+
+
+@pytest.mark.parametrize("key", ["gamma", "x"])
+def test_a_number_beyond_float64_is_refused(key: str, damaged: SealedOf) -> None:
+    path = damaged("rbf")
+    reseal(path, with_value(manifest_of(path), ("meaning", "params", key), 1.25))
+    text = (path / "manifest.json").read_text()
+    (path / "manifest.json").write_text(text.replace("1.25", "1e999"))
+    assert "manifest.json" in refusal(path)
 
 
 def test_a_manifest_whose_digest_is_not_its_own_is_refused(damaged: SealedOf) -> None:
@@ -550,8 +557,6 @@ def changed(array: np.ndarray, place: Any, value: Any) -> np.ndarray:
 
 
 Change = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
-TWO_DIMENSIONS = pytest.mark.xfail(reason="node arrays of two dimensions pass the check of lengths, then break it")
-INNER = pytest.mark.xfail(reason="Forest.check lets rows lie in inner nodes, of which these tables say nothing")
 
 
 @pytest.mark.parametrize(
@@ -581,18 +586,9 @@ INNER = pytest.mark.xfail(reason="Forest.check lets rows lie in inner nodes, of 
         ("distances", "leaf_distances", lambda a: {"leaf_distances": changed(a["leaf_distances"], 0, np.inf)}),
         ("rbf", "objects", lambda a: {"objects": a["objects"][:-1]}),
         ("rbf", "objects", lambda a: {"objects": a["objects"].ravel()}),
-        pytest.param(
-            *("rbf", "objects", lambda a: {"objects": changed(a["objects"], (0, 0), np.nan)}),
-            marks=pytest.mark.xfail(reason="NaN and infinity among the training objects are not refused"),
-        ),
-        *(
-            pytest.param("labels", name, lambda a, n=name: {n: np.stack([a[n]] * 2, axis=1)}, marks=TWO_DIMENSIONS)
-            for name in NODE_ARRAYS
-        ),
-        *(
-            pytest.param(case, "leaves", lambda a: {"leaves": changed(a["leaves"], (0, 0), 0)}, marks=INNER)
-            for case in ("distances", "members")
-        ),
+        ("rbf", "objects", lambda a: {"objects": changed(a["objects"], (0, 0), np.nan)}),
+        *(("labels", name, lambda a, n=name: {n: np.stack([a[n]] * 2, axis=1)}) for name in NODE_ARRAYS),
+        *((case, "leaves", lambda a: {"leaves": changed(a["leaves"], (0, 0), 0)}) for case in ("distances", "members")),
     ],
 )
 def test_a_lie_in_an_array_is_refused_by_its_name(case: str, named: str, change: Change, damaged: SealedOf) -> None:
@@ -609,7 +605,7 @@ EXTREMES = {
 }
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.sampled_from([*FUZZED, "oblique"]), st.data())
 def test_whatever_an_array_holds_it_is_refused_by_name_or_can_be_scored(
     copies: SealedOf, forest_of: ForestOf, case: str, data: st.DataObject
@@ -623,8 +619,7 @@ def test_whatever_an_array_holds_it_is_refused_by_name_or_can_be_scored(
         try:
             forest = open_forest(str(path))
         except ArtifactError as error:
-            assert pytest.raises(ArtifactError, match=NAMED)
-            assert str(error).partition("[")[0].partition(":")[0] in {*arrays, "manifest.json"}
+            assert re.match(NAMED, str(error))
         else:
             score(forest, case)
     finally:
@@ -661,7 +656,6 @@ except ArtifactError as error:
 """
 
 
-@pytest.mark.xfail(reason="NodeTable.check: np.repeat writes past its array where the sum of tree_size wraps around")
 def test_a_file_of_a_stranger_does_not_write_past_an_array(damaged: SealedOf) -> None:
     path = damaged("labels")
     n = len(open_forest(str(path)).table.left)

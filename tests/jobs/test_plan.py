@@ -1,0 +1,91 @@
+"""The plan: every missing tree in one task, no tree twice, and never more memory than is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distforest.errors import MemoryLimitError
+from distforest.growth.grower import SLAB_CELLS
+from distforest.jobs import plan as module
+from distforest.jobs.plan import IMPORTED_BYTES, Plan, Size, plan, projected_bytes, refuse_if_too_large
+
+SMALL = Size(n_rows=100, n_trees=60, matrix_bytes=4_000, truth_bytes=800, width=3, dense=False)
+SIZES = st.builds(
+    Size,
+    n_rows=st.integers(1, 10**7),
+    n_trees=st.integers(1, 120),
+    matrix_bytes=st.integers(0, 10**12),
+    truth_bytes=st.integers(0, 10**12),
+    width=st.integers(1, 300),
+    dense=st.booleans(),
+)
+
+
+def trees_of(planned: Plan) -> list[int]:
+    return [tree for first, last in planned.tasks for tree in range(first, last + 1)]
+
+
+@given(SIZES, st.sets(st.integers(0, 130)), st.integers(1, 32), st.one_of(st.none(), st.integers(1, 50)))
+def test_every_missing_tree_is_in_one_task(size: Size, done: set[int], slots: int, batch: int | None) -> None:
+    planned = plan(size, done, slots, batch)
+    assert trees_of(planned) == sorted(set(range(size.n_trees)) - done)
+    longest = max((last - first + 1 for first, last in planned.tasks), default=0)
+    assert longest <= (batch or module.MAX_BATCH)
+    if not done and batch:
+        assert [last - first + 1 for first, last in planned.tasks[:-1]] == [batch] * (len(planned.tasks) - 1)
+
+
+@given(SIZES, st.integers(1, 32))
+def test_there_are_tasks_enough_for_all_threads(size: Size, slots: int) -> None:
+    planned = plan(size, (), slots)
+    assert len(planned.tasks) >= min(size.n_trees, slots)
+
+
+@given(SIZES, st.integers(1, 9), st.integers(1, 9))
+def test_more_threads_or_trees_at_once_take_more_memory(size: Size, batch: int, threads: int) -> None:
+    here = projected_bytes(size, batch, threads)
+    assert here >= IMPORTED_BYTES + size.matrix_bytes + size.truth_bytes
+    assert projected_bytes(size, batch + 1, threads) > here
+    assert projected_bytes(size, batch, threads + 1) > here
+    assert projected_bytes(replace(size, n_rows=size.n_rows + 1), batch, threads) > here
+    staged = replace(size, matrix_bytes=size.matrix_bytes + 5)  # shared by the threads
+    assert projected_bytes(staged, batch, threads) == here + 5
+
+
+@given(SIZES, st.integers(1, 9))
+def test_a_slab_bounds_what_is_projected(size: Size, batch: int) -> None:
+    wide = replace(size, width=10**4)
+    rows = 8 * wide.width * wide.n_rows
+    search = wide.n_rows * (wide.width * 28 if wide.dense else 24)
+    whole = IMPORTED_BYTES + wide.matrix_bytes + wide.truth_bytes + rows + search
+    assert projected_bytes(wide, batch, 1) <= whole + 8 * SLAB_CELLS + module.BYTES_PER_ROW * batch * wide.n_rows
+
+
+def test_large_forests_grow_in_small_tasks_and_small_ones_in_lockstep() -> None:
+    assert plan(SMALL, (), 1).tasks == tuple((first, first + 14) for first in range(0, 60, 15))
+    assert plan(SMALL, (), 4).tasks == tuple((first, first + 3) for first in range(0, 60, 4))
+    large = replace(SMALL, n_rows=module.LOCKSTEP_ROWS)
+    assert plan(large, (), 1).tasks == tuple((tree, tree) for tree in range(60))
+    dense = replace(SMALL, n_rows=module.DENSE_ROWS, dense=True)
+    assert plan(dense, (), 1).tasks == tuple((tree, tree) for tree in range(60))
+
+
+def test_nothing_missing_is_no_task() -> None:
+    assert plan(SMALL, range(60), 2).tasks == ()
+
+
+def test_the_plan_says_what_its_own_batch_needs() -> None:
+    planned = plan(SMALL, (), 1, batch=7, threads=3)
+    assert planned.projected_bytes == projected_bytes(SMALL, 7, 3)
+
+
+def test_what_does_not_fit_is_refused_with_both_numbers_and_what_to_do() -> None:
+    planned = Plan(((0, 0),), 3 << 30)
+    for limit in (None, 0, 3 << 30, 4 << 30):
+        refuse_if_too_large(planned, limit)
+    with pytest.raises(MemoryLimitError, match=r"about 3,072 MiB and has 3,071 MiB: .*run\.memory_limit.*run\.batch"):
+        refuse_if_too_large(planned, 3071 << 20)

@@ -1,0 +1,131 @@
+"""Arrays in memory, as memory maps and in Zarr: what goes in comes out, and the digest is of the values alone."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distforest.errors import InputError
+from distforest.sources.arrays import ArraySource, create_array, open_array, row_blocks, rows_of, write_array
+from tests import samples
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_source_holds_float32_and_cannot_be_written(dtype: str, order: str) -> None:
+    values = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]).astype(dtype, order=order)  # type: ignore[call-overload]
+    source = ArraySource.of(values)
+    assert (source.shape, source.values.dtype) == ((2, 3), np.float32)
+    assert source.values.flags.c_contiguous
+    assert not source.values.flags.writeable
+    assert source.values.tolist() == values.tolist()
+    values[0, 0] = 1  # the user's own array stays theirs
+
+
+def test_a_memory_map_is_not_copied(tmp_path: Path) -> None:
+    X = samples.features(5)
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert np.shares_memory(ArraySource.of(mapped).values, mapped)
+    assert ArraySource.of(mapped).values.tolist() == X.tolist()
+
+
+@settings(max_examples=30)
+@given(
+    n_rows=st.integers(0, 40),
+    tail=st.sampled_from([(), (1,), (3,), (0,)]),
+    chunk_bytes=st.sampled_from([1, 16, 100, 4 << 20]),
+    cuts=st.lists(st.integers(0, 40), max_size=4),
+    dtype=st.sampled_from(["float32", "int64", "uint8", "bool"]),
+)
+def test_any_blocks_in_any_chunks_are_the_same_array(
+    tmp_path_factory: pytest.TempPathFactory,
+    n_rows: int,
+    tail: tuple[int, ...],
+    chunk_bytes: int,
+    cuts: list[int],
+    dtype: str,
+) -> None:
+    values = np.random.default_rng(n_rows).integers(0, 2, (n_rows, *tail)).astype(dtype)
+    ends = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
+    blocks = [values[first:last] for first, last in zip(ends[:-1], ends[1:], strict=True)]
+    group = tmp_path_factory.mktemp("arrays") / "g.zarr"
+    digest = write_array(str(group), "x", values.shape, values.dtype, blocks, {"own": [1]}, chunk_bytes)
+    assert digest == hashlib.sha256(values.tobytes()).hexdigest()
+    found = open_array(f"{group}/x")
+    assert (found.shape, found.dtype) == (values.shape, values.dtype)
+    assert np.asarray(found[...]).tobytes() == values.tobytes()
+    assert dict(found.attrs) == {"own": [1], "distforest": {"sha256": digest}}
+    back = [block for first, block in row_blocks(found, 64)]
+    assert b"".join(block.tobytes() for block in back) == values.tobytes()
+
+
+def test_blocks_of_rows_are_whole_chunks_in_order(tmp_path: Path) -> None:
+    values = np.arange(44, dtype=np.float32).reshape(22, 2)
+    write_array(str(tmp_path / "g.zarr"), "x", values.shape, values.dtype, [values], None, 24)
+    array = open_array(str(tmp_path / "g.zarr" / "x"))
+    assert array.chunks == (3, 2)
+    blocks = list(row_blocks(array, 8 * 7))
+    assert [(first, len(block)) for first, block in blocks] == [(0, 6), (6, 6), (12, 6), (18, 4)]
+    assert [first for first, _ in row_blocks(array, 1)] == list(range(0, 22, 3))
+    assert [first for first, _ in row_blocks(values, 16)] == list(range(0, 22, 2))
+
+
+def test_a_chunk_of_zeros_is_written_too(tmp_path: Path) -> None:
+    write_array(str(tmp_path / "g.zarr"), "x", (4, 2), np.dtype("float32"), [np.zeros((4, 2))], None, 8)
+    assert len(list((tmp_path / "g.zarr" / "x" / "c").rglob("0"))) >= 4  # or a lost chunk could not be told
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        ([np.zeros((2, 2))], "x: 4 rows were announced, found 2"),
+        ([np.zeros((3, 2)), np.zeros((2, 2))], "x: blocks of shape"),
+        ([np.zeros((4, 3))], "x: blocks of shape"),
+        ([], "x: 4 rows were announced, found 0"),
+    ],
+)
+def test_blocks_must_add_up(blocks: list[np.ndarray], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        write_array(str(tmp_path / "g.zarr"), "x", (4, 2), np.dtype("float32"), blocks)
+
+
+def test_sizes_of_chunks() -> None:
+    assert rows_of(100, (50, 3), np.dtype("float32")) == 8
+    assert rows_of(1, (50, 3), np.dtype("float64")) == 1
+    assert rows_of(100, (50, 0), np.dtype("float64")) == 100
+    assert rows_of(100, (50,), np.dtype("uint8")) == 100
+
+
+def test_an_array_has_checksums(tmp_path: Path) -> None:
+    array = create_array(str(tmp_path / "g.zarr"), "x", (2, 2), np.dtype("int32"), 1)
+    array[...] = 3
+    chunk = tmp_path / "g.zarr" / "x" / "c" / "1" / "0"
+    raw = bytearray(chunk.read_bytes())
+    raw[-6] ^= 4
+    chunk.write_bytes(raw)
+    with pytest.raises(ValueError, match=r"(?i)checksum"):
+        np.asarray(open_array(str(tmp_path / "g.zarr" / "x"))[...])
+
+
+def test_an_address_without_an_array_says_what_is_there(tmp_path: Path) -> None:
+    group = zarr.open_group(str(tmp_path / "g.zarr"), mode="w")
+    with pytest.raises(InputError, match="found a group with no array; name one of them"):
+        open_array(str(tmp_path / "g.zarr"))
+    for name in ("b", "a"):
+        group.create_array(name, shape=(1,), dtype="int32")
+    with pytest.raises(InputError, match="found a group with a, b; name one of them"):
+        open_array(str(tmp_path / "g.zarr"))
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "zarr.json").write_text("{")
+    (tmp_path / "file").write_text("x")
+    for address in (f"{tmp_path}/none.zarr/X", f"{tmp_path}/damaged", f"{tmp_path}/file", "unknown://x/y"):
+        with pytest.raises(InputError, match="a Zarr array was asked for, found none") as caught:
+            open_array(address)
+        assert str(caught.value).startswith(address)

@@ -1,0 +1,137 @@
+"""Distances that follow from labels, targets and embeddings, against naive.py."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distforest.errors import InputError
+from distforest.sources.factors import Embedding, Graph, Labels, Targets, encoded, finite_vectors
+from tests import naive
+
+
+def reference(pairs: naive.Pairs) -> list[list[float]]:
+    return [[float(value / pairs.scale) for value in row] for row in pairs.z]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=8))
+def test_labels(values: list[str]) -> None:
+    expected = reference(naive.label_pairs([ord(value) for value in values]))
+    assert Labels(values).matrix().tolist() == expected
+
+
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=8))
+def test_targets(values: list[float]) -> None:
+    expected = reference(naive.embedding_pairs([[value] for value in values], 0.5))
+    found = Targets(values).matrix()
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
+    assert found.tobytes() == found.T.copy().tobytes()
+
+
+POINTS = st.integers(1, 3).flatmap(
+    lambda q: st.lists(st.lists(st.integers(-8, 8).map(float), min_size=q, max_size=q), min_size=1, max_size=7)
+)
+
+
+@settings(max_examples=60)
+@given(POINTS)
+def test_embeddings(points: list[list[float]]) -> None:
+    expected = reference(naive.embedding_pairs(points, 1.0))
+    assert Embedding(points).matrix().tolist() == expected
+
+
+@pytest.mark.xfail(reason="|u|^2 + |v|^2 - 2 u.v cancels: points 1 apart at 10^8 are 0 apart")
+def test_embeddings_far_from_the_origin_do_not_cancel() -> None:
+    assert Embedding([[1e8], [1e8 + 1]]).matrix().tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_embeddings_are_symmetric_and_nothing_is_negative() -> None:
+    points = np.random.default_rng(0).normal(size=(40, 7)) * 1e3
+    found = Embedding(np.concatenate([points, points])).matrix()
+    assert found.tobytes() == found.T.copy().tobytes()
+    assert (found >= 0).all()
+    np.testing.assert_allclose(np.diag(found[:40, 40:]), 0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [Labels, Targets, Embedding])
+def test_rows_are_taken_as_of_an_array(kind: Any) -> None:
+    values = np.array([[3.0], [1.0], [2.0], [1.0]]) if kind is Embedding else [3.0, 1.0, 2.0, 1.0]
+    given_values = kind(values)
+    assert (len(given_values), given_values.shape) == (4, (4, 4))
+    for rows in (np.array([2, 0]), slice(1, 3), np.array([True, False, False, True])):
+        taken = given_values[rows]
+        assert isinstance(taken, kind)
+        assert taken.matrix().tolist() == given_values.matrix()[rows][:, rows].tolist()
+
+
+def test_a_graph_keeps_its_matrix() -> None:
+    adjacency = np.eye(2)
+    assert Graph(adjacency).adjacency is adjacency
+
+
+@pytest.mark.parametrize(
+    ("values", "codes", "classes"),
+    [
+        (["b", "a", "b"], [1, 0, 1], ["a", "b"]),
+        ([3, -1, 3], [1, 0, 1], [-1, 3]),
+        ([2.5, 0.5], [1, 0], [0.5, 2.5]),
+        ([True, False], [1, 0], [False, True]),
+        (np.array(["x", "y"], object), [0, 1], ["x", "y"]),
+        ([], [], []),
+    ],
+)
+def test_labels_are_encoded_in_the_order_of_their_classes(values: Any, codes: list[int], classes: list[Any]) -> None:
+    found, names = encoded(values)
+    assert (found.tolist(), found.dtype, names) == (codes, np.int32, classes)
+    assert all(type(name) in (str, int, float, bool) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[1, 2], [3, 4]], r"labels must be 1-D, one for each row, found shape \(2, 2\)"),
+        ([1.0, math.nan], "labels contain NaN or infinity"),
+        ([1.0, math.inf], "labels contain NaN or infinity"),
+        (np.array([1, "a", None], object), "labels must be all of one type that can be sorted"),
+        (np.array([1j, 2]), "labels must be numbers, booleans or strings"),
+        (np.array(["2020-01-01"], "datetime64[D]"), "labels must be numbers, booleans or strings"),
+    ],
+)
+def test_labels_that_cannot_be_classes_are_refused(values: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        encoded(values)
+
+
+def test_vectors_are_float64_in_columns() -> None:
+    for values in ([1, 2], np.array([1, 2], np.int8), [[1.0], [2.0]], np.array([True, True]) + np.array([0, 1])):
+        found = finite_vectors(values, "targets")
+        assert (found.tolist(), found.dtype) == ([[1.0], [2.0]], np.float64)
+    assert finite_vectors([[1, 2]], "embedding").tolist() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "message"),
+    [
+        ([1.0, math.nan, math.inf], "targets", "targets contain 2 NaN or infinite values, the first in row 1"),
+        ([[0.0, 1.0], [-math.inf, 0.0]], "embedding", "embedding contain 1 NaN or infinite values, the first in row 1"),
+        (["a", "b"], "targets", "targets must be numbers"),
+        ([[1.0], [1.0, 2.0]], "embedding", "embedding must be numbers"),
+        (np.zeros((2, 2, 2)), "embedding", "embedding must have one row for each row"),
+        (3.0, "targets", "targets must have one row for each row"),
+        ([[1.0, 2.0]], "targets", "targets must be one number a row"),
+    ],
+)
+def test_vectors_that_cannot_be_learned_are_refused(values: Any, name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        finite_vectors(values, name)
+
+
+@pytest.mark.xfail(reason="complex targets lose their imaginary part with a ComplexWarning")
+def test_complex_targets_are_refused() -> None:
+    with pytest.raises(InputError, match="targets must be numbers"):
+        finite_vectors(np.array([1j, 2.0]), "targets")
