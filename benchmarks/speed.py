@@ -363,7 +363,6 @@ class Growing:
 
 def two_workers(name: str, jobs: Jobs, clusters: tuple[OnDask, OnDask], what: Growing, effort: Effort) -> list[str]:
     """The same job on two workers and on one; a row of the table."""
-    one, two = clusters
     inputs = jobs.staged(name, "smerf", what.data, n_estimators=what.n_trees)
     warm = jobs.staged(f"{name}, warm", "smerf", what.data, n_estimators=4)
     for cluster in clusters:
@@ -371,7 +370,8 @@ def two_workers(name: str, jobs: Jobs, clusters: tuple[OnDask, OnDask], what: Gr
     pairs, grows, idle = [], [], []
     for pair in range(effort.job_pairs):
         own = dataclasses.replace(inputs, seed=pair)  # another forest each time, so that nothing is found done
-        (fast, fast_phases), (slow, slow_phases) = jobs.run(own, two), jobs.run(own, one)
+        done = {cluster: jobs.run(own, clusters[cluster]) for cluster in ((1, 0) if pair % 2 == 0 else (0, 1))}
+        (slow, slow_phases), (fast, fast_phases) = done[0], done[1]
         pairs.append((fast.seconds, slow.seconds))
         grows.append(slow_phases.seconds("grow") / fast_phases.seconds("grow"))
         idle.append(1.0 - fast.growing_seconds / (2.0 * fast.seconds))

@@ -45,9 +45,7 @@ def forest_of() -> Callable[[str], Forest]:
 
 
 @pytest.fixture(scope="session")
-def sealed_of(
-    forest_of: Callable[[str], Forest], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Path]:
+def sealed_of(forest_of: Callable[[str], Forest], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """A function that gives the folder of the sealed forest of a case; not to be written to."""
     sealed: dict[str, Path] = {}
 

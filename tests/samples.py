@@ -109,7 +109,7 @@ def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
     """The data of a case."""
     matrix, rows = features(n_rows, seed=seed), {"kind": "features", "n_columns": N_COLUMNS}
     if case in KERNEL_CASES:
-        kind = case.split("_")[0]
+        kind = case.split("_", maxsplit=1)[0]
         rows = {"kind": kind, "n_columns": n_rows, "n_features": N_COLUMNS, "gamma": 0.25}
     elif case not in FEATURE_CASES:
         matrix = similarities(n_rows, seed, 0.2 if case == "missing" else 0.0)

@@ -15,7 +15,13 @@ import pytest
 ROOT = Path(__file__).parents[1] / "distforest"
 FLOORS = {"sources": 1, "forest": 2, "growth": 3, "jobs": 4}
 GROUND = {"errors", "jit", "metrics", "simulate"}
-ON_THE_GROUND = {"metrics": {"errors"}, "simulate": {"errors"}, "plotting": {"errors", "metrics"}, "errors": set(), "jit": set()}
+ON_THE_GROUND = {
+    "metrics": {"errors"},
+    "simulate": {"errors"},
+    "plotting": {"errors", "metrics"},
+    "errors": set(),
+    "jit": set(),
+}
 """Modules beside the floors, and all that they may import."""
 DOOR = 5
 
@@ -93,7 +99,7 @@ def own(found: Import) -> str | None:
 
 def floor(module: str) -> int:
     """How high a module stands."""
-    first = module.split(".")[0]
+    first = module.split(".", maxsplit=1)[0]
     return FLOORS.get(first, 0 if first in GROUND else DOOR)
 
 
@@ -131,7 +137,13 @@ def f():
         ("distforest.jobs", 11, "call"),
     ]
     assert [floor(name) for name in ("errors", "sources.arrays", "forest.table", "growth", "jobs.spec", "cli", "")] == [
-        0, 1, 2, 3, 4, 5, 5,
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+        5,
     ]
 
 
@@ -141,7 +153,9 @@ def test_imports_run_downwards() -> None:
 
 
 def test_the_forest_does_not_know_how_it_is_grown() -> None:
-    found = [i for i in imports() if i.module.startswith("forest") and (own(i) or "").split(".")[0] in ("growth", "jobs")]
+    found = [
+        i for i in imports() if i.module.startswith("forest") and (own(i) or "").split(".")[0] in ("growth", "jobs")
+    ]
     assert not found, told(found)
 
 
@@ -192,7 +206,9 @@ def test_imports_stand_at_the_top() -> None:
     found = [
         i
         for i in imports()
-        if i.when == "call" and i.module not in INSIDE_FUNCTIONS and (i.module, i.imported.split(".")[0]) not in OPTIONAL
+        if i.when == "call"
+        and i.module not in INSIDE_FUNCTIONS
+        and (i.module, i.imported.split(".")[0]) not in OPTIONAL
     ]
     assert not found, told(found)
 

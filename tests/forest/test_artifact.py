@@ -111,7 +111,7 @@ def score(forest: Forest, case: str) -> None:
         scoring.predict(forest, nodes)
         scoring.out_of_bag(forest)
     except InputError as error:
-        assert "predicts distances" in str(error)  # noqa: PT017
+        assert "predicts distances" in str(error)
 
 
 # --- round trip -------------------------------------------------------------------------------------------

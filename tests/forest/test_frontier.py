@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numba
@@ -31,7 +32,7 @@ def nodes_of(frontier: Frontier) -> list[tuple[int, int, list[tuple[int, int]]]]
     """(tree, node, its rows with their weights), node by node."""
     pairs = list(zip(frontier.rows.tolist(), frontier.weights.tolist(), strict=True))
     starts = frontier.starts.tolist()
-    groups = [pairs[first:last] for first, last in zip(starts[:-1], starts[1:], strict=True)]
+    groups = [pairs[first:last] for first, last in itertools.pairwise(starts)]
     return list(zip(frontier.tree.tolist(), frontier.node.tolist(), groups, strict=True))
 
 

@@ -36,9 +36,7 @@ def test_distances_are_means_over_the_trees_of_distances_of_leaves(case: str, fo
     forest, z = forest_of(case), z_of(case)
     nodes, training, grown = nodes_of(forest, case, 4), forest.leaves[:, :5], trees_of(forest)
     found = scoring.distance(forest, nodes, training)
-    expected = [
-        [naive.forest_distance(z, grown, a.tolist(), b.tolist()) for b in training.T] for a in nodes.T
-    ]
+    expected = [[naive.forest_distance(z, grown, a.tolist(), b.tolist()) for b in training.T] for a in nodes.T]
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
     left, right = [0, 3, 3, 1], [4, 0, 0, 2]
     pairs = scoring.pair_distance(forest, nodes[:, left], training[:, right])

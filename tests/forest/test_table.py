@@ -40,9 +40,7 @@ def tables(draw: st.DrawFn, n_columns: int) -> NodeTable:
                 left, right = draw(st.permutations(after[:2]))
                 free = [child for child in free if child not in (left, right)]
             terms = draw(st.lists(st.integers(0, n_columns - 1), min_size=1, max_size=3)) if inner else []
-            weights = draw(
-                st.lists(st.sampled_from([1.0, -1.0, 0.5]), min_size=len(terms), max_size=len(terms))
-            )
+            weights = draw(st.lists(st.sampled_from([1.0, -1.0, 0.5]), min_size=len(terms), max_size=len(terms)))
             threshold = draw(st.sampled_from([0.0, 0.5, 1.0, -1.5])) if inner else 0.0
             for name, value in (("left", left), ("right", right), ("width", len(terms)), ("threshold", threshold)):
                 own[name].append(value)
@@ -193,13 +191,15 @@ DAMAGES: dict[str, tuple[str, Damage]] = {
     ),
     "a leaf with columns": (
         "width",
-        lambda t, node, own: {"width": changed(changed(t.width, node, t.width[node] - 1), -1, 1)}
-        if t.width[node] > 1
-        else {
-            "width": changed(t.width, -1, 1),
-            "columns": np.append(t.columns, np.int32(0)),
-            "weights": np.append(t.weights, 1.0),
-        },
+        lambda t, node, own: (
+            {"width": changed(changed(t.width, node, t.width[node] - 1), -1, 1)}
+            if t.width[node] > 1
+            else {
+                "width": changed(t.width, -1, 1),
+                "columns": np.append(t.columns, np.int32(0)),
+                "weights": np.append(t.weights, 1.0),
+            }
+        ),
     ),
     "too wide": ("columns", lambda t, node, own: {"width": changed(t.width, node, t.width[node] + 1)}),
     "a column too large": ("columns", lambda t, node, own: {"columns": changed(t.columns, -1, samples.N_COLUMNS)}),

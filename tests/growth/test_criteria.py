@@ -107,9 +107,7 @@ def of_distances(z: np.ndarray) -> MeanDistance:
 @given(searches(), st.data())
 def test_gini(search: Search, data: st.DataObject) -> None:
     codes = codes_of(search, data)
-    expected = search.expected(
-        lambda values, rows, w: naive.best_cut_labels(values, codes[rows], w, search.min_leaf)
-    )
+    expected = search.expected(lambda values, rows, w: naive.best_cut_labels(values, codes[rows], w, search.min_leaf))
     assert_cuts(Gini(codes, 3), search, expected)
 
 
@@ -289,7 +287,9 @@ def test_nodes_do_not_know_of_each_other_nor_of_the_order_of_their_rows(search: 
         for node, (rows, w) in enumerate(zip(search.rows, search.weights, strict=True)):
             order = data.draw(st.permutations(range(len(rows))))
             own = search.values[:, begin : begin + len(rows)]
-            alone = Search(search.n, [[rows[o] for o in order]], [[w[o] for o in order]], own[:, order], search.min_leaf)
+            alone = Search(
+                search.n, [[rows[o] for o in order]], [[w[o] for o in order]], own[:, order], search.min_leaf
+            )
             assert [part[0] for part in cut(criterion, alone)] == [part[node] for part in together]
             begin += len(rows)
 

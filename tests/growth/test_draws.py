@@ -44,7 +44,7 @@ def test_axis_walks_the_reference_permutation(seed: int, n_columns: int, width: 
         assert drawn.weights.tolist() == [1.0] * len(drawn.columns)
         assert np.diff(drawn.offset).tolist() == [1] * (n_nodes * drawn.width)
         for own, columns in zip(found, drawn.columns.reshape(n_nodes, -1).tolist(), strict=True):
-            own += columns
+            own.extend(columns)
     expected = [naive.axis_permutation(seed, t, v, n_columns) for t, v in zip(tree, node, strict=True)]
     assert found == expected
 
@@ -150,8 +150,11 @@ def pair_counts(targets: list[float], S: np.ndarray, by_class: bool) -> Counter[
 
 def test_the_first_object_is_uniform_and_the_second_uniform_over_other_classes() -> None:
     found = pair_counts([0.0, 0.0, 1.0, 2.0], np.eye(4), True)
-    law = {(j, i): 1 / 4 / others for i, others, row in ((0, 2, (2, 3)), (1, 2, (2, 3)), (2, 3, (0, 1, 3)),
-                                                         (3, 3, (0, 1, 2))) for j in row}
+    law = {
+        (j, i): 1 / 4 / others
+        for i, others, row in ((0, 2, (2, 3)), (1, 2, (2, 3)), (2, 3, (0, 1, 3)), (3, 3, (0, 1, 2)))
+        for j in row
+    }
     assert set(found) == set(law)
     pairs = sorted(law)
     assert chi_square(np.array([found[p] for p in pairs]), np.array([law[p] * MANY for p in pairs])) < 5
@@ -174,7 +177,7 @@ def test_the_second_object_is_drawn_in_proportion_to_the_difference_of_targets()
 @settings(max_examples=30)
 @given(SEEDS)
 def test_an_unusable_pair_is_drawn_again(seed: int) -> None:
-    # Of the pairs of unlike objects only (0, 3) is observed; 4 tries of 32 candidates find it always (but for 0.75^128).
+    # Only the pair (0, 3) is observed; 4 tries of 32 candidates miss it with probability 0.75^128.
     S = np.full((4, 4), np.nan)
     np.fill_diagonal(S, 1.0)
     S[0, 3] = S[3, 0] = 0.5

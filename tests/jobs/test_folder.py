@@ -13,7 +13,11 @@ from distforest.jobs.folder import Folder
 
 @pytest.fixture(params=["local", "file", "memory"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
-    addresses = {"local": f"{tmp_path}/job", "file": f"file://{tmp_path}/job", "memory": f"memory://{uuid.uuid4().hex}/job"}
+    addresses = {
+        "local": f"{tmp_path}/job",
+        "file": f"file://{tmp_path}/job",
+        "memory": f"memory://{uuid.uuid4().hex}/job",
+    }
     return Folder(addresses[request.param])
 
 

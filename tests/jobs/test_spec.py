@@ -69,9 +69,7 @@ def with_input(base: dict[str, Any], **changes: object) -> dict[str, Any]:
 def test_the_example_of_the_design() -> None:
     spec = Spec.from_toml(LAZEGA)
     assert (spec.method, spec.seed, spec.output) == ("smerf", 7, "lazega.forest.zarr")
-    assert spec.input == Input(
-        {"features": "lazega.zarr/X"}, {"distances": Relation("graph", "lazega.zarr/A", {})}
-    )
+    assert spec.input == Input({"features": "lazega.zarr/X"}, {"distances": Relation("graph", "lazega.zarr/A", {})})
     given = {"n_estimators": 500, "min_samples_split": 4}
     assert spec.params == {row.name: given.get(row.name, row.default) for row in SMERF_PARAMETERS}
     assert spec.run == Run(workers=2, memory_limit=4 * 2**30)
@@ -416,9 +414,7 @@ def test_an_endless_integer_is_refused(digits: str) -> None:
 
 def test_a_crowd_of_unknown_keys_is_one_fault() -> None:
     crowd = {f"max_depth_{i}": 1 for i in range(101)}
-    assert refusal({**SMERF, "params": crowd}) == (
-        "params: must be a table of parameters, found one of 101 keys",
-    )
+    assert refusal({**SMERF, "params": crowd}) == ("params: must be a table of parameters, found one of 101 keys",)
     (fault,) = refusal({**SMERF, "run": crowd})
     assert fault.endswith("found one of 101 keys")
 

@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 ADDRESSES = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=12)
 JSON_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=8)
-    | st.sampled_from(["lazy", "dense"]),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["lazy", "dense"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
@@ -108,9 +103,7 @@ def as_toml(table: dict[str, Any], inline: bool) -> str:
             return "{ " + ", ".join(f'"{name}" = {value(inner)}' for name, inner in held.items()) + " }"
         return json.dumps(held, ensure_ascii=False)
 
-    plain = [
-        f"{name} = {value(held)}" for name, held in table.items() if inline or not isinstance(held, dict)
-    ]
+    plain = [f"{name} = {value(held)}" for name, held in table.items() if inline or not isinstance(held, dict)]
     headed = [
         "\n".join([f"[{name}]", *(f"{key} = {value(inner)}" for key, inner in held.items())])
         for name, held in table.items()

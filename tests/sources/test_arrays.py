@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def test_any_blocks_in_any_chunks_are_the_same_array(
 ) -> None:
     values = np.random.default_rng(n_rows).integers(0, 2, (n_rows, *tail)).astype(dtype)
     ends = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
-    blocks = [values[first:last] for first, last in zip(ends[:-1], ends[1:], strict=True)]
+    blocks = [values[first:last] for first, last in itertools.pairwise(ends)]
     group = tmp_path_factory.mktemp("arrays") / "g.zarr"
     digest = write_array(str(group), "x", values.shape, values.dtype, blocks, {"own": [1]}, chunk_bytes)
     assert digest == hashlib.sha256(values.tobytes()).hexdigest()

@@ -223,9 +223,7 @@ def test_parquet(tmp_path: Path) -> None:
         tmp_path / "iris.parquet",
         row_group_size=40,
     )
-    records = ingest(
-        str(tmp_path / "iris.parquet"), str(tmp_path / "p.zarr"), label="species", chunk_bytes=900
-    )
+    records = ingest(str(tmp_path / "iris.parquet"), str(tmp_path / "p.zarr"), label="species", chunk_bytes=900)
     assert records == ingest(iris_csv(tmp_path), str(tmp_path / "c.zarr"), label="species")
     assert dict(zarr.open_array(str(tmp_path / "p.zarr/y"), mode="r").attrs) == dict(
         zarr.open_array(str(tmp_path / "c.zarr/y"), mode="r").attrs
@@ -258,9 +256,7 @@ def test_sources_that_are_no_files(refused: Refused, tmp_path: Path) -> None:
 # All or nothing
 
 
-def interrupt(
-    monkeypatch: pytest.MonkeyPatch, error: BaseException, n_chunks: int, chunks: Callable[[], int]
-) -> None:
+def interrupt(monkeypatch: pytest.MonkeyPatch, error: BaseException, n_chunks: int, chunks: Callable[[], int]) -> None:
     """Let the blocks of a csv file raise ``error`` once ``n_chunks`` chunks are written."""
     whole = CsvTable.features
 
@@ -372,9 +368,7 @@ def test_a_broken_source_leaves_a_url_as_it_was(write: Write, url: str) -> None:
     assert zarr.open_array(f"{url}/A", mode="r")[:].sum() == 756
 
 
-def test_an_interrupted_url_has_no_attributes(
-    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_url_has_no_attributes(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     files, root = fsspec.core.url_to_fs(url)
     interrupt(monkeypatch, OSError("gone"), 3, lambda: len(files.glob(f"{root}/X/c/*")))
     with pytest.raises(OSError, match="gone"):

@@ -28,9 +28,7 @@ def test_similarities_are_the_reference(n_features: int, seed: int, gamma: float
     assert set(references) == set(KERNELS)
     for name, reference in references.items():
         found = KernelSource(X, Y, name, gamma).block(rows, columns)
-        expected = [
-            [reference(x, y) if name != "cosine" or (x.any() and y.any()) else 0.0 for y in Y] for x in X
-        ]
+        expected = [[reference(x, y) if name != "cosine" or (x.any() and y.any()) else 0.0 for y in Y] for x in X]
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
         assert found.shape == (4, 3)
 

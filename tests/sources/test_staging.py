@@ -60,10 +60,15 @@ def test_one_content_in_any_chunks_and_dtype_is_one_file(tmp_path: Path, scratch
 
 def test_another_content_shape_or_dtype_is_another_file(tmp_path: Path, scratch: Path) -> None:
     values = np.arange(12, dtype=np.int32)
-    arrays = [values, values + 1, values.reshape(3, 4), values.reshape(4, 3), values.view(np.float32), values.astype("i8")]
-    found = {
-        stage(stored(tmp_path / f"v{n}.zarr", own), AS_IT_IS, scratch).sha256 for n, own in enumerate(arrays)
-    }
+    arrays = [
+        values,
+        values + 1,
+        values.reshape(3, 4),
+        values.reshape(4, 3),
+        values.view(np.float32),
+        values.astype("i8"),
+    ]
+    found = {stage(stored(tmp_path / f"v{n}.zarr", own), AS_IT_IS, scratch).sha256 for n, own in enumerate(arrays)}
     assert len(found) == len(arrays) == len(left_in(scratch))
 
 
@@ -180,9 +185,7 @@ def test_two_processes_stage_once(tmp_path: Path, scratch: Path) -> None:
     context = multiprocessing.get_context("spawn")
     barrier, answers = context.Barrier(2), context.Queue()
     elsewhere = tmp_path / "other"
-    workers = [
-        context.Process(target=open_and_tell, args=(staged, elsewhere, barrier, answers)) for _ in range(2)
-    ]
+    workers = [context.Process(target=open_and_tell, args=(staged, elsewhere, barrier, answers)) for _ in range(2)]
     for worker in workers:
         worker.start()
     found = [answers.get(timeout=100) for _ in workers]

@@ -52,9 +52,7 @@ def test_csv_of_other_bytes(refused: Refused, tmp_path: Path) -> None:
     assert "cannot be read" in refused(str(tmp_path / "a.csv"))
 
 
-def test_a_column_of_names_is_not_a_label(
-    write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_column_of_names_is_not_a_label(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_CLASSES", 3)
     source = write("a.csv", "a,id\n" + "".join(f"{row},r{row}\n" for row in range(4)))
     assert "at most 3 classes" in refused(source, label="id")
