@@ -30,6 +30,7 @@ UP = float(np.nextafter(1.0, 2.0))
 VALUES = [0.0, -0.0, 1.0, UP, 2.0, -1.5, 5e-324, math.nan]
 SCALARS = st.sampled_from([-3.0, -1.0, 0.0, 0.125, 0.5, 1.0, 2.0, 7.0])
 NUMBERS = st.one_of(st.just(0.0), st.floats(2.0**-30, 10, width=32))
+TARGETS = st.floats(-1e3, 1e3).filter(lambda y: y == 0.0 or abs(y) > 1e-9)
 FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 60)
 
 
@@ -137,13 +138,10 @@ def test_mean_distance(search: Search, data: st.DataObject, small: bool) -> None
     assert_cuts(criterion.at(search.frontier), search, expected)
 
 
-WHOLE = st.floats(-1e3, 1e3).filter(lambda y: y == 0.0 or abs(y) > 1e-9)
-
-
 @FREE
 @given(searches(), st.data())
 def test_a_cut_of_any_targets_is_as_good_as_the_best(search: Search, data: st.DataObject) -> None:
-    Y = np.array(data.draw(st.lists(WHOLE, min_size=search.n, max_size=search.n)))[:, None]
+    Y = np.array(data.draw(st.lists(TARGETS, min_size=search.n, max_size=search.n)))[:, None]
     criterion = Variance.of(Y, 0.5)
     found = cut(criterion, search)
     begin = 0
@@ -281,7 +279,7 @@ def test_a_cut_of_targets_and_its_mirror_image_gain_the_same_to_the_bit() -> Non
 def test_nodes_do_not_know_of_each_other_nor_of_the_order_of_their_rows(search: Search, data: st.DataObject) -> None:
     codes = codes_of(search, data)
     z = symmetric(search.n, NUMBERS, data)
-    Y = np.array(data.draw(st.lists(st.floats(-9, 9), min_size=search.n, max_size=search.n)))[:, None]
+    Y = np.array(data.draw(st.lists(TARGETS, min_size=search.n, max_size=search.n)))[:, None]
     for criterion in (Gini(codes, 3), of_distances(z), Variance.of(Y, 0.5)):
         together, begin = cut(criterion, search), 0
         for node, (rows, w) in enumerate(zip(search.rows, search.weights, strict=True)):

@@ -126,7 +126,6 @@ def test_the_first_place_counts_rows_of_the_whole_matrix(monkeypatch: pytest.Mon
         read(values, FEATURES)
 
 
-@pytest.mark.xfail(reason="d^2 overflows outside of errstate: RuntimeWarning before the refusal")
 def test_distances_whose_squares_do_not_fit_float32_are_refused() -> None:
     with pytest.raises(InputError, match="beyond float32"):
         read(square(r1c2=1e30, r2c1=1e30), DISSIMILARITIES)
@@ -158,7 +157,6 @@ def test_distances_are_square(reading: Reading) -> None:
     assert read(np.zeros((2, 3)), SIMILARITIES).shape == (2, 3)
 
 
-@pytest.mark.xfail(reason="links beyond [0, 1], which Graph asks for, come in and lead to negative distances")
 @pytest.mark.parametrize("value", [2.0, -0.5])
 def test_links_beyond_one_are_refused(value: float) -> None:
     with pytest.raises(InputError):
@@ -192,7 +190,6 @@ def test_asymmetry_far_from_the_diagonal_is_found(monkeypatch: pytest.MonkeyPatc
     assert (np.delete(found.ravel(), [6, 42]) == 1).all()
 
 
-@pytest.mark.xfail(reason="the difference of 3e38 and -3e38 overflows: RuntimeWarning in place of the warning")
 def test_halves_that_differ_beyond_float32_warn_too() -> None:
     with pytest.warns(UserWarning, match="their mean is used"):
         assert read(square(r0c1=3e38, r1c0=-3e38), SYMMETRIC)[0, 1] == 0
