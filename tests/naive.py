@@ -108,10 +108,7 @@ def label_pairs(codes: Integers) -> Pairs:
 def embedding_pairs(Y: Matrix, factor: float) -> Pairs:
     """Return z_ij = factor ||Y_i - Y_j||^2, exactly; factor 1/2 is for targets (SMERF, Proposition 2)."""
     points = [[Fraction(float(value)) for value in row] for row in Y]
-    z = [
-        [Fraction(factor) * sum((u - v) ** 2 for u, v in zip(a, b, strict=True)) for b in points]
-        for a in points
-    ]
+    z = [[Fraction(factor) * sum((u - v) ** 2 for u, v in zip(a, b, strict=True)) for b in points] for a in points]
     scale = math.lcm(*(value.denominator for row in z for value in row))
     return Pairs([[int(value * scale) for value in row] for row in z], Fraction(scale))
 
@@ -218,9 +215,7 @@ class Node:
     right: int = -1
 
 
-def grow_tree(
-    X: NDArray[Any], pairs: Pairs, weights: Integers, seed: int, tree: int, limits: Limits
-) -> Table:
+def grow_tree(X: NDArray[Any], pairs: Pairs, weights: Integers, seed: int, tree: int, limits: Limits) -> Table:
     """Return the node table of one axis-aligned SMERF tree (steps 2 to 5), grown level by level."""
     nodes = [Node(list(range(len(X))), 0)]
     for own, node in enumerate(nodes):  # the list grows while it is read: level by level, parents ascending
@@ -303,9 +298,7 @@ def reached(table: Table | None, leaves: Integers, node: int) -> list[int]:
     return [row for row, leaf in enumerate(leaves) if leaf in family]
 
 
-def class_counts(
-    table: Table, leaves: Integers, codes: Integers, weights: Integers, K: int
-) -> NDArray[np.int32]:
+def class_counts(table: Table, leaves: Integers, codes: Integers, weights: Integers, K: int) -> NDArray[np.int32]:
     """Return sum of w_i 1[y_i = k] over the rows that reached each node, (N, K)."""
     counts = np.zeros((len(table["left"]), K), dtype=np.int32)
     for node in range(len(counts)):
@@ -324,9 +317,7 @@ def means(
         rows = reached(table, leaves, node)
         w, n = [int(weights[i]) for i in rows], _weight(rows, weights)
         points = [exact[i] for i in rows]
-        mean.append(
-            [float(sum(u * y[c] for u, y in zip(w, points, strict=True)) / n) for c in range(len(Y[0]))]
-        )
+        mean.append([float(sum(u * y[c] for u, y in zip(w, points, strict=True)) / n) for c in range(len(Y[0]))])
         squares = sum((u * sum(value**2 for value in y) for u, y in zip(w, points, strict=True)), Fraction(0))
         mean_squares.append(float(squares / n))
     return np.array(mean), np.array(mean_squares)
@@ -343,9 +334,7 @@ def counts_distance(a: Integers, b: Integers) -> float:
     return float(1 - Fraction(same, sum(map(int, a)) * sum(map(int, b))))
 
 
-def leaf_distance(
-    z: Matrix, weights: Integers, leaves: Integers, a: int, b: int, table: Table | None = None
-) -> float:
+def leaf_distance(z: Matrix, weights: Integers, leaves: Integers, a: int, b: int, table: Table | None = None) -> float:
     """Return sum w_i w_j z_ij / sum w_i w_j, i in a, j in b (inner nodes: with `table`), SMERF Eq. 2."""
     total, n = Fraction(0), 0
     for i in reached(table, leaves, a):

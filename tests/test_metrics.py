@@ -107,8 +107,7 @@ def test_map_of_a_constant_prediction_is_that_of_a_random_order():
     true, _ = random_matrices(1, 30)
     rng = np.random.default_rng(1)
     draws = [
-        mean_average_precision(true, rng.permutation(30)[None, :], k=5, exclude_diagonal=False)
-        for _ in range(4000)
+        mean_average_precision(true, rng.permutation(30)[None, :], k=5, exclude_diagonal=False) for _ in range(4000)
     ]
     constant = mean_average_precision(true, np.zeros((1, 30)), k=5, exclude_diagonal=False)
     assert constant == pytest.approx(np.mean(draws), abs=5 * np.std(draws) / math.sqrt(len(draws)))

@@ -28,6 +28,9 @@ MOST_DRAWS = 31
 PACKED_CELLS = 1 << 24
 """Cells (int32) of the blocks of a level up to which they are packed."""
 
+NEAR_CELLS = 1 << 17
+"""Cells of a matrix that lies near the processor as a whole, so that nothing is gained by packing."""
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -68,22 +71,32 @@ class MeanDistance:
         return 1.0 / self.scale
 
     def at(self, frontier: Frontier) -> MeanDistance:
-        """Itself, or with the blocks of this level's nodes packed."""
-        sizes = np.diff(frontier.starts)
-        n_cells = int((sizes**2).sum())
-        held = PACKED_CELLS if self.packed is None else len(self.packed.cells) // 4
-        if not 0 < n_cells <= held:
+        """Itself, or with the blocks of this level packed if their cells lie scattered among four times as many."""
+        n_cells = int((np.diff(frontier.starts) ** 2).sum())
+        if not 0 < n_cells <= min(PACKED_CELLS, self._scattered_among(frontier) // 4):
             return self
-        cells = np.empty(n_cells, np.int32)
+        return self.pack(frontier)
+
+    def pack(self, frontier: Frontier) -> MeanDistance:
+        """The same criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""
+        sizes = np.diff(frontier.starts)
+        cells = np.empty(int((sizes**2).sum()), np.int32)
         place, begin = frontier.place(), np.cumsum(sizes**2) - sizes**2
         slot = (np.arange(len(place)) - frontier.starts[place]).astype(np.int32)
         row_start = begin[place] + slot * sizes[place]
-        pack(frontier.starts, *self._rows(frontier), cells)
+        pack_blocks(frontier.starts, *self._rows(frontier), cells)
         shape = (int(frontier.tree.max()) + 1, len(self.distances))
         blocks = Blocks(cells, np.zeros(shape, np.int64), np.zeros(shape, np.int32))
         blocks.row_start[frontier.tree[place], frontier.rows] = row_start
         blocks.slot[frontier.tree[place], frontier.rows] = slot
         return replace(self, packed=blocks)
+
+    def _scattered_among(self, frontier: Frontier) -> int:
+        """Cells that hold the level's blocks now; 0 where the matrix is too small for that to matter."""
+        if self.packed is not None:
+            return len(self.packed.cells)
+        n_cells = len(self.distances) ** 2
+        return n_cells * len(np.unique(frontier.tree)) if n_cells > NEAR_CELLS else 0
 
     def _rows(self, frontier: Frontier) -> tuple[Rows, Float32s, np.float32, Ints, Rows, Rows]:
         """Where a kernel finds the block of each node: in the matrix, or in packed cells."""
@@ -137,7 +150,7 @@ def gather(
 
 
 @kernel
-def pack(
+def pack_blocks(
     starts: Ints,
     rows: Rows,
     distances: Float32s,

@@ -62,6 +62,11 @@ class Folder:
         fs, path = self._at(name)
         return bytes(fs.cat_file(path))
 
+    def open(self, name: str) -> Any:
+        """A file, open for reading in any order; raises FileNotFoundError."""
+        fs, path = self._at(name)
+        return fs.open(path, "rb")
+
     def exists(self, name: str = "") -> bool:
         """Whether the file (or, without a name, the folder) is there."""
         fs, path = self._at(name)

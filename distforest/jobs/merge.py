@@ -1,13 +1,13 @@
 """Merging: the arrays of the shards, tree after tree, into the arrays of one sealed forest.
 
-Every array of the forest is the shards' arrays one after another, so a merge task is a run of whole chunks of one
-array; tasks share nothing, and one that runs twice writes the same chunks again.
+Every array of the forest is the shards' arrays one after another, so a merge task is some runs of whole chunks; tasks
+share nothing, and one that runs twice writes the same chunks again.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -19,11 +19,37 @@ from distforest.forest.forest import NODE_ARRAYS, Meaning, array_entry, chunk_ro
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, scratch_of
-from distforest.jobs.shards import Receipt, load_shard
+from distforest.jobs.shards import Receipt, opened_shard
 from distforest.sources.staging import Staged
 
-MERGE_BYTES = 64 << 20
+MERGE_BYTES = 16 << 20
 """Size of what one merge task writes."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows first to last - 1 of one array of the forest.
+
+    ``pieces`` are (shard, first row there, first row in the span, rows); a span of a staged input has none.
+    """
+
+    name: str
+    dtype: str
+    tail: tuple[int, ...]
+    first: int
+    last: int
+    pieces: tuple[tuple[str, int, int, int], ...]
+    staged: Staged | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the span's values."""
+        return (self.last - self.first, *self.tail)
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the span's values."""
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
@@ -52,45 +78,65 @@ class Column:
         length = self.staged.shape[0] if self.staged else sum(rows for _, _, rows in self.parts)
         return (length, *self.tail)
 
-    def spans(self) -> list[tuple[int, int]]:
-        """Runs of whole chunks of about `MERGE_BYTES`, first row and last row + 1."""
+    def spans(self) -> Iterator[Span]:
+        """Runs of whole chunks of at most `MERGE_BYTES`, at least one chunk each."""
         rows = chunk_rows(self.shape, np.dtype(self.dtype))
         row_bytes = max(1, int(np.prod(self.tail, dtype=np.int64)) * np.dtype(self.dtype).itemsize)
         step = max(1, MERGE_BYTES // (rows * row_bytes)) * rows
-        return [(first, min(first + step, self.shape[0])) for first in range(0, self.shape[0], step)]
+        for first in range(0, self.shape[0], step):
+            last = min(first + step, self.shape[0])
+            yield Span(self.name, self.dtype, self.tail, first, last, self._pieces(first, last), self.staged)
 
-    def rows(self, first: int, last: int, shards: Folder, scratch: str | None) -> np.ndarray:
-        """Collect rows first to last - 1."""
-        if self.staged:
-            return self.staged.open(scratch_of(scratch))[first:last]
-        values = np.empty((last - first, *self.tail), self.dtype)
-        for name, begin, length in self.parts:
+    def _pieces(self, first: int, last: int) -> tuple[tuple[str, int, int, int], ...]:
+        pieces = []
+        for shard, begin, length in self.parts:
             low, high = max(first, begin), min(last, begin + length)
             if low < high:
-                with load_shard(shards, name) as shard:
-                    values[low - first : high - first] = shard[self.name][low - begin : high - begin]
-        return values
+                pieces.append((shard, low - begin, low - first, high - low))
+        return tuple(pieces)
 
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Rows first to last - 1 of a column, to be written into the forest at ``target``."""
+    """Spans, together about `MERGE_BYTES`, to be written into the forest at ``target``."""
 
-    column: Column
-    first: int
-    last: int
+    spans: tuple[Span, ...]
     shards: str
     target: str
     scratch: str | None
 
     def __str__(self) -> str:
-        return f"{self.column.name}[{self.first}:{self.last}]"
+        return ", ".join(f"{span.name}[{span.first}:{span.last}]" for span in self.spans)
 
 
-def merge_rows(task: MergeTask) -> list[str]:
-    """Collect a task's rows and write their chunks; returns the digest of each chunk."""
-    values = task.column.rows(task.first, task.last, Folder(task.shards), task.scratch)
-    return write_rows(task.target, task.column.name, task.first, values)
+def merge_rows(task: MergeTask) -> list[list[str]]:
+    """Collect a task's rows, each shard opened once, and write their chunks; the digests of each span's chunks."""
+    values = [np.empty(span.shape, span.dtype) for span in task.spans]
+    wanted: dict[str, list[tuple[str, np.ndarray, slice]]] = {}
+    for out, span in zip(values, task.spans, strict=True):
+        if span.staged:
+            out[:] = span.staged.open(scratch_of(task.scratch))[span.first : span.last]
+        for shard, source, target, rows in span.pieces:
+            place = (span.name, out[target : target + rows], slice(source, source + rows))
+            wanted.setdefault(shard, []).append(place)
+    for name, places in wanted.items():
+        with opened_shard(Folder(task.shards), name) as shard_arrays:
+            for array, out, rows_there in places:
+                out[:] = shard_arrays[array][rows_there]
+    return [write_rows(task.target, span.name, span.first, out) for out, span in zip(values, task.spans, strict=True)]
+
+
+def grouped(columns: Sequence[Column]) -> list[tuple[Span, ...]]:
+    """All spans of all columns, small ones together."""
+    groups: list[list[Span]] = []
+    held = MERGE_BYTES
+    for span in (span for column in columns for span in column.spans()):
+        if held + span.n_bytes > MERGE_BYTES:
+            groups.append([])
+            held = 0
+        groups[-1].append(span)
+        held += span.n_bytes
+    return [tuple(group) for group in groups]
 
 
 @dataclass(frozen=True)
@@ -140,14 +186,13 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     meaning, columns = layout(inputs, receipts, target.shards)
     building = target.building
     building.remove()
-    tasks = []
     for column in columns:
         prepare(building.address, column.name, column.shape, np.dtype(column.dtype))
-        where = (target.shards.address, building.address, inputs.scratch)
-        tasks += [MergeTask(column, first, last, *where) for first, last in column.spans()]
+    tasks = [MergeTask(spans, target.shards.address, building.address, inputs.scratch) for spans in grouped(columns)]
     digests: dict[str, list[str]] = {column.name: [] for column in columns}
-    for task, own in zip(tasks, cluster.each(merge_rows, tasks, work), strict=True):
-        digests[task.column.name] += own
+    for task, answers in zip(tasks, cluster.each(merge_rows, tasks, work), strict=True):
+        for span, own in zip(task.spans, answers, strict=True):
+            digests[span.name] += own
     entries = {c.name: array_entry(c.shape, np.dtype(c.dtype), digests[c.name]) for c in columns}
     digest = seal(building.address, meaning, entries, provenance(inputs))
     target.publish()
@@ -169,7 +214,7 @@ def layout(inputs: Inputs, receipts: Sequence[Receipt], shards: Folder) -> tuple
     names += [name for name in ("class_counts", "means", "spreads") if name in receipts[0].rows]
     if "n_features" in inputs.rows:
         repeated["objects"] = inputs.matrix
-    with load_shard(shards, receipts[0].shard) as sample:
+    with opened_shard(shards, receipts[0].shard) as sample:
         columns = [
             Column(name, sample[name].dtype.name, sample[name].shape[1:], _parts(name, receipts)) for name in names
         ]

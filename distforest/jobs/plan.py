@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from distforest.errors import MemoryLimitError
 from distforest.growth.grower import SLAB_CELLS
+from distforest.growth.mean_distance import PACKED_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 LOCKSTEP_ROWS = 1 << 17
 """Rows of all the trees of a task together that the plan aims at: enough to hide Python, little to lose to a kill."""
 
-DENSE_ROWS = 1 << 10
-"""Rows from which a tree on dense distances is a task of its own."""
+LOCKSTEP_CELLS = 1 << 25
+"""The same for dense distances, whose cost grows with the cells of the matrix."""
 
 MAX_BATCH = 64
 TASKS_PER_SLOT = 4
@@ -23,6 +24,9 @@ TASKS_PER_SLOT = 4
 
 IMPORTED_BYTES = 290 << 20
 """What a worker holds besides its task: Python, NumPy, Dask, and Numba at the end of compiling (200 MiB if warm)."""
+
+MERGING_BYTES = 64 << 20
+"""What a merge task holds: the rows that it writes, four times over while they are compressed."""
 
 BYTES_PER_ROW = 300
 """What a tree holds for each of its rows while it grows: frontier, levels, node and leaf table, the packed shard."""
@@ -94,7 +98,7 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
 
 
 def _batch(size: Size, n_missing: int, slots: int) -> int:
-    by_size = (DENSE_ROWS**2 if size.dense else LOCKSTEP_ROWS) // (size.n_rows**2 if size.dense else size.n_rows)
+    by_size = LOCKSTEP_CELLS // size.n_rows**2 if size.dense else LOCKSTEP_ROWS // size.n_rows
     by_load = -(-n_missing // (TASKS_PER_SLOT * slots))
     return max(1, min(by_size, by_load, MAX_BATCH))
 
@@ -103,7 +107,8 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     """Memory that a worker needs at its peak, with ``threads`` tasks at once."""
     slab = 8 * min(SLAB_CELLS, 2 * size.width * batch * size.n_rows) + 8 * size.width * size.n_rows
     search = size.n_rows * (size.width * 28 if size.dense else 24)
-    task = slab + search + BYTES_PER_ROW * batch * size.n_rows
+    packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 4) * 5 // 4 if size.dense else 0
+    task = max(slab + search + packed + BYTES_PER_ROW * batch * size.n_rows, MERGING_BYTES)
     return IMPORTED_BYTES + size.matrix_bytes + size.truth_bytes + threads * task
 
 

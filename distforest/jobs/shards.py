@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import resource
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -33,6 +37,18 @@ class Receipt:
         return self.last - self.first + 1
 
 
+def peak_bytes() -> int:
+    """The most memory that this process has held.
+
+    Linux tells it of the process itself; ``getrusage`` also counts what the process was forked from.
+    """
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
 def shard_name(first: int, last: int) -> str:
     """The name of the shard with these trees."""
     return f"trees-{first:07d}-{last:07d}.npz"
@@ -49,18 +65,20 @@ def packed(arrays: dict[str, np.ndarray], receipt: Receipt) -> bytes:
 def read_receipt(folder: Folder, name: str) -> Receipt | None:
     """The receipt of a committed shard; None where it is missing or damaged."""
     try:
-        with zipfile.ZipFile(io.BytesIO(folder.read(name))) as archive:
+        with folder.open(name) as file, zipfile.ZipFile(file) as archive:
             if archive.testzip() is not None:
                 return None
-        with load_shard(folder, name) as shard:
+        with opened_shard(folder, name) as shard:
             return Receipt(**json.loads(shard["receipt"].tobytes()))
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
         return None
 
 
-def load_shard(folder: Folder, name: str) -> np.lib.npyio.NpzFile:
-    """An open shard; its arrays are read when they are asked for."""
-    return np.load(io.BytesIO(folder.read(name)), allow_pickle=False)
+@contextmanager
+def opened_shard(folder: Folder, name: str) -> Iterator[np.lib.npyio.NpzFile]:
+    """A shard; its arrays are read when they are asked for."""
+    with folder.open(name) as file, np.load(file, allow_pickle=False) as shard:
+        yield shard
 
 
 def committed_shards(folder: Folder) -> list[Receipt]:

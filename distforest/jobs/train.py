@@ -10,7 +10,6 @@ completed by running it again: the plan asks only for trees that no shard holds.
 
 from __future__ import annotations
 
-import resource
 import time
 from dataclasses import dataclass
 
@@ -25,7 +24,7 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.merge import Target, merge
 from distforest.jobs.plan import Size, plan, refuse_if_too_large
-from distforest.jobs.shards import Receipt, committed_shards, packed, read_receipt, shard_name
+from distforest.jobs.shards import Receipt, committed_shards, packed, peak_bytes, read_receipt, shard_name
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,7 @@ def grow_shard(task: GrowTask) -> Receipt:
     start = time.perf_counter()
     arrays = task.inputs.problem().grow(np.arange(task.first, task.last + 1))
     rows = {key: len(array) for key, array in arrays.items()}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    receipt = Receipt(task.first, task.last, name, time.perf_counter() - start, peak, rows)
+    receipt = Receipt(task.first, task.last, name, time.perf_counter() - start, peak_bytes(), rows)
     folder.write(name, packed(arrays, receipt))
     return receipt
 

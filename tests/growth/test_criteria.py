@@ -135,7 +135,7 @@ def test_mean_distance(search: Search, data: st.DataObject, small: bool) -> None
         lambda values, rows, w: naive.best_cut_dense(values, z[np.ix_(rows, rows)], w, search.min_leaf, bits)
     )
     assert_cuts(criterion, search, expected)
-    assert_cuts(criterion.at(search.frontier), search, expected)
+    assert_cuts(criterion.pack(search.frontier), search, expected)
 
 
 @FREE
@@ -321,7 +321,7 @@ def test_a_node_is_impure_where_two_of_its_pairs_differ(search: Search, data: st
     assert Gini(codes, 2).impure(search.frontier).tolist() == unlike
     assert Variance.of(codes[:, None] * 2.0, 0.5).impure(search.frontier).tolist() == unlike
     assert dense.impure(search.frontier).tolist() == differ
-    assert dense.at(search.frontier).impure(search.frontier).tolist() == differ
+    assert dense.pack(search.frontier).impure(search.frontier).tolist() == differ
 
 
 # --- distances in fixed point -----------------------------------------------------------------------------
@@ -331,8 +331,7 @@ def test_a_node_is_impure_where_two_of_its_pairs_differ(search: Search, data: st
 @given(searches(), st.data())
 def test_packed_blocks_say_what_the_matrix_says_on_this_level_and_below(search: Search, data: st.DataObject) -> None:
     criterion = of_distances(symmetric(search.n, NUMBERS, data))
-    packed = criterion.at(search.frontier)
-    assert packed.packed is not None
+    packed = criterion.pack(search.frontier)
     kept = [sorted(data.draw(st.permutations(range(len(rows))))[: 1 + len(rows) // 2]) for rows in search.rows]
     begins = np.cumsum([0, *map(len, search.rows)])
     places = [b + k for b, own in zip(begins, kept, strict=False) for k in own]
@@ -345,7 +344,7 @@ def test_packed_blocks_say_what_the_matrix_says_on_this_level_and_below(search: 
     )
     for step in (search, below):
         expected = cut(criterion, step)
-        for same in (packed, packed.at(step.frontier)):
+        for same in (packed, packed.pack(step.frontier)):
             assert [part.tobytes() for part in cut(same, step)] == [part.tobytes() for part in expected]
         for node in range(len(step.rows)):  # and of one node of the level alone, as in a slab
             alone = step.frontier.slice(node, node + 1)
@@ -354,9 +353,12 @@ def test_packed_blocks_say_what_the_matrix_says_on_this_level_and_below(search: 
             assert [part[0] for part in found] == [part[node] for part in expected]
 
 
-def test_blocks_that_are_too_large_are_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    criterion = of_distances(samples.distances(6))
+def test_blocks_are_packed_where_they_lie_scattered_and_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    criterion = of_distances(samples.distances(8))
     frontier = samples.level([[0, 1, 2], [3, 4]], [[1, 1, 1], [1, 1]])
+    assert criterion.at(frontier) is criterion  # a matrix so small is near as a whole
+    monkeypatch.setattr(mean_distance, "NEAR_CELLS", 0)
+    assert of_distances(samples.distances(5)).at(frontier).packed is None  # 13 of 25 cells
     monkeypatch.setattr(mean_distance, "PACKED_CELLS", 12)
     assert criterion.at(frontier) is criterion
     monkeypatch.setattr(mean_distance, "PACKED_CELLS", 13)

@@ -171,8 +171,8 @@ def test_a_merge_that_was_interrupted_is_done_again(
 ) -> None:
     merge_rows = merge.merge_rows
 
-    def failing(task: merge.MergeTask) -> list[str]:
-        if task.column.name == "gain":
+    def failing(task: merge.MergeTask) -> list[list[str]]:
+        if any(span.name == "gain" for span in task.spans):
             raise KeyboardInterrupt
         return merge_rows(task)
 
