@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-def mean_average_precision(
-    true: ArrayLike, predicted: ArrayLike, k: int = 10, exclude_diagonal: bool = True
-) -> float:
+def mean_average_precision(true: ArrayLike, predicted: ArrayLike, k: int = 10, exclude_diagonal: bool = True) -> float:
     """Mean over the queries of the average precision of the k truly closest points (mAP-k).
 
     The k points of smallest true distance are the relevant items of a query. All its points are ranked by
@@ -288,6 +286,4 @@ def _check_finite(array: Floats, name: str) -> None:
     """Raise if a value is NaN or infinite."""
     bad = array.size - int(np.count_nonzero(np.isfinite(array)))
     if bad:
-        raise InputError(
-            f"{name} must be finite, found {bad} NaN or infinite of {array.size} values; drop them"
-        )
+        raise InputError(f"{name} must be finite, found {bad} NaN or infinite of {array.size} values; drop them")

@@ -169,9 +169,7 @@ def _generator(n: object, p: object, random_state: object) -> np.random.Generato
         return np.random.default_rng()
     if isinstance(random_state, Integral) and _is_integer_from(0, random_state):
         return np.random.default_rng(int(random_state))
-    raise InputError(
-        f"random_state must be an integer >= 0, a numpy.random.Generator or None, found {random_state!r}"
-    )
+    raise InputError(f"random_state must be an integer >= 0, a numpy.random.Generator or None, found {random_state!r}")
 
 
 def _is_integer_from(least: int, value: object) -> bool:

@@ -100,8 +100,10 @@ class Embedding:
     def matrix(self) -> Floats:
         """The distances, shape (n, n)."""
         vectors = finite_vectors(self.values, "embedding")
-        squares = (vectors**2).sum(axis=1)
-        return np.maximum(squares[:, None] + squares - 2.0 * vectors @ vectors.T, 0.0)
+        total = np.zeros(self.shape)
+        for dimension in vectors.T:  # differences first: squares of far points would cancel
+            total += (dimension[:, None] - dimension) ** 2
+        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +146,8 @@ def encoded(values: Any) -> tuple[NDArray[np.int32], list[Any]]:
 
 def finite_vectors(values: Any, name: str) -> Floats:
     """Targets or embeddings as float64, shape (n, q); raises InputError naming the first place at fault."""
+    if np.iscomplexobj(values):
+        raise InputError(f"{name} must be numbers without an imaginary part, found complex ones")
     try:
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:

@@ -97,14 +97,14 @@ def stage(address: str, reading: Reading, scratch: Path) -> Staged:
         The array cannot be opened or holds values that the reading refuses; nothing is left behind.
     """
     values = open_array(address)
-    check_shape(values, reading)
-    dtype = np.dtype(values.dtype if reading.keep else np.float32)
-    with _new_file(scratch, tuple(values.shape), dtype) as (path, out):
-        try:
+    try:
+        check_shape(values, reading)
+        dtype = np.dtype(values.dtype if reading.keep else np.float32)
+        with _new_file(scratch, tuple(values.shape), dtype) as (path, out):
             read(values, reading, out)
-        except InputError as error:
-            raise InputError(f"{address}: {error}") from error
-        digest = _settle(path, out, scratch)
+            digest = _settle(path, out, scratch)
+    except InputError as error:
+        raise InputError(f"{address}: {error}") from error
     return Staged(address, reading, digest, tuple(values.shape), dtype.name)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
 from distforest.forest.table import NodeTable, route
-from distforest.growth import grower
+from distforest.growth import grower, mean_distance
 from distforest.growth.criteria import Gini, Variance
 from distforest.growth.draws import Axis
 from distforest.growth.grower import Growth, Limits
@@ -102,13 +102,15 @@ def test_trees_of_targets_and_embeddings(task: dict[str, Any], data: st.DataObje
 
 
 @FREE
-@given(tasks(), st.integers(0, 99), st.booleans())
-def test_trees_of_distances(task: dict[str, Any], seed: int, rounded: bool) -> None:
+@given(tasks(), st.integers(0, 99), st.booleans(), st.sampled_from([0, mean_distance.NEAR_CELLS]))
+def test_trees_of_distances(task: dict[str, Any], seed: int, rounded: bool, near: int) -> None:
     z = samples.distances(len(task["X"]), seed)
     z = np.round(z) if rounded else z
     criterion = MeanDistance.of(z, float(z.max()))
     pairs = naive.dense_pairs(z, round(np.log2(criterion.scale)))
-    assert_trees(growth_of(task, criterion), pairs, task["X"], task["in_bag"], task["trees"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mean_distance, "NEAR_CELLS", near)  # 0: blocks are packed however small the matrix is
+        assert_trees(growth_of(task, criterion), pairs, task["X"], task["in_bag"], task["trees"])
 
 
 @FREE
@@ -136,6 +138,26 @@ def test_slabs_change_nothing(case: str, cells: int, monkeypatch: pytest.MonkeyP
     slabs = problem.grow(np.arange(3))
     assert {name: array.tobytes() for name, array in slabs.items()} == {
         name: array.tobytes() for name, array in whole.items()
+    }
+
+
+@pytest.mark.parametrize("cells", [40, grower.SLAB_CELLS])
+def test_packing_changes_nothing(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = samples.problem_of("members")
+    matrix = problem.grow(np.arange(3))
+    monkeypatch.setattr(mean_distance, "NEAR_CELLS", 0)
+    monkeypatch.setattr(grower, "SLAB_CELLS", cells)
+    packed, pack = [], MeanDistance.pack
+
+    def counted(self: MeanDistance, frontier: Frontier) -> MeanDistance:
+        packed.append(frontier.n_nodes)
+        return pack(self, frontier)
+
+    monkeypatch.setattr(MeanDistance, "pack", counted)
+    blocks = problem.grow(np.arange(3))
+    assert len(packed) > 1  # packed, and packed again below
+    assert {name: array.tobytes() for name, array in blocks.items()} == {
+        name: array.tobytes() for name, array in matrix.items()
     }
 
 

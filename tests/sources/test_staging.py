@@ -108,7 +108,6 @@ def test_a_refusal_names_the_address(tmp_path: Path, scratch: Path) -> None:
         stage(str(tmp_path / "none.zarr"), FEATURES, scratch)
 
 
-@pytest.mark.xfail(reason="stage names the address for bad values, but not for a bad shape")
 def test_a_refusal_of_a_shape_names_the_address_too(tmp_path: Path, scratch: Path) -> None:
     address = stored(tmp_path / "x.zarr", np.zeros(4))
     with pytest.raises(InputError, match=address):
