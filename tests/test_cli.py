@@ -194,7 +194,6 @@ def test_verify_a_damaged_forest(home, tmp_path):
         ({"kind": "leaf_distances"}, "leaf_distances: tables of all leaf pairs, 0 B"),
         ({"kind": "class_counts"}, "class_counts: the classes"),
         ({"kind": "means", "factor": 0.5}, "means: mean and spread"),
-        ({"kind": "\x1b[31m"}, "\N{REPLACEMENT CHARACTER}[31m: "),
     ],
 )
 def test_inspect_tells_any_kind_of_leaf_table(home, tmp_path, leaf, told):
@@ -206,6 +205,17 @@ def test_inspect_tells_any_kind_of_leaf_table(home, tmp_path, leaf, told):
     assert code == 0
     assert f"leaf table  {told}" in out
     assert run("verify", tmp_path / "forest.zarr")[0] == 7
+
+
+def test_a_name_in_a_strangers_forest_does_not_steer_the_terminal(home, tmp_path):
+    manifest = json.loads((home / "forest.zarr/manifest.json").read_text())
+    manifest["provenance"]["versions"] = {"numpy": "\x1b[31m2.0"}
+    (tmp_path / "forest.zarr").mkdir()
+    (tmp_path / "forest.zarr/manifest.json").write_text(json.dumps(manifest))
+    code, out, _ = run("inspect", tmp_path / "forest.zarr")
+    assert code == 0
+    assert "numpy \N{REPLACEMENT CHARACTER}[31m2.0" in out
+    assert "\x1b" not in out
 
 
 @pytest.mark.parametrize("door", ["verify", "inspect"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,11 +147,11 @@ def encoded(values: Any) -> tuple[NDArray[np.int32], list[Any]]:
 
 def finite_vectors(values: Any, name: str) -> Floats:
     """Targets or embeddings as float64, shape (n, q); raises InputError naming the first place at fault."""
-    if np.iscomplexobj(values):
-        raise InputError(f"{name} must be numbers without an imaginary part, found complex ones")
     try:
-        array = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # NumPy drops an imaginary part with a warning
+            array = np.asarray(values).astype(np.float64)
+    except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
         raise InputError(f"{name} must be numbers: {error}") from error
     if array.ndim == 1:
         array = array[:, None]
