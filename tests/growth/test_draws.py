@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import pairwise
 
 import numba
 import numpy as np
@@ -128,6 +129,44 @@ def test_pairs_of_objects_are_unlike_observed_and_apart(
         assert j in group
         assert targets[i] != targets[j]
         assert float(S[i, i]) + float(S[j, j]) - 2 * float(S[i, j]) > 0  # so they are observed as well
+
+
+def pairs_by_loops(draw: TwoObjects, group: list[int], key: int, attempt: int) -> list[tuple[int, int] | None]:
+    """Each candidate's (j, i), in plain loops: numbers 2 k and 2 k + 1 of a trial choose i and j of candidate k."""
+    found: list[tuple[int, int] | None] = [None] * draw.width
+    for trial in range(draw.tries):
+        first = (attempt * draw.tries + trial) * 2 * draw.width
+        for k in range(draw.width):
+            i = group[naive.below(key, first + 2 * k, len(group))]
+            apart = [abs(draw.targets[row] - draw.targets[i]) for row in group]
+            parts = [float(part > 0) if draw.by_class else float(part) for part in apart]
+            goal, reached, j = naive.unit(key, first + 2 * k + 1) * sum(parts), 0.0, None
+            for row, part in zip(group, parts, strict=True):
+                reached += part
+                if part > 0:
+                    j = row
+                    if reached > goal:
+                        break
+            if found[k] is None and j is not None:
+                s_ii, s_jj, s_ij = (
+                    float(draw.source.block(np.array([a]), np.array([b]))[0, 0]) for a, b in ((i, i), (j, j), (i, j))
+                )
+                found[k] = (j, i) if s_ii + s_jj - 2 * s_ij > 0 else None
+    return found
+
+
+@given(groups(), SEEDS, st.integers(1, 3), st.integers(0, 2))
+def test_pairs_of_objects_are_those_of_plain_loops(
+    given_groups: tuple[list[list[int]], np.ndarray, np.ndarray, bool], seed: int, width: int, attempt: int
+) -> None:
+    rows, targets, S, by_class = given_groups
+    draw = TwoObjects(ArraySource.of(S), targets, by_class, width)
+    nodes = list(range(len(rows)))
+    keys = samples.keys_of(seed, [0] * len(rows), nodes)
+    drawn = draw(samples.level(rows, [[1] * len(group) for group in rows]), keys, attempt)
+    found = [tuple(drawn.columns[first:last].tolist()) or None for first, last in pairwise(drawn.offset)]
+    expected = [pairs_by_loops(draw, rows[node], naive.stream(seed, 0, node), attempt) for node in nodes]
+    assert found == [pair for own in expected for pair in own]
 
 
 @given(SEEDS)

@@ -68,6 +68,19 @@ def test_the_fused_search_is_its_generic_twin_to_the_bit(
         assert values.tobytes() == twin_values.tobytes()
 
 
+@pytest.mark.parametrize("n_rows", [20, 50])  # in the order of the codes, and by histograms
+@pytest.mark.parametrize("where", [3, -3])
+def test_a_side_may_weigh_just_min_leaf(n_rows: int, where: int) -> None:
+    side = (np.arange(n_rows) >= where % n_rows).astype(np.int32)
+    source = BinnedSource.of(np.arange(n_rows, dtype=np.float32)[:, None], 256)
+    frontier = samples.level([list(range(n_rows))], [[1] * n_rows])
+    for criterion in (Gini(side, 2), Variance.of(side[:, None] * 2.0, 0.5)):
+        for min_leaf, is_allowed in ((2, True), (3, True), (4, False)):
+            single = samples.projections([[[(0, 1.0)]]])
+            cuts, _ = cut_codes(source, criterion, frontier, single, Limits(2, min_leaf))
+            assert (cuts.threshold[0] == where % n_rows - 0.5) == is_allowed
+
+
 @FREE
 @given(st.integers(0, 999), st.integers(1, 40), st.integers(1, 4))
 def test_histograms_find_the_reference_cut_of_the_codes(seed: int, n_rows: int, min_leaf: int) -> None:
