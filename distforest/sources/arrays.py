@@ -18,6 +18,8 @@ from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    Matrix = np.ndarray | zarr.Array[Any]
+
 CHUNK_BYTES = 4 << 20
 """Size of a chunk, decoded, that `write_array` aims at."""
 
@@ -96,7 +98,7 @@ def open_array(address: str) -> zarr.Array[Any]:
     return found
 
 
-def row_blocks(array: zarr.Array[Any] | np.ndarray, block_bytes: int = 1 << 26) -> Iterator[tuple[int, np.ndarray]]:
+def row_blocks(array: Matrix, block_bytes: int = 1 << 26) -> Iterator[tuple[int, np.ndarray]]:
     """The array in blocks of whole rows, in order, each with its first row; a chunk is decoded once."""
     n_rows = array.shape[0]
     row_bytes = max(1, array.dtype.itemsize * int(np.prod(array.shape[1:], dtype=np.int64)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from distforest.errors import InputError
 from distforest.sources.arrays import row_blocks
 
 if TYPE_CHECKING:
-    import zarr
     from numpy.typing import NDArray
 
+    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Float32s
-
-    Matrix = np.ndarray | zarr.Array[Any]
 
 _TILE = 1024
 ASYMMETRY = 1e-5
