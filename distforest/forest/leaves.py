@@ -248,7 +248,7 @@ class LeafDistances:
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Distances of all of ``left`` and ``right``."""
-        return self.pairs(tree, np.repeat(left, len(right)), np.tile(right, len(left))).reshape(len(left), -1)
+        return self.pairs(tree, np.repeat(left, len(right)), np.tile(right, len(left))).reshape(len(left), len(right))
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Distances pair by pair."""

@@ -74,9 +74,20 @@ class Staged:
 
 
 def default_scratch() -> Path:
-    """The folder for staged files: ``$DISTFOREST_SCRATCH``, or one of this user's in the temporary folder."""
+    """The folder for staged files: ``$DISTFOREST_SCRATCH``, or one of this user's in the temporary folder.
+
+    Raises
+    ------
+    InputError
+        Somebody else owns the folder in the temporary folder, and could change what is staged there.
+    """
     given = os.environ.get("DISTFOREST_SCRATCH")
-    return Path(given) if given else Path(tempfile.gettempdir()) / f"distforest-{os.getuid()}"
+    if given:
+        return Path(given)
+    own = Path(tempfile.gettempdir()) / f"distforest-{os.getuid()}"
+    if own.exists() and own.stat().st_uid != os.getuid():
+        raise InputError(f"{own} belongs to another user; name a folder of your own in DISTFOREST_SCRATCH")
+    return own
 
 
 def stage(address: str, reading: Reading, scratch: Path) -> Staged:
@@ -132,6 +143,8 @@ def _settle(path: Path, out: np.ndarray, scratch: Path) -> str:
     digest = hashlib.sha256(f"{out.dtype.str}{out.shape}".encode())
     for _, block in row_blocks(out):
         digest.update(np.ascontiguousarray(block).data)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
     os.replace(path, _path(scratch, digest.hexdigest()))
     return digest.hexdigest()
 

@@ -229,3 +229,16 @@ def test_staged_files_are_for_their_user_alone(tmp_path: Path) -> None:
     staged = stage(stored(tmp_path / "x.zarr", samples.features(3)), FEATURES, scratch)
     assert scratch.stat().st_mode & 0o077 == 0
     assert (scratch / f"{staged.sha256}.npy").stat().st_mode & 0o077 == 0
+
+
+def test_a_scratch_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISTFOREST_SCRATCH", raising=False)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    own = default_scratch()
+    own.mkdir()
+    assert default_scratch() == own
+    stranger = os.getuid() + 1
+    own.rename(tmp_path / f"distforest-{stranger}")
+    monkeypatch.setattr("os.getuid", lambda: stranger)
+    with pytest.raises(InputError, match="belongs to another user"):
+        default_scratch()
