@@ -46,9 +46,6 @@ MAX_MANIFEST_BYTES = 64 << 20
 MAX_ARRAY_BYTES = 1 << 36
 """No array of a forest may announce more than this; refused before anything is allocated."""
 
-LEAF_ARRAYS = ("class_counts", "means", "spreads", "distances", "leaf_distances", "objects")
-"""The arrays that a forest may have beside its node table, ``leaves`` and ``in_bag``."""
-
 LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances"]
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),

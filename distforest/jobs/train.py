@@ -118,7 +118,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         folder.remove()
         return sealed
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}")
-    size, slots = size_of(inputs), cluster.slots
+    size, slots = size_of(inputs.problem()), cluster.slots
     done = committed_shards(shards)
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
     planned = plan(size, trees, slots, options.batch, cluster.threads)
@@ -143,16 +143,16 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     )
 
 
-def size_of(inputs: Inputs) -> Size:
-    """What the plan must know of staged inputs."""
-    problem = inputs.problem()
+def size_of(problem: Problem) -> Size:
+    """What the plan must know of a problem."""
+    data = problem.data
     return Size(
-        problem.data.n_rows,
+        data.n_rows,
         problem.n_trees,
-        inputs.matrix.n_bytes,
-        inputs.truth.n_bytes,
+        data.matrix.nbytes,
+        data.truth.nbytes,
         problem.growth.draw.width,
-        inputs.judge == "distances",
+        data.judge == "distances",
     )
 
 
@@ -187,14 +187,12 @@ def fit_here(problem: Problem, threads: int = 1, watch: Watch | None = None) -> 
         Told of the progress.
     """
     data = problem.data
-    dense = data.judge == "distances"
-    width = problem.growth.draw.width
-    size = Size(data.n_rows, problem.n_trees, data.matrix.nbytes, data.truth.nbytes, width, dense)
-    spans = [np.arange(first, last + 1) for first, last in plan(size, (), threads, threads=threads).tasks]
+    planned = plan(size_of(problem), (), threads, threads=threads)
+    spans = [np.arange(first, last + 1) for first, last in planned.tasks]
     shards = Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch))
     arrays = {name: np.concatenate([shard[name] for shard in shards]) for name in shards[0]}
     meaning = problem.meaning
-    if dense:
+    if data.judge == "distances":
         tables = all(len(shard["leaf_distances"]) for shard in shards)
         meaning = problem.with_leaf_tables(tables)
         if not tables:

@@ -35,7 +35,7 @@ CASES = sorted(samples.CASES)
 FUZZED = ["labels", "targets", "members", "distances", "rbf", "missing"]
 ForestOf = Callable[[str], Forest]
 SealedOf = Callable[[str], Path]
-NAMED = rf"^({'|'.join([*NODE_ARRAYS, 'leaves', 'in_bag', *artifact.LEAF_ARRAYS])}|manifest\.json|leaf\.kind)\b"
+NAMED = rf"^({'|'.join(artifact._DTYPES)}|manifest\.json|leaf\.kind)\b"
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ JOBS = [
 @pytest.mark.parametrize(("method", "inputs", "params"), JOBS)
 def test_the_projection_is_that_of_the_staged_job(data, tmp_path, method, inputs, params):
     spec = spec_of(data, method, inputs, params, {"workers": 2, "threads_per_worker": 2})
-    staged = size_of(stage_inputs(spec, f"{tmp_path}/job"))
+    staged = size_of(stage_inputs(spec, f"{tmp_path}/job").problem())
     seen = preview(spec)
     assert seen.plan == plan(staged, (), 4, None, 2)
     assert (seen.n_rows, seen.n_trees) == (24, staged.n_trees)
