@@ -10,12 +10,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Ints, Rows, offsets
 
 LEFT, RIGHT, STAY = 0, 1, 2
 """Where a row goes from a node; it stays where a value that the cut needs is unobserved."""
@@ -59,20 +60,29 @@ class Frontier:
         """Number of nodes."""
         return len(self.node)
 
+    @cached_property
+    def sizes(self) -> Ints:
+        """Number of rows in each node, shape (n_nodes,)."""
+        return self.starts[1:] - self.starts[:-1]
+
+    @cached_property
     def place(self) -> Ints:
         """For each row the place of its node, shape (m,)."""
-        return np.repeat(np.arange(self.n_nodes), np.diff(self.starts))
+        return np.repeat(np.arange(self.n_nodes), self.sizes)
 
+    @cached_property
     def weight(self) -> Ints:
         """Sum of the rows' weights in each node, shape (n_nodes,)."""
-        total = np.concatenate([[0], np.cumsum(self.weights, dtype=np.int64)])
+        total = offsets(self.weights)
         weight: Ints = total[self.starts[1:]] - total[self.starts[:-1]]
         return weight
 
     def take(self, which: NDArray[np.bool_]) -> tuple[Frontier, NDArray[np.bool_]]:
         """The frontier of the nodes that are True in ``which``, and which rows they hold."""
-        inside = np.repeat(which, np.diff(self.starts))
-        starts = np.concatenate([[0], np.cumsum(np.diff(self.starts)[which])])
+        inside = np.repeat(which, self.sizes)
+        if which.all():
+            return self, inside
+        starts = offsets(self.sizes[which])
         taken = Frontier(self.tree[which], self.node[which], starts, self.rows[inside], self.weights[inside])
         return taken, inside
 

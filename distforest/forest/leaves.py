@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError
 from distforest.jit import kernel
-from distforest.sources.source import Float32s, Floats, Ints, Rows
+from distforest.sources.source import Float32s, Floats, Ints, Rows, offsets
 
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
@@ -244,7 +244,7 @@ class LeafDistances:
     @cached_property
     def _ends(self) -> Ints:
         """Where each tree's triangle begins, shape (n_trees + 1,)."""
-        return np.concatenate([[0], np.cumsum(triangle_size(leaves_per_tree(self.table)))])
+        return offsets(triangle_size(leaves_per_tree(self.table)))
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Distances of all of ``left`` and ``right``."""
@@ -267,7 +267,7 @@ class LeafDistances:
 
 def leaves_per_tree(table: NodeTable) -> Ints:
     """Number of leaves of each tree, shape (n_trees,)."""
-    total = np.concatenate([[0], np.cumsum(table.is_leaf)])
+    total = offsets(table.is_leaf)
     return np.subtract(total[table.tree_start[1:]], total[table.tree_start[:-1]])
 
 

@@ -16,7 +16,7 @@ from distforest.errors import ArtifactError
 from distforest.forest.frontier import Frontier, decide
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets
 
 LEAF = -1
 """The child number of a node that has no children."""
@@ -62,12 +62,12 @@ class NodeTable:
     @cached_property
     def tree_start(self) -> Ints:
         """Number of each tree's root in the table, shape (B + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.tree_size)])
+        return offsets(self.tree_size)
 
     @cached_property
     def offset(self) -> Ints:
         """Where each node's projection begins, shape (N + 1,)."""
-        return np.concatenate([[0], np.cumsum(self.width, dtype=np.int64)])
+        return offsets(self.width)
 
     @cached_property
     def is_leaf(self) -> NDArray[np.bool_]:
@@ -86,7 +86,7 @@ class NodeTable:
     def projections(self, nodes: Ints) -> Projections:
         """The projections of ``nodes`` (numbers in the whole table), one candidate each."""
         width = self.width[nodes].astype(np.int64)
-        offset = np.concatenate([[0], np.cumsum(width)])
+        offset = offsets(width)
         entry = np.repeat(self.offset[nodes] - offset[:-1], width) + np.arange(offset[-1])
         return Projections(1, offset, self.columns[entry], self.weights[entry])
 
@@ -170,7 +170,7 @@ def route_levels(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[n
     """Route level by level over all trees at once, so that the source is asked once a level; fills ``ends``."""
     frontier = Frontier.roots(wanted.astype(np.int32))
     while len(frontier.rows):
-        here = frontier.place()
+        here = frontier.place
         ends[frontier.tree[here], frontier.rows] = frontier.node[here]
         frontier, _ = frontier.take(~table.is_leaf[table.tree_start[frontier.tree] + frontier.node])
         nodes = table.tree_start[frontier.tree] + frontier.node
@@ -178,7 +178,7 @@ def route_levels(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[n
         side = np.empty(len(values), np.int8)
         decide(frontier.starts, values, table.threshold[nodes], side)
         children = frontier.descend(side, table.left[nodes], table.right[nodes])
-        frontier, _ = children.take(np.diff(children.starts) > 0)
+        frontier, _ = children.take(children.sizes > 0)
 
 
 @kernel

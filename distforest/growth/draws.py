@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import Frontier
 from distforest.growth.rng import below, mix, unit
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Projections, Rows, Source
+from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets
 
 Keys = NDArray[np.uint64]
 
@@ -89,7 +89,7 @@ class Oblique:
         columns = np.empty(frontier.n_nodes * total, np.int32)
         weights = np.empty(frontier.n_nodes * total)
         n = oblique_terms(keys, attempt, self.n_columns, self.width, size, columns, weights)
-        offset = np.concatenate([[0], np.cumsum(size)])
+        offset = offsets(size)
         return Projections(self.width, offset, columns[:n], weights[:n])
 
 
@@ -155,7 +155,7 @@ class TwoObjects:
             if not len(missing):
                 break
         found = pairs[:, 0] >= 0
-        offset = np.concatenate([[0], np.cumsum(np.where(found, 2, 0))])
+        offset = offsets(2 * found)
         n_found = int(found.sum())
         return Projections(self.width, offset, pairs[found].reshape(-1), np.tile([1.0, -1.0], n_found))
 

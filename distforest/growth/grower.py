@@ -14,7 +14,7 @@ import numpy as np
 from distforest.forest.frontier import Frontier, decide
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import streams
-from distforest.sources.source import Floats, Ints, Projections, Rows, Source
+from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ class Limits:
         """Which nodes may be cut."""
         if self.max_depth is not None and depth >= self.max_depth:
             return np.zeros(frontier.n_nodes, np.bool_)
-        return (frontier.weight() >= self.min_samples_split) & criterion.impure(frontier)
+        return (frontier.weight >= self.min_samples_split) & criterion.impure(frontier)
 
 
 def project_and_cut(
@@ -61,7 +61,7 @@ def project_and_cut(
     """The best cut of each node, and the value of each row on the chosen candidate."""
     values = source.project(frontier.rows, frontier.starts, projections)
     cuts = criterion.cut(frontier, values, limits.min_samples_leaf)
-    return cuts, values[cuts.candidate.clip(0)[frontier.place()], np.arange(len(frontier.rows))]
+    return cuts, values[cuts.candidate.clip(0)[frontier.place], np.arange(len(frontier.rows))]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Growth:
         leaves = np.full(in_bag.shape, LEAF, np.int32)
         frontier, depth, criterion = Frontier.roots(in_bag), 0, self.criterion
         while frontier.n_nodes:
-            leaves[frontier.tree[frontier.place()], frontier.rows] = np.repeat(frontier.node, np.diff(frontier.starts))
+            leaves[frontier.tree[frontier.place], frontier.rows] = np.repeat(frontier.node, frontier.sizes)
             criterion = criterion.at(frontier)
             is_open = self.limits.open(frontier, depth, criterion)
             opened, _ = frontier.take(is_open)
@@ -157,7 +157,7 @@ class Growth:
 
 def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
     """Runs of nodes whose projected values fit into `SLAB_CELLS`, at least one node each."""
-    cells = np.diff(frontier.starts) * width
+    cells = frontier.sizes * width
     first, held = 0, 0
     for node, own in enumerate(cells.tolist()):
         if held and held + own > SLAB_CELLS:
@@ -172,7 +172,7 @@ def taken(projections: Projections, nodes: Ints, candidate: Rows) -> Projections
     """The chosen candidate of each of ``nodes``."""
     number = nodes * projections.width + candidate
     size = projections.offset[number + 1] - projections.offset[number]
-    offset = np.concatenate([[0], np.cumsum(size)])
+    offset = offsets(size)
     entry = np.repeat(projections.offset[number] - offset[:-1], size) + np.arange(offset[-1])
     return Projections(1, offset, projections.columns[entry], projections.weights[entry])
 
@@ -228,7 +228,7 @@ class _Levels:
             "threshold": np.zeros(n),
             "width": np.zeros(n, np.int32),
             "gain": np.zeros(n),
-            "n_rows": frontier.weight(),
+            "n_rows": frontier.weight,
         }
         level["left"][is_cut], level["right"][is_cut] = left, left + 1
         level["threshold"][is_cut] = splits.threshold[splits.found]
@@ -245,9 +245,9 @@ class _Levels:
         tree = np.concatenate(self.tree)
         order = np.argsort(tree, kind="stable")  # within a tree the levels come in the order of the node numbers
         columns = {name: np.concatenate(values) for name, values in self.columns.items()}
-        offset = np.concatenate([[0], np.cumsum(columns["width"], dtype=np.int64)])
+        offset = offsets(columns["width"])
         width = columns["width"][order].astype(np.int64)
-        own = np.concatenate([[0], np.cumsum(width)])
+        own = offsets(width)
         entry = np.repeat(offset[:-1][order] - own[:-1], width) + np.arange(own[-1])
         return NodeTable(
             tree_size=self.next_node.copy(),

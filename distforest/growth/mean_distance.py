@@ -72,16 +72,16 @@ class MeanDistance:
 
     def at(self, frontier: Frontier) -> MeanDistance:
         """Itself, or with the blocks of this level packed if their cells lie scattered among four times as many."""
-        n_cells = int((np.diff(frontier.starts) ** 2).sum())
+        n_cells = int((frontier.sizes ** 2).sum())
         if not 0 < n_cells <= min(PACKED_CELLS, self._scattered_among(frontier) // 4):
             return self
         return self.pack(frontier)
 
     def pack(self, frontier: Frontier) -> MeanDistance:
         """The same criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""
-        sizes = np.diff(frontier.starts)
+        sizes = frontier.sizes
         cells = np.empty(int((sizes**2).sum()), np.int32)
-        place, begin = frontier.place(), np.cumsum(sizes**2) - sizes**2
+        place, begin = frontier.place, np.cumsum(sizes**2) - sizes**2
         slot = (np.arange(len(place)) - frontier.starts[place]).astype(np.int32)
         row_start = begin[place] + slot * sizes[place]
         pack_blocks(frontier.starts, *self._rows(frontier), cells)
@@ -103,7 +103,7 @@ class MeanDistance:
         scale = np.float32(self.scale)
         if self.packed is None:
             return frontier.rows, self.distances, scale, np.empty(0, np.int64), _NONE, _NONE
-        tree = frontier.tree[frontier.place()]
+        tree = frontier.tree[frontier.place]
         start, slot = self.packed.row_start[tree, frontier.rows], self.packed.slot[tree, frontier.rows]
         return frontier.rows, self.distances, scale, start, slot, self.packed.cells
 
@@ -138,13 +138,14 @@ def gather(
 ) -> None:
     """row[j] = rint(z_ij * scale) for the rows of one node: from the matrix, or as it was packed."""
     if cells.shape[0]:
+        packed = cells[row_start[i] :]
         for j in range(rows.shape[0]):
-            row[j] = cells[row_start[i] + slot[j]]
+            row[j] = packed[np.uint32(slot[j])]  # unsigned: no index counts from the end
         return
     own = distances[rows[i]]
     floats = row.view(np.float32)
     for j in range(rows.shape[0]):
-        floats[j] = own[rows[j]]
+        floats[j] = own[np.uint32(rows[j])]
     for j in range(rows.shape[0]):  # a loop of its own, so that it runs on vectors
         row[j] = np.int32(np.rint(floats[j] * scale))
 

@@ -9,7 +9,7 @@ from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints
 
 _SIGN = np.uint64(1 << 63)
-_INSERTION, _RADIX = 24, 256
+_INSERTION, _RADIX = 96, 256
 
 
 @kernel
@@ -21,16 +21,8 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     place took are put right afterwards. ``order``, ``keys`` and ``spare`` are at least as long as ``values``.
     """
     size = values.shape[0]
-    if size <= _INSERTION:
-        n = 0
-        for place in range(size):
-            if not np.isnan(values[place]):
-                order[n] = place
-                n += 1
-        _insertion(values, order, 0, n)
-        return n
     low = 1
-    while (size - 1) >> low:
+    while size > 1 << low:
         low += 1
     place_bits = np.uint64((1 << low) - 1)
     bits = values.view(np.uint64)
@@ -45,7 +37,9 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
         keys[n] = (key & ~place_bits) | np.uint64(place)
         vary |= keys[n] ^ keys[0]
         n += 1
-    if n < _RADIX:
+    if n < _INSERTION:
+        _insert(keys, n)
+    elif n < _RADIX:
         keys[:n].sort()  # the keys all differ, so this is stable too
     else:
         _radix(keys, spare, n, vary & ~place_bits)
@@ -54,6 +48,18 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     if lost:  # float32 values lose nothing for up to 2^29 rows
         _mend(values, order, keys, place_bits, n)
     return n
+
+
+@kernel
+def _insert(keys: NDArray[np.uint64], n: int) -> None:
+    """Sort keys[:n] by insertion."""
+    for e in range(1, n):
+        key = keys[e]
+        hole = e
+        while hole > 0 and keys[hole - 1] > key:
+            keys[hole] = keys[hole - 1]
+            hole -= 1
+        keys[hole] = key
 
 
 @kernel

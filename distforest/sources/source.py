@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,13 @@ class Projections(NamedTuple):
     def n_nodes(self) -> int:
         """Number of nodes that have candidates here."""
         return (len(self.offset) - 1) // self.width
+
+
+def offsets(sizes: NDArray[Any]) -> Ints:
+    """Where each of some runs of these sizes begins, and where the last one ends, shape (n + 1,)."""
+    found = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=found[1:])
+    return found
 
 
 @runtime_checkable

@@ -50,8 +50,8 @@ def test_roots_hold_the_rows_of_positive_weight(weights: list[list[int]]) -> Non
 @given(frontiers(), st.data())
 def test_nodes_are_taken_weighed_and_sliced(frontier: Frontier, data: st.DataObject) -> None:
     nodes = nodes_of(frontier)
-    assert frontier.weight().tolist() == [sum(w for _, w in group) for _, _, group in nodes]
-    assert frontier.place().tolist() == [place for place, (_, _, group) in enumerate(nodes) for _ in group]
+    assert frontier.weight.tolist() == [sum(w for _, w in group) for _, _, group in nodes]
+    assert frontier.place.tolist() == [place for place, (_, _, group) in enumerate(nodes) for _ in group]
     which = data.draw(st.lists(st.booleans(), min_size=len(nodes), max_size=len(nodes)))
     taken, inside = frontier.take(np.array(which, np.bool_))
     assert nodes_of(taken) == [node for node, wanted in zip(nodes, which, strict=True) if wanted]
@@ -91,6 +91,6 @@ def test_a_row_goes_left_up_to_the_threshold_and_stays_where_nothing_is_observed
     decide(frontier.starts, values, threshold, side)
     expected = [
         STAY if math.isnan(v) else LEFT if v <= threshold[node] else RIGHT
-        for v, node in zip(values.tolist(), frontier.place().tolist(), strict=True)
+        for v, node in zip(values.tolist(), frontier.place.tolist(), strict=True)
     ]
     assert side.tolist() == expected

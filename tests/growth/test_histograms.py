@@ -118,7 +118,7 @@ def test_distances_on_binned_features_go_the_generic_way() -> None:
     expected = criterion.cut(frontier, projected, 1)
     assert [part.tobytes() for part in found] == [part.tobytes() for part in expected]
     assert (found.candidate >= 0).all()
-    assert values.tolist() == projected[found.candidate[frontier.place()], np.arange(30)].tolist()
+    assert values.tolist() == projected[found.candidate[frontier.place], np.arange(30)].tolist()
     exact, _ = cut_codes(ArraySource.of(samples.features(30)), criterion, frontier, projections, Limits())
     assert (exact.gain >= found.gain).all()
 
