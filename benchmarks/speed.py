@@ -36,9 +36,9 @@ from distforest.forest import scoring
 from distforest.growth.methods import METHODS, Data, Problem, problem
 from distforest.growth.parameters import complete
 from distforest.jit import kernel
-from distforest.jobs.cluster import local_cluster
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
+from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.spec import METHODS as GRAMMAR
 from distforest.jobs.train import Fitted, Options, fit, fit_here
 
@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.forest import Forest
-    from distforest.jobs.cluster import OnDask, Progress
+    from distforest.jobs.cluster import Progress
     from distforest.jobs.inputs import Inputs
+    from distforest.jobs.on_dask import OnDask
 
     Float32s = NDArray[np.float32]
 

@@ -172,7 +172,7 @@ SCHEDULER = click.option("--scheduler", metavar="ADDRESS", help="Run on this Das
 @contextmanager
 def _cluster(run: Run) -> Iterator[Cluster]:
     """Start or join the cluster that a job asks for: of processes here, or a scheduler elsewhere."""
-    from distforest.jobs.cluster import connected, local_cluster
+    from distforest.jobs.on_dask import connected, local_cluster
 
     with ExitStack() as stack:
         if not run.scheduler:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
-from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.multiclass import check_classification_targets
@@ -24,7 +23,6 @@ from distforest.forest import scoring
 from distforest.forest.artifact import open_forest, save
 from distforest.growth.methods import METHODS, Data, problem
 from distforest.growth.parameters import Parameter, complete
-from distforest.jobs.cluster import OnDask
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import dense_rows, from_data, kernel_rows
 from distforest.jobs.train import Options, fit, fit_here
@@ -162,6 +160,8 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
             self.forest_ = fit_here(problem(method, data, params, seed), _n_threads(self.n_jobs))
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
+                from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
+
                 job = Folder(f"{place}/job")
                 inputs = from_data(data, method.name, params, seed, job.address)
                 done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options())
@@ -251,7 +251,7 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
             known = _estimated(count, "pairs")
             true, found = truth.distances(left[known], right[known]), found[known]
             self.oob_rmse_ = float(np.sqrt(np.mean((true - found) ** 2)))
-            self.oob_score_ = float(r2_score(true, found))
+            self.oob_score_ = _r_squared(true, found)
         return self
 
     def transform(self, X: Any) -> Floats:
@@ -270,7 +270,7 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
             text = f"found {nodes.shape[1]} rows of X and {len(truth.values)} of {truth.judge}"
             raise InputError(f"{text}: inconsistent numbers of samples")
         left, right = pairs_of_rows(nodes.shape[1])
-        return float(r2_score(truth.distances(left, right), self._pair_distances(nodes, left, right)))
+        return _r_squared(truth.distances(left, right), self._pair_distances(nodes, left, right))
 
     def _pair_distances(self, nodes: Rows, left: Ints, right: Ints) -> Floats:
         """Take the distances of pairs of rows; a pair costs less where the whole matrix is asked for."""
@@ -350,7 +350,7 @@ class _SimForest(_ForestEstimator):
                 self.oob_score_ = float(np.mean(np.argmax(estimate[known], axis=1) == truth.values[known]))
             else:
                 self.oob_prediction_ = estimate[:, 0]
-                self.oob_score_ = float(r2_score(truth.values[known], estimate[known]))
+                self.oob_score_ = _r_squared(truth.values[known], estimate[known])
         return self
 
     def _similarities(self, values: Any) -> tuple[dict[str, Any], np.ndarray]:
@@ -512,3 +512,9 @@ def _estimated(count: Ints, things: str) -> np.ndarray:
         text = f"{int((~known).sum())} of {len(known)} {things} have no out-of-bag estimate; grow more trees"
         warnings.warn(text, stacklevel=3)
     return known
+
+
+def _r_squared(true: Floats, found: Floats) -> float:
+    from sklearn.metrics import r2_score  # noqa: PLC0415  (a tenth of a second that a fit does without)
+
+    return float(r2_score(true, found))

@@ -28,9 +28,10 @@ from rich.table import Table
 
 from distforest.console import progress
 from distforest.errors import DistforestError, InputError, JobError
-from distforest.jobs.cluster import Work, local_cluster
+from distforest.jobs.cluster import Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.metrics import average_precision, roc_auc

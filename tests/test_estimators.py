@@ -23,9 +23,10 @@ import distforest
 from distforest import SMERF, Embedding, Graph, Labels, SimForestClassifier, SimForestRegressor, Targets, load
 from distforest.errors import ArtifactError, InputError
 from distforest.growth.methods import METHODS
-from distforest.jobs.cluster import Here, local_cluster
+from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array

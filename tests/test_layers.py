@@ -26,7 +26,7 @@ ON_THE_GROUND = {
 DOOR = 5
 
 ONLY_IN = {
-    "distributed": {"jobs.cluster", "service"},
+    "distributed": {"jobs.on_dask", "service"},
     "zarr": {"sources.arrays", "forest.artifact", "jobs.score"},
     "sklearn": {"estimators", "metrics"},
     "matplotlib": {"plotting"},

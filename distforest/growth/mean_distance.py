@@ -72,7 +72,7 @@ class MeanDistance:
 
     def at(self, frontier: Frontier) -> MeanDistance:
         """Itself, or with the blocks of this level packed if their cells lie scattered among four times as many."""
-        n_cells = int((frontier.sizes ** 2).sum())
+        n_cells = int((frontier.sizes**2).sum())
         if not 0 < n_cells <= min(PACKED_CELLS, self._scattered_among(frontier) // 4):
             return self
         return self.pack(frontier)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from distforest.errors import InputError, SpecError
 from distforest.growth.methods import n_candidates, sampling
-from distforest.jobs.cluster import MACHINE_BYTES
+from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, plan
 from distforest.sources.arrays import open_array
 from distforest.sources.kernels import KERNELS

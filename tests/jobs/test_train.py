@@ -14,9 +14,10 @@ from distforest.forest.artifact import open_forest
 from distforest.forest.scoring import apply, distance
 from distforest.growth.methods import Problem
 from distforest.jobs import merge, train
-from distforest.jobs.cluster import Here, Work, local_cluster
+from distforest.jobs.cluster import Here, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.shards import committed_shards
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit, fit_here

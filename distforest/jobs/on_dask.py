@@ -1,0 +1,172 @@
+"""Tasks on the workers of a Dask cluster, embedded or running elsewhere; importing this imports ``distributed``."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import dask
+from distributed import Client, LocalCluster, Nanny, as_completed
+from distributed.scheduler import KilledWorker
+from distributed.system import MEMORY_LIMIT
+
+from distforest.errors import DistforestError, JobError
+from distforest.jobs.cluster import Clock, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+SETTINGS = {
+    "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
+    "distributed.scheduler.allowed-failures": 10,
+    "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
+    # A terminal sends Ctrl-C to all its processes: this one stops the workers, they need not do it themselves.
+    "distributed.worker.preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
+}
+"""Dask settings of the embedded cluster: many deaths before a task is given up, one thread for each kernel."""
+
+MACHINE_BYTES = int(MEMORY_LIMIT)
+"""Memory that this machine, or the container that this process is in, may use."""
+
+
+@dataclass(frozen=True)
+class OnDask:
+    """The workers of a Dask cluster."""
+
+    client: Client
+
+    def _workers(self) -> list[dict[str, Any]]:
+        workers = list(self.client.scheduler_info(n_workers=-1)["workers"].values())
+        if not workers:
+            raise JobError(f"the cluster at {self.client.scheduler.address} has no workers; start some and try again")
+        return workers
+
+    @property
+    def slots(self) -> int:
+        """Threads of all workers."""
+        return sum(worker["nthreads"] for worker in self._workers())
+
+    @property
+    def threads(self) -> int:
+        """Most threads of one worker."""
+        return max(worker["nthreads"] for worker in self._workers())
+
+    @property
+    def memory_limit(self) -> int | None:
+        """The smallest limit of a worker."""
+        limits = [worker["memory_limit"] for worker in self._workers() if worker["memory_limit"]]
+        return min(limits) if limits else None
+
+    def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
+        """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`."""
+        clock = Clock(work, tasks)
+        futures = [
+            self.client.submit(
+                _answer,
+                function,
+                task,
+                work.name,
+                key=f"distforest-{work.name}-{number}-{os.urandom(4).hex()}",
+                retries=work.retries,
+                pure=False,
+            )
+            for number, task in enumerate(tasks)
+        ]
+        place = {future.key: number for number, future in enumerate(futures)}
+        answers: dict[int, R] = {}
+        try:
+            for future in as_completed(futures):
+                number = place[future.key]
+                answers[number] = _result(future, tasks[number], work)
+                clock.tick(tasks[number])
+        finally:
+            self.client.cancel(futures)
+        return [answers[number] for number in range(len(tasks))]
+
+
+def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestError:
+    """On a worker: an error that is raised on purpose is an answer, so that Dask does not try it again."""
+    logging.getLogger("distforest").debug("%s: %s", name, task)
+    try:
+        return function(task)
+    except DistforestError as error:
+        return error
+
+
+def _result(future: Any, task: object, work: Work) -> Any:
+    try:
+        result = future.result()
+    except KilledWorker as error:
+        raise JobError(
+            f"{work.name}: {task} was lost with its worker {error.allowed_failures + 1} times, the last one "
+            f"{error.last_worker.address}; the usual cause is memory: raise run.memory_limit or lower run.batch"
+        ) from error
+    except Exception as error:
+        raise _failed(task, work, error) from error
+    if isinstance(result, DistforestError):
+        raise result
+    return result
+
+
+def _failed(task: object, work: Work, error: Exception) -> JobError:
+    return JobError(f"{work.name}: {task} failed {work.retries + 1} times, the last time with {error!r}")
+
+
+@contextmanager
+def local_cluster(
+    workers: int | None = None, threads: int = 1, memory_limit: int | None = None, folder: Path | None = None
+) -> Iterator[OnDask]:
+    """An embedded cluster of processes on this machine, closed at the end.
+
+    Parameters
+    ----------
+    workers
+        Processes; the number of cores, at most 4, by default.
+    threads
+        Threads of each.
+    memory_limit
+        Bytes of each; an equal share of the machine's memory by default.
+    folder
+        Where the workers keep their own files.
+    """
+    workers = workers or min(os.cpu_count() or 1, 4)
+    limit: Any = memory_limit if memory_limit is not None else "auto"
+    with (
+        dask.config.set(SETTINGS),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=threads,
+            processes=True,
+            memory_limit=limit,
+            dashboard_address="127.0.0.1:0",  # any free port: the default one may be taken
+            local_directory=str(folder) if folder else None,
+            silence_logs=logging.ERROR,
+            worker_class=Nanny,
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield OnDask(client)
+
+
+@contextmanager
+def connected(scheduler: str) -> Iterator[OnDask]:
+    """A cluster that runs already, by its scheduler's address.
+
+    Raises
+    ------
+    JobError
+        Nobody answers at the address.
+    """
+    try:
+        client = Client(scheduler, timeout="10s", set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise JobError(f"no Dask scheduler answers at {scheduler}: {error}") from error
+    with client:
+        yield OnDask(client)
