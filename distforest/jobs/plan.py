@@ -100,7 +100,9 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
 def _batch(size: Size, n_missing: int, slots: int) -> int:
     by_size = LOCKSTEP_CELLS // size.n_rows**2 if size.dense else LOCKSTEP_ROWS // size.n_rows
     by_load = -(-n_missing // (TASKS_PER_SLOT * slots))
-    return max(1, min(by_size, by_load, MAX_BATCH))
+    most = max(1, min(by_size, by_load, MAX_BATCH))
+    rounds = -(-n_missing // (most * slots))
+    return max(1, -(-n_missing // (max(1, rounds) * slots)))  # whole rounds: the last tasks end together
 
 
 def projected_bytes(size: Size, batch: int, threads: int) -> int:

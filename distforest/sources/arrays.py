@@ -117,7 +117,7 @@ def create_array(
         shape=shape,
         dtype=dtype,
         chunks=(max(1, min(chunk_rows, shape[0] or 1)), *(max(1, size) for size in shape[1:])),
-        compressors=[ZstdCodec(level=3), Crc32cCodec()],
+        compressors=[ZstdCodec(level=1), Crc32cCodec()],
         fill_value=0,
         config={"write_empty_chunks": True},
     )
