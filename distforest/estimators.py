@@ -102,6 +102,32 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Take the distance of row k of ``left`` to row k of ``right``, shapes (n, n_columns); shape (n,)."""
         return scoring.pair_distance(self.forest_, self._nodes(left), self._nodes(right))
 
+    def proximity(self, X: Any, Y: Any = None) -> Floats:
+        """Take the share of trees in which each row of ``X`` ends in the same node as each of ``Y``.
+
+        Parameters
+        ----------
+        X, Y
+            As for `distance`.
+
+        Returns
+        -------
+        ndarray of shape (n_x, n_y)
+        """
+        nodes = self._nodes(X)
+        return scoring.proximity(nodes, nodes if Y is None else self._nodes(Y))
+
+    def leaf_embedding(self, X: Any) -> Any:
+        """Take the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
+
+        Returns
+        -------
+        csr_matrix of shape (n, n_nodes)
+            ``E @ E.T / n_estimators`` is the `proximity` of the rows.
+        """
+        nodes = self._nodes(X)
+        return scoring.leaf_embedding(self.forest_, nodes)
+
     def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
         """Find the nearest training rows of each row of ``X``.
 

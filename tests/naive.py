@@ -360,6 +360,11 @@ def forest_distance(z: Matrix, trees: Sequence[Grown], a: Integers, b: Integers)
     return total / len(trees)
 
 
+def proximity(a: Integers, b: Integers) -> float:
+    """Share of trees whose node is the same for two rows, given the node of each tree."""
+    return sum(1 for s, t in zip(a, b, strict=True) if s == t) / len(a)
+
+
 def oob_distance(z: Matrix, trees: Sequence[Grown], i: int, j: int) -> tuple[float, int]:
     """Return Eq. 3 over the trees with w_i = w_j = 0, and their number; NaN where none, and for i = j."""
     chosen = [tree for tree in trees if tree.weights[i] == 0 and tree.weights[j] == 0 and i != j]

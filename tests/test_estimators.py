@@ -290,6 +290,10 @@ def test_distances_agree_with_each_other(truth: Any) -> None:
     np.testing.assert_array_equal(forest.distance(new), forest.distance(new, new))
     np.testing.assert_array_equal(forest.pair_distance(new, POINTS[:7]), np.diagonal(distances))
     assert forest.apply(new).shape == (7, 10)
+    together = forest.apply(new)[:, None, :] == forest.apply(POINTS)[None, :, :]
+    np.testing.assert_array_equal(forest.proximity(new, POINTS), together.mean(axis=2))
+    embedding = forest.leaf_embedding(new)
+    np.testing.assert_array_equal((embedding @ embedding.T).toarray() / 10, forest.proximity(new))
     found, indices = forest.kneighbors(new, n_neighbors=3)
     np.testing.assert_array_equal(indices, np.argsort(distances, axis=1, kind="stable")[:, :3])
     np.testing.assert_array_equal(found, np.take_along_axis(distances, indices, axis=1))

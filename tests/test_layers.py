@@ -35,8 +35,11 @@ ONLY_IN = {
     "numba": {"jit"},
 }
 INSIDE_FUNCTIONS = {"cli", "quickstart"}
-OPTIONAL = {("sources.tables", "pyarrow")}
-"""An import inside a function is for these modules, or for a package that may be missing."""
+LATE = {
+    "sources.tables": {"pyarrow.parquet", "pyarrow.types"},  # may be missing
+    "estimators": {"distforest.jobs.on_dask", "sklearn.metrics"},  # slow, and a fit in threads does without
+}
+"""An import inside a function is for these modules, or one of these imports."""
 
 
 class Import(NamedTuple):
@@ -208,7 +211,7 @@ def test_imports_stand_at_the_top() -> None:
         for i in imports()
         if i.when == "call"
         and i.module not in INSIDE_FUNCTIONS
-        and (i.module, i.imported.split(".")[0]) not in OPTIONAL
+        and not any(i.imported.startswith(late) for late in LATE.get(i.module, ()))
     ]
     assert not found, told(found)
 

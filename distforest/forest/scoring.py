@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse
 
 from distforest.errors import InputError
 from distforest.forest.leaves import ClassCounts, Means
@@ -66,6 +67,74 @@ def add_looked_up(table: Floats, row: Ints, column: Ints, total: Floats) -> None
     for i in range(row.shape[0]):
         for j in range(column.shape[0]):
             total[i, j] += table[row[i], column[j]]
+
+
+def proximity(left: Rows, right: Rows) -> Floats:
+    """The share of trees in which two rows end in the same node (Breiman, Random forests, 2001).
+
+    Parameters
+    ----------
+    left, right
+        Nodes of the rows as `apply` gives them, shapes (n_trees, n_left) and (n_trees, n_right).
+
+    Returns
+    -------
+    ndarray
+        Shape (n_left, n_right), from 0 to 1; 1 for a row and itself.
+
+    Raises
+    ------
+    InputError
+        The two come from forests with different numbers of trees.
+
+    Examples
+    --------
+    >>> nodes = np.array([[1, 1, 2], [3, 4, 4]], np.int32)
+    >>> proximity(nodes, nodes)
+    array([[1. , 0.5, 0. ],
+           [0.5, 1. , 0.5],
+           [0. , 0.5, 1. ]])
+    """
+    if len(left) != len(right):
+        raise InputError(f"rows must be routed through the same forest, found {len(left)} and {len(right)} trees")
+    shared = np.zeros((left.shape[1], right.shape[1]))
+    for rows in _blocks(left.shape[1]):
+        for columns in _blocks(right.shape[1]):
+            count_shared(left[:, rows], right[:, columns], shared[rows, columns])
+    shared /= len(left)
+    return shared
+
+
+@kernel
+def count_shared(left: Rows, right: Rows, shared: Floats) -> None:
+    """shared[i, j] += number of trees t with left[t, i] = right[t, j]."""
+    for tree in range(left.shape[0]):
+        for i in range(left.shape[1]):
+            node = left[tree, i]
+            for j in range(right.shape[1]):
+                shared[i, j] += 1.0 if right[tree, j] == node else 0.0
+
+
+def leaf_embedding(forest: Forest, nodes: Rows) -> scipy.sparse.csr_matrix:
+    """Rows as sparse vectors, one column for each node of the forest: E E' / n_trees is their `proximity`.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    nodes
+        Nodes of the rows as `apply` gives them, shape (n_trees, n).
+
+    Returns
+    -------
+    csr_matrix
+        Shape (n, n_nodes), float64: in each row a 1 for the node of each tree in which it ends.
+    """
+    n_trees, n_rows = nodes.shape
+    columns = (nodes + forest.table.tree_start[:-1, None]).T.reshape(-1)
+    row_start = np.arange(0, n_rows * n_trees + 1, n_trees)
+    shape = (n_rows, int(forest.table.tree_start[-1]))
+    return scipy.sparse.csr_matrix((np.ones(len(columns)), columns, row_start), shape)
 
 
 def pair_distance(forest: Forest, left: Rows, right: Rows) -> Floats:

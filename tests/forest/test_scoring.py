@@ -44,6 +44,31 @@ def test_distances_are_means_over_the_trees_of_distances_of_leaves(case: str, fo
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_proximities_count_the_trees_in_which_two_rows_end_together(case: str, forest_of: ForestOf) -> None:
+    forest = forest_of(case)
+    nodes, training = nodes_of(forest, case, 6), forest.leaves[:, :7]
+    found = scoring.proximity(nodes, training)
+    assert found.tolist() == [[naive.proximity(a.tolist(), b.tolist()) for b in training.T] for a in nodes.T]
+    assert (np.diagonal(scoring.proximity(nodes, nodes)) == 1.0).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_embedding_has_the_proximities_as_its_inner_products(case: str, forest_of: ForestOf) -> None:
+    forest = forest_of(case)
+    nodes = nodes_of(forest, case, 6)
+    embedding = scoring.leaf_embedding(forest, nodes)
+    assert embedding.shape == (6, len(forest.table.left))
+    assert (embedding.sum(axis=1) == forest.n_trees).all()
+    products = (embedding @ embedding.T).toarray() / forest.n_trees
+    np.testing.assert_array_equal(products, scoring.proximity(nodes, nodes))
+
+
+def test_proximities_need_nodes_of_one_forest() -> None:
+    with pytest.raises(InputError, match="the same forest, found 2 and 3 trees"):
+        scoring.proximity(np.zeros((2, 4), np.int32), np.zeros((3, 4), np.int32))
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_out_of_bag_distances_rest_on_the_trees_that_drew_neither_row(case: str, forest_of: ForestOf) -> None:
     forest, z, grown = forest_of(case), z_of(case), trees_of(forest_of(case))
     left, right = np.triu_indices(12)
