@@ -126,13 +126,7 @@ def problem_of(case: str, data: Data | None = None, seed: int = SEED, **params: 
 
 def forest_from(problem: Problem) -> Forest:
     """Grow all trees at once in this thread, without the plan and the threads of `fit_here`."""
-    arrays, meaning = problem.grow(np.arange(problem.n_trees)), problem.meaning
-    if problem.data.judge == "distances":
-        meaning = problem.with_leaf_tables(len(arrays["leaf_distances"]) > 0)
-        arrays["distances"] = problem.data.truth
-    if "n_features" in problem.data.rows:
-        arrays["objects"] = problem.data.matrix
-    return Forest.of(meaning, arrays)
+    return problem.forest([problem.grow(np.arange(problem.n_trees))])
 
 
 def without_bootstrap(data: Data, **params: Any) -> Problem:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.forest.forest import Meaning
+from distforest.forest.forest import Forest, Meaning
 from distforest.forest.leaves import (
     Members,
     accumulate,
@@ -97,6 +97,25 @@ class Sampling:
 
 
 @dataclass(frozen=True)
+class Contents:
+    """What a forest holds.
+
+    Attributes
+    ----------
+    meaning
+        Of the forest: leaf-by-leaf tables where every part of it has one, else the members.
+    grown
+        The arrays that are the parts' arrays one after another.
+    repeated
+        The arrays that repeat an input, and which one: ``"matrix"`` or ``"truth"`` of `Data`.
+    """
+
+    meaning: Meaning
+    grown: list[str]
+    repeated: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Problem:
     """Data and parameters bound together: what grows trees, and what their leaves keep."""
 
@@ -141,9 +160,25 @@ class Problem:
             triangles.append(members.between(tree, nodes, nodes)[np.tril_indices(len(nodes))])
         return np.concatenate(triangles)
 
-    def with_leaf_tables(self, tables: bool) -> Meaning:
-        """The meaning of the merged forest: leaf-by-leaf tables where every tree has one, else the members."""
-        return replace(self.meaning, leaf={"kind": "leaf_distances"}) if tables else self.meaning
+    def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
+        """What a forest of some parts holds; ``parts`` has the lengths of each part's arrays by name."""
+        meaning, grown, repeated = self.meaning, list(parts[0]), {}
+        if self.data.judge == "distances":
+            if all(part["leaf_distances"] for part in parts):
+                meaning = replace(meaning, leaf={"kind": "leaf_distances"})
+            else:
+                grown.remove("leaf_distances")
+                repeated["distances"] = "truth"
+        if self.data.rows["kind"] in KERNELS:
+            repeated["objects"] = "matrix"
+        return Contents(meaning, grown, repeated)
+
+    def forest(self, parts: Sequence[Mapping[str, np.ndarray]]) -> Forest:
+        """The forest of some parts in memory, each as `grow` gives it, in the order of their trees."""
+        contents = self.contents([{name: len(array) for name, array in part.items()} for part in parts])
+        arrays = {name: np.concatenate([part[name] for part in parts]) for name in contents.grown}
+        arrays |= {name: getattr(self.data, of) for name, of in contents.repeated.items()}
+        return Forest.of(contents.meaning, arrays)
 
     @property
     def triangle_limit(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from distforest.forest.artifact import prepare, seal, write_rows
-from distforest.forest.forest import NODE_ARRAYS, Meaning, array_entry, chunk_rows
+from distforest.forest.forest import Meaning, array_entry, chunk_rows
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, scratch_of
@@ -201,24 +201,16 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
 
 def layout(inputs: Inputs, receipts: Sequence[Receipt], shards: Folder) -> tuple[Meaning, list[Column]]:
     """What the merged arrays mean, and where each of them comes from."""
-    problem = inputs.problem()
-    meaning, names = problem.meaning, [*NODE_ARRAYS, "leaves", "in_bag"]
-    repeated: dict[str, Staged] = {}
-    if inputs.judge == "distances":
-        tables = all(receipt.rows["leaf_distances"] for receipt in receipts)
-        meaning = problem.with_leaf_tables(tables)
-        if tables:
-            names.append("leaf_distances")
-        else:
-            repeated["distances"] = inputs.truth
-    names += [name for name in ("class_counts", "means", "spreads") if name in receipts[0].rows]
-    if "n_features" in inputs.rows:
-        repeated["objects"] = inputs.matrix
+    contents = inputs.problem().contents([receipt.rows for receipt in receipts])
     with opened_shard(shards, receipts[0].shard) as sample:
         columns = [
-            Column(name, sample[name].dtype.name, sample[name].shape[1:], _parts(name, receipts)) for name in names
+            Column(name, sample[name].dtype.name, sample[name].shape[1:], _parts(name, receipts))
+            for name in contents.grown
         ]
-    return meaning, columns + [Column(n, staged.dtype, staged.shape[1:], (), staged) for n, staged in repeated.items()]
+    for name, of in contents.repeated.items():
+        staged: Staged = getattr(inputs, of)
+        columns.append(Column(name, staged.dtype, staged.shape[1:], (), staged))
+    return contents.meaning, columns
 
 
 def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int], ...]:

@@ -186,18 +186,6 @@ def fit_here(problem: Problem, threads: int = 1, watch: Watch | None = None) -> 
     watch
         Told of the progress.
     """
-    data = problem.data
     planned = plan(size_of(problem), (), threads, threads=threads)
     spans = [np.arange(first, last + 1) for first, last in planned.tasks]
-    shards = Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch))
-    arrays = {name: np.concatenate([shard[name] for shard in shards]) for name in shards[0]}
-    meaning = problem.meaning
-    if data.judge == "distances":
-        tables = all(len(shard["leaf_distances"]) for shard in shards)
-        meaning = problem.with_leaf_tables(tables)
-        if not tables:
-            del arrays["leaf_distances"]
-            arrays["distances"] = data.truth
-    if "n_features" in data.rows:
-        arrays["objects"] = data.matrix
-    return Forest.of(meaning, arrays)
+    return problem.forest(Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch)))

@@ -1,0 +1,104 @@
+"""Forests that are damaged on purpose, and what is asked of whatever opens them."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distforest.errors import ArtifactError, InputError
+from distforest.forest import scoring
+from distforest.forest.artifact import open_forest, prepare, write_rows
+from distforest.forest.forest import FORMAT, Forest, array_entry
+from tests import samples
+
+ForestOf = Callable[[str], Forest]
+SealedOf = Callable[[str], Path]
+Place = tuple[str | int, ...]
+
+
+def contents(forest: Forest) -> dict[str, Any]:
+    return {"meaning": forest.meaning, **{name: array.tobytes() for name, array in forest.arrays().items()}}
+
+
+def manifest_of(path: Path) -> Any:
+    return json.loads((path / "manifest.json").read_bytes())
+
+
+def reseal(path: Path, manifest: Any) -> None:
+    """Write a manifest with the digest of what it says, so that only deeper checks can refuse it."""
+    if isinstance(manifest, dict):
+        sealed = {"format": FORMAT, "meaning": manifest.get("meaning"), "arrays": manifest.get("arrays")}
+        text = json.dumps(sealed, sort_keys=True, separators=(",", ":"))
+        manifest = {**manifest, "digest": hashlib.sha256(text.encode()).hexdigest()}
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+
+def rewrite(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Put other arrays in place of a forest's own, with true digests, and seal again."""
+    manifest = manifest_of(path)
+    for name, array in arrays.items():
+        shutil.rmtree(path / name, ignore_errors=True)
+        prepare(str(path), name, array.shape, array.dtype)
+        entry = array_entry(array.shape, array.dtype, [])
+        digests = [write_rows(str(path), name, first, array[first:]) for first in range(0, len(array), 1 << 40)]
+        manifest["arrays"][name] = {**entry, "sha256": [digest for own in digests for digest in own]}
+    reseal(path, manifest)
+
+
+def refusal(path: Path) -> str:
+    """The message by which a forest is refused."""
+    with pytest.raises(ArtifactError) as caught:
+        open_forest(str(path))
+    return str(caught.value)
+
+
+def score(forest: Forest, case: str) -> None:
+    """Ask an opened forest everything: whatever it holds, no kernel may fail."""
+    queries = samples.queries(case, 4)
+    try:
+        nodes = scoring.apply(forest, forest.source(queries))
+    except InputError:  # it reads other rows now
+        return
+    some = forest.leaves[:, :5]
+    assert scoring.distance(forest, nodes, some).shape == (4, some.shape[1])
+    scoring.pair_distance(forest, nodes, nodes)
+    scoring.kneighbors(forest, nodes, some, 1, False)
+    scoring.out_of_bag_distance(forest, np.array([0]), np.array([1]))
+    scoring.feature_importances(forest)
+    try:
+        scoring.predict(forest, nodes)
+        scoring.out_of_bag(forest)
+    except InputError as error:
+        assert "predicts distances" in str(error)
+
+
+def places(node: Any, at: Place = ()) -> Iterator[Place]:
+    """Every place in JSON."""
+    yield at
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield from places(value, (*at, key))
+
+
+def with_value(node: Any, place: Place, value: Any) -> Any:
+    """JSON with another value at a place; without the place if the value is Ellipsis."""
+    if not place:
+        return value
+    node = copy.deepcopy(node)
+    inside = node
+    for key in place[:-1]:
+        inside = inside[key]
+    if value is ...:
+        del inside[place[-1]]
+    elif isinstance(inside, list):
+        inside[int(place[-1])] = value
+    else:
+        inside[place[-1]] = value
+    return node
