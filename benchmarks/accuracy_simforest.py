@@ -8,8 +8,9 @@
 
 stdout is markdown, stderr is progress. Each repeat is a stratified partition of its own into five folds; features are
 standardised on the training part. All methods see the same folds; the forests have the same number of trees, all
-else is their default. Accuracy is the mean over the repeats, ± the standard error of that mean over the repeats: it
-tells how far the partition matters, not how far another sample of the population would.
+else is their default. "feature_subsets" takes the similarity over random features for each pair, the other rows over
+all features. Accuracy is the mean over the repeats, ± the standard error of that mean over the repeats: it tells how
+far the partition matters, not how far another sample of the population would.
 
 breast_cancer_libsvm is taken as LIBSVM has it, with all ten columns; column 0 is the sample number, no measurement.
 """
@@ -32,11 +33,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from distforest.forest import scoring
-from distforest.growth.methods import SIMFOREST, Data, problem
-from distforest.growth.parameters import SIMFOREST_PARAMETERS, complete
-from distforest.jobs.inputs import kernel_rows
-from distforest.jobs.train import fit_here
+from distforest import SimForestClassifier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +46,7 @@ if TYPE_CHECKING:
 SETS = ("heart", "ionosphere", "australian", "breast_cancer_libsvm", "german_numer")
 N_FOLDS = 5
 KERNELS = ("linear", "rbf")
-N_PAIRS = (2,)
+N_PAIRS = 2
 MIN_SAMPLES_LEAF = (1, 3)
 PEERS = ("RandomForest", "SVC, rbf")
 
@@ -76,25 +73,32 @@ class Effort:
 class Setting:
     """What of SimForest is varied."""
 
-    kernel: str
-    n_pairs: int
+    similarity: str
     min_samples_leaf: int
+    n_pairs: int | None = N_PAIRS  # None: 2 sqrt(p)
 
     def __str__(self) -> str:
-        return f"SimForest, {self.kernel}, n_pairs={self.n_pairs}, min_samples_leaf={self.min_samples_leaf}"
+        n_pairs = "2 sqrt(p)" if self.n_pairs is None else self.n_pairs
+        return f"SimForest, {self.similarity}, n_pairs={n_pairs}, min_samples_leaf={self.min_samples_leaf}"
 
     def accuracy(self, fold: Fold, effort: Effort, seed: int) -> float:
         """Share of the fold's test rows that a forest predicts."""
-        X = fold.X.astype(np.float32)
-        classes = list(range(int(fold.y.max()) + 1))
-        data = Data(kernel_rows(self.kernel, X, None), X, "labels", fold.y.astype(np.int32), classes)
-        own = {"n_pairs": self.n_pairs, "min_samples_leaf": self.min_samples_leaf, "n_estimators": effort.trees}
-        forest = fit_here(problem(SIMFOREST, data, complete(SIMFOREST_PARAMETERS, own), seed), effort.threads)
-        nodes = scoring.apply(forest, forest.source(fold.X_test.astype(np.float32)))
-        return float(np.mean(scoring.predict(forest, nodes).argmax(axis=1) == fold.y_test))
+        n_pairs = round(2 * math.sqrt(fold.X.shape[1])) if self.n_pairs is None else self.n_pairs
+        forest = SimForestClassifier(
+            self.similarity,
+            n_estimators=effort.trees,
+            n_pairs=n_pairs,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=seed,
+            n_jobs=effort.threads,
+        )
+        return float(forest.fit(fold.X, fold.y).score(fold.X_test, fold.y_test))
 
 
-SETTINGS = tuple(Setting(*own) for own in itertools.product(KERNELS, N_PAIRS, MIN_SAMPLES_LEAF))
+SETTINGS = (
+    *(Setting(*own) for own in itertools.product(KERNELS, MIN_SAMPLES_LEAF)),
+    *(Setting("feature_subsets", least, None) for least in (2, 3)),
+)
 
 
 def peers(fold: Fold, effort: Effort, seed: int) -> tuple[float, float]:

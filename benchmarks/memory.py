@@ -1,8 +1,7 @@
 """Memory: the peak of a fresh process that runs a job, against the projection of the plan.
 
 ``python benchmarks/memory.py FOLDER THREADS`` runs the job whose inputs are pickled in a folder, which is what
-`section` starts. The peak is the kernel's VmHWM of the new process: on Linux ``ru_maxrss``, which the receipts of a
-job tell, starts at the size of the process that started it.
+`section` starts. The peak is that of the new process, as the receipts of a job tell it.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,6 +21,7 @@ from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS,
 from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
+from distforest.jobs.shards import peak_bytes
 from distforest.jobs.train import Options, fit
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def section(cases: Mapping[str, Case], threads: tuple[int, ...]) -> None:
                 (own / "inputs.pickle").write_bytes(pickle.dumps(inputs))
                 staged = inputs.matrix.n_bytes + inputs.truth.n_bytes
                 rows.append([name, str(n), mib(staged), *_cells(_peaks(own, n))])
-    head = ["job", "threads", "staged", "peak while growing", "peak", "projected", "peak / projected", "receipts say"]
+    head = ["job", "threads", "staged", "peak while growing", "peak", "projected", "peak / projected"]
     print_table(head, rows)
     print("Staged inputs are memory maps; the pages that were read count in the peak.\n", flush=True)
 
@@ -66,32 +65,22 @@ def _peaks(folder: Path, threads: int) -> dict[str, int]:
 
 def _cells(peaks: dict[str, int]) -> list[str]:
     ratio = f"**{peaks['peak'] / peaks['projected']:.2f}**"
-    return [mib(peaks["growing"]), mib(peaks["peak"]), mib(peaks["projected"]), ratio, mib(peaks["receipts"])]
+    return [mib(peaks["growing"]), mib(peaks["peak"]), mib(peaks["projected"]), ratio]
 
 
 def run(folder: Path, threads: int) -> dict[str, int]:
-    """Run the job of a folder here; the peaks of this process, the plan's projection, and the peak by the receipts."""
+    """Run the job of a folder here; the peaks of this process, and the plan's projection."""
     growing = 0
 
     def watch(progress: Progress) -> None:
         nonlocal growing
         if progress.name == "grow":
-            growing = peak()
+            growing = peak_bytes()
 
     inputs = pickle.loads((folder / "inputs.pickle").read_bytes())
     job = Folder(str(folder / "job"))
     fitted = fit(inputs, str(folder / "forest.zarr"), job, Here(threads), Options(watch=watch))
-    return {"growing": growing, "peak": peak(), "projected": fitted.projected_bytes, "receipts": fitted.peak_bytes}
-
-
-def peak() -> int:
-    """Most bytes that this process has held at once."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return {"growing": growing, "peak": peak_bytes(), "projected": fitted.projected_bytes}
 
 
 if __name__ == "__main__":

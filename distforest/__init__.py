@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distforest.estimators import SMERF, SimForestClassifier, SimForestRegressor, load
+    from distforest.outliers import SimForestOutlier
+    from distforest.sources.callbacks import Lazy, pairwise
     from distforest.sources.factors import Embedding, Graph, Labels, Targets
 
 __version__ = "0.1.0"
@@ -15,14 +17,19 @@ __all__ = [
     "Embedding",
     "Graph",
     "Labels",
+    "Lazy",
     "SimForestClassifier",
+    "SimForestOutlier",
     "SimForestRegressor",
     "Targets",
     "load",
+    "pairwise",
 ]
 
 _HOME = {
     **dict.fromkeys(("SMERF", "SimForestClassifier", "SimForestRegressor", "load"), "distforest.estimators"),
+    "SimForestOutlier": "distforest.outliers",
+    **dict.fromkeys(("Lazy", "pairwise"), "distforest.sources.callbacks"),
     **dict.fromkeys(("Embedding", "Graph", "Labels", "Targets"), "distforest.sources.factors"),
 }
 

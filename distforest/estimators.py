@@ -7,6 +7,7 @@ import math
 import os
 import tempfile
 import warnings
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -21,25 +22,33 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from distforest.errors import ArtifactError, InputError
 from distforest.forest import scoring
 from distforest.forest.artifact import open_forest, save
+from distforest.growth.class_weights import key_of
 from distforest.growth.methods import METHODS, Data, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import dense_rows, from_data, kernel_rows
+from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of
 from distforest.jobs.train import Options, fit, fit_here
+from distforest.sources.callbacks import Lazy
 from distforest.sources.factors import Labels, Targets
 from distforest.sources.kernels import KERNELS
+from distforest.sources.lazy import items_of
 from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
 from distforest.sources.truth import Truth, in_memory, is_stored, opened, pairs_of_rows
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
+    from distforest.outliers import SimForestOutlier
     from distforest.sources.source import Floats, Ints, Rows
 
 BLOCK_NODES = 1 << 25
 """Nodes that are looked up at once where pairs of rows are scored, on each side."""
 
-_SIMILARITY = (
-    Parameter("similarity", "precomputed", "given, or taken of features", words=("precomputed", *KERNELS)),
+SUBSETS = "feature_subsets"
+"""Linear similarities over a few random features, drawn anew for every pair."""
+
+SIMILARITY = (
+    Parameter("similarity", "precomputed", "given, or taken of features", words=("precomputed", *KERNELS, SUBSETS)),
     Parameter("kind", "similarity", "what a precomputed matrix holds", words=("similarity", "distance")),
     Parameter("gamma", None, "of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
 )
@@ -52,8 +61,8 @@ client : distributed.Client or None, default=None
     is the same. Clones share the client; copies and pickles go without it."""
 
 
-class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
-    """What the estimators share: growing a forest, and asking it for distances, neighbours and nodes."""
+class ForestEstimator(BaseEstimator):  # type: ignore[misc]
+    """What all estimators share: growing a forest, and asking it for distances, neighbours and nodes."""
 
     _method: ClassVar[str]
     _parameters: ClassVar[tuple[Parameter, ...]] = ()
@@ -125,8 +134,7 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
         csr_matrix of shape (n, n_nodes)
             ``E @ E.T / n_estimators`` is the `proximity` of the rows.
         """
-        nodes = self._nodes(X)
-        return scoring.leaf_embedding(self.forest_, nodes)
+        return scoring.leaf_embedding(self.forest_, self._nodes(X))
 
     def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
         """Find the nearest training rows of each row of ``X``.
@@ -144,7 +152,7 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
             Nearest first, equal distances in the order of the index; ``indices`` alone on request.
         """
         check_is_fitted(self)
-        training = self.forest_.leaves
+        training = self.forest_.training_nodes
         nodes = training if X is None else self._nodes(X)
         distances, indices = scoring.kneighbors(self.forest_, nodes, training, n_neighbors, X is None)
         return (distances, indices) if return_distance else indices
@@ -157,6 +165,11 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Seal the forest in a new Zarr group at a path or URL, for `load`; returns its digest."""
         check_is_fitted(self)
         return save(self.forest_, os.fspath(address))
+
+    def _adopt(self, forest: Forest) -> None:
+        """Take a forest that was opened for the fitted one."""
+        self.forest_, self.digest_ = forest, forest.digest
+        self.n_features_in_ = forest.meaning.rows.get("n_features", forest.meaning.rows["n_columns"])
 
     def _rows(self, X: Any, reset: bool) -> Any:
         """Pass ``X`` on to `read`: an array on disk as it is, anything else through scikit-learn's checks."""
@@ -174,9 +187,9 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if truth is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         given = {row.name: getattr(self, row.name) for row in self._parameters}
-        plain = {name: v.item() if isinstance(v, np.generic) else v for name, v in given.items()}
+        plain = {name: _plain(value) for name, value in given.items()}
         complete(self._parameters, plain)
-        return {row.name: plain[row.name] for row in METHODS[self._method].parameters}
+        return {row.name: plain.get(row.name, row.default) for row in METHODS[self._method].parameters}
 
     def _grow(self, rows: dict[str, Any], matrix: np.ndarray, truth: Truth, params: dict[str, Any]) -> None:
         """Grow the forest, here or on the cluster."""
@@ -196,7 +209,7 @@ class _ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 @dataclass(eq=False, repr=False)
-class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
+class SMERF(TransformerMixin, ForestEstimator):  # type: ignore[misc]
     """Similarity and metric random forest (Tomita and Vogelstein): learns a given distance from features.
 
     A cut makes the mean pairwise distance inside its two sides as small as it can be. The distance of two
@@ -283,7 +296,7 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Floats:
         """Take the distance of each row of ``X`` to each training row, shape (n, n_training)."""
         nodes = self._nodes(X)
-        return scoring.distance(self.forest_, nodes, self.forest_.leaves)
+        return scoring.distance(self.forest_, nodes, self.forest_.training_nodes)
 
     def score(self, X: Any, Z: Any) -> float:
         """Take the coefficient of determination of the distances of all pairs i < j of rows, at most 2^21.
@@ -314,20 +327,50 @@ class SMERF(TransformerMixin, _ForestEstimator):  # type: ignore[misc]
         return scoring.feature_importances(self.forest_)
 
 
+class OnSimilarities(ForestEstimator):
+    """What the estimators share that read similarities: how these come in."""
+
+    similarity: Any
+    kind: str
+    gamma: float | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = tags.input_tags.allow_nan = self.similarity == "precomputed"
+        return tags
+
+    def _similarities(self, values: Any) -> tuple[dict[str, Any], np.ndarray]:
+        """Read the training matrix, and say how rows of queries are read."""
+        if self.similarity != "precomputed" and self.kind == "distance":
+            raise InputError(f"kind='distance' needs similarity='precomputed', found {self.similarity!r}")
+        if self.similarity in KERNELS:
+            if self.gamma is not None and not 0 < self.gamma < math.inf:
+                raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
+            features, gamma = read(values, FEATURES), self.gamma if self.similarity == "rbf" else None
+            return kernel_rows(self.similarity, features, gamma), features
+        if self.similarity == SUBSETS:
+            features = read(values, FEATURES)
+            return {"kind": "features", "n_columns": features.shape[1]}, features
+        matrix = read(values, DISSIMILARITIES if self.kind == "distance" else SIMILARITIES)
+        return dense_rows(matrix.shape, self.kind), matrix
+
+
 @dataclass(eq=False, repr=False)
-class _SimForest(_ForestEstimator):
-    """What the two similarity forests share: their parameters, and how similarities come in."""
+class _SimForest(OnSimilarities):
+    """What the classifier and the regressor share: their parameters, and objects instead of similarities."""
 
     _method = "simforest"
-    _parameters = (*_SIMILARITY, *METHODS["simforest"].parameters)
+    _parameters = (*SIMILARITY, *(p for p in METHODS["simforest"].parameters if p.name != "class_weight"))
     _relation: ClassVar[type[Labels | Targets]]
 
-    similarity: str = "precomputed"
+    similarity: Any = "precomputed"
     _: KW_ONLY
     kind: str = "similarity"
     gamma: float | None = None
     n_estimators: int = 100
     n_pairs: int = 2
+    n_columns: int = 1
+    on_missing: str = "stop"
     min_samples_split: int = 2
     min_samples_leaf: int = 3
     max_depth: int | None = None
@@ -338,11 +381,6 @@ class _SimForest(_ForestEstimator):
     n_jobs: int | None = None
     client: Any = None
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = tags.input_tags.allow_nan = self.similarity == "precomputed"
-        return tags
-
     def fit(self, X: Any, y: Any) -> Self:
         """Grow the forest.
 
@@ -351,7 +389,8 @@ class _SimForest(_ForestEstimator):
         X
             For ``similarity="precomputed"`` the similarity (or distance) of each object to each, NaN where it
             was not observed, shape (n, n); else features, shape (n, n_features). Array-like, Zarr array, or
-            the address of one.
+            the address of one. For a `Lazy` similarity the objects, a sequence of length n, or places in its
+            ``objects``, integers of shape (n,).
         y
             A label or a target for each object, shape (n,), likewise.
 
@@ -361,13 +400,55 @@ class _SimForest(_ForestEstimator):
             A parameter, ``X`` or ``y`` cannot be used.
         """
         params = self._checked(y)
-        rows, matrix = self._similarities(self._rows(X, reset=True))
+        if isinstance(self.similarity, Lazy):
+            self.objects_ = items_of(self.similarity, X)
+            truth = self._truth(y)
+            self._fit_lazily(truth, params)
+        else:
+            rows, matrix = self._similarities(self._rows(X, reset=True))
+            truth = self._truth(y)
+            self._grow(rows, matrix, truth, params)
+        self._estimate_out_of_bag(truth)
+        return self
+
+    def _truth(self, y: Any) -> Truth:
         y = column_or_1d(in_memory(opened(y)), warn=True)
         if self._relation is Labels:
             check_classification_targets(y)
             self.classes_ = np.unique(y)
-        truth = Truth.of(self._relation(y))
-        self._grow(rows, matrix, truth, params)
+        return Truth.of(self._relation(y))
+
+    def _fit_lazily(self, truth: Truth, params: dict[str, Any]) -> None:
+        method, seed = METHODS[self._method], _seed(self.random_state)
+        self.forest_ = fit_lazily(self._supplied(), method, truth, params, seed)
+        self.digest_ = self.forest_.digest
+        origin = self.forest_.provenance["similarity"]
+        self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
+
+    def _supplied(self) -> Supplied:
+        """Bind the similarity to the training objects, and to the cluster if there is one."""
+        if self.client is None:
+            return Supplied(self.similarity, self.objects_)
+        from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (calls in this process do without Dask)
+
+        return Supplied(self.similarity, self.objects_, OnDask(self.client))
+
+    def _nodes(self, X: Any) -> Rows:
+        if not isinstance(self.similarity, Lazy):
+            return super()._nodes(X)
+        check_is_fitted(self)
+        return nodes_of(self.forest_, self._supplied(), items_of(self.similarity, X))
+
+    def _checked(self, truth: Any) -> dict[str, Any]:
+        if not isinstance(self.similarity, Lazy):
+            return super()._checked(truth)
+        if self.kind != "similarity":
+            raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
+        given = copy.copy(self)
+        given.similarity = "precomputed"
+        return given._checked(truth)
+
+    def _estimate_out_of_bag(self, truth: Truth) -> None:
         if self.oob_score:
             estimate, count = scoring.out_of_bag(self.forest_)
             known = _estimated(count, "rows")
@@ -377,21 +458,9 @@ class _SimForest(_ForestEstimator):
             else:
                 self.oob_prediction_ = estimate[:, 0]
                 self.oob_score_ = _r_squared(truth.values[known], estimate[known])
-        return self
-
-    def _similarities(self, values: Any) -> tuple[dict[str, Any], np.ndarray]:
-        """Read the training matrix, and say how rows of queries are read."""
-        if self.similarity in KERNELS:
-            if self.kind == "distance":
-                raise InputError(f"kind='distance' needs similarity='precomputed', found {self.similarity!r}")
-            if self.gamma is not None and not 0 < self.gamma < math.inf:
-                raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
-            features, gamma = read(values, FEATURES), self.gamma if self.similarity == "rbf" else None
-            return kernel_rows(self.similarity, features, gamma), features
-        matrix = read(values, DISSIMILARITIES if self.kind == "distance" else SIMILARITIES)
-        return dense_rows(matrix.shape, self.kind), matrix
 
 
+@dataclass(eq=False, repr=False)
 class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     """Similarity forest (Sathe and Aggarwal): classifies objects of which only similarities are known.
 
@@ -425,6 +494,10 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     """
 
     _relation = Labels
+    _parameters = (*SIMILARITY, *METHODS["simforest"].parameters)
+
+    _: KW_ONLY
+    class_weight: Any = None
 
     def predict(self, X: Any) -> np.ndarray:
         """Find the most probable label of each row of ``X``, the first of equals; shape (n,)."""
@@ -433,7 +506,7 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         return labels
 
     def predict_proba(self, X: Any) -> Floats:
-        """Take the share of each class in the nodes in which the rows of ``X`` end, shape (n, n_classes)."""
+        """Take the share of each class, as weighted, in the nodes in which ``X`` ends, shape (n, n_classes)."""
         nodes = self._nodes(X)
         return scoring.predict(self.forest_, nodes)
 
@@ -474,7 +547,7 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         return scoring.predict(self.forest_, nodes)[:, 0]
 
 
-def load(address: str | os.PathLike[str]) -> SMERF | SimForestClassifier | SimForestRegressor:
+def load(address: str | os.PathLike[str]) -> SMERF | SimForestClassifier | SimForestRegressor | SimForestOutlier:
     """Open a sealed forest as a fitted estimator, whichever door it was grown through.
 
     It answers as the original does, but has no names of features and no out-of-bag errors, which a forest
@@ -497,17 +570,38 @@ def load(address: str | os.PathLike[str]) -> SMERF | SimForestClassifier | SimFo
     except (KeyError, InputError) as error:
         raise ArtifactError(f"{address}: unknown method or parameters: {error}") from error
     kind: Any = SMERF
+    if meaning.method == "isolation":
+        from distforest.outliers import SimForestOutlier  # noqa: PLC0415  (it is built of what is here)
+
+        kind = SimForestOutlier
     if meaning.method == "simforest":
         kind = SimForestRegressor if meaning.classes is None else SimForestClassifier
-        params["similarity"] = "precomputed" if rows["kind"] == "dense" else rows["kind"]
+        weights = params.pop("class_weight")
+        if meaning.classes is not None:
+            params["class_weight"] = _by_label(weights, meaning.classes)
+    if issubclass(kind, OnSimilarities):
+        params["similarity"] = {"dense": "precomputed", "features": SUBSETS}.get(rows["kind"], rows["kind"])
         params["kind"] = rows.get("measure", "similarity")
         params["gamma"] = rows["gamma"] if rows["kind"] == "rbf" else None
     found: Any = kind(**params, random_state=meaning.seed)
-    found.forest_, found.digest_ = forest, forest.digest
-    found.n_features_in_ = rows.get("n_features", rows["n_columns"])
+    found._adopt(forest)
     if kind is SimForestClassifier:
         found.classes_ = np.asarray(meaning.classes)
     return found
+
+
+def _plain(value: Any) -> Any:
+    """A parameter in Python's own types; the labels of a table as strings."""
+    if isinstance(value, Mapping):
+        return {key_of(label): _plain(weight) for label, weight in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _by_label(weights: Any, classes: list[Any]) -> Any:
+    """Turn a table of class weights by strings into one by labels."""
+    if not isinstance(weights, Mapping):
+        return weights
+    return {label: weights[key_of(label)] for label in classes if key_of(label) in weights}
 
 
 def _n_threads(n_jobs: Any) -> int:

@@ -1,4 +1,4 @@
-"""Pictures of what a forest has learned: link predictions, and how well its distance separates classes.
+"""Pictures of what a forest has learned: link predictions, how well its distance separates classes, what it cost.
 
 Needs matplotlib (``pip install 'distforest[plot]'``). Nothing here touches pyplot or a display: every function
 takes arrays and returns a `matplotlib.figure.Figure`, to be saved or shown by who asked for it. Colours are
@@ -14,6 +14,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import StrMethodFormatter
 
 from distforest.metrics import average_precision, roc_auc
 
@@ -80,6 +81,30 @@ class Classes:
     title: str = "Classes"
 
 
+@dataclass(frozen=True)
+class Budgets:
+    """What forests that paid for different numbers of similarities are worth.
+
+    Attributes
+    ----------
+    evaluations, accuracy : ndarray of shape (n_forests,)
+        Of each forest, the pairs that it has paid for, and its accuracy, in the order of the evaluations.
+    n_pairs : int
+        All pairs that there were to pay for.
+    rival, rival_accuracy : str and float
+        What the forests are compared with, and its accuracy.
+    title : str
+        What was learned.
+    """
+
+    evaluations: np.ndarray
+    accuracy: np.ndarray
+    n_pairs: int
+    rival: str
+    rival_accuracy: float
+    title: str = "Accuracy against budget"
+
+
 def link_prediction(links: Links) -> Figure:
     """Draw a graph beside its predicted links, and the ROC and precision-recall curves of the scored pairs.
 
@@ -134,8 +159,35 @@ def overview(links: Links, classes: Classes) -> Figure:
     return figure
 
 
-def _figure(height: float) -> Figure:
-    return Figure(figsize=(14, height), layout=ConstrainedLayoutEngine(w_pad=0.09, wspace=0.03))
+def budget_curve(budgets: Budgets) -> Figure:
+    """Draw the accuracy of forests against the similarities that they have paid for.
+
+    Parameters
+    ----------
+    budgets
+        The forests, and their rival.
+
+    Examples
+    --------
+    >>> budget_curve(Budgets(np.array([100, 200]), np.array([0.7, 0.8]), 300, "1-NN", 0.75))
+    <Figure size 700x400 with 1 Axes>
+    """
+    figure = _figure(4.0, width=7.0)
+    axes = figure.subplots()
+    axes.plot(budgets.evaluations, budgets.accuracy, "o-", color=BLUE, linewidth=2, label="forest")
+    axes.axhline(budgets.rival_accuracy, color=ORANGE, linestyle="--", linewidth=1.5, label=budgets.rival)
+    axes.axvline(budgets.n_pairs, color=GREY, linestyle=":", linewidth=1.5, label=f"all {budgets.n_pairs:,} pairs")
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.set(xlabel="pairs that the forest has paid for", ylabel="accuracy on held-out objects")
+    axes.set_xlim(left=0)
+    axes.set_title(budgets.title)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="lower right", framealpha=1.0, edgecolor="none")  # opaque: the line of all pairs may pass behind
+    return figure
+
+
+def _figure(height: float, width: float = 14.0) -> Figure:
+    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, wspace=0.03))
 
 
 # --- links ------------------------------------------------------------------------------------------------

@@ -212,4 +212,6 @@ def _leaf_reason(leaf: Mapping[str, Any], arrays: Mapping[str, Any], n_rows: int
         return f"{kind}: the training distances, {distances}; tables of all leaf pairs would be larger"
     if kind == "class_counts":
         return f"{kind}: the classes of the rows in each node, as cuts were judged by labels"
+    if kind == "path_lengths":
+        return f"{kind}: nothing of its own, as cuts were judged by nothing; depth and rows are in the node table"
     return f"{kind}: mean and spread of each node, as cuts were judged by targets or an embedding"

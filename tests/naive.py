@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -180,6 +180,21 @@ def best_cut_dense(values: Matrix, z: Matrix, weights: Integers, min_leaf: int, 
 def best_cut_labels(values: Matrix, codes: Integers, weights: Integers, min_leaf: int) -> Found:
     """Return the best cut (Eq. 1) with z_ij = 1[y_i != y_j]: Gini (Proposition 1)."""
     return best_of(every_cut(values, label_pairs(codes), weights, min_leaf))
+
+
+def best_cut_weighted(
+    values: Matrix, codes: Integers, weights: Integers, min_leaf: int, class_weights: Integers
+) -> Found:
+    """Return the best cut by labels, a row counting w c_y in the gain and w against `min_leaf`."""
+    heavy = [int(w) * int(class_weights[code]) for w, code in zip(weights, codes, strict=True)]
+    allowed = []
+    for cut in every_cut(values, label_pairs(codes), heavy, 1):
+        v = [float(value) for value in values[cut.candidate]]
+        left = _weight([row for row in range(len(v)) if v[row] <= cut.threshold], weights)
+        right = _weight([row for row in range(len(v)) if v[row] > cut.threshold], weights)
+        if left >= min_leaf and right >= min_leaf:
+            allowed.append(cut)
+    return best_of(allowed)
 
 
 def best_cut_embedding(values: Matrix, Y: Matrix, weights: Integers, min_leaf: int, factor: float) -> Found:
@@ -384,9 +399,38 @@ def cosine(x: Vector, y: Vector) -> float:
     return linear(x, y) / math.sqrt(linear(x, x) * linear(y, y))
 
 
+def codes(features: Matrix, edges: Sequence[Sequence[float]]) -> list[list[int]]:
+    """Return how many of its column's edges lie below each feature."""
+    return [[sum(edge < float(x) for edge in own) for x, own in zip(row, edges, strict=True)] for row in features]
+
+
 def rbf(x: Vector, y: Vector, gamma: float) -> float:
     """Return exp(-gamma ||x - y||^2)."""
     return math.exp(-gamma * math.fsum((float(a) - float(b)) ** 2 for a, b in zip(x, y, strict=True)))
+
+
+def drawn_pairs(
+    S: Matrix, unlike: Matrix, rows: Sequence[int], state: int, width: int, trials: Sequence[int]
+) -> list[tuple[int, int] | None]:
+    """Return each candidate's (j, i) for a node with these rows, None where no trial finds a direction.
+
+    Numbers 2 k and 2 k + 1 of a trial choose i, uniform, and j, in proportion to unlike[j][i], of candidate k; they
+    are a direction where S_ii + S_jj - 2 S_ij > 0, which an unobserved entry is not.
+    """
+    found: list[tuple[int, int] | None] = [None] * width
+    for trial, k in product(trials, range(width)):
+        i = rows[below(state, 2 * (trial * width + k), len(rows))]
+        parts = [float(unlike[row][i]) for row in rows]
+        goal, reached, j = unit(state, 2 * (trial * width + k) + 1) * sum(parts), 0.0, None
+        for row, part in zip(rows, parts, strict=True):
+            reached += part
+            if part > 0:
+                j = row
+                if reached > goal:
+                    break
+        if found[k] is None and j is not None and float(S[i][i]) + float(S[j][j]) - 2 * float(S[i][j]) > 0:
+            found[k] = (j, i)
+    return found
 
 
 def simforest_value(S: Matrix, k: int, i: int, j: int) -> float:

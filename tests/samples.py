@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,11 @@ from distforest.forest.frontier import Frontier
 from distforest.growth.methods import METHODS, Data, problem
 from distforest.growth.parameters import complete
 from distforest.growth.rng import streams
+from distforest.sources.callbacks import pairwise
 from distforest.sources.source import Projections
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,6 +37,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "members": ("smerf", {"n_estimators": 6}),
     "dense": ("simforest", {"min_samples_leaf": 1}),
     "missing": ("simforest", {"min_samples_leaf": 1, "n_pairs": 3}),
+    "surrogate": ("simforest", {"n_pairs": 3, "n_columns": 2, "on_missing": "surrogate"}),
     "linear": ("simforest", {}),
     "cosine": ("simforest", {"bootstrap": False}),
     "rbf": ("simforest", {"min_samples_leaf": 1}),
@@ -42,6 +45,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Name of each case: its method, and its parameters where they are not the defaults."""
 
+INCOMPLETE = ("missing", "surrogate")
 KERNEL_CASES = ("linear", "cosine", "rbf", "rbf_targets")
 FEATURE_CASES = ("labels", "oblique", "binned", "targets", "binned_targets", "embedding", "distances", "members")
 
@@ -81,6 +85,12 @@ def similarities(n_rows: int = N_ROWS, seed: int = 0, missing: float = 0.0) -> N
     return S
 
 
+@pairwise
+def gap(a: float, b: float) -> float:
+    """The gap."""
+    return abs(a - b)
+
+
 def queries(case: str, n_rows: int = 9) -> NDArray[np.float32]:
     """New rows as a case's forest reads them: features, or similarities to the training objects."""
     X = features(n_rows, seed=77)
@@ -88,7 +98,7 @@ def queries(case: str, n_rows: int = 9) -> NDArray[np.float32]:
         return X
     apart = X.astype(np.float64)[:, None] - features()
     S = np.exp(-0.2 * (apart**2).sum(axis=2)).astype(np.float32)
-    S[np.random.default_rng(8).random(S.shape) < (0.2 if case == "missing" else 0.0)] = np.nan
+    S[np.random.default_rng(8).random(S.shape) < (0.2 if case in INCOMPLETE else 0.0)] = np.nan
     return S
 
 
@@ -112,7 +122,7 @@ def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
         kind = case.split("_", maxsplit=1)[0]
         rows = {"kind": kind, "n_columns": n_rows, "n_features": N_COLUMNS, "gamma": 0.25}
     elif case not in FEATURE_CASES:
-        matrix = similarities(n_rows, seed, 0.2 if case == "missing" else 0.0)
+        matrix = similarities(n_rows, seed, 0.2 if case in INCOMPLETE else 0.0)
         rows = {"kind": "dense", "measure": "similarity", "n_columns": n_rows}
     return Data(rows, matrix, **truth_of(case, n_rows, seed))
 
@@ -138,6 +148,11 @@ def without_bootstrap(data: Data, **params: Any) -> Problem:
 def with_matrix(data: Data, matrix: np.ndarray) -> Data:
     """The same data with other features or similarities."""
     return replace(data, matrix=matrix)
+
+
+def bits(arrays: Mapping[str, np.ndarray]) -> dict[str, bytes]:
+    """Arrays to be compared bit for bit."""
+    return {name: array.tobytes() for name, array in arrays.items()}
 
 
 def level(rows: Sequence[Sequence[int]], weights: Sequence[Sequence[int]]) -> Frontier:
@@ -166,3 +181,10 @@ def projections(terms: Sequence[Sequence[Sequence[tuple[int, float]]]]) -> Proje
     columns = np.array([column for candidate in flat for column, _ in candidate], np.int32)
     weights = np.array([weight for candidate in flat for _, weight in candidate], np.float64)
     return Projections(len(terms[0]), offset, columns, weights)
+
+
+def chi_square(found: np.ndarray, expected: np.ndarray) -> float:
+    """How many standard deviations a chi-square statistic lies above its mean."""
+    statistic = float(((found - expected) ** 2 / expected).sum())
+    freedom = len(found) - 1
+    return (statistic - freedom) / math.sqrt(2 * freedom)

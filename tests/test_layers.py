@@ -28,7 +28,7 @@ DOOR = 5
 ONLY_IN = {
     "distributed": {"jobs.on_dask", "service"},
     "zarr": {"sources.arrays", "forest.artifact", "jobs.score"},
-    "sklearn": {"estimators", "metrics"},
+    "sklearn": {"estimators", "metrics", "outliers"},
     "matplotlib": {"plotting"},
     "pyarrow": {"sources.tables"},
     "click": {"cli"},
@@ -37,7 +37,11 @@ ONLY_IN = {
 INSIDE_FUNCTIONS = {"cli", "quickstart"}
 LATE = {
     "sources.tables": {"pyarrow.parquet", "pyarrow.types"},  # may be missing
-    "estimators": {"distforest.jobs.on_dask", "sklearn.metrics"},  # slow, and a fit in threads does without
+    "estimators": {  # slow, and a fit in threads does without; or built of what is there
+        "distforest.jobs.on_dask",
+        "sklearn.metrics",
+        "distforest.outliers",
+    },
 }
 """An import inside a function is for these modules, or one of these imports."""
 
@@ -234,6 +238,16 @@ import distforest.forest.scoring, distforest.forest.artifact
 """
 
 
-def test_scoring_works_with_growth_deleted() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT_GROWTH], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+WITHOUT_DISTRIBUTED = """
+import sys
+sys.modules["distributed"] = None
+import numpy as np
+from distforest import SMERF
+print(SMERF(n_estimators=1).fit(np.eye(4), [0, 0, 1, 1]).distance(np.eye(4)).shape)
+"""
+
+
+@pytest.mark.parametrize(("code", "said"), [(WITHOUT_GROWTH, ""), (WITHOUT_DISTRIBUTED, "(4, 4)\n")])
+def test_a_scorer_and_a_fit_in_threads_do_without_the_rest(code: str, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, said), done.stderr

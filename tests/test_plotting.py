@@ -9,7 +9,16 @@ from matplotlib.axis import Axis
 from matplotlib.text import Text
 
 from distforest.metrics import average_precision, roc_auc
-from distforest.plotting import Classes, Links, class_separation, link_prediction, overview, principal_coordinates
+from distforest.plotting import (
+    Budgets,
+    Classes,
+    Links,
+    budget_curve,
+    class_separation,
+    link_prediction,
+    overview,
+    principal_coordinates,
+)
 
 
 @pytest.fixture
@@ -89,12 +98,30 @@ def test_overview_is_a_png_with_both_titles(links, classes):
     assert {"A small graph", "Plants"} <= {text.get_text() for text in texts(figure)}
 
 
+def test_budget_curve_shows_each_forest_its_rival_and_all_pairs():
+    budgets = Budgets(np.array([300, 1200, 4000]), np.array([0.6, 0.8, 0.9]), 4950, "1-NN", 0.85, "Strings")
+    (axes,) = budget_curve(budgets).axes
+    forests, rival, pairs = axes.lines
+    assert np.array_equal(forests.get_xydata(), [(300, 0.6), (1200, 0.8), (4000, 0.9)])
+    assert set(rival.get_ydata()) == {0.85}
+    assert set(pairs.get_xdata()) == {4950}
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["forest", "1-NN", "all 4,950 pairs"]
+
+
+def test_no_text_lies_on_another_in_a_budget_curve():
+    budgets = Budgets(np.geomspace(10, 4e5, 9), np.linspace(0.2, 0.99, 9), 499_500, "1-NN, 1,000,000 pairs", 0.85)
+    assert overlapping(budget_curve(budgets)) == []
+
+
 def test_no_text_lies_on_another(links, classes):
-    figure = overview(links, classes)
+    assert overlapping(overview(links, classes)) == []
+
+
+def overlapping(figure):
+    """Pairs of texts that lie on one another."""
     figure.draw_without_rendering()
     boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
-    overlapping = [(a, b) for (a, left), (b, right) in combinations(boxes, 2) if left.overlaps(right)]
-    assert overlapping == []
+    return [(a, b) for (a, left), (b, right) in combinations(boxes, 2) if left.overlaps(right)]
 
 
 def test_every_curve_and_scatter_has_labelled_axes(links, classes):

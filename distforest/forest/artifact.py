@@ -36,6 +36,7 @@ from distforest.forest.forest import (
     chunks,
     digest_of,
 )
+from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.sources.arrays import create_array, writable_array
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ MAX_MANIFEST_BYTES = 64 << 20
 MAX_ARRAY_BYTES = 1 << 36
 """No array of a forest may announce more than this; refused before anything is allocated."""
 
-LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances"]
+LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances", "path_lengths"]
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts"), "int32"),
-    **dict.fromkeys(("threshold", "weights", "gain", "means", "spreads", "leaf_distances"), "float64"),
+    **dict.fromkeys(("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate"), "float64"),
     **dict.fromkeys(("distances", "objects"), "float32"),
     "in_bag": "uint8",
 }
@@ -219,7 +220,17 @@ def _meaning(found: dict[str, Any]) -> Meaning:
             raise ArtifactError(f"{MANIFEST}: {key} must be a positive number, found {value!r}")
     if classes is not None and not isinstance(classes, list):
         raise ArtifactError(f"{MANIFEST}: classes must be a list, found {classes!r}")
+    if "class_weights" in leaf:
+        _check_class_weights(leaf)
     return Meaning(**found)
+
+
+def _check_class_weights(leaf: dict[str, Any]) -> None:
+    weights = leaf["class_weights"]
+    if leaf["kind"] != "class_counts":
+        raise ArtifactError(f"{MANIFEST}: leaf.class_weights go with class_counts, found {leaf['kind']!r}")
+    if not isinstance(weights, list) or not all(type(c) is int and 0 < c <= MAX_CLASS_WEIGHT for c in weights):
+        raise ArtifactError(f"{MANIFEST}: leaf.class_weights must be integers from 1 to {MAX_CLASS_WEIGHT}")
 
 
 def open_forest(address: str) -> Forest:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members
+from distforest.forest.path_lengths import PathLengths
 from distforest.forest.table import NodeTable
 from distforest.sources.arrays import ArraySource, rows_of
 from distforest.sources.kernels import KERNELS, KernelSource
@@ -30,8 +31,11 @@ reader of the new format then still opens the old ones, and a sample of each old
 CHUNK_BYTES = 4 << 20
 """Size of a chunk of a sealed array, decoded. Part of the format: the digest is taken chunk by chunk."""
 
-NODE_ARRAYS = tuple(NodeTable.__dataclass_fields__)
-"""The arrays of the node table, in the order of the format."""
+NOT_ROUTED = -1
+"""In ``leaves``: a training row that was not routed."""
+
+NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "surrogate")
+"""The arrays that every node table has, in the order of the format."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Meaning:
         How a query's rows are read: ``{"kind": "features"}``, or a similarity, ``{"kind": "dense", "measure": ...}``
         or one of the built-in kernels with its ``gamma``; with ``n_columns``, and ``n_features`` for a kernel.
     leaf
-        The kind of leaf table, with ``factor`` or ``scale``.
+        The kind of leaf table, with ``factor``, ``scale`` or ``class_weights``.
     classes
         Class labels in the order of the counts, or None.
     """
@@ -76,7 +80,8 @@ class Forest:
     leaf_table
         What the nodes say.
     leaves
-        Node in which each training row lies, in-bag or not, shape (n_trees, n_rows), int32.
+        Node in which each training row lies, in-bag or not, shape (n_trees, n_rows), int32; -1 for a row out of bag
+        that was not routed, as its similarities would have had to be paid for.
     in_bag
         Multiplicity of each training row in each tree, 0 for out of bag, shape (n_trees, n_rows), uint8.
     objects
@@ -103,11 +108,27 @@ class Forest:
         """Columns that a split may read: features, or training objects."""
         return int(self.meaning.rows["n_columns"])
 
+    @cached_property
+    def training_nodes(self) -> Rows:
+        """Node in which each training row lies, shape (n_trees, n_rows), int32.
+
+        Raises
+        ------
+        InputError
+            Rows out of bag were not routed.
+        """
+        if (self.leaves == NOT_ROUTED).any():
+            raise InputError(
+                "where training rows lie was asked for, but rows out of bag were not routed, as their similarities "
+                "cost; fit with oob_score=True or bootstrap=False"
+            )
+        return self.leaves
+
     @classmethod
     def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, Any] | None = None) -> Forest:
         """A forest of arrays by name; raises ArtifactError where one is missing."""
         try:
-            table = NodeTable(*(arrays[name] for name in NODE_ARRAYS))
+            table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
             leaves, in_bag = arrays["leaves"], arrays["in_bag"]
             leaf_table = _leaf_table(meaning.leaf, table, arrays)
         except KeyError as error:
@@ -167,9 +188,11 @@ class Forest:
                 f"leaves: expected (n_trees={n_trees}, n_rows) like in_bag, "
                 f"found {self.leaves.shape} and {self.in_bag.shape}"
             )
-        size = self.table.tree_size[:, None]
-        self._hold_leaves((self.leaves >= 0) & (self.leaves < size), "a training row lies in a node of its tree")
-        if isinstance(self.leaf_table, (Members, LeafDistances)):
+        size, has_members = self.table.tree_size[:, None], isinstance(self.leaf_table, (Members, LeafDistances))
+        unrouted = (self.leaves == NOT_ROUTED) & (self.in_bag == 0) & (not has_members)
+        inside = (self.leaves >= 0) & (self.leaves < size)
+        self._hold_leaves(inside | unrouted, "a training row lies in a node of its tree")
+        if has_members:
             is_leaf = self.table.is_leaf[self.table.tree_start[:-1, None] + self.leaves]
             self._hold_leaves(is_leaf, "a training row lies in a leaf")
         if self.meaning.rows["kind"] in KERNELS and (
@@ -188,13 +211,16 @@ class Forest:
 def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.ndarray]) -> LeafTable:
     kind = leaf.get("kind")
     if kind == "class_counts":
-        return ClassCounts(table, arrays["class_counts"])
+        weights = leaf.get("class_weights")
+        return ClassCounts(table, arrays["class_counts"], None if weights is None else tuple(weights))
     if kind == "means":
         return Means(table, arrays["means"], arrays["spreads"], float(leaf["factor"]))
     if kind == "members":
         return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], float(leaf["scale"]))
     if kind == "leaf_distances":
         return LeafDistances(table, arrays["leaf_distances"])
+    if kind == "path_lengths":
+        return PathLengths(table)
     raise ArtifactError(f"leaf.kind: unknown leaf table {kind!r}")
 
 

@@ -3,13 +3,15 @@
 =================  =====================================  =============================================
 kind               arrays                                 distance of two nodes l, l'
 =================  =====================================  =============================================
-``class_counts``   class_counts (N, K)                    1 - sum_k p_k p'_k, p = counts / their sum
+``class_counts``   class_counts (N, K)                    1 - sum_k p_k p'_k, p = c counts / their sum
 ``means``          means (N, q), spreads (N,)             factor (|m - m'|^2 + s + s')
 ``members``        distances (n, n)                       mean of z_ij, i in l, j in l' (SMERF, Eq. 2)
 ``leaf_distances``  leaf_distances, packed triangles      the same, worked out when the tree was grown
+``path_lengths``   none (see path_lengths.py)             1[l != l']
 =================  =====================================  =============================================
 
-Every distance here is symmetric bit for bit and does not depend on which other nodes are asked for.
+The weights c of the classes are 1 where none were given. Every distance here is symmetric bit for bit and does not
+depend on which other nodes are asked for.
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 Counts = NDArray[np.int32]
 InBag = NDArray[np.uint8]
+
+MAX_CLASS_WEIGHT = 1 << 20
+"""Largest integer by which a class may be weighted."""
 
 
 class LeafTable(Protocol):
@@ -61,10 +66,11 @@ def _expect(name: str, found: np.ndarray, shape: tuple[int, ...], dtype: type) -
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """In-bag weight of each class in each node, inner nodes too, shape (N, K)."""
+    """In-bag weight of each class in each node, inner nodes too, shape (N, K); and the weights of the classes."""
 
     table: NodeTable
     class_counts: Counts
+    class_weights: tuple[int, ...] | None = None
     kind: str = "class_counts"
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -77,8 +83,10 @@ class ClassCounts:
         return int(self.class_counts.shape[1])
 
     def outputs(self, tree: int, nodes: Ints) -> Floats:
-        """Share of each class in each node, shape (n_nodes, K)."""
+        """Share of each class in each node, counts times class weights over their sum, shape (n_nodes, K)."""
         counts = self.class_counts[self.table.tree_start[tree] + nodes].astype(np.float64)
+        if self.class_weights is not None:
+            counts *= self.class_weights
         return np.divide(counts, counts.sum(axis=1, keepdims=True))
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
@@ -97,6 +105,8 @@ class ClassCounts:
         """Every node has counts, none of them negative, not all of them 0, as many as n_rows says."""
         shape = (len(self.table.left), self.class_counts.shape[-1] if self.class_counts.ndim == 2 else 1)
         _expect("class_counts", self.class_counts, shape, np.int32)
+        if self.class_weights is not None and len(self.class_weights) != self.n_outputs:
+            raise ArtifactError(f"class_counts: {len(self.class_weights)} classes were expected, one for each weight")
         bad = (self.class_counts < 0).any(axis=1) | (self.class_counts.sum(axis=1, dtype=np.int64) < 1)
         bad |= self.class_counts.sum(axis=1, dtype=np.int64) != self.table.n_rows
         if bad.any():

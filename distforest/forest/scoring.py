@@ -5,6 +5,7 @@ A score is summed over the trees in their order, in float64, so that it does not
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +13,13 @@ import scipy.sparse
 
 from distforest.errors import InputError
 from distforest.forest.leaves import ClassCounts, Means
+from distforest.forest.path_lengths import PathLengths
 from distforest.forest.table import route
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, Rows, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from distforest.forest.forest import Forest
 
@@ -44,12 +46,24 @@ def distance(forest: Forest, left: Rows, right: Rows) -> Floats:
     -------
     ndarray
         Shape (n_left, n_right).
+
+    Raises
+    ------
+    InputError
+        The two come from forests with different numbers of trees.
     """
+    return _mean_over_trees(left, right, partial(_add_trees, forest))
+
+
+def _mean_over_trees(left: Rows, right: Rows, add: Callable[[Rows, Rows, Floats], None]) -> Floats:
+    """The mean over the trees of what ``add`` adds to a block of (n_left, n_right), block by block."""
+    if len(left) != len(right):
+        raise InputError(f"rows must be routed through the same forest, found {len(left)} and {len(right)} trees")
     total = np.zeros((left.shape[1], right.shape[1]))
     for rows in _blocks(left.shape[1]):
         for columns in _blocks(right.shape[1]):
-            _add_trees(forest, left[:, rows], right[:, columns], total[rows, columns])
-    total /= forest.n_trees
+            add(left[:, rows], right[:, columns], total[rows, columns])
+    total /= len(left)
     return total
 
 
@@ -95,14 +109,7 @@ def proximity(left: Rows, right: Rows) -> Floats:
            [0.5, 1. , 0.5],
            [0. , 0.5, 1. ]])
     """
-    if len(left) != len(right):
-        raise InputError(f"rows must be routed through the same forest, found {len(left)} and {len(right)} trees")
-    shared = np.zeros((left.shape[1], right.shape[1]))
-    for rows in _blocks(left.shape[1]):
-        for columns in _blocks(right.shape[1]):
-            count_shared(left[:, rows], right[:, columns], shared[rows, columns])
-    shared /= len(left)
-    return shared
+    return _mean_over_trees(left, right, count_shared)
 
 
 @kernel
@@ -167,7 +174,7 @@ def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats
     total, count = np.zeros(len(left)), np.zeros(len(left), np.int64)
     for tree in range(forest.n_trees):
         both = (forest.in_bag[tree, left] == 0) & (forest.in_bag[tree, right] == 0) & (left != right)
-        nodes = forest.leaves[tree].astype(np.int64)
+        nodes = forest.training_nodes[tree].astype(np.int64)
         total[both] += forest.leaf_table.pairs(tree, nodes[left[both]], nodes[right[both]])
         count += both
     return np.divide(total, count, out=np.full(len(left), np.nan), where=count > 0), count
@@ -243,9 +250,41 @@ def predict(forest: Forest, nodes: Rows) -> Floats:
     return total / forest.n_trees
 
 
+def isolation(forest: Forest, nodes: Rows) -> Floats:
+    """How soon rows are alone: 2^-(mean of path length / usual path length), near 1 for outliers.
+
+    Parameters
+    ----------
+    forest
+        A forest of random cuts.
+    nodes
+        Nodes of the rows as `apply` gives them, shape (n_trees, n).
+
+    Returns
+    -------
+    ndarray
+        Shape (n,), between 0 and 1 (Liu, Ting, Zhou: Isolation Forest, 2008, Eq. 2).
+
+    Raises
+    ------
+    InputError
+        The forest's cuts are not random.
+    """
+    says = forest.leaf_table
+    if not isinstance(says, PathLengths):
+        raise InputError(f"outlier scores were asked of a forest that keeps {says.kind}; grow one of random cuts")
+    total = np.zeros(nodes.shape[1])
+    for tree in range(forest.n_trees):
+        total += says.shares(tree, nodes[tree].astype(np.int64))
+    scores: Floats = 2.0 ** -(total / forest.n_trees)
+    return scores
+
+
 def _predicting(forest: Forest) -> ClassCounts | Means:
     if isinstance(forest.leaf_table, (ClassCounts, Means)):
         return forest.leaf_table
+    if isinstance(forest.leaf_table, PathLengths):
+        raise InputError("a forest of random cuts predicts nothing; ask for `isolation`")
     raise InputError("a forest that was trained on distances predicts distances; ask for `distance`")
 
 
@@ -263,7 +302,7 @@ def out_of_bag(forest: Forest) -> tuple[Floats, Ints]:
     total, count = np.zeros((n_rows, says.n_outputs)), np.zeros(n_rows, np.int64)
     for tree in range(forest.n_trees):
         out = forest.in_bag[tree] == 0
-        total[out] += says.outputs(tree, forest.leaves[tree, out].astype(np.int64))
+        total[out] += says.outputs(tree, forest.training_nodes[tree, out].astype(np.int64))
         count += out
     estimate = np.full_like(total, np.nan)
     np.divide(total, count[:, None], out=estimate, where=count[:, None] > 0)

@@ -6,7 +6,7 @@ within their tree and are greater than their parent's, so a table is an acyclic 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError
 from distforest.forest.frontier import Frontier, decide
+from distforest.forest.missing import send_on, send_to_larger
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets
@@ -42,6 +43,9 @@ class NodeTable:
         By how much the cut lowers the criterion (SMERF, Eq. 1), 0 at a leaf, shape (N,), float64.
     n_rows
         In-bag weight that reached the node, shape (N,), int64.
+    surrogate
+        Where a row that lacks a value goes on: thresholds of the two halves of the projection, NaN where a half says
+        nothing, shape (N, 2), float64 (see `distforest.forest.missing`). None: it stays in the node.
     """
 
     tree_size: Ints
@@ -53,6 +57,7 @@ class NodeTable:
     weights: Floats
     gain: Floats
     n_rows: Ints
+    surrogate: Floats | None = None
 
     @property
     def n_trees(self) -> int:
@@ -74,14 +79,22 @@ class NodeTable:
         """Whether each node is a leaf, shape (N,)."""
         return np.equal(self.left, LEAF)
 
+    @cached_property
+    def right_is_larger(self) -> NDArray[np.bool_]:
+        """Whether more in-bag weight went right than left at each node, shape (N,)."""
+        root = np.repeat(self.tree_start[:-1], self.tree_size)
+        larger: NDArray[np.bool_] = self.n_rows[root + self.right] > self.n_rows[root + self.left]
+        return larger & ~self.is_leaf
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The table's arrays by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: array for name, array in found.items() if array is not None}
 
     @classmethod
     def joined(cls, tables: list[NodeTable]) -> NodeTable:
         """One table of the trees of all ``tables``, in their order."""
-        return cls(*(np.concatenate([getattr(t, f.name) for t in tables]) for f in fields(cls)))
+        return cls(**{name: np.concatenate([getattr(t, name) for t in tables]) for name in tables[0].arrays()})
 
     def projections(self, nodes: Ints) -> Projections:
         """The projections of ``nodes`` (numbers in the whole table), one candidate each."""
@@ -99,7 +112,7 @@ class NodeTable:
             Names the array and the first place at fault.
         """
         for name, array in self.arrays().items():
-            if array.ndim != 1:
+            if array.ndim != 1 and name != "surrogate":
                 raise ArtifactError(f"{name}: one dimension was expected, found shape {array.shape}")
         fits = (self.tree_size > 0) & (self.tree_size <= len(self.left))
         _hold(fits, "tree_size", "a tree has at least its root, and no more nodes than there are")
@@ -125,6 +138,8 @@ class NodeTable:
         for name in ("threshold", "weights", "gain"):
             _hold(np.isfinite(getattr(self, name)), name, "values are finite")
         _hold(self.n_rows >= 0, "n_rows", "weights are not negative")
+        if self.surrogate is not None and self.surrogate.shape != (size, 2):
+            raise ArtifactError(f"surrogate: shape ({size}, 2) was expected, found {self.surrogate.shape}")
 
 
 def _hold(holds: NDArray[np.bool_], name: str, rule: str) -> None:
@@ -149,16 +164,18 @@ def route(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[np.bool_
     Returns
     -------
     ndarray
-        Node numbers within their tree, shape (n_trees, m), int32; an inner node where a value is unobserved, -1
-        where a row was not wanted.
+        Node numbers within their tree, shape (n_trees, m), int32; an inner node where a value is unobserved and the
+        row stays, -1 where a row was not wanted.
     """
     if wanted is None:
         wanted = np.ones((table.n_trees, len(rows)), np.bool_)
     ends = np.full(wanted.shape, LEAF, np.int32)
     if isinstance(source, ArraySource):
+        goes_on = table.surrogate is not None
+        surrogate = table.surrogate if table.surrogate is not None else np.empty((0, 2))
         route_array(
             *(table.tree_start, table.left, table.right, table.threshold),
-            *(table.offset, table.columns, table.weights),
+            *(table.offset, table.columns, table.weights, goes_on, surrogate, table.right_is_larger),
             *(source.values, rows, wanted, ends),
         )
     else:
@@ -174,9 +191,13 @@ def route_levels(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[n
         ends[frontier.tree[here], frontier.rows] = frontier.node[here]
         frontier, _ = frontier.take(~table.is_leaf[table.tree_start[frontier.tree] + frontier.node])
         nodes = table.tree_start[frontier.tree] + frontier.node
-        values = source.project(rows[frontier.rows], frontier.starts, table.projections(nodes))[0]
+        projections, asking = table.projections(nodes), replace(frontier, rows=rows[frontier.rows])
+        values = source.project(asking.rows, asking.starts, projections)[0]
         side = np.empty(len(values), np.int8)
         decide(frontier.starts, values, table.threshold[nodes], side)
+        if table.surrogate is not None:
+            send_on(source, asking, projections, table.surrogate[nodes], side)
+            send_to_larger(frontier.starts, table.right_is_larger[nodes], side)
         children = frontier.descend(side, table.left[nodes], table.right[nodes])
         frontier, _ = children.take(children.sizes > 0)
 
@@ -190,6 +211,9 @@ def route_array(
     offset: Ints,
     columns: Rows,
     weights: Floats,
+    goes_on: bool,
+    surrogate: Floats,
+    right_is_larger: NDArray[np.bool_],
     array: Float32s,
     rows: Rows,
     wanted: NDArray[np.bool_],
@@ -210,6 +234,26 @@ def route_array(
                     node = left[root + node]
                 elif value > threshold[root + node]:
                     node = right[root + node]
-                else:
+                elif not goes_on:
                     break
+                else:
+                    node = root + node
+                    own = slice(offset[node], offset[node + 1])
+                    goes_right = lacking_goes_right(
+                        array[rows[r]], columns[own], weights[own], surrogate[node], right_is_larger[node]
+                    )
+                    node = right[node] if goes_right else left[node]
             ends[tree, r] = node
+
+
+@kernel
+def lacking_goes_right(row: Float32s, columns: Rows, weights: Floats, surrogate: Floats, right_is_larger: bool) -> bool:
+    """The side of a row that lacks a value: by half 0 of the projection, else by half 1, else the larger one."""
+    half = np.zeros(2)
+    for e in range(columns.shape[0]):
+        half[1 if weights[e] < 0.0 else 0] += abs(weights[e]) * row[columns[e]]
+    if half[0] == half[0] and surrogate[0] == surrogate[0]:
+        return half[0] > surrogate[0]
+    if half[1] == half[1] and surrogate[1] == surrogate[1]:
+        return not half[1] > surrogate[1]
+    return right_is_larger

@@ -60,11 +60,16 @@ class Criterion(Protocol):
 
 @dataclass(frozen=True)
 class Gini:
-    """z_ij = 1[y_i != y_j], so P(S) = m^2 - sum_k m_k^2: the Gini impurity (SMERF, Proposition 1)."""
+    """z_ij = 1[y_i != y_j], so P(S) = m^2 - sum_k m_k^2: the Gini impurity (SMERF, Proposition 1).
+
+    With ``class_weights``, integers c_k, shape (n_classes,), a row of weight w counts as w c_k in all sums of a
+    gain, and as w where a side must not be too light.
+    """
 
     codes: Rows
     n_classes: int
     unit: float = 1.0
+    class_weights: Ints | None = None
 
     def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
         """Itself."""
@@ -77,9 +82,10 @@ class Gini:
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
+        plain = self.class_weights is None
         cut_gini(
-            *(frontier.starts, frontier.rows, frontier.weights, values),
-            *(self.codes, self.n_classes, min_leaf, *cuts),
+            *(frontier.starts, frontier.rows, frontier.weights, values, self.codes),
+            *(np.ones(self.n_classes, np.int64) if plain else self.class_weights, min_leaf, *cuts),
         )
         return cuts
 
@@ -171,33 +177,37 @@ def cut_gini(
     weights: Rows,
     values: Floats,
     codes: Rows,
-    n_classes: int,
+    class_weights: Ints,
     min_leaf: int,
     best: Rows,
     threshold: Floats,
     gains: Floats,
 ) -> None:
-    """P(S) = m^2 - sum_k m_k^2, kept while the rows go over from right to left in the order of a candidate."""
+    """P(S) = m^2 - sum_k m_k^2, kept while the rows go over from right to left in the order of a candidate.
+
+    m and m_k are sums of ``own``, a row's weight times that of its class; ``min_leaf`` is compared with plain sums.
+    """
     longest = (starts[1:] - starts[:-1]).max()
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    code = np.empty(longest, np.int32)
-    counts = np.empty((3, n_classes), np.int64)
+    code, own = np.empty(longest, np.int32), np.empty(longest, np.int64)
+    counts = np.empty((3, class_weights.shape[0]), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         counts[2] = 0
         for r in range(first, last):
-            code[r - first] = codes[rows[r]]
-            counts[2, code[r - first]] += weights[r]
+            c = codes[rows[r]]
+            code[r - first], own[r - first] = c, weights[r] * class_weights[c]
+            counts[2, c] += own[r - first]
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
             counts[1] = counts[2]
             if n < last - first:  # only the observed rows take part
                 counts[1] = 0
                 for e in range(n):
-                    counts[1, code[order[e]]] += weights[first + order[e]]
+                    counts[1, code[order[e]]] += own[order[e]]
             scan_gini(
-                *(node, k, values[k, first:last], order[:n], weights[first:last], code, min_leaf),
+                *(node, k, values[k, first:last], order[:n], weights[first:last], own, code, min_leaf),
                 *(counts[0], counts[1], best, threshold, gains),
             )
 
@@ -217,6 +227,7 @@ def scan_gini(
     values: Floats,
     order: Ints,
     weights: Rows,
+    own: Ints,
     code: Rows,
     min_leaf: int,
     left: Ints,
@@ -225,24 +236,29 @@ def scan_gini(
     threshold: Floats,
     gains: Floats,
 ) -> None:
-    """Take the rows over from ``right`` to ``left``, class weights, in the order of one candidate."""
+    """Take the rows over from ``right`` to ``left``, sums of ``own`` by class, in the order of one candidate."""
     left[:] = 0
     m, squares_right, squares_left = np.int64(0), np.int64(0), np.int64(0)
     for c in range(right.shape[0]):
         m += right[c]
         squares_right += right[c] * right[c]
+    n_left, n_right = np.int64(0), np.int64(0)
+    for place in order:
+        n_right += weights[place]
     m_left, m_right = np.int64(0), m
     whole = (m * m - squares_right) / m
     least, before = gains[node], np.nan
     for place in order:
         value = values[place]
-        if value > before and m_left >= min_leaf and m_right >= min_leaf:
+        if value > before and n_left >= min_leaf and n_right >= min_leaf:
             gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
             if gain > least:
                 keep_best(node, candidate, before, value, gain, best, threshold, gains)
                 least = gains[node]
         before = value
-        c, w = code[place], np.int64(weights[place])
+        n_left += weights[place]
+        n_right -= weights[place]
+        c, w = code[place], np.int64(own[place])
         squares_left += w * (2 * left[c] + w)
         squares_right -= w * (2 * right[c] - w)
         left[c] += w

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import Frontier
 from distforest.growth.rng import below, mix, unit
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets
+from distforest.sources.source import Floats, Ints, Projections, Rows, offsets
 
 Keys = NDArray[np.uint64]
 
@@ -120,91 +120,3 @@ def oblique_terms(
                     weights[filled] = 1.0 if sign < 0.5 else -1.0
                     filled += 1
     return filled
-
-
-@dataclass(frozen=True)
-class TwoObjects:
-    """Column j minus column i of the similarity matrix, for two unlike objects of the node (SimForest).
-
-    i is uniform over the node's objects, j has a probability in proportion to its unlikeness to i: 1 for another
-    class and 0 for the same, or the difference of the targets. S_ij must be observed and the squared scale
-    S_ii + S_jj - 2 S_ij positive; a pair that fails is drawn again, ``tries`` times in all.
-    """
-
-    source: Source
-    targets: Floats
-    by_class: bool
-    width: int
-    attempts: int = 4
-    tries: int = 4
-
-    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """``width`` pairs for each node; a pair that could not be found is an empty candidate."""
-        n = frontier.n_nodes * self.width
-        pairs = np.full((n, 2), -1, np.int32)
-        missing = np.arange(n)
-        for trial in range(self.tries):
-            drawn = np.full((len(missing), 2), -1, np.int32)
-            first = (attempt * self.tries + trial) * 2 * self.width
-            draw_pairs(
-                *(missing, self.width, first, keys, frontier.starts, frontier.rows),
-                *(self.targets, self.by_class, drawn),
-            )
-            pairs[missing] = np.where(self._usable(drawn)[:, None], drawn, -1)
-            missing = missing[pairs[missing, 0] < 0]
-            if not len(missing):
-                break
-        found = pairs[:, 0] >= 0
-        offset = offsets(2 * found)
-        n_found = int(found.sum())
-        return Projections(self.width, offset, pairs[found].reshape(-1), np.tile([1.0, -1.0], n_found))
-
-    def _usable(self, pairs: Rows) -> NDArray[np.bool_]:
-        """Whether each (j, i) is a direction: observed, and of positive length."""
-        usable = pairs[:, 0] >= 0
-        j, i = pairs[usable, 0], pairs[usable, 1]
-        asked = self.source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j]))
-        s_ii, s_jj, s_ij = asked.reshape(3, -1)
-        usable[usable] = s_ii + s_jj - 2.0 * s_ij > 0.0  # False where one of them is unobserved
-        return usable
-
-
-@kernel
-def draw_pairs(
-    wanted: Ints,
-    width: int,
-    first: int,
-    keys: Keys,
-    starts: Ints,
-    rows: Rows,
-    targets: Floats,
-    by_class: bool,
-    pairs: Rows,
-) -> None:
-    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to 1[y_j != y_i] or |y_j - y_i|; left as it is if all 0."""
-    for e in range(wanted.shape[0]):
-        node, k = wanted[e] // width, wanted[e] % width
-        group = rows[starts[node] : starts[node + 1]]
-        draw = first + 2 * k
-        i = group[below(keys[node], draw, group.shape[0])]
-        total = 0.0
-        for row in group:
-            total += _unlikeness(targets[row], targets[i], by_class)
-        goal = unit(keys[node], draw + 1) * total
-        reached = 0.0
-        for row in group:
-            part = _unlikeness(targets[row], targets[i], by_class)
-            reached += part
-            if part > 0.0:
-                pairs[e, 0] = row
-                pairs[e, 1] = i
-                if reached > goal:
-                    break
-
-
-@kernel
-def _unlikeness(y: float, other: float, by_class: bool) -> float:
-    """1[y != y'] of two classes, |y - y'| of two targets."""
-    if by_class:
-        return 1.0 if y != other else 0.0
-    return abs(y - other)

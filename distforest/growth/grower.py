@@ -7,13 +7,14 @@ neither the method nor the kind of source; it is handed a draw, a criterion and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from distforest.forest.frontier import Frontier, decide
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import streams
+from distforest.growth.surrogates import place_missing
 from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets
 
 if TYPE_CHECKING:
@@ -76,12 +77,30 @@ class Splits:
     weights: Floats
     values: Floats
 
+    @property
+    def projections(self) -> Projections:
+        """The projections of the nodes that are cut, one candidate each."""
+        return Projections(1, offsets(self.width[self.found]), self.columns, self.weights)
+
+
+class Level(NamedTuple):
+    """What is told of a level: its depth, how many nodes were open, and how many of them found no cut."""
+
+    depth: int
+    n_open: int
+    n_uncut: int
+
+
+def unwatched(level: Level) -> None:
+    """Nobody watches."""
+
 
 @dataclass(frozen=True)
 class Growth:
     """All that is needed to grow trees: data, draw, criterion, limits, seed; and how a level is searched.
 
-    ``search`` is `project_and_cut`, or a fused twin of it that never holds the candidates' values.
+    ``search`` is `project_and_cut`, or a fused twin of it that never holds the candidates' values; ``watch`` is told of
+    every level. ``on_missing`` is a rule of `distforest.forest.missing`.
     """
 
     source: Source
@@ -90,6 +109,8 @@ class Growth:
     limits: Limits
     seed: int
     search: Search = project_and_cut
+    watch: Callable[[Level], None] = unwatched
+    on_missing: str = "stop"
 
     def grow(self, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Rows]:
         """Grow the trees numbered ``trees`` over their in-bag rows.
@@ -117,11 +138,15 @@ class Growth:
             is_open = self.limits.open(frontier, depth, criterion)
             opened, _ = frontier.take(is_open)
             splits = self._search(opened, trees, criterion)
+            self.watch(Level(depth, opened.n_nodes, opened.n_nodes - int(splits.found.sum())))
             is_open[is_open] = splits.found
             cut, rows = opened.take(splits.found)
-            left = written.add(frontier, is_open, splits, self.criterion.unit)
             side = np.empty(len(cut.rows), np.int8)
             decide(cut.starts, splits.values[rows], splits.threshold[splits.found], side)
+            surrogate = None
+            if self.on_missing != "stop":
+                surrogate = place_missing(self.on_missing, self.source, cut, splits.projections, side)
+            left = written.add(frontier, is_open, splits, self.criterion.unit, surrogate)
             frontier, depth = cut.descend(side, left, left + np.int32(1)), depth + 1
         return written.table(), leaves
 
@@ -141,7 +166,7 @@ class Growth:
         values = np.full(len(frontier.rows), np.nan)
         chosen: list[tuple[Ints, Projections]] = []
         for attempt in range(self.draw.attempts):
-            asking, rows = frontier.take(~found) if attempt else (frontier, np.ones(len(values), np.bool_))
+            asking, rows = frontier.take(~found)
             if not asking.n_nodes:
                 break
             places = np.flatnonzero(~found)
@@ -214,7 +239,9 @@ class _Levels:
     def __post_init__(self) -> None:
         self.next_node = np.ones(self.n_trees, np.int64)
 
-    def add(self, frontier: Frontier, is_cut: NDArray[np.bool_], splits: Splits, unit: float) -> Rows:
+    def add(
+        self, frontier: Frontier, is_cut: NDArray[np.bool_], splits: Splits, unit: float, surrogate: Floats | None
+    ) -> Rows:
         """Write a level's nodes; returns the left child's number of each node that is cut."""
         tree = frontier.tree[is_cut]
         per_tree = np.bincount(tree, minlength=self.n_trees)
@@ -234,6 +261,9 @@ class _Levels:
         level["threshold"][is_cut] = splits.threshold[splits.found]
         level["width"][is_cut] = splits.width[splits.found]
         level["gain"][is_cut] = splits.gain[splits.found] * unit
+        if surrogate is not None:
+            level["surrogate"] = np.full((n, 2), np.nan)
+            level["surrogate"][is_cut] = surrogate
         self.tree.append(frontier.tree)
         self.ragged.append((splits.columns, splits.weights))
         for name, values in level.items():

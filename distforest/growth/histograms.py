@@ -39,7 +39,8 @@ def cut_codes(
     source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
     """`project_and_cut` for single columns of a binned source: the codes are read where they lie."""
-    if not isinstance(source, BinnedSource) or not isinstance(criterion, (Gini, Variance)):
+    is_weighted = isinstance(criterion, Gini) and criterion.class_weights is not None
+    if not isinstance(source, BinnedSource) or not isinstance(criterion, (Gini, Variance)) or is_weighted:
         return project_and_cut(source, criterion, frontier, projections, limits)
     cuts = Cuts.none(frontier.n_nodes)
     columns = projections.columns.reshape(frontier.n_nodes, projections.width)
@@ -86,7 +87,7 @@ def cut_codes_gini(
                     label[r - first] = labels[rows[r]]
                 order_values(own[:size], order, keys, keys)
                 scan_gini(
-                    *(node, k, own[:size], order[:size], weights[first:last], label, min_leaf),
+                    *(node, k, own[:size], order[:size], weights[first:last], weights[first:last], label, min_leaf),
                     *(counts[0], counts[1], best, threshold, gains),
                 )
                 continue

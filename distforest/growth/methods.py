@@ -18,16 +18,20 @@ from distforest.forest.leaves import (
     triangle_size,
 )
 from distforest.forest.table import NodeTable, route
+from distforest.growth.class_weights import ClassWeights
 from distforest.growth.criteria import Criterion, Gini, Variance
-from distforest.growth.draws import Axis, Draw, Oblique, TwoObjects
+from distforest.growth.draws import Axis, Draw, Oblique
 from distforest.growth.grower import Growth, Limits, project_and_cut
 from distforest.growth.histograms import cut_codes
+from distforest.growth.isolation import RandomCut, TwoAtRandom, cut_at_random
 from distforest.growth.mean_distance import MeanDistance
-from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS, Parameter, Value
+from distforest.growth.pairs_of_objects import FeatureSubsets, TwoObjects, Unlikeness
+from distforest.growth.parameters import ISOLATION_PARAMETERS, SIMFOREST_PARAMETERS, SMERF_PARAMETERS, Parameter
 from distforest.growth.rng import bootstrap, subsample
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.kernels import KERNELS, KernelSource
+from distforest.sources.lazy import LazySource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
     from distforest.growth.grower import Search
     from distforest.sources.source import Ints, Rows, Source
 
-Params = Mapping[str, Value]
+Params = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,11 @@ class Data:
     rows
         How the rows are read: see `distforest.forest.forest.Meaning`.
     matrix
-        Features, shape (n, p), or similarities, shape (n, n), float32.
+        Features, shape (n, p), or similarities, shape (n, n), float32; or similarities as a source.
     judge
-        What cuts are judged by: ``"labels"``, ``"targets"``, ``"embedding"`` or ``"distances"``.
+        What cuts are judged by: ``"labels"``, ``"targets"``, ``"embedding"``, ``"distances"`` or ``"nothing"``.
     truth
-        Codes, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
+        Codes, shape (n,); targets or embeddings, shape (n, q); distances, shape (n, n); or nothing, shape (n, 0).
     classes
         The classes of the codes.
     largest
@@ -60,7 +64,7 @@ class Data:
     """
 
     rows: dict[str, Any]
-    matrix: np.ndarray
+    matrix: Any
     judge: str
     truth: np.ndarray
     classes: list[Any] | None = None
@@ -69,10 +73,12 @@ class Data:
     @property
     def n_rows(self) -> int:
         """Number of training rows."""
-        return len(self.matrix)
+        return int(self.matrix.shape[0])
 
     def source(self) -> Source:
         """The matrix that splits read."""
+        if isinstance(self.matrix, LazySource):
+            return self.matrix
         if self.rows["kind"] in KERNELS:
             return KernelSource(self.matrix, self.matrix, self.rows["kind"], float(self.rows["gamma"]))
         return ArraySource.of(self.matrix)
@@ -132,7 +138,7 @@ class Problem:
         if isinstance(self.growth.source, BinnedSource):
             table = _on_features(table, self.growth.source)
         out = weights == 0
-        if out.any():
+        if out.any() and self._routes_out_of_bag:
             rows = np.arange(self.data.n_rows, dtype=np.int32)
             routed = route(table, self.data.source(), rows, out)
             leaves[out] = routed[out]
@@ -140,12 +146,19 @@ class Problem:
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
         return {**arrays, **self._leaf_arrays(table, leaves, in_bag)}
 
+    @property
+    def _routes_out_of_bag(self) -> bool:
+        """Whether rows that a tree did not draw are routed: always, unless their values would have to be paid for."""
+        return not isinstance(self.data.matrix, LazySource) or bool(self.meaning.params["oob_score"])
+
     def _leaf_arrays(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> dict[str, np.ndarray]:
         if self.data.judge == "labels":
             one_hot = np.eye(len(self.data.classes or ()))[self.data.truth]
             return {"class_counts": accumulate(table, leaves, in_bag, one_hot).astype(np.int32)}
         if self.data.judge == "distances":
             return {"leaf_distances": self._triangles(table, leaves, in_bag)}
+        if self.data.judge == "nothing":
+            return {}
         return _means(table, leaves, in_bag, self.data.truth)
 
     def _triangles(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> np.ndarray:
@@ -242,8 +255,13 @@ def _columns_of_features(data: Data, _source: Source, params: Params) -> Draw:
 
 
 def _pairs_of_objects(data: Data, source: Source, params: Params) -> Draw:
-    targets = data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0]
-    return TwoObjects(source, targets, data.judge == "labels", int(params["n_pairs"] or 1))
+    unlike = Unlikeness(data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.judge == "labels")
+    n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
+    if data.rows["kind"] != "features":
+        return TwoObjects(source, unlike, n_pairs, n_columns)
+    if n_columns != 1:
+        raise InputError(f"n_columns={n_columns} averages similarities, and feature_subsets has none; leave it out")
+    return FeatureSubsets(data.matrix, unlike, n_pairs)
 
 
 SMERF = Method(
@@ -254,10 +272,17 @@ SMERF = Method(
     _columns_of_features,
 )
 SIMFOREST = Method("simforest", "similarity", ("labels", "targets"), SIMFOREST_PARAMETERS, _pairs_of_objects)
-METHODS = {method.name: method for method in (SMERF, SIMFOREST)}
+ISOLATION = Method(
+    "isolation",
+    "similarity",
+    ("nothing",),
+    ISOLATION_PARAMETERS,
+    lambda _data, source, _params: TwoAtRandom(source),
+)
+METHODS = {method.name: method for method in (SMERF, SIMFOREST, ISOLATION)}
 
 
-def n_candidates(max_features: Value, n_columns: int) -> int:
+def n_candidates(max_features: float | str | None, n_columns: int) -> int:
     """The number of candidates that ``max_features`` stands for, at least one.
 
     Examples
@@ -280,6 +305,8 @@ def sampling(params: Params, n_rows: int) -> Sampling:
     """The sampling that ``bootstrap`` and ``max_samples`` stand for; raises InputError."""
     given = params["max_samples"]
     n_draws = max(1, round(given * n_rows)) if isinstance(given, float) else int(given or n_rows)
+    if "bootstrap" not in params:  # isolation: some rows once each, all where there are fewer
+        return Sampling(n_rows, min(n_draws, n_rows), replace=False)
     if n_draws > n_rows:
         raise InputError(f"max_samples={given!r} asks for more rows than there are ({n_rows})")
     return Sampling(n_rows, n_draws, bool(params["bootstrap"]))
@@ -312,34 +339,60 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Problem:
             "inconsistent numbers of samples"
         )
     source, search = _searched(data, params)
-    criterion, leaf = _judge(data)
+    params, class_weights = _weighted(data, params)
+    criterion, leaf = _judge(data, class_weights)
+    rows_of_trees = sampling(params, data.n_rows)
+    limits = _limits(params, rows_of_trees.n_draws)
+    draw, on_missing = method.draw(data, source, params), str(params.get("on_missing", "stop"))
+    growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing)
+    meaning = Meaning(method.name, dict(params), seed, data.rows, leaf, data.classes)
+    return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
+
+
+def _limits(params: Params, n_draws: int) -> Limits:
+    """When a node is a leaf; a tree of random cuts ends where ``n_draws`` rows are usually alone, at ceil(log2)."""
+    if "max_depth" not in params:
+        return Limits(max_depth=(n_draws - 1).bit_length())
     depth = params["max_depth"]
-    limits = Limits(
+    return Limits(
         int(params["min_samples_split"] or 2),
         int(params["min_samples_leaf"] or 1),
         None if depth is None else int(depth),
     )
-    growth = Growth(source, method.draw(data, source, params), criterion, limits, seed, search)
-    meaning = Meaning(method.name, dict(params), seed, data.rows, leaf, data.classes)
-    return Problem(meaning, data, growth, sampling(params, data.n_rows), int(params["n_estimators"] or 1))
 
 
 def _searched(data: Data, params: Params) -> tuple[Source, Search]:
     """The source that growth reads, and how a level of it is searched."""
     max_bins = params.get("max_bins")
     if max_bins is None:
-        return data.source(), project_and_cut
+        return data.source(), cut_at_random if data.judge == "nothing" else project_and_cut
     if params["splitter"] != "axis":
         raise InputError("max_bins bins single columns; it goes with splitter='axis'")
     return BinnedSource.of(data.matrix, int(max_bins)), cut_codes
 
 
-def _judge(data: Data) -> tuple[Criterion, dict[str, Any]]:
+def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:
+    """The parameters with a weight for every label where any was given, and these weights as integers."""
+    given = params.get("class_weight")
+    if given is None:
+        return params, None
+    if data.judge != "labels":
+        raise InputError(f"class_weight={given!r} goes with labels, found {data.judge}; leave it out")
+    weights = ClassWeights.of(given, data.truth, data.classes or [])
+    n_draws = sampling(params, data.n_rows).n_draws
+    return {**params, "class_weight": weights.given}, weights.integers(n_draws)
+
+
+def _judge(data: Data, class_weights: Ints | None) -> tuple[Criterion, dict[str, Any]]:
     """The criterion for the data's truth, and the leaf table that it leads to."""
     if data.judge == "labels":
-        return Gini(data.truth, len(data.classes or ())), {"kind": "class_counts"}
+        gini = Gini(data.truth, len(data.classes or ()), class_weights=class_weights)
+        weights = {} if class_weights is None else {"class_weights": class_weights.tolist()}
+        return gini, {"kind": "class_counts", **weights}
     if data.judge == "distances":
         criterion = MeanDistance.of(ArraySource.of(data.truth).values, data.largest)
         return criterion, {"kind": "members", "scale": criterion.scale}
+    if data.judge == "nothing":
+        return RandomCut(), {"kind": "path_lengths"}
     factor = 0.5 if data.judge == "targets" else 1.0
     return Variance.of(data.truth, factor), {"kind": "means", "factor": factor}

@@ -9,7 +9,8 @@ from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints
 
 _SIGN = np.uint64(1 << 63)
-_INSERTION, _RADIX = 96, 256
+_INSERTION, _RADIX = 96, 256  # keys from which the next way is the faster one
+_SHORT = 24  # longest run of equal keys that is put right by insertion
 
 
 @kernel
@@ -17,8 +18,9 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     """Fill order[:n] with the places of the n observed values, ascending, equal values in their own order.
 
     A value's bits, mapped so that unsigned order is numeric order, and its place share one 64-bit key: the place
-    takes as many low bits as it needs. The keys are sorted by radix; values that differ only in the bits that the
-    place took are put right afterwards. ``order``, ``keys`` and ``spare`` are at least as long as ``values``.
+    takes as many low bits as it needs. The keys are sorted by insertion where they are few, by radix where they are
+    many; values that differ only in the bits that the place took are put right afterwards. ``order``, ``keys`` and
+    ``spare`` are at least as long as ``values``.
     """
     size = values.shape[0]
     low = 1
@@ -100,7 +102,7 @@ def _mend(values: Floats, order: Ints, keys: NDArray[np.uint64], place_bits: np.
         while last < n and not ((keys[first] ^ keys[last]) & ~place_bits):
             differ |= values[order[last]] != values[order[first]]
             last += 1
-        if differ and last - first <= _INSERTION:
+        if differ and last - first <= _SHORT:
             _insertion(values, order, first, last)
         elif differ:
             run = order[first:last].copy()

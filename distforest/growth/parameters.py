@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
+from distforest.forest.missing import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-Value = int | float | bool | str | None
+Value = int | float | bool | str | None | Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class Parameter:
     """One parameter of a method: its default, what it may be, and one sentence.
 
     ``integer`` and ``real`` are closed ranges (or None where that kind of number is not allowed), ``words`` the
-    strings (and None, True, False) that are allowed beside numbers.
+    strings (and None, True, False) that are allowed beside numbers; ``table`` says whether a table of positive
+    numbers by label is allowed.
     """
 
     name: str
@@ -29,12 +32,15 @@ class Parameter:
     text: str
     integer: tuple[float, float] | None = None
     real: tuple[float, float] | None = None
-    words: tuple[Value, ...] = ()
+    words: tuple[bool | str | None, ...] = ()
+    table: bool = False
 
     def accepts(self, value: object) -> bool:
         """Whether ``value`` may stand for this parameter."""
         if isinstance(value, (bool, str)) or value is None:
             return any(value is word or (isinstance(value, str) and value == word) for word in self.words)
+        if isinstance(value, Mapping):
+            return self.table and all(isinstance(name, str) and _is_positive(own) for name, own in value.items())
         if isinstance(value, Integral) and self.integer is not None:
             return self.integer[0] <= int(value) <= self.integer[1]
         if isinstance(value, Real) and not isinstance(value, Integral) and self.real is not None:
@@ -49,6 +55,8 @@ class Parameter:
         if self.real is not None:
             kinds.append(f"a real number {_span(self.real)}")
         kinds += [repr(word) for word in self.words]
+        if self.table:
+            kinds.append("a table of finite positive numbers by label")
         return " or ".join(kinds)
 
     def fault(self, value: object) -> str | None:
@@ -56,6 +64,15 @@ class Parameter:
         if self.accepts(value):
             return None
         return f"{self.name} must be {self.allowed()}, found {value!r}"
+
+
+def _is_positive(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return 0.0 < float(value) < math.inf
+    except OverflowError:  # an integer that no float64 can hold
+        return False
 
 
 def _span(limits: tuple[float, float]) -> str:
@@ -148,6 +165,40 @@ SMERF_PARAMETERS = (
 SIMFOREST_PARAMETERS = (
     Parameter("n_estimators", 100, _N_ESTIMATORS, integer=(1, 1_000_000)),
     Parameter("n_pairs", 2, "candidate pairs of objects of a node", integer=(1, 10_000)),
+    Parameter("n_columns", 1, "columns averaged on each side of a pair", integer=(1, 10_000)),
+    Parameter(
+        "on_missing",
+        "stop",
+        "an object that lacks a needed similarity stays in the node, or goes on to the side of more objects, or where "
+        "the rest of its similarities tell it to",
+        words=RULES,
+    ),
+    Parameter(
+        "class_weight",
+        None,
+        "what a label counts beside the others, 1 where it is not named; 'balanced': inversely to its rows",
+        words=("balanced", None),
+        table=True,
+    ),
     Parameter("min_samples_leaf", 3, "least in-bag weight of each side of a cut", integer=_COUNT),
     *FOREST,
+)
+
+ISOLATION_PARAMETERS = (
+    Parameter("n_estimators", 100, _N_ESTIMATORS, integer=(1, 1_000_000)),
+    Parameter(
+        "max_samples",
+        256,
+        "rows drawn for a tree, none twice: a number (all where there are fewer), a share, or None for all",
+        integer=_COUNT,
+        real=(0.0, 1.0),
+        words=(None,),
+    ),
+    Parameter(
+        "contamination",
+        "auto",
+        "share of the training rows that are outliers; 'auto': those that score above 1/2",
+        real=(0.0, 0.5),
+        words=("auto",),
+    ),
 )

@@ -19,11 +19,11 @@ from distforest.forest.forest import Meaning, array_entry, chunk_rows
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, scratch_of
+from distforest.jobs.plan import MERGE_BYTES
 from distforest.jobs.shards import Receipt, opened_shard
+from distforest.sources.arrays import bytes_of, rows_of
+from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
-
-MERGE_BYTES = 16 << 20
-"""Size of what one merge task writes."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Span:
     @property
     def n_bytes(self) -> int:
         """Size of the span's values."""
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        return bytes_of(self.shape, np.dtype(self.dtype))
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,7 @@ class Column:
     def spans(self) -> Iterator[Span]:
         """Runs of whole chunks of at most `MERGE_BYTES`, at least one chunk each."""
         rows = chunk_rows(self.shape, np.dtype(self.dtype))
-        row_bytes = max(1, int(np.prod(self.tail, dtype=np.int64)) * np.dtype(self.dtype).itemsize)
-        step = max(1, MERGE_BYTES // (rows * row_bytes)) * rows
+        step = max(1, rows_of(MERGE_BYTES, self.shape, np.dtype(self.dtype)) // rows) * rows
         for first in range(0, self.shape[0], step):
             last = min(first + step, self.shape[0])
             yield Span(self.name, self.dtype, self.tail, first, last, self._pieces(first, last), self.staged)
@@ -216,7 +215,7 @@ def layout(inputs: Inputs, receipts: Sequence[Receipt], shards: Folder) -> tuple
 def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int], ...]:
     """Each shard's rows of an array, one shard after another."""
     rows = [receipt.rows[name] for receipt in receipts]
-    begins = np.cumsum([0, *rows]).tolist()
+    begins = offsets(np.array(rows, np.int64)).tolist()
     return tuple((r.shard, begin, length) for r, begin, length in zip(receipts, begins, rows, strict=False))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from distforest.errors import DistforestError, JobError
 from distforest.jobs.cluster import Clock, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -67,18 +68,7 @@ class OnDask:
     def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
         """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`."""
         clock = Clock(work, tasks)
-        futures = [
-            self.client.submit(
-                _answer,
-                function,
-                task,
-                work.name,
-                key=f"distforest-{work.name}-{number}-{os.urandom(4).hex()}",
-                retries=work.retries,
-                pure=False,
-            )
-            for number, task in enumerate(tasks)
-        ]
+        futures = [self._submit(function, task, number, work) for number, task in enumerate(tasks)]
         place = {future.key: number for number, future in enumerate(futures)}
         answers: dict[int, R] = {}
         try:
@@ -89,6 +79,43 @@ class OnDask:
         finally:
             self.client.cancel(futures)
         return [answers[number] for number in range(len(tasks))]
+
+    def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
+        """The answers of ``function``, each with the number of its task, as they come.
+
+        As many tasks are drawn and run at once as there are slots; errors are those of `each`.
+        """
+        coming = enumerate(tasks)
+        running: dict[str, tuple[int, T, Any]] = {}
+        queue = as_completed(with_results=True, raise_errors=False)  # fetched at once, before its worker may die
+
+        def start(number: int, task: T) -> None:
+            future = self._submit(function, task, number, work)
+            running[future.key] = (number, task, future)
+            queue.add(future)
+
+        try:
+            for number, task in itertools.islice(coming, self.slots):
+                start(number, task)
+            while running:
+                future, result = next(queue)
+                number, task, _ = running.pop(future.key)
+                yield number, _result(future, task, work) if future.status != "finished" else _raised(result)
+                for following in itertools.islice(coming, 1):
+                    start(*following)
+        finally:
+            self.client.cancel([future for _, _, future in running.values()])
+
+    def _submit(self, function: Callable[[T], R], task: T, number: int, work: Work) -> Any:
+        return self.client.submit(
+            _answer,
+            function,
+            task,
+            work.name,
+            key=f"distforest-{work.name}-{number}-{os.urandom(4).hex()}",
+            retries=work.retries,
+            pure=False,
+        )
 
 
 def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestError:
@@ -110,6 +137,11 @@ def _result(future: Any, task: object, work: Work) -> Any:
         ) from error
     except Exception as error:
         raise _failed(task, work, error) from error
+    return _raised(result)
+
+
+def _raised(result: Any) -> Any:
+    """Raise an answer that is an error, else return it."""
     if isinstance(result, DistforestError):
         raise result
     return result

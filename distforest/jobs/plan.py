@@ -25,8 +25,8 @@ TASKS_PER_SLOT = 4
 IMPORTED_BYTES = 290 << 20
 """What a worker holds besides its task: Python, NumPy, Dask, and Numba at the end of compiling (200 MiB if warm)."""
 
-MERGING_BYTES = 64 << 20
-"""What a merge task holds: the rows that it writes, four times over while they are compressed."""
+MERGE_BYTES = 16 << 20
+"""Size of what one merge task writes; it holds that four times over while it is compressed."""
 
 BYTES_PER_ROW = 300
 """What a tree holds for each of its rows while it grows: frontier, levels, node and leaf table, the packed shard."""
@@ -110,7 +110,7 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     slab = 8 * min(SLAB_CELLS, 2 * size.width * batch * size.n_rows) + 8 * size.width * size.n_rows
     search = size.n_rows * (size.width * 28 if size.dense else 24)
     packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 4) * 5 // 4 if size.dense else 0
-    task = max(slab + search + packed + BYTES_PER_ROW * batch * size.n_rows, MERGING_BYTES)
+    task = max(slab + search + packed + BYTES_PER_ROW * batch * size.n_rows, 4 * MERGE_BYTES)
     return IMPORTED_BYTES + size.matrix_bytes + size.truth_bytes + threads * task
 
 

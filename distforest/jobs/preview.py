@@ -18,6 +18,7 @@ from distforest.sources.readings import (
     DISTANCES,
     FEATURES,
     GRAPH,
+    NUMBERS,
     SIMILARITIES,
     Reading,
     check_shape,
@@ -25,9 +26,6 @@ from distforest.sources.readings import (
 
 if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
-
-NUMBERS = "fiub"
-"""Kinds of dtypes that are numbers."""
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,7 @@ def _answers(question: Question, forest: Forest, nodes: Rows) -> dict[str, np.nd
     if question.answer == "distance":
         return {"distance": _distances(question, forest, nodes)}
     if question.answer == "neighbors":
-        distances, indices = scoring.kneighbors(forest, nodes, forest.leaves, question.n_neighbors, False)
+        distances, indices = scoring.kneighbors(forest, nodes, forest.training_nodes, question.n_neighbors, False)
         return {"indices": indices, "distance": distances}
     if question.answer == "apply":
         return {"nodes": nodes.T}
@@ -250,7 +250,7 @@ def _answers(question: Question, forest: Forest, nodes: Rows) -> dict[str, np.nd
 def _distances(question: Question, forest: Forest, nodes: Rows) -> np.ndarray:
     """Distances to the training rows, or to the reference rows, block of them by block."""
     if question.reference is None:
-        return scoring.distance(forest, nodes, forest.leaves)
+        return scoring.distance(forest, nodes, forest.training_nodes)
     n = int(open_array(question.reference).shape[0])
     blocks = [
         scoring.distance(forest, nodes, _nodes(forest, question.reference, first, min(first + (1 << 14), n)))

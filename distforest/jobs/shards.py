@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import resource
+import sys
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,6 +17,9 @@ import numpy as np
 
 from distforest.forest.forest import canonical
 from distforest.jobs.folder import Folder
+
+DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
+"""What reading a damaged shard can raise; a flipped bit may announce encryption or compression."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,8 @@ def peak_bytes() -> int:
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        unit = 1 if sys.platform == "darwin" else 1024  # macOS tells bytes, Linux KiB
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
@@ -65,12 +71,11 @@ def packed(arrays: dict[str, np.ndarray], receipt: Receipt) -> bytes:
 def read_receipt(folder: Folder, name: str) -> Receipt | None:
     """The receipt of a committed shard; None where it is missing or damaged."""
     try:
-        with folder.open(name) as file, zipfile.ZipFile(file) as archive:
-            if archive.testzip() is not None:
-                return None
         with opened_shard(folder, name) as shard:
+            if shard.zip is None or shard.zip.testzip() is not None:
+                return None
             return Receipt(**json.loads(shard["receipt"].tobytes()))
-    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+    except DAMAGE:
         return None
 
 

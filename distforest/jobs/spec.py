@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distforest.growth.parameters import (
     SIMFOREST_PARAMETERS,
@@ -195,7 +195,7 @@ class Spec:
     seed: int
     output: str
     input: Input
-    params: Mapping[str, Value]
+    params: Mapping[str, Any]
     run: Run = field(default_factory=Run)
 
     @classmethod
@@ -404,9 +404,23 @@ def _params(reader: Reader, method: Method, value: object) -> dict[str, Value]:
 
 
 def _plain(value: object) -> Value:
-    """Turn a number into Python's; a ValueError for what is too deep or too large for `faults` to print."""
+    """Turn numbers into Python's; a ValueError for what is too deep or too large for `faults` to print."""
     if value is None or isinstance(value, (bool, str)):
         return value
+    if isinstance(value, Mapping):
+        return {_name(name): _number(own) for name, own in value.items()}
+    return _number(value)
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError  # noqa: TRY004  (a fault of the spec)
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool):
+        raise ValueError  # noqa: TRY004  (a fault of the spec)
     if isinstance(value, Integral) and -LARGEST <= int(value) <= LARGEST:
         return int(value)
     if isinstance(value, Real) and not isinstance(value, Integral):

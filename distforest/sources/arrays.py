@@ -101,9 +101,8 @@ def open_array(address: str) -> zarr.Array[Any]:
 def row_blocks(array: Matrix, block_bytes: int = 1 << 26) -> Iterator[tuple[int, np.ndarray]]:
     """The array in blocks of whole rows, in order, each with its first row; a chunk is decoded once."""
     n_rows = array.shape[0]
-    row_bytes = max(1, array.dtype.itemsize * int(np.prod(array.shape[1:], dtype=np.int64)))
     chunk = array.chunks[0] if isinstance(array, zarr.Array) else 1
-    step = max(1, block_bytes // (row_bytes * chunk)) * chunk
+    step = max(1, rows_of(block_bytes, array.shape, array.dtype) // chunk) * chunk
     for first in range(0, n_rows, step):
         yield first, np.asarray(array[first : first + step])
 
@@ -129,9 +128,14 @@ def writable_array(group: str, name: str) -> zarr.Array[Any]:
         return zarr.open_array(f"{group.rstrip('/')}/{name}", mode="r+")
 
 
+def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Size of an array."""
+    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+
 def rows_of(n_bytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """How many rows of an array fill ``n_bytes``, at least one."""
-    return max(1, n_bytes // max(1, dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))))
+    return max(1, n_bytes // max(1, bytes_of(shape[1:], dtype)))
 
 
 def write_array(

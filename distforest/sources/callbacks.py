@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import math
 import os
 import sys
 import threading
@@ -20,6 +21,7 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.identity import name_of
+from distforest.sources.readings import NUMBERS
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats
@@ -146,7 +148,7 @@ class Pairwise:
         values: list[float] = []
         try:
             for a, b in zip(left, right, strict=True):
-                values.append(_number(self.function(a, b)))
+                values.append(_finite(self.function(a, b)))
         except Exception as cause:
             raise PairFault(values, len(values), cause) from cause
         return np.array(values, np.float64)
@@ -155,7 +157,7 @@ class Pairwise:
         values: list[float] = []
         try:
             for a, b in zip(left, right, strict=True):
-                values.append(_number(await self.function(a, b)))
+                values.append(_finite(await self.function(a, b)))
         except Exception as cause:
             raise PairFault(values, len(values), cause) from cause
         return np.array(values, np.float64)
@@ -201,9 +203,9 @@ class Policy:
 class Batch:
     """Pairs to ask for in one call: their objects, and their names for messages; three sequences of length n."""
 
-    left: Sequence[Any]
-    right: Sequence[Any]
-    names: Sequence[tuple[int, int]]
+    left: Any
+    right: Any
+    names: Sequence[tuple[object, object]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,12 +241,7 @@ class _Asking:
     def fail(self, error: BaseException) -> None:
         self.is_exact = isinstance(error, PairFault)
         if isinstance(error, PairFault):
-            values = np.array(error.values, np.float64)
-            try:
-                _refuse_infinite(values)
-            except PairFault as earlier:
-                values, error = values[: earlier.place], earlier
-            self._keep(values)
+            self._keep(np.array(error.values, np.float64))
             error = error.cause
         self.tries += 1
         text = str(error)
@@ -296,17 +293,27 @@ def _floats(raw: Any, n: int) -> Floats:
         raise _Refused(f"returned shape {array.shape}, wanted ({n},)")
     if array.dtype.kind == "O":
         return np.array([_number(value) for value in array], np.float64)
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in NUMBERS:
         raise _Refused(f"returned {array.dtype} values, wanted real numbers")
     return array.astype(np.float64)  # a copy: the function may use its buffer again
+
+
+def _finite(value: Any) -> float:
+    number = _number(value)
+    if math.isinf(number):
+        raise _infinite(number)
+    return number
+
+
+def _infinite(value: float) -> _Refused:
+    return _Refused(f"returned {value}, wanted a finite number, or NaN or None for unobserved")
 
 
 def _refuse_infinite(values: Floats) -> None:
     is_infinite = np.isinf(values)
     if is_infinite.any():
         place = int(is_infinite.argmax())
-        reason = _Refused(f"returned {values[place]}, wanted a finite number, or NaN or None for unobserved")
-        raise PairFault(values[:place], place, reason)
+        raise PairFault(values[:place], place, _infinite(float(values[place])))
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -325,8 +332,9 @@ def is_async(function: Callable[..., Any]) -> bool:
 def answer(function: Callable[..., Any], batch: Batch, policy: Policy) -> Answer:
     """Ask a function for the values of one batch.
 
-    After a fault only pairs without a value are asked for again; each pair is tried ``policy.retries + 1`` times.
-    Where the function hangs, its thread is abandoned; it never keeps the process from ending.
+    After a fault the batch is asked for again from the pair at fault on, or from its first pair without a value where
+    the one at fault is not known; each pair is tried ``policy.retries + 1`` times. Where the function hangs, its
+    thread is abandoned; it never keeps the process from ending.
 
     Examples
     --------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,13 +144,21 @@ def encoded(values: Any) -> tuple[NDArray[np.int32], list[Any]]:
     return codes.astype(np.int32), names
 
 
+def _is_complex(array: NDArray[Any]) -> bool:
+    if array.dtype.kind == "O":
+        return any(isinstance(one, (complex, np.complexfloating)) for one in array.flat)
+    return array.dtype.kind == "c"
+
+
 def finite_vectors(values: Any, name: str) -> Floats:
     """Targets or embeddings as float64, shape (n, q); raises InputError naming the first place at fault."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # NumPy drops an imaginary part with a warning
-            array = np.asarray(values).astype(np.float64)
-    except (TypeError, ValueError, np.exceptions.ComplexWarning) as error:
+        given = np.asarray(values)
+        if _is_complex(given):  # NumPy would drop the imaginary parts
+            raise InputError(f"{name} must be numbers, found dtype {given.dtype} with complex ones; give real numbers")
+        with np.errstate(over="ignore"):  # what is beyond float64 becomes infinite, and is refused below
+            array = given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{name} must be numbers: {error}") from error
     if array.ndim == 1:
         array = array[:, None]

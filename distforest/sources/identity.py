@@ -6,57 +6,118 @@ import functools
 import hashlib
 import importlib.metadata
 import inspect
+from types import ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distforest.errors import InputError
+from distforest.sources.readings import NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
 
-def _bare(function: Any) -> Any:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
+def _layers(function: Any) -> list[Any]:
+    """A function and, ever further within, what its partials and wrappers hold."""
+    found = [function]
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            return found
+        found.append(function)
 
 
 def name_of(function: Any) -> str:
-    """``module:qualname`` of a function, of a partial's innermost one, or of a callable object's class."""
-    named = _bare(function)
-    named = named if hasattr(named, "__qualname__") else type(named)
+    """``module:qualname`` of a function, of a partial's innermost one, or of a callable object's class.
+
+    Of a wrapper's layers the outermost one tells: it has the public name.
+    """
+    layers = _layers(function)
+    named = type(layers[-1])
+    for layer in reversed(layers):
+        if isinstance(layer, functools.partial):  # a wrapper of a partial finds no name to take over
+            break
+        named = layer if hasattr(layer, "__qualname__") else named
     return f"{getattr(named, '__module__', None) or 'builtins'}:{named.__qualname__}"
 
 
 def signature(function: Callable[..., Any]) -> dict[str, str | None]:
-    """What a function is, for a ledger to compare: its name, its package's version, a hash of its source.
+    """What a function is, for a ledger to compare.
+
+    Returns
+    -------
+    dict
+        ``function``, its name; ``version``, its package's, None if it has none; ``sha256`` of its source and of what
+        partials bind, the same in every process.
+
+    Raises
+    ------
+    InputError
+        A partial binds a value that has no content to compare.
 
     Examples
     --------
     >>> signature(np.linalg.norm)["function"]
     'numpy.linalg:norm'
+    >>> one, two = (signature(functools.partial(np.linalg.norm, ord=order)) for order in (1, 2))
+    >>> one["sha256"] == two["sha256"]
+    False
     """
-    bare = inspect.unwrap(_bare(function))
+    name, layers = name_of(function), _layers(function)
+    bare = layers[-1]
     try:
         text = inspect.getsource(bare if hasattr(bare, "__qualname__") else type(bare)).encode()
     except (OSError, TypeError):
         code = getattr(bare, "__code__", None)
-        text = code.co_code + repr(code.co_names).encode() if code else name_of(function).encode()
+        text = code.co_code + repr(code.co_names).encode() if code else name.encode()
+    bound = [(layer.args, layer.keywords) for layer in layers if isinstance(layer, functools.partial)]
+    arguments = b"".join(_argument(part, name) for part in bound)
     return {
-        "function": name_of(function),
-        "version": _version(name_of(function).split(":")[0].split(".")[0]),
-        "sha256": hashlib.sha256(text).hexdigest(),
+        "function": name,
+        "version": _version(name.split(":")[0].split(".")[0]),
+        "sha256": hashlib.sha256(text + arguments).hexdigest(),
     }
+
+
+def _argument(one: Any, name: str) -> bytes:
+    """What a partial binds, as bytes: contents as `_content` has them, and None, dicts and functions besides."""
+    if one is None:
+        return b"n"
+    if isinstance(one, (tuple, list)):
+        return f"({len(one)}:".encode() + b"".join(_argument(part, name) for part in one)
+    if isinstance(one, dict):
+        items = sorted(_argument(key, name) + _argument(value, name) for key, value in one.items())
+        return f"d{len(one)}:".encode() + b"".join(items)
+    bare = _layers(one)[-1]
+    if hasattr(bare, "__qualname__") and isinstance(getattr(bare, "__self__", None), (NoneType, ModuleType, type)):
+        return _argument(tuple(signature(one).values()), name)  # a function; methods and callable objects hold a state
+    try:
+        return _content(one)
+    except InputError:
+        raise InputError(
+            f"what a partial of {name} binds must be the same in every process: None, int, str, bytes, float, numeric "
+            f"array, function, or a tuple, list or dict of these; found {type(one).__name__}; "
+            "write a function that makes it, or holds it as a global"
+        ) from None
 
 
 def _version(package: str) -> str | None:
     try:
-        return importlib.metadata.version(package)
+        return importlib.metadata.version(_distributions().get(package, [package])[0])
     except (importlib.metadata.PackageNotFoundError, ValueError):
         return None
+
+
+@functools.cache  # every package's metadata is read for it
+def _distributions() -> Mapping[str, list[str]]:
+    """The distributions that bring each importable package: scikit-learn brings sklearn."""
+    return importlib.metadata.packages_distributions()
 
 
 def keys_of(objects: Any) -> NDArray[np.int64]:
@@ -83,7 +144,7 @@ def keys_of(objects: Any) -> NDArray[np.int64]:
     if isinstance(objects, np.ndarray) and objects.ndim == 1 and np.can_cast(objects.dtype, np.int64):
         if objects.dtype.kind in "iu":
             return objects.astype(np.int64)
-    elif isinstance(objects, np.ndarray) and objects.ndim > 1 and objects.dtype.kind in "fiubc":
+    elif isinstance(objects, np.ndarray) and objects.ndim > 1 and objects.dtype.kind in NUMBERS + "c":
         rows = np.ascontiguousarray(objects)
         head = _head(rows[0]) if len(rows) else b""
         return np.array([_digest(head + row.tobytes()) for row in rows], np.int64)
@@ -105,7 +166,7 @@ def _head(array: np.ndarray) -> bytes:
 
 
 def _content(one: Any) -> bytes:
-    if isinstance(one, np.ndarray) and one.dtype.kind in "fiubcSU":
+    if isinstance(one, np.ndarray) and one.dtype.kind in NUMBERS + "cSU":
         return _head(one) + one.tobytes()
     if isinstance(one, (tuple, list)):
         return f"({len(one)}:".encode() + b"".join(_content(part) for part in one)

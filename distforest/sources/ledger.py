@@ -1,7 +1,8 @@
 """The ledger: every value that a user's function ever returned, in one SQLite file, so that no pair is paid for twice.
 
 A pair is two 64-bit keys, of the objects' content or ids; a stored NULL is a pair that was asked and is unobserved.
-The file is locked by the operating system for as long as it is open, so a killed job leaves no stale lock behind.
+Pairs are only appended; of one that was recorded twice, the first value counts. The file is locked by the operating
+system for as long as it is open, so a killed job leaves no stale lock behind.
 """
 
 from __future__ import annotations
@@ -13,23 +14,26 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distforest.errors import DistforestError, InputError, JobError
 
-Keys = NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.sources.source import Floats, Ints
 
 APPLICATION = 0x64664C67  # "dfLg" in the header of the file: what tells a ledger from another application's database
 FORMAT = 1
 CHUNK = 65_536  # rows read at once: what bounds the memory of `load` beyond its answer
-SIGNED = ("function", "version", "sha256")
 ROW = np.dtype([("a", np.int64), ("b", np.int64), ("value", np.float64), ("own", np.bool_)])
-TABLES = (
-    "CREATE TABLE pairs (a INTEGER, b INTEGER, value REAL, job TEXT, PRIMARY KEY (a, b)) WITHOUT ROWID",
+TABLES = (  # no index on a and b: keys are random, so every pair of a batch would change another page
+    "CREATE TABLE pairs (place INTEGER PRIMARY KEY, a INTEGER, b INTEGER, value REAL, job INTEGER)",
+    "CREATE TABLE jobs (number INTEGER PRIMARY KEY, name TEXT UNIQUE)",
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
 )
 DAMAGED = "is damaged or no database; restore it or name another file"
@@ -44,9 +48,9 @@ FAULTS = {
 class Known:
     """What a ledger knows of two lists of keys: m coordinates, their values (NaN: unobserved), and whose they are."""
 
-    left: Keys  # positions in the lists, shape (m,), of the first occurrence of each key
-    right: Keys
-    values: NDArray[np.float64]
+    left: Ints  # positions in the lists, shape (m,), of the first occurrence of each key
+    right: Ints
+    values: Floats
     own: NDArray[np.bool_]  # whether the asking job itself recorded the pair
 
 
@@ -79,7 +83,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         path : str, path or None
             The file; None keeps the ledger in memory.
         signature : mapping
-            ``function``, ``version`` and ``sha256`` of the function whose values these are.
+            The function whose values these are, as `distforest.sources.identity.signature` tells it.
         symmetric : bool
             Whether (a, b) and (b, a) are one pair. The ``kind`` is "similarity" or "distance".
 
@@ -90,7 +94,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         """
         # absolute: SQLite gives "" and ":memory:" a meaning of their own
         name = ":memory:" if path is None else str(Path(path).absolute())
-        asked = {part: signature[part] for part in SIGNED} | {"symmetric": bool(symmetric), "kind": kind}
+        asked = {**signature, "symmetric": bool(symmetric), "kind": kind}
         with _explained(name, InputError):
             connection = sqlite3.connect(name, timeout=0, isolation_level=None)
         try:
@@ -101,10 +105,10 @@ class Ledger(AbstractContextManager["Ledger"]):
             raise
         return cls(connection, name, bool(symmetric))
 
-    def record(self, left: Keys, right: Keys, values: NDArray[np.float64], job: str) -> None:
+    def record(self, left: Ints, right: Ints, values: Floats, job: str) -> None:
         """Write pairs in one transaction that, once this returns, outlives the process.
 
-        A pair that is there already keeps its first value.
+        A pair that is there already keeps its first value; what is recorded again only takes space.
 
         Parameters
         ----------
@@ -124,14 +128,14 @@ class Ledger(AbstractContextManager["Ledger"]):
             raise InputError(f"left, right and values must be of one shape (m,); found {found}; pass one value a pair")
         if self._symmetric:
             left, right = np.minimum(left, right), np.maximum(left, right)
-        order = np.lexsort((right, left))  # neighbours share a page; stable, so the first of two equal pairs is first
-        columns = (column[order].tolist() for column in (left, right, values))  # SQLite stores NaN as NULL
-        rows = ((*row, job) for row in zip(*columns, strict=True))
         with _explained(self._name, JobError), self._connection:
             self._connection.execute("BEGIN")
-            self._connection.executemany("INSERT INTO pairs VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
+            self._connection.execute("INSERT INTO jobs (name) VALUES (?) ON CONFLICT DO NOTHING", (job,))
+            number = self._connection.execute("SELECT number FROM jobs WHERE name = ?", (job,)).fetchone()[0]
+            rows = zip(left.tolist(), right.tolist(), values.tolist(), repeat(number))  # SQLite stores NaN as NULL
+            self._connection.executemany("INSERT INTO pairs (a, b, value, job) VALUES (?, ?, ?, ?)", rows)
 
-    def load(self, left_keys: Keys, right_keys: Keys, job: str) -> Known:
+    def load(self, left_keys: Ints, right_keys: Ints, job: str) -> Known:
         """Find the stored pairs of a left and a right key, reading the whole table once.
 
         Parameters
@@ -142,7 +146,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         Returns
         -------
         Known
-            The m coordinates found. In a symmetric ledger a pair that fits either way round is given at both places.
+            The m coordinates found, row after row. In a symmetric ledger a pair that fits either way round is given
+            at both places.
 
         Raises
         ------
@@ -152,7 +157,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         lefts, rights = np.unique(left_keys, return_index=True), np.unique(right_keys, return_index=True)
         found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ROW))]
         with _explained(self._name, JobError):
-            cursor = self._connection.execute("SELECT a, b, value, job IS ? FROM pairs", (job,))
+            query = "SELECT a, b, value, job IS (SELECT number FROM jobs WHERE name = ?) FROM pairs ORDER BY place"
+            cursor = self._connection.execute(query, (job,))
             while chunk := cursor.fetchmany(CHUNK):
                 rows = np.array(chunk, ROW)  # NULL becomes NaN
                 mirrored = rows[rows["a"] != rows["b"]] if self._symmetric else rows[:0]
@@ -161,12 +167,17 @@ class Ledger(AbstractContextManager["Ledger"]):
                     both = (left >= 0) & (right >= 0)
                     found.append((left[both], right[both], part[both]))
         left, right, rows = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return Known(left, right, rows["value"].copy(), rows["own"].copy())
+        place = left * len(right_keys) + right
+        _, first = np.unique(place, return_index=True)  # of one pair's values, the one that was recorded first
+        return Known(left[first], right[first], rows["value"][first], rows["own"][first])
 
     def count(self, job: str | None = None) -> int:
-        """Number of pairs in the ledger, or of those that ``job`` recorded."""
+        """Number of pairs in the ledger, or of those that ``job`` was the first to record; sorts the whole table."""
+        query = (  # beside min(), SQLite takes job from the row of the minimum
+            "SELECT count(*) FROM (SELECT job, min(place) AS first FROM pairs GROUP BY a, b) WHERE first > 0 "
+            "AND (:job IS NULL OR job = (SELECT number FROM jobs WHERE name = :job))"
+        )
         with _explained(self._name, JobError):
-            query = "SELECT count(*) FROM pairs WHERE :job IS NULL OR job = :job"
             return int(self._connection.execute(query, {"job": job}).fetchone()[0])
 
     def close(self) -> None:
@@ -177,7 +188,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         self.close()
 
 
-def _find(places: tuple[Keys, Keys], asked: Keys) -> Keys:
+def _find(places: tuple[Ints, Ints], asked: Ints) -> Ints:
     """First positions of ``asked``, shape (m,), -1 where there is none; ``places``: sorted keys, first positions."""
     keys, first = places
     if not len(keys):
@@ -202,7 +213,7 @@ def _enter(connection: sqlite3.Connection, name: str, asked: dict[str, Any]) -> 
         elif mark != APPLICATION or version != FORMAT:
             what = f"a ledger of format {version}" if mark == APPLICATION else "another application's database"
             raise InputError(f"a ledger of format {FORMAT} was asked for; {name!r} is {what}; name another file")
-        connection.execute("SELECT a, b, value, job FROM pairs LIMIT 0")
+        connection.execute("SELECT place, a, b, value, job, number, name FROM pairs, jobs LIMIT 0")
         found = {part: json.loads(value) for part, value in connection.execute("SELECT name, value FROM meta")}
     _compare(name, asked, found)
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from distforest.sources.arrays import Matrix
     from distforest.sources.source import Float32s
 
+NUMBERS = "fiub"
+"""Kinds of dtypes that are numbers."""
+
 _TILE = 1024
 ASYMMETRY = 1e-5
 """Share of the largest distance up to which a difference of z_ij and z_ji passes as rounding, without a warning."""
@@ -51,7 +54,7 @@ class Reading:
         """A block of rows as float32, converted and checked; raises InputError."""
         if self.keep:
             return values
-        if values.dtype.kind not in "fiub":
+        if values.dtype.kind not in NUMBERS:
             raise InputError(f"{self.name} must be numbers, found dtype {values.dtype}")
         with np.errstate(over="ignore", invalid="ignore"):
             block = values.astype(np.float32)

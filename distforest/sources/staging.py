@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.arrays import open_array, row_blocks
+from distforest.sources.arrays import bytes_of, open_array, row_blocks
 from distforest.sources.readings import Reading, check_shape, read
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Staged:
     @property
     def n_bytes(self) -> int:
         """Size of the staged array."""
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        return bytes_of(self.shape, np.dtype(self.dtype))
 
     def open(self, scratch: Path) -> np.ndarray:
         """The staged array as a read-only memory map; staged on this host first where it is missing.
@@ -139,12 +139,10 @@ def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> It
 
 def _settle(path: Path, out: np.ndarray, scratch: Path) -> str:
     """Give a filled file its name; returns the digest."""
-    out.flush()  # type: ignore[attr-defined]
+    out.flush()  # type: ignore[attr-defined]  # onto the disk, header and all, before the file has its name
     digest = hashlib.sha256(f"{out.dtype.str}{out.shape}".encode())
     for _, block in row_blocks(out):
         digest.update(np.ascontiguousarray(block).data)
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
     os.replace(path, _path(scratch, digest.hexdigest()))
     return digest.hexdigest()
 

@@ -25,7 +25,7 @@ Place = tuple[str | int, ...]
 
 
 def contents(forest: Forest) -> dict[str, Any]:
-    return {"meaning": forest.meaning, **{name: array.tobytes() for name, array in forest.arrays().items()}}
+    return {"meaning": forest.meaning, **samples.bits(forest.arrays())}
 
 
 def manifest_of(path: Path) -> Any:

@@ -33,7 +33,7 @@ from tests.forest.damage import (
     with_value,
 )
 
-FUZZED = ["labels", "targets", "members", "distances", "rbf", "missing"]
+FUZZED = ["labels", "targets", "members", "distances", "rbf", "missing", "surrogate"]
 NAMED = rf"^({'|'.join(artifact._DTYPES)}|manifest\.json|leaf\.kind)\b"
 
 
@@ -45,7 +45,7 @@ PARTS: list[Any] = [[], {}, [1], ["a", None], [0, 2**70], [0, 10**9], [2**40, 2*
 VALUES = st.one_of(
     st.sampled_from([..., *SCALARS, math.nan, math.inf, *WORDS, *PARTS]), st.integers(), st.text(max_size=3)
 )
-EXTRA = ["extra", "scale", "factor", "gamma", "n_features", "measure", "kind"]
+EXTRA = ["extra", "scale", "factor", "gamma", "class_weights", "n_features", "measure", "kind"]
 
 
 @settings(max_examples=120)
@@ -128,6 +128,12 @@ HUGE = 10**400
         ("labels", ("meaning", "leaf", "kind"), "ranks", "leaf.kind: unknown leaf table 'ranks'"),
         ("labels", ("meaning", "leaf", "kind"), ..., "leaf.kind: unknown leaf table None"),
         ("labels", ("meaning", "leaf", "kind"), [], "leaf.kind: unknown leaf table"),
+        *(
+            ("labels", ("meaning", "leaf", "class_weights"), lie, "manifest.json: leaf.class_weights must be integers")
+            for lie in ([64, 64, 0], [64, 64, 2**20 + 1], [64, 64, 1.5], [64, 64, True], [64, 64, None], 64, "64", None)
+        ),
+        ("labels", ("meaning", "leaf", "class_weights"), [64, 64], "class_counts: 2 classes were expected, one for"),
+        ("targets", ("meaning", "leaf", "class_weights"), [64], "manifest.json: leaf.class_weights go with class_c"),
         ("labels", ("meaning", "params", "x"), math.nan, "manifest.json is not JSON"),
         ("labels", ("meaning", "classes", 0), -math.inf, "manifest.json is not JSON"),
         ("labels", ("provenance", "x"), math.nan, "manifest.json is not JSON"),
@@ -210,7 +216,10 @@ Change = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
         ("labels", "left", lambda a: {"tree_size": changed(a["tree_size"], 0, a["tree_size"][0] + 1)}),
         ("labels", "tree_size", lambda a: {"tree_size": changed(a["tree_size"], 0, 0)}),
         ("labels", "leaves", lambda a: {"leaves": changed(a["leaves"], (0, 0), a["tree_size"][0])}),
-        ("labels", "leaves", lambda a: {"leaves": changed(a["leaves"], (1, 3), -1)}),
+        ("labels", "leaves", lambda a: {"leaves": changed(a["leaves"], tuple(np.argwhere(a["in_bag"])[0]), -1)}),
+        ("members", "leaves", lambda a: {"leaves": changed(a["leaves"], tuple(np.argwhere(a["in_bag"] == 0)[0]), -1)}),
+        ("surrogate", "surrogate", lambda a: {"surrogate": a["surrogate"][:-1]}),
+        ("surrogate", "surrogate", lambda a: {"surrogate": a["surrogate"].ravel()}),
         ("labels", "leaves", lambda a: {"leaves": a["leaves"][:-1], "in_bag": a["in_bag"][:-1]}),
         ("labels", "leaves", lambda a: {"in_bag": a["in_bag"][:, :-1].copy()}),
         ("labels", "leaves", lambda a: {"leaves": a["leaves"].ravel()}),

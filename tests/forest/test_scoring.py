@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numba
 import numpy as np
@@ -63,9 +64,11 @@ def test_an_embedding_has_the_proximities_as_its_inner_products(case: str, fores
     np.testing.assert_array_equal(products, scoring.proximity(nodes, nodes))
 
 
-def test_proximities_need_nodes_of_one_forest() -> None:
-    with pytest.raises(InputError, match="the same forest, found 2 and 3 trees"):
-        scoring.proximity(np.zeros((2, 4), np.int32), np.zeros((3, 4), np.int32))
+def test_proximities_and_distances_need_nodes_of_one_forest(forest_of: ForestOf) -> None:
+    two, three = np.zeros((2, 4), np.int32), np.zeros((3, 4), np.int32)
+    for ask in (scoring.proximity, partial(scoring.distance, forest_of("labels"))):
+        with pytest.raises(InputError, match="the same forest, found 2 and 3 trees"):
+            ask(two, three)
 
 
 @pytest.mark.parametrize("case", CASES)

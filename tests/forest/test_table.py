@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
+from distforest.forest.forest import NODE_ARRAYS
 from distforest.forest.table import NodeTable, route, route_levels
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KernelSource
@@ -48,7 +49,7 @@ def tables(draw: st.DrawFn, n_columns: int) -> NodeTable:
             own["weights"] += weights
         own["gain"], own["n_rows"], own["tree_size"] = [1.0] * size, [2] * size, [size]
         trees.append(own)
-    return NodeTable(*(_joined(trees, name) for name in NodeTable.__dataclass_fields__))
+    return NodeTable(**{name: _joined(trees, name) for name in NODE_ARRAYS})
 
 
 def _joined(trees: list[dict[str, list[Any]]], name: str) -> np.ndarray:

@@ -124,9 +124,7 @@ def test_trees_of_a_batch_do_not_know_of_each_other(task: dict[str, Any], data: 
     for place, tree in enumerate(order):
         assert other_leaves[place].tolist() == leaves[tree].tolist()
         own, same = subtables(together)[tree], subtables(other)[place]
-        assert {name: array.tobytes() for name, array in own.items()} == {
-            name: array.tobytes() for name, array in same.items()
-        }
+        assert samples.bits(own) == samples.bits(same)
 
 
 @pytest.mark.parametrize("cells", [1, 40, 300])
@@ -136,9 +134,7 @@ def test_slabs_change_nothing(case: str, cells: int, monkeypatch: pytest.MonkeyP
     whole = problem.grow(np.arange(3))
     monkeypatch.setattr(grower, "SLAB_CELLS", cells)
     slabs = problem.grow(np.arange(3))
-    assert {name: array.tobytes() for name, array in slabs.items()} == {
-        name: array.tobytes() for name, array in whole.items()
-    }
+    assert samples.bits(slabs) == samples.bits(whole)
 
 
 @pytest.mark.parametrize("cells", [40, grower.SLAB_CELLS])
@@ -156,9 +152,7 @@ def test_packing_changes_nothing(cells: int, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(MeanDistance, "pack", counted)
     blocks = problem.grow(np.arange(3))
     assert len(packed) > 1  # packed, and packed again below
-    assert {name: array.tobytes() for name, array in blocks.items()} == {
-        name: array.tobytes() for name, array in matrix.items()
-    }
+    assert samples.bits(blocks) == samples.bits(matrix)
 
 
 def test_a_level_is_searched_in_slabs_of_whole_nodes() -> None:

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
+from distforest.forest.forest import NODE_ARRAYS
 from distforest.forest.table import NodeTable, route, route_levels
-from distforest.growth.draws import Axis, Oblique, TwoObjects
+from distforest.growth.draws import Axis, Oblique
 from distforest.growth.methods import METHODS, SIMFOREST, SMERF, Sampling, n_candidates, problem, sampling
+from distforest.growth.pairs_of_objects import TwoObjects
 from distforest.growth.parameters import complete
 from distforest.jobs import plan
 from distforest.jobs.train import fit_here
@@ -32,7 +34,7 @@ N_TREES = 7
 
 
 def table_of(arrays: dict[str, np.ndarray]) -> NodeTable:
-    return NodeTable(*(arrays[name] for name in NodeTable.__dataclass_fields__))
+    return NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
 
 
 def joined(parts: list[dict[str, np.ndarray]]) -> dict[str, bytes]:
@@ -173,7 +175,7 @@ def test_draws_of_the_methods() -> None:
     pairs = samples.problem_of("rbf_targets", n_pairs=5).growth.draw
     assert (axis, oblique) == (Axis(5, 4), Oblique(5, 4, 2.5))
     assert isinstance(pairs, TwoObjects)
-    assert (pairs.width, pairs.by_class) == (5, False)
+    assert (pairs.width, pairs.unlike.by_class) == (5, False)
     assert samples.problem_of("labels", max_features=99).growth.draw == Axis(5, 5)
     assert samples.problem_of("dense").growth.draw.width == 2
 
@@ -202,7 +204,7 @@ def test_a_method_refuses_what_it_cannot_learn_from() -> None:
         problem(SIMFOREST, distances, params, 0)
     with pytest.raises(InputError, match="found 36 rows of features and 35 of labels: inconsistent numbers of samples"):
         problem(SMERF, replace(labelled, truth=labelled.truth[:-1]), complete(SMERF.parameters, {}), 0)
-    assert list(METHODS) == ["smerf", "simforest"]
+    assert list(METHODS) == ["smerf", "simforest", "isolation"]
 
 
 # --- what leaves keep -------------------------------------------------------------------------------------
@@ -245,7 +247,7 @@ def test_a_few_rows_make_a_forest(case: str, n_rows: int) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_rows_that_are_all_alike_make_a_forest_of_roots(case: str) -> None:
     data = samples.data_of(case)
-    if case in {"dense", "missing"}:
+    if case in {"dense", "missing", "surrogate"}:
         same = samples.with_matrix(data, np.ones_like(data.matrix))
     else:
         same = samples.with_matrix(data, np.repeat(data.matrix[:1], data.n_rows, axis=0))

@@ -65,7 +65,7 @@ def test_a_slab_bounds_what_is_projected(size: Size, batch: int) -> None:
     search = wide.n_rows * (wide.width * 28 if wide.dense else 24) + (5 * module.PACKED_CELLS if wide.dense else 0)
     whole = IMPORTED_BYTES + wide.matrix_bytes + wide.truth_bytes + rows + search
     slabs = 8 * SLAB_CELLS + module.BYTES_PER_ROW * batch * wide.n_rows
-    assert projected_bytes(wide, batch, 1) <= whole + max(slabs, module.MERGING_BYTES)
+    assert projected_bytes(wide, batch, 1) <= whole + max(slabs, 4 * module.MERGE_BYTES)
 
 
 def test_large_forests_grow_in_small_tasks_and_small_ones_in_lockstep() -> None:
@@ -75,6 +75,13 @@ def test_large_forests_grow_in_small_tasks_and_small_ones_in_lockstep() -> None:
     assert plan(large, (), 1).tasks == tuple((tree, tree) for tree in range(60))
     dense = replace(SMALL, n_rows=1 + int(module.LOCKSTEP_CELLS**0.5), dense=True)
     assert plan(dense, (), 1).tasks == tuple((tree, tree) for tree in range(60))
+
+
+def test_tasks_are_dealt_out_in_whole_rounds() -> None:
+    planned = plan(replace(SMALL, n_rows=10, n_trees=260), (), 1)
+    assert [last - first + 1 for first, last in planned.tasks] == [52] * 5  # not 64, 64, 64, 64, 4
+    planned = plan(replace(SMALL, n_rows=10, n_trees=260), (), 3)
+    assert [last - first + 1 for first, last in planned.tasks] == [22] * 11 + [18]
 
 
 def test_nothing_missing_is_no_task() -> None:

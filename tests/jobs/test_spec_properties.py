@@ -46,6 +46,9 @@ def parameter_values(row: Parameter, nulls: bool) -> st.SearchStrategy[object]:
         choices.append(st.integers(int(row.integer[0]), int(min(row.integer[1], 2**63 - 1))))
     if row.real is not None:
         choices.append(st.floats(*row.real))
+    if row.table:
+        positive = st.floats(min_value=0, exclude_min=True, allow_infinity=False) | st.integers(1, 2**63 - 1)
+        choices.append(st.dictionaries(ADDRESSES, positive, max_size=3))
     return st.one_of(choices)
 
 
@@ -100,7 +103,7 @@ def as_toml(table: dict[str, Any], inline: bool) -> str:
 
     def value(held: object) -> str:
         if isinstance(held, dict):
-            return "{ " + ", ".join(f'"{name}" = {value(inner)}' for name, inner in held.items()) + " }"
+            return "{ " + ", ".join(f"{value(name)} = {value(inner)}" for name, inner in held.items()) + " }"
         return json.dumps(held, ensure_ascii=False)
 
     plain = [f"{name} = {value(held)}" for name, held in table.items() if inline or not isinstance(held, dict)]

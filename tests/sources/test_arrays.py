@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.sources.arrays import ArraySource, create_array, open_array, row_blocks, rows_of, write_array
+from distforest.sources.arrays import ArraySource, bytes_of, create_array, open_array, row_blocks, rows_of, write_array
 from tests import samples
 
 
@@ -98,6 +98,7 @@ def test_blocks_must_add_up(blocks: list[np.ndarray], message: str, tmp_path: Pa
 
 
 def test_sizes_of_chunks() -> None:
+    assert [bytes_of(shape, np.dtype("float32")) for shape in ((), (0, 3), (50, 3))] == [4, 0, 600]
     assert rows_of(100, (50, 3), np.dtype("float32")) == 8
     assert rows_of(1, (50, 3), np.dtype("float64")) == 1
     assert rows_of(100, (50, 0), np.dtype("float64")) == 100

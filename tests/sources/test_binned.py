@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.sources import binned
-from distforest.sources.binned import BinnedSource, column_edges
-from distforest.sources.source import project_entries
-from tests import samples
+from distforest.sources.binned import BinnedSource, column_edges, fill_codes
+from distforest.sources.source import offsets, project_entries
+from tests import naive, samples
+
+pytestmark = pytest.mark.kernels
 
 VALUES = st.one_of(st.sampled_from([0.0, 1.0, -2.0]), st.floats(-1e6, 1e6, width=32))
 
@@ -42,6 +44,33 @@ def test_a_code_below_a_threshold_is_a_value_below_its_edge(n_rows: int, seed: i
             middle = a + (b - a) / 2
             threshold = source.thresholds(np.array([column], np.int32), np.array([middle]))[0]
             assert (codes <= middle).tolist() == (X[:, column] <= threshold).tolist()
+
+
+HALVES = st.integers(-9, 9).map(lambda n: n / 2)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(HALVES, unique=True, max_size=9).map(sorted), min_size=1, max_size=4), st.data())
+def test_codes_count_the_edges_below(edges: list[list[float]], data: st.DataObject) -> None:
+    row = st.lists(HALVES, min_size=len(edges), max_size=len(edges))  # many values equal an edge
+    X = np.array(data.draw(st.lists(row, min_size=1, max_size=12)), np.float32)
+    assert filled(X, edges).tolist() == naive.codes(X, edges)
+
+
+@pytest.mark.parametrize("n_edges", [0, 1, 2, 127, 128, 254, 255])
+def test_codes_of_every_bin_of_a_column(n_edges: int) -> None:
+    edges = [(np.arange(n_edges) / 4).tolist(), [3.0]]
+    X = np.repeat(np.arange(-2, 2 * n_edges + 3) / 8, 2).reshape(-1, 2).astype(np.float32)
+    codes = filled(X, edges)
+    assert codes.tolist() == naive.codes(X, edges)
+    assert set(codes[:, 0].tolist()) == set(range(n_edges + 1))
+
+
+def filled(X: np.ndarray, edges: list[list[float]]) -> np.ndarray:
+    first = offsets(np.array([len(own) for own in edges]))
+    codes = np.full(X.shape, 77, np.uint8)
+    fill_codes(X, np.array([edge for own in edges for edge in own], np.float64), first, codes)
+    return codes
 
 
 def test_shares_of_rows_are_nearly_equal_where_values_are_many() -> None:

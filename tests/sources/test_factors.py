@@ -123,6 +123,8 @@ def test_vectors_are_float64_in_columns() -> None:
         (np.zeros((2, 2, 2)), "embedding", "embedding must have one row for each row"),
         (3.0, "targets", "targets must have one row for each row"),
         ([[1.0, 2.0]], "targets", "targets must be one number a row"),
+        (np.array([1.0, np.longdouble("1e400")]), "targets", r"contain 1 NaN or infinite .*the first in row 1"),
+        ([1, 10**400], "targets", "targets must be numbers: int too large"),
     ],
 )
 def test_vectors_that_cannot_be_learned_are_refused(values: Any, name: str, message: str) -> None:
@@ -130,6 +132,8 @@ def test_vectors_that_cannot_be_learned_are_refused(values: Any, name: str, mess
         finite_vectors(values, name)
 
 
-def test_complex_targets_are_refused() -> None:
-    with pytest.raises(InputError, match="targets must be numbers"):
-        finite_vectors(np.array([1j, 2.0]), "targets")
+@pytest.mark.parametrize("one", [1j, np.complex64(1j), np.complex128(1.0)])
+@pytest.mark.parametrize("dtype", [complex, object])
+def test_complex_targets_are_refused(one: Any, dtype: Any) -> None:
+    with pytest.raises(InputError, match=f"targets must be numbers, found dtype {np.dtype(dtype)} with complex ones"):
+        finite_vectors(np.array([2.0, one], dtype), "targets")

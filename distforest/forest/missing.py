@@ -1,0 +1,87 @@
+"""What becomes of a row that lacks a value which a cut needs.
+
+``stop``: it stays in the node (Sathe, Aggarwal). ``larger``: it goes to the side of more in-bag weight. ``surrogate``:
+one half of the projection tells, if all its values are there: the terms of positive weight, right above a threshold of
+their own, or those of negative weight, left above theirs; if neither does, it goes to the larger side.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Ints, Projections, Source, offsets
+
+RULES = ("stop", "larger", "surrogate")
+
+
+def halves(projections: Projections) -> Projections:
+    """Two candidates a node: the terms of positive weight, and those of negative weight with their signs turned.
+
+    ``projections`` has one candidate a node.
+    """
+    node = np.repeat(np.arange(projections.n_nodes), np.diff(projections.offset))
+    half = 2 * node + (projections.weights < 0.0)
+    order = np.argsort(half, kind="stable")
+    sizes = np.bincount(half, minlength=2 * projections.n_nodes)
+    return Projections(2, offsets(sizes), projections.columns[order], np.abs(projections.weights[order]))
+
+
+def send_on(
+    source: Source, frontier: Frontier, projections: Projections, surrogate: Floats, side: NDArray[np.int8]
+) -> None:
+    """Send rows that stay to a side by the half of their projection that is there.
+
+    Parameters
+    ----------
+    source
+        Where their values are read.
+    frontier
+        The rows, in their nodes.
+    projections
+        One candidate a node.
+    surrogate
+        Thresholds of the two halves, shape (n_nodes, 2); NaN where a half says nothing.
+    side
+        Of each row; those that stay and have a half are changed.
+    """
+    lacking = np.bincount(frontier.place[side == STAY], minlength=frontier.n_nodes) > 0
+    told = lacking & ~np.isnan(surrogate).all(axis=1)
+    if not told.any():
+        return
+    asking, rows = frontier.take(told)
+    nodes = np.flatnonzero(told)
+    values = source.project(asking.rows, asking.starts, halves(taken(projections, nodes)))
+    own = side[rows]
+    decide_by_halves(asking.starts, values, surrogate[told], own)
+    side[rows] = own
+
+
+def taken(projections: Projections, nodes: Ints) -> Projections:
+    """The projections of some nodes; one candidate each."""
+    size = np.diff(projections.offset)[nodes]
+    offset = offsets(size)
+    entry = np.repeat(projections.offset[nodes] - offset[:-1], size) + np.arange(offset[-1])
+    return Projections(1, offset, projections.columns[entry], projections.weights[entry])
+
+
+@kernel
+def decide_by_halves(starts: Ints, values: Floats, surrogate: Floats, side: NDArray[np.int8]) -> None:
+    """A row that stays goes right where half 0 > its threshold, or left where half 1 > its; NaN says nothing."""
+    for node in range(starts.shape[0] - 1):
+        for r in range(starts[node], starts[node + 1]):
+            if side[r] == STAY and values[0, r] == values[0, r] and surrogate[node, 0] == surrogate[node, 0]:
+                side[r] = RIGHT if values[0, r] > surrogate[node, 0] else LEFT
+            elif side[r] == STAY and values[1, r] == values[1, r] and surrogate[node, 1] == surrogate[node, 1]:
+                side[r] = LEFT if values[1, r] > surrogate[node, 1] else RIGHT
+
+
+@kernel
+def send_to_larger(starts: Ints, right_is_larger: NDArray[np.bool_], side: NDArray[np.int8]) -> None:
+    """Rows that stay go to the larger side of their node."""
+    for node in range(starts.shape[0] - 1):
+        for r in range(starts[node], starts[node + 1]):
+            if side[r] == STAY:
+                side[r] = RIGHT if right_is_larger[node] else LEFT

@@ -1,0 +1,84 @@
+"""How far from the root a row ends: what the nodes of a forest of random cuts say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Ints, Rows
+
+if TYPE_CHECKING:
+    from distforest.forest.table import NodeTable
+
+EULER = 0.5772156649
+"""Euler's constant to as many places as Liu, Ting and Zhou give."""
+
+
+def usual_length(n_rows: Ints) -> Floats:
+    """c(m) = 2 (ln(m - 1) + 0.5772156649 - (m - 1) / m): the usual depth at which one of m rows is alone.
+
+    It is 1 for two rows and 0 for fewer (Liu, Ting, Zhou: Isolation Forest, 2008, Eq. 1).
+
+    Examples
+    --------
+    >>> usual_length(np.array([0, 1, 2, 3, 256])).round(3)
+    array([ 0.   ,  0.   ,  1.   ,  1.207, 10.245])
+    """
+    m = np.maximum(n_rows, 3).astype(np.float64)
+    usual: Floats = 2.0 * (np.log(m - 1.0) + EULER - (m - 1.0) / m)
+    return np.where(n_rows > 2, usual, n_rows == 2)
+
+
+@dataclass(frozen=True)
+class PathLengths:
+    """Depth of a node, and the usual depth below it of as many rows as it holds: all from the node table.
+
+    The distance of two nodes is 0 for the same and 1 for any others.
+    """
+
+    table: NodeTable
+    kind: str = "path_lengths"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """None of its own."""
+        return {}
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """Depth + c(n_rows) of each node, shape (N,)."""
+        depth = np.zeros(len(self.table.left), np.int64)
+        add_depths(self.table.tree_start, self.table.left, self.table.right, depth)
+        lengths: Floats = depth + usual_length(self.table.n_rows)
+        return lengths
+
+    def shares(self, tree: int, nodes: Ints) -> Floats:
+        """Length of each node over the usual one of all the tree's rows, shape (n_nodes,); 1 where there is but one."""
+        start = self.table.tree_start[tree]
+        usual = float(usual_length(self.table.n_rows[start : start + 1])[0])
+        return self.lengths[start + nodes] / usual if usual else np.ones(len(nodes))
+
+    def between(self, tree: int, left: Ints, right: Ints) -> Floats:  # noqa: ARG002  (the same in every tree)
+        """1[l != l'] for all of ``left`` and ``right``."""
+        return (left[:, None] != right).astype(np.float64)
+
+    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:  # noqa: ARG002  (the same in every tree)
+        """1[l != l'], pair by pair."""
+        return (left != right).astype(np.float64)
+
+    def check(self) -> None:
+        """Nothing: the node table has been checked."""
+
+
+@kernel
+def add_depths(tree_start: Ints, left: Rows, right: Rows, depth: Ints) -> None:
+    """depth[child] = depth[parent] + 1, parents first."""
+    for tree in range(tree_start.shape[0] - 1):
+        root = tree_start[tree]
+        for node in range(root, tree_start[tree + 1]):
+            if left[node] >= 0:
+                depth[root + left[node]] = depth[node] + 1
+                depth[root + right[node]] = depth[node] + 1

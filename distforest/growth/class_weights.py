@@ -1,0 +1,117 @@
+"""Class weights: what a label counts beside the others, as a user says it and as the integers that a tree adds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest.leaves import MAX_CLASS_WEIGHT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.sources.source import Ints
+
+RESOLUTION = 64
+"""The integer of the least weight, so that ratios of weights are kept to about one per cent."""
+
+MOST_WEIGHT = math.isqrt(2**63 - 1)
+"""The squares of sums up to this fit 63 bits."""
+
+
+def key_of(label: object) -> str:
+    """The string that stands for a label where the keys of a table are strings.
+
+    Examples
+    --------
+    >>> [key_of(label) for label in ("a", 1, 1.0, np.int64(1), True, 0.5)]
+    ['a', '1', '1', '1', '1', '0.5']
+    """
+    if isinstance(label, (int, np.bool_, np.integer)):  # a bool of Python is an int
+        return str(int(label))
+    if isinstance(label, (float, np.floating)):
+        return str(int(label)) if float(label).is_integer() else str(float(label))
+    return str(label)
+
+
+@dataclass(frozen=True)
+class ClassWeights:
+    """A positive weight for each class.
+
+    Attributes
+    ----------
+    weights
+        In the order of the classes, shape (K,).
+    given
+        The same as a value of the parameter ``class_weight``: ``"balanced"``, or a table with all labels.
+
+    Examples
+    --------
+    >>> codes = np.array([0, 0, 0, 1])
+    >>> ClassWeights.of("balanced", codes, ["no", "yes"]).integers(n_draws=4).tolist()
+    [64, 192]
+    >>> ClassWeights.of({"yes": 2.5}, codes, ["no", "yes"]).given
+    {'no': 1.0, 'yes': 2.5}
+    """
+
+    weights: tuple[float, ...]
+    given: str | dict[str, float]
+
+    @classmethod
+    def of(cls, given: str | Mapping[str, float], codes: NDArray[np.int32], classes: list[Any]) -> ClassWeights:
+        """The weights of some labels.
+
+        Parameters
+        ----------
+        given
+            ``"balanced"`` (n / (K times the rows of the class), as scikit-learn has it), or label -> weight, a label
+            that is not named having weight 1; a label that is no string stands as `key_of` says.
+        codes
+            Class of each row, shape (n,).
+        classes
+            The labels, shape (K,).
+
+        Raises
+        ------
+        InputError
+            A table names something that is no label while a label is not named.
+        """
+        if isinstance(given, str):
+            counts = np.bincount(codes, minlength=len(classes)).clip(1)
+            return cls(tuple((len(codes) / (len(classes) * counts)).tolist()), given)
+        keys = [key_of(label) for label in classes]
+        strange = [name for name in given if name not in keys]
+        missing = [label for label, key in zip(classes, keys, strict=True) if key not in given]
+        if strange and missing:
+            raise InputError(
+                f"class_weight names {strange[0]!r}, which is none of the labels, and not the label {missing[0]!r}"
+            )
+        weights = [float(given.get(key, 1.0)) for key in keys]
+        return cls(tuple(weights), dict(zip(keys, weights, strict=True)))
+
+    def integers(self, n_draws: int) -> Ints:
+        """c_k = max(1, rint(64 w_k / min w)), shape (K,), for trees of ``n_draws`` rows.
+
+        Raises
+        ------
+        InputError
+            The weights are further apart than the integers can tell.
+        """
+        ratio = max(self.weights) / min(self.weights)
+        if not RESOLUTION * ratio <= MAX_CLASS_WEIGHT:
+            limit = MAX_CLASS_WEIGHT // RESOLUTION
+            raise InputError(f"class_weight: the largest weight may be {limit} times the least, found {ratio:g} times")
+        scaled = RESOLUTION * (np.array(self.weights) / min(self.weights))
+        found: Ints = np.maximum(1, np.rint(scaled)).astype(np.int64)
+        if n_draws * int(found.max()) > MOST_WEIGHT:
+            limit = MOST_WEIGHT // (RESOLUTION * n_draws)
+            raise InputError(
+                f"class_weight: for trees of {n_draws} rows the largest weight may be {limit} times the least, "
+                f"found {ratio:g} times; give nearer weights or a smaller max_samples"
+            )
+        return found

@@ -1,0 +1,286 @@
+"""Pairs of unlike objects as draws (SimForest): two columns of similarities, means of more of them, or features.
+
+A pair is (j, i). i is uniform over the node's objects, j has a probability in proportion to its unlikeness to i. A pair
+that is no direction is drawn again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.growth.rng import below, number, unit
+from distforest.jit import kernel
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets
+
+if TYPE_CHECKING:
+    from distforest.forest.frontier import Frontier
+    from distforest.growth.draws import Keys
+
+EXTRA = 1 << 32
+"""The draw of a node's stream from which on there are the streams of its candidates, for all that a pair needs more."""
+
+ATTEMPTS = 4
+TRIES = 4
+"""How often a node asks for candidates, and how many pairs are drawn for a candidate until one is a direction."""
+
+SUBSET_SIZES = (1, 2, 4)
+"""Numbers of features of a random similarity, equally likely."""
+
+
+@dataclass(frozen=True)
+class Unlikeness:
+    """How unlike two objects are, shape of ``targets`` (n_rows,): 1[y != y'] of classes, |y - y'| of targets."""
+
+    targets: Floats
+    by_class: bool
+
+
+def usable_pairs(
+    unlike: Unlikeness | None,
+    width: int,
+    frontier: Frontier,
+    keys: Keys,
+    attempt: int,
+    is_direction: Callable[[Rows, Rows], NDArray[np.bool_]],
+) -> Rows:
+    """``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 where none is found in `TRIES` trials.
+
+    Without an unlikeness j is uniform over the other objects of the node.
+    """
+    pairs = np.full((frontier.n_nodes * width, 2), -1, np.int32)
+    missing = np.arange(len(pairs))
+    for trial in range(TRIES):
+        drawn = np.full((len(missing), 2), -1, np.int32)
+        where = (missing, width, (attempt * TRIES + trial) * 2 * width, keys, frontier.starts, frontier.rows)
+        if unlike is None:
+            draw_any_pairs(*where, drawn)
+        else:
+            draw_pairs(*where, unlike.targets, unlike.by_class, drawn)
+        usable = drawn[:, 0] >= 0
+        usable[usable] = is_direction(drawn[usable, 0], drawn[usable, 1])
+        pairs[missing[usable]] = drawn[usable]
+        missing = missing[~usable]
+        if not len(missing):
+            break
+    return pairs
+
+
+def are_directions(source: Source, j: Rows, i: Rows) -> NDArray[np.bool_]:
+    """Whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
+    asked = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j]))
+    s_ii, s_jj, s_ij = asked.reshape(3, -1)
+    positive: NDArray[np.bool_] = s_ii + s_jj - 2.0 * s_ij > 0.0  # False where one of them is unobserved
+    return positive
+
+
+@dataclass(frozen=True)
+class TwoObjects:
+    """The mean of some columns on the side of j minus that of some on the side of i, ``n_columns`` of each.
+
+    S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive. The other columns of a side are objects
+    of the node, drawn without replacement, that are less unlike its own object than the other one (classes: of its
+    class).
+    """
+
+    source: Source
+    unlike: Unlikeness
+    width: int
+    n_columns: int = 1
+    attempts: int = ATTEMPTS
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """``width`` candidates for each node; empty where no pair could be found."""
+        pairs = usable_pairs(self.unlike, self.width, frontier, keys, attempt, self._is_direction)
+        n_found = int((pairs[:, 0] >= 0).sum())
+        size = np.empty(len(pairs), np.int64)
+        columns, weights = np.empty(2 * self.n_columns * n_found, np.int32), np.empty(2 * self.n_columns * n_found)
+        n = fill_sides(
+            *(pairs, self.width, self.n_columns, keys, attempt, frontier.starts, frontier.rows),
+            *(self.unlike.targets, self.unlike.by_class, size, columns, weights),
+        )
+        return Projections(self.width, offsets(size), columns[:n], weights[:n])
+
+    def _is_direction(self, j: Rows, i: Rows) -> NDArray[np.bool_]:
+        return are_directions(self.source, j, i)
+
+
+@dataclass(frozen=True)
+class FeatureSubsets:
+    """Linear similarities over random features F: S_kj - S_ki = sum over F of x_kf (x_jf - x_if).
+
+    F is 1, 2 or 4 of the features in which j and i differ, or as many as there are.
+    """
+
+    features: Float32s
+    unlike: Unlikeness
+    width: int
+    attempts: int = ATTEMPTS
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """``width`` candidates for each node; empty where no pair could be found."""
+        pairs = usable_pairs(self.unlike, self.width, frontier, keys, attempt, self._is_direction)
+        most = SUBSET_SIZES[-1] * int((pairs[:, 0] >= 0).sum())
+        size = np.empty(len(pairs), np.int64)
+        columns, weights = np.empty(most, np.int32), np.empty(most)
+        n = fill_subsets(pairs, self.width, keys, attempt, self.features, SUBSET_SIZES, size, columns, weights)
+        return Projections(self.width, offsets(size), columns[:n], weights[:n])
+
+    def _is_direction(self, j: Rows, i: Rows) -> NDArray[np.bool_]:
+        differs: NDArray[np.bool_] = (self.features[j] != self.features[i]).any(axis=1)
+        return differs
+
+
+@kernel
+def draw_pairs(
+    wanted: Ints,
+    width: int,
+    first: int,
+    keys: Keys,
+    starts: Ints,
+    rows: Rows,
+    targets: Floats,
+    by_class: bool,
+    pairs: Rows,
+) -> None:
+    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to 1[y_j != y_i] or |y_j - y_i|; left as it is if all 0."""
+    for e in range(wanted.shape[0]):
+        node, k = wanted[e] // width, wanted[e] % width
+        group = rows[starts[node] : starts[node + 1]]
+        draw = first + 2 * k
+        i = group[below(keys[node], draw, group.shape[0])]
+        total = 0.0
+        for row in group:
+            total += unlikeness(targets[row], targets[i], by_class)
+        goal = unit(keys[node], draw + 1) * total
+        reached = 0.0
+        for row in group:
+            part = unlikeness(targets[row], targets[i], by_class)
+            reached += part
+            if part > 0.0:
+                pairs[e, 0] = row
+                pairs[e, 1] = i
+                if reached > goal:
+                    break
+
+
+@kernel
+def draw_any_pairs(wanted: Ints, width: int, first: int, keys: Keys, starts: Ints, rows: Rows, pairs: Rows) -> None:
+    """pairs[e] = (j, i): i uniform over the rows of a node, j over its others; left as it is for one row."""
+    for e in range(wanted.shape[0]):
+        node, draw = wanted[e] // width, first + 2 * (wanted[e] % width)
+        group = rows[starts[node] : starts[node + 1]]
+        if group.shape[0] > 1:
+            i = below(keys[node], draw, group.shape[0])
+            j = below(keys[node], draw + 1, group.shape[0] - 1)
+            pairs[e, 0] = group[j + 1 if j >= i else j]
+            pairs[e, 1] = group[i]
+
+
+@kernel
+def unlikeness(y: float, other: float, by_class: bool) -> float:
+    """1[y != y'] of two classes, |y - y'| of two targets."""
+    if by_class:
+        return 1.0 if y != other else 0.0
+    return abs(y - other)
+
+
+@kernel
+def shuffle(key: np.uint64, first: int, order: Rows, n: int) -> None:
+    """The first ``n`` places of a Fisher-Yates shuffle of ``order``, from the draws first, first + 1, ... of a key."""
+    for t in range(n):
+        other = t + below(key, first + t, order.shape[0] - t)
+        order[t], order[other] = order[other], order[t]
+
+
+@kernel
+def fill_sides(
+    pairs: Rows,
+    width: int,
+    n_columns: int,
+    keys: Keys,
+    attempt: int,
+    starts: Ints,
+    rows: Rows,
+    targets: Floats,
+    by_class: bool,
+    size: Ints,
+    columns: Rows,
+    weights: Floats,
+) -> int:
+    """Columns of j's side with weights 1 / their number, then those of i's side with -1 / theirs; how many in all."""
+    filled = 0
+    for candidate in range(pairs.shape[0]):
+        begin = filled
+        if pairs[candidate, 0] >= 0:
+            node = candidate // width
+            extra = number(keys[node], EXTRA + attempt * width + candidate % width)
+            group = rows[starts[node] : starts[node + 1]]
+            drawn = 0
+            for side in range(2):
+                own, other = pairs[candidate, side], pairs[candidate, 1 - side]
+                n_side = 1
+                columns[filled] = own
+                if n_columns > 1:
+                    near = near_side(own, other, group, targets, by_class)
+                    n_side = min(n_columns, 1 + near.shape[0])
+                    shuffle(extra, drawn, near, n_side - 1)
+                    drawn += n_side - 1
+                    columns[filled + 1 : filled + n_side] = near[: n_side - 1]
+                weights[filled : filled + n_side] = (1.0 - 2.0 * side) / n_side
+                filled += n_side
+        size[candidate] = filled - begin
+    return filled
+
+
+@kernel
+def near_side(own: int, other: int, group: Rows, targets: Floats, by_class: bool) -> Rows:
+    """The rows of a node, without the pair, that are less unlike ``own`` than ``other``, in their order."""
+    near = np.empty(group.shape[0], np.int32)
+    n = 0
+    for row in group:
+        if row not in (own, other) and (
+            unlikeness(targets[row], targets[own], by_class) < unlikeness(targets[row], targets[other], by_class)
+        ):
+            near[n] = row
+            n += 1
+    return near[:n]
+
+
+@kernel
+def fill_subsets(
+    pairs: Rows,
+    width: int,
+    keys: Keys,
+    attempt: int,
+    features: Float32s,
+    sizes: tuple[int, ...],
+    size: Ints,
+    columns: Rows,
+    weights: Floats,
+) -> int:
+    """Random features in which j and i differ, with weights x_jf - x_if; how many in all."""
+    filled = 0
+    differing = np.empty(features.shape[1], np.int32)
+    for candidate in range(pairs.shape[0]):
+        begin = filled
+        if pairs[candidate, 0] >= 0:
+            j, i = features[pairs[candidate, 0]], features[pairs[candidate, 1]]
+            extra = number(keys[candidate // width], EXTRA + attempt * width + candidate % width)
+            n = 0
+            for f in range(features.shape[1]):
+                if j[f] != i[f]:
+                    differing[n] = f
+                    n += 1
+            n_drawn = min(n, sizes[below(extra, 0, len(sizes))])
+            shuffle(extra, 1, differing[:n], n_drawn)
+            for f in differing[:n_drawn]:
+                columns[filled] = f
+                weights[filled] = np.float64(j[f]) - np.float64(i[f])
+                filled += 1
+        size[candidate] = filled - begin
+    return filled

@@ -1,0 +1,96 @@
+"""Surrogates: thresholds by which half of a projection tells the side of a row whose other half is unobserved."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
+from distforest.forest.missing import decide_by_halves, halves, send_to_larger
+from distforest.growth.ordering import order_values
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Ints, Projections, Rows, Source
+
+
+def place_missing(
+    rule: str, source: Source, frontier: Frontier, projections: Projections, side: NDArray[np.int8]
+) -> Floats:
+    """Send the rows that stay on, by a rule of `distforest.forest.missing`.
+
+    Parameters
+    ----------
+    rule
+        ``"larger"`` or ``"surrogate"``.
+    source
+        The matrix that is read.
+    frontier
+        The nodes that are cut.
+    projections
+        Their projections, one candidate each.
+    side
+        Of each row as its value says; no row stays afterwards.
+
+    Returns
+    -------
+    ndarray
+        Thresholds of the two halves of each node, shape (n_nodes, 2); NaN where a half says nothing.
+    """
+    surrogate = np.full((frontier.n_nodes, 2), np.nan)
+    if not frontier.n_nodes:
+        return surrogate
+    if rule == "surrogate":
+        values = source.project(frontier.rows, frontier.starts, halves(projections))
+        find_surrogates(frontier.starts, frontier.weights, values, side, surrogate)
+        decide_by_halves(frontier.starts, values, surrogate, side)
+    right_is_larger = np.empty(frontier.n_nodes, np.bool_)
+    compare_sides(frontier.starts, frontier.weights, side, right_is_larger)
+    send_to_larger(frontier.starts, right_is_larger, side)
+    return surrogate
+
+
+@kernel
+def compare_sides(starts: Ints, weights: Rows, side: NDArray[np.int8], right_is_larger: NDArray[np.bool_]) -> None:
+    """right_is_larger[f] = sum of w on the right > sum of w on the left, rows that stay left out."""
+    for node in range(starts.shape[0] - 1):
+        balance = 0
+        for r in range(starts[node], starts[node + 1]):
+            if side[r] == RIGHT:
+                balance += weights[r]
+            elif side[r] == LEFT:
+                balance -= weights[r]
+        right_is_larger[node] = balance > 0
+
+
+@kernel
+def find_surrogates(starts: Ints, weights: Rows, values: Floats, side: NDArray[np.int8], surrogate: Floats) -> None:
+    """surrogate[f, h] = the cut of half h that agrees most, by weight, with the sides of the rows that have one.
+
+    Half 0 above its threshold means right, half 1 above its means left. NaN where no cut agrees more than the larger
+    side alone would; among equals the lowest threshold.
+    """
+    longest = (starts[1:] - starts[:-1]).max()
+    order = np.empty(longest, np.int64)
+    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    seen = np.empty(longest, np.float64)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        for half in range(2):
+            above = RIGHT if half == 0 else LEFT
+            whole, agreeing = 0, 0  # all weight; the weight of rows that every cut below all values puts right
+            for r in range(first, last):
+                seen[r - first] = np.nan if side[r] == STAY else values[half, r]
+                if side[r] != STAY:
+                    whole += weights[r]
+                    agreeing += weights[r] if side[r] == above else 0
+            most = max(agreeing, whole - agreeing)
+            n = order_values(seen[: last - first], order, keys, spare)
+            before = np.nan
+            for place in order[:n]:
+                value = seen[place]
+                if value > before and agreeing > most:
+                    middle = before + (value - before) / 2.0
+                    surrogate[node, half] = middle if middle < value else before
+                    most = agreeing
+                before = value
+                w = weights[first + place]
+                agreeing += -w if side[first + place] == above else w

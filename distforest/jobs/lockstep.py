@@ -1,0 +1,182 @@
+"""Lockstep: all trees of a forest grow level by level in one place, while batches of pairs are asked for anywhere.
+
+Growth is cheap where a similarity is dear: one writer then holds the ledger and the budget, without any lock between
+workers, and each level of all trees makes few large batches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import warnings
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest.forest import Forest, canonical
+from distforest.forest.scoring import apply
+from distforest.growth.methods import Data, Method, Problem, problem
+from distforest.jobs.cluster import Work
+from distforest.jobs.inputs import dense_rows
+from distforest.sources.callbacks import Answer, Batch, Lazy, Policy, answers
+from distforest.sources.identity import signature
+from distforest.sources.lazy import LazySource, Objects, Supply, opened_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from distforest.growth.grower import Level
+    from distforest.jobs.on_dask import OnDask
+    from distforest.sources.lazy import Ask, Items
+    from distforest.sources.source import Rows
+    from distforest.sources.truth import Truth
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a fit has paid for: pairs, and nodes that were left without a cut once the budget was spent."""
+
+    evaluations: int
+    closed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Supplied:
+    """A similarity, the training objects, and where calls run: on ``cluster``, or in this process."""
+
+    lazy: Lazy
+    training: Items
+    cluster: OnDask | None = None
+
+    @contextmanager
+    def source(self, objects: Objects, job: str, budget: int | None) -> Iterator[LazySource]:
+        """The source for some objects, with the ledger open; ``job`` pays for at most ``budget`` pairs."""
+        with opened_ledger(self.lazy) as ledger:
+            supply = Supply.here(self.lazy, ledger, job, budget)
+            if self.cluster is not None:
+                supply = replace(
+                    supply, ask=asked_on(self.cluster, self.lazy), at_once=supply.at_once * self.cluster.slots
+                )
+            yield LazySource(self.lazy, objects, supply)
+
+
+def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[str, Any], seed: int) -> Forest:
+    """Train a forest on similarities that are asked for as they are needed.
+
+    Parameters
+    ----------
+    supplied
+        What answers, and the objects that are learned from.
+    method, params, seed
+        Of the forest.
+    truth
+        Labels or targets of the training objects.
+
+    Returns
+    -------
+    Forest
+        Its ``provenance["similarity"]`` says which function was asked, about which objects, and the costs.
+
+    Raises
+    ------
+    InputError
+        The ledger is in use or holds other values, or an object has no content to be known by.
+    JobError
+        The function failed for a pair, as often as it may; what it returned before is in the ledger.
+    """
+    lazy, objects = supplied.lazy, Objects.of(supplied.training)
+    rows = dense_rows((len(objects.column),) * 2, lazy.kind)
+    decides = [method.name, params, seed, rows, truth.judge, truth.classes, objects.sha256, signature(lazy.function)]
+    job = hashlib.sha256(canonical(decides) + truth.values.tobytes()).hexdigest()
+    with supplied.source(objects, job, lazy.budget) as source:
+        data = Data(rows, source, truth.judge, truth.values, truth.classes, truth.largest)
+        bound = problem(method, data, params, seed)
+        arrays, costs = grow_in_lockstep(bound, source)
+    origin = {**signature(lazy.function), "objects": objects.sha256, **asdict(costs)}
+    return replace(bound.forest([arrays]), provenance={"similarity": origin})
+
+
+def grow_in_lockstep(problem: Problem, source: LazySource) -> tuple[dict[str, np.ndarray], Costs]:
+    """Grow all trees together; the arrays of the forest as `Problem.grow` gives them, and what was paid."""
+    closed = 0
+
+    def watch(level: Level) -> None:
+        nonlocal closed
+        closed += level.n_uncut if source.spent else 0
+
+    own = replace(problem, growth=replace(problem.growth, watch=watch))
+    arrays = own.grow(np.arange(problem.n_trees))
+    return arrays, Costs(source.n_evaluations, closed)
+
+
+def nodes_of(forest: Forest, supplied: Supplied, queries: Items) -> Rows:
+    """The node in which each query ends, in each tree, shape (n_trees, n); asks for the pairs on the paths alone.
+
+    Raises
+    ------
+    InputError
+        The forest has learned from other objects.
+
+    Warns
+    -----
+    UserWarning
+        The function is not the one that the forest was trained with, or has changed.
+    """
+    objects = Objects.of(supplied.training, queries)
+    check_origin(forest.provenance.get("similarity"), supplied.lazy, objects)
+    with supplied.source(objects, "scoring", None) as source:
+        return apply(forest, source)
+
+
+def check_origin(origin: Any, lazy: Lazy, objects: Objects) -> None:
+    """Compare what a forest says of its similarities, if it does, with what is to score."""
+    if not isinstance(origin, dict):
+        return
+    if origin.get("objects") != objects.sha256:
+        raise InputError("the forest has learned from other objects, or in another order; give those of its training")
+    differs = [
+        f"{part}: trained with {origin.get(part)!r}, found {value!r}"
+        for part, value in signature(lazy.function).items()
+        if origin.get(part) != value
+    ]
+    if differs:
+        text = "; ".join(differs)
+        warnings.warn(f"the similarity is not the one that the forest was trained with ({text})", stacklevel=3)
+
+
+@dataclass(frozen=True, eq=False)
+class AskTask:
+    """Batches that one worker asks for, at most ``concurrency`` at once."""
+
+    function: Callable[..., Any]
+    batches: tuple[Batch, ...]
+    policy: Policy
+    concurrency: int
+
+    def __str__(self) -> str:
+        return f"pairs {self.batches[0].names[0]} to {self.batches[-1].names[-1]}"
+
+
+def ask_batches(task: AskTask) -> list[Answer]:
+    """The answers to a task's batches, in their order."""
+    found = dict(answers(task.function, task.batches, task.policy, task.concurrency))
+    return [found[place] for place in range(len(task.batches))]
+
+
+def asked_on(cluster: OnDask, lazy: Lazy) -> Ask:
+    """Calls on the workers of a cluster, at most ``lazy.concurrency`` at once in each of its threads."""
+    policy, n = Policy(lazy.retries, lazy.timeout), lazy.concurrency
+
+    def tasks(batches: Iterable[Batch]) -> Iterator[AskTask]:
+        drawn = iter(batches)
+        while held := tuple(itertools.islice(drawn, n)):
+            yield AskTask(lazy.function, held, policy, n)
+
+    def ask(batches: Iterable[Batch]) -> Iterator[tuple[int, Answer]]:
+        for place, found in cluster.stream(ask_batches, tasks(batches), Work("ask", lazy.retries)):
+            yield from enumerate(found, place * n)
+
+    return ask

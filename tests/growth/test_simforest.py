@@ -1,0 +1,129 @@
+"""Trees over similarities are those of the formulas, cut by cut; no row ends where it did not grow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distforest.forest.table import NodeTable, route, route_levels
+from distforest.growth.methods import METHODS, Data, Problem, problem
+from distforest.growth.parameters import complete
+from distforest.sources.arrays import ArraySource
+from tests import naive_simforest as naive
+
+pytestmark = pytest.mark.kernels
+
+
+@dataclass(frozen=True)
+class Case:
+    """Similarities with gaps (or features), a truth, and what is told to the method."""
+
+    matrix: np.ndarray
+    y: np.ndarray
+    judge: str
+    seed: int
+    params: dict[str, Any]
+
+    @property
+    def rules(self) -> naive.Rules:
+        """The same for the slow twin."""
+        own = {name: self.params[name] for name in ("n_pairs", "n_columns", "on_missing", "min_samples_leaf")}
+        return naive.Rules(self.judge, feature_subsets=self.matrix.shape[1] < len(self.matrix), **own)
+
+    def problem(self) -> Problem:
+        """The product's."""
+        is_square = self.matrix.shape[0] == self.matrix.shape[1]
+        rows = {"kind": "dense" if is_square else "features", "n_columns": self.matrix.shape[1]}
+        classes = [0, 1, 2] if self.judge == "labels" else None
+        truth = self.y.astype(np.int32) if self.judge == "labels" else self.y[:, None].astype(float)
+        data = Data(rows, self.matrix, self.judge, truth, classes)
+        given = {"n_estimators": 2, "bootstrap": True, **self.params}
+        return problem(METHODS["simforest"], data, complete(METHODS["simforest"].parameters, given), self.seed)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    n, seed = draw(st.integers(2, 18)), draw(st.integers(0, 2**40))
+    rng = np.random.default_rng(seed)
+    judge, subsets = draw(st.sampled_from(["labels", "targets"])), draw(st.booleans())
+    if subsets:
+        matrix = rng.integers(0, 4, (n, draw(st.integers(1, 6)))) / 2.0
+        if matrix.shape[1] >= n:
+            matrix = matrix[:, : n - 1]
+    else:
+        matrix = rng.normal(size=(n, n)).round(draw(st.integers(0, 2)))
+        matrix[rng.random((n, n)) < draw(st.sampled_from([0.0, 0.1, 0.3]))] = np.nan
+    params = {
+        "n_pairs": draw(st.integers(1, 3)),
+        "n_columns": 1 if subsets else draw(st.integers(1, 4)),
+        "on_missing": draw(st.sampled_from(["stop", "larger", "surrogate"])),
+        "min_samples_leaf": draw(st.integers(1, 3)),
+    }
+    return Case(matrix.astype(np.float32), rng.integers(0, 3, n), judge, seed, params)
+
+
+def tree_arrays(table: NodeTable, tree: int) -> dict[str, np.ndarray]:
+    nodes = slice(table.tree_start[tree], table.tree_start[tree + 1])
+    entries = slice(table.offset[nodes.start], table.offset[nodes.stop])
+    found = {name: getattr(table, name)[nodes] for name in ("left", "right", "threshold", "width", "n_rows", "gain")}
+    return {**found, "columns": table.columns[entries], "weights": table.weights[entries]}
+
+
+@settings(max_examples=150)
+@given(cases())
+def test_trees_are_those_of_the_formulas(case: Case) -> None:
+    bound = case.problem()
+    weights = bound.sampling.weights(case.seed, np.arange(2))
+    table, leaves = bound.growth.grow(np.arange(2), weights)
+    for tree in range(2):
+        nodes = naive.grow_tree(case.matrix, case.y, weights[tree], case.seed, tree, case.rules)
+        expected = naive.as_table(nodes, len(case.y))
+        for name, found in tree_arrays(table, tree).items():
+            if name in ("gain", "weights"):
+                np.testing.assert_allclose(found, expected[name], rtol=1e-12, err_msg=name)
+            else:
+                np.testing.assert_array_equal(found, expected[name], err_msg=name)
+        np.testing.assert_array_equal(leaves[tree], expected["leaves"])
+        if case.params["on_missing"] == "surrogate":
+            assert table.surrogate is not None
+            own = table.surrogate[table.tree_start[tree] : table.tree_start[tree + 1]]
+            np.testing.assert_array_equal(own, np.stack([expected["surrogate_j"], expected["surrogate_i"]], axis=1))
+        else:
+            assert (table.surrogate is None) == (case.params["on_missing"] == "stop")
+
+
+@settings(max_examples=150)
+@given(cases(), st.integers(0, 2**32))
+def test_rows_are_routed_as_the_formulas_say(case: Case, seed: int) -> None:
+    bound = case.problem()
+    weights = bound.sampling.weights(case.seed, np.arange(2))
+    table, leaves = bound.growth.grow(np.arange(2), weights)
+    table.check(case.matrix.shape[1])
+    queries = case.matrix.copy()
+    if queries.shape[1] == len(queries):
+        queries[np.random.default_rng(seed).random(queries.shape) < 0.3] = np.nan
+    source, rows = ArraySource.of(queries), np.arange(len(queries), dtype=np.int32)
+    found = route(table, source, rows)
+    by_level = np.full_like(found, -1)
+    route_levels(table, source, rows, np.ones(found.shape, np.bool_), by_level)
+    np.testing.assert_array_equal(found, by_level)
+    own = route(table, ArraySource.of(case.matrix), rows)
+    np.testing.assert_array_equal(own[weights > 0], leaves[weights > 0])
+    for tree in range(2):
+        nodes = naive.grow_tree(case.matrix, case.y, weights[tree], case.seed, tree, case.rules)
+        assert found[tree].tolist() == [naive.route_row(nodes, row, case.rules) for row in queries]
+
+
+@settings(max_examples=40)
+@given(cases())
+def test_every_rule_but_stop_takes_each_row_to_a_leaf(case: Case) -> None:
+    bound = case.problem()
+    weights = bound.sampling.weights(case.seed, np.arange(2))
+    table, leaves = bound.growth.grow(np.arange(2), weights)
+    ends = table.is_leaf[table.tree_start[:-1, None] + leaves][weights > 0]
+    assert ends.all() or case.params["on_missing"] == "stop"

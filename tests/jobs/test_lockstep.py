@@ -1,0 +1,224 @@
+"""Forests of lazy similarities: the forest of the whole matrix, for few pairs, within a budget, and after any fault."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.model_selection import cross_val_score
+
+from distforest import Lazy, SimForestClassifier, SimForestRegressor, pairwise
+from distforest.errors import InputError, JobError
+from distforest.jobs.on_dask import local_cluster
+from distforest.sources.lazy import opened_ledger
+from tests.sources.test_lazy import Counted
+
+X, Y = load_iris(return_X_y=True)
+ORDER = np.random.default_rng(0).permutation(len(X))
+X, Y = X[ORDER].astype(np.float32), Y[ORDER]
+N = len(X)
+IDS = np.arange(N)
+DISTANCES = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2, dtype=np.float64))
+SIMILARITIES = np.exp(-(DISTANCES**2))
+MISSING = np.where(np.random.default_rng(1).random((N, N)) < 0.2, np.nan, SIMILARITIES)
+MISSING = np.where(IDS[:, None] <= IDS, MISSING, MISSING.T)
+
+CASES: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any]]] = {
+    "distance": (DISTANCES, {"kind": "distance"}, {"kind": "distance"}),
+    "similarity": (SIMILARITIES, {}, {}),
+    "incomplete": (MISSING, {}, {}),
+    "asymmetric": (SIMILARITIES + np.linspace(0, 0.1, N), {"symmetric": False}, {}),
+}
+SAMPLES: list[dict[str, Any]] = [
+    {"oob_score": True},
+    {"bootstrap": False},
+    {"bootstrap": False, "max_samples": 0.5, "oob_score": True},
+]
+
+
+@pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor])
+@pytest.mark.parametrize("sample", SAMPLES)
+@pytest.mark.parametrize("case", CASES)
+def test_the_forest_is_that_of_the_whole_matrix(case: str, sample: dict[str, Any], estimator: Any) -> None:
+    matrix, lazily, whole = CASES[case]
+    function = Counted(matrix)
+    params = {"n_estimators": 20, "random_state": 0, **sample}
+    expected = estimator(**whole, **params).fit(matrix, Y)
+    forest = estimator(Lazy(function, batch_size=50, **lazily), **params).fit(IDS, Y)
+    assert forest.digest_ == expected.digest_
+    assert set(function.asked.values()) == {1}
+    assert forest.n_evaluations_ == function.asked.total()
+    assert forest.n_closed_ == 0
+    np.testing.assert_array_equal(forest.predict(IDS[:40]), expected.predict(matrix[:40]))
+    np.testing.assert_array_equal(forest.distance(IDS[:9], IDS[9:12]), expected.distance(matrix[:9], matrix[9:12]))
+    if "oob_score" in sample:
+        assert forest.oob_score_ == expected.oob_score_
+
+
+def test_rows_out_of_bag_cost_nothing_unless_they_are_asked_about() -> None:
+    lazy = Lazy(Counted(DISTANCES), kind="distance")
+    whole = SimForestClassifier(kind="distance", n_estimators=20, random_state=0).fit(DISTANCES, Y).forest_
+    cheap = SimForestClassifier(lazy, n_estimators=20, random_state=0).fit(IDS, Y)
+    dear = SimForestClassifier(lazy, n_estimators=20, random_state=0, oob_score=True).fit(IDS, Y)
+    assert cheap.n_evaluations_ < dear.n_evaluations_
+    for name, array in whole.arrays().items():
+        expected = np.where(whole.in_bag > 0, array, -1) if name == "leaves" else array
+        np.testing.assert_array_equal(cheap.forest_.arrays()[name], expected)
+    assert dear.kneighbors(n_neighbors=2)[1].shape == (N, 2)
+    with pytest.raises(InputError, match="fit with oob_score=True or bootstrap=False"):
+        cheap.kneighbors(n_neighbors=2)
+
+
+def test_a_budget_closes_what_it_cannot_pay_for() -> None:
+    function, seen = Counted(DISTANCES), []
+    for budget in (0, 7, 200, 1500, 20_000):
+        function.asked.clear()
+        lazy = Lazy(function, kind="distance", budget=budget)
+        forest = SimForestClassifier(lazy, n_estimators=8, random_state=0).fit(IDS, Y)
+        assert forest.n_evaluations_ == function.asked.total() <= budget
+        seen.append((forest.n_evaluations_, forest.n_closed_, forest.score(IDS, Y)))
+    free = SimForestClassifier(Lazy(function, kind="distance"), n_estimators=8, random_state=0).fit(IDS, Y)
+    assert forest.digest_ == free.digest_
+    evaluations, closed, scores = map(list, zip(*seen, strict=True))
+    assert closed[:2] == [8, 8]  # the roots
+    assert closed[-1] == 0
+    assert scores[0] == np.mean(Y == 0) < scores[2] < scores[-1]
+    assert evaluations == sorted(evaluations)
+
+
+def test_scoring_asks_for_the_pairs_on_the_paths_once(tmp_path: Path) -> None:
+    function = Counted(DISTANCES)
+    lazy = Lazy(function, kind="distance", ledger=tmp_path / "ledger")
+    forest = SimForestClassifier(lazy, n_estimators=10, random_state=0).fit(IDS[:100], Y[:100])
+    forest.predict(IDS[100:])
+    forest.predict_proba(IDS[100:])
+    forest.predict(IDS[:100])
+    assert set(function.asked.values()) == {1}
+    used = {column for columns in forest.forest_.table.columns for column in [int(columns)]}
+    assert {a for a, b in function.asked if b >= 100} <= used
+
+
+def test_a_later_fit_with_the_same_ledger_pays_again_without_asking(tmp_path: Path) -> None:
+    function = Counted(DISTANCES)
+    lazy = Lazy(function, kind="distance", ledger=tmp_path / "ledger", budget=2000)
+    first = SimForestClassifier(lazy, n_estimators=10, random_state=0).fit(IDS, Y)
+    asked = function.asked.total()
+    second = clone(first).fit(IDS, Y)
+    assert (second.n_evaluations_, second.n_closed_) == (first.n_evaluations_, first.n_closed_)
+    assert second.digest_ == first.digest_
+    assert function.asked.total() == asked == first.n_evaluations_ <= 2000
+    another = clone(first).set_params(random_state=1).fit(IDS, Y)  # what others have paid for is free
+    assert function.asked.total() == asked + another.n_evaluations_
+    assert set(function.asked.values()) == {1}
+
+
+def test_cross_validation_over_places_in_the_objects() -> None:
+    @pairwise
+    def apart(a: np.ndarray, b: np.ndarray) -> float:
+        return float(np.abs(a - b).sum())
+
+    forest = SimForestClassifier(Lazy(apart, objects=list(X), kind="distance"), n_estimators=10, random_state=0)
+    assert cross_val_score(forest, IDS, Y, cv=3).mean() > 0.9
+
+
+FIT = """
+import json, os, signal, sys
+import numpy as np
+from distforest import Lazy, SimForestClassifier
+from tests.jobs.test_lockstep import DISTANCES, IDS, Y
+
+ledger, log, fatal = sys.argv[1], sys.argv[2], int(sys.argv[3])
+calls = 0
+
+def distance(left, right):
+    global calls
+    calls += 1
+    with open(log, "a") as file:
+        for pair in zip(left.tolist(), right.tolist()):
+            print(json.dumps(pair), file=file)
+    if calls == fatal:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return DISTANCES[left, right]
+
+lazy = Lazy(distance, kind="distance", ledger=ledger, batch_size=60, budget=3000)
+forest = SimForestClassifier(lazy, n_estimators=6, random_state=0).fit(IDS, Y)
+print(forest.digest_, forest.n_evaluations_, forest.n_closed_)
+"""
+
+
+def run_fit(ledger: Path, log: Path, fatal: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", FIT, str(ledger), str(log), str(fatal)]
+    root = str(Path(__file__).parents[2])
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=root, env={**os.environ, "PYTHONPATH": root}
+    )
+
+
+@pytest.mark.parametrize("fatal", [1, 12])
+def test_a_process_that_is_killed_between_a_return_and_the_commit_loses_one_batch(fatal: int, tmp_path: Path) -> None:
+    killed = run_fit(tmp_path / "ledger", tmp_path / "log", fatal)
+    assert killed.returncode == -9
+    again = run_fit(tmp_path / "ledger", tmp_path / "log", -1)
+    plain = run_fit(tmp_path / "other", tmp_path / "log of another", -1)
+    assert again.returncode == plain.returncode == 0, again.stderr
+    assert again.stdout == plain.stdout  # the same forest, at the same price
+    asked = Counter(tuple(json.loads(line)) for line in (tmp_path / "log").read_text().splitlines())
+    twice = [pair for pair, times in asked.items() if times > 1]
+    assert 0 < len(twice) <= 60
+    assert max(asked.values()) == 2
+    assert len(asked) == int(again.stdout.split()[1])
+
+
+def test_a_failure_that_stays_ends_the_fit_and_keeps_what_was_paid(tmp_path: Path) -> None:
+    paid: list[int] = []
+
+    def broken(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        if len(paid) == 4:
+            raise ConnectionError("no credit")
+        paid.append(len(left))
+        return DISTANCES[left, right]
+
+    lazy = Lazy(broken, kind="distance", batch_size=20, retries=0, ledger=tmp_path / "ledger")
+    forest = SimForestClassifier(lazy, n_estimators=6, random_state=0)
+    with pytest.raises(JobError, match=r"broken failed at pairs \(\d+, \d+\) to .*: ConnectionError: no credit"):
+        forest.fit(IDS, Y)
+    assert not hasattr(forest, "forest_")
+    with opened_ledger(lazy) as ledger:
+        assert ledger is not None
+        assert ledger.count() == sum(paid) > 60
+
+
+@pytest.mark.cluster
+def test_batches_run_on_workers_and_a_killed_worker_costs_its_batch(tmp_path: Path) -> None:
+    log, dead = tmp_path / "log", tmp_path / "dead"
+
+    def distance(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        with log.open("a") as file:
+            file.write("".join(f"{pair}\n" for pair in zip(left.tolist(), right.tolist(), strict=True)))
+        if len(log.read_text().splitlines()) > 400 and not dead.exists():
+            with suppress(FileExistsError):  # the other worker was first
+                dead.touch(exist_ok=False)
+                os.kill(os.getpid(), 9)
+        return DISTANCES[left, right]
+
+    matrix = DISTANCES
+    params = {"n_estimators": 20, "random_state": 0, "oob_score": True}
+    expected = SimForestClassifier(kind="distance", **params).fit(matrix, Y)
+    lazy = Lazy(distance, kind="distance", batch_size=40, ledger=tmp_path / "ledger")
+    with local_cluster(workers=2, folder=tmp_path / "dask") as cluster:
+        forest = SimForestClassifier(lazy, client=cluster.client, **params).fit(IDS, Y)
+    assert dead.exists()
+    assert forest.digest_ == expected.digest_
+    asked = Counter(log.read_text().splitlines())
+    assert 0 < sum(times > 1 for times in asked.values()) <= 40
+    assert len(asked) == forest.n_evaluations_

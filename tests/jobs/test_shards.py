@@ -1,0 +1,84 @@
+"""Shards: a receipt is what was written, or there is none."""
+
+from __future__ import annotations
+
+import io
+import resource
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from distforest.jobs.folder import Folder
+from distforest.jobs.shards import Receipt, committed_shards, packed, peak_bytes, read_receipt, shard_name
+
+RECEIPT = Receipt(3, 5, shard_name(3, 5), 1.5, 4096, {"gain": 3, "leaves": 2})
+
+
+@pytest.fixture
+def shard() -> bytes:
+    return packed({"gain": np.arange(3.0), "leaves": np.eye(2, dtype=np.int32)}, RECEIPT)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / RECEIPT.shard
+
+
+def receipt_in(path: Path) -> Receipt | None:
+    return read_receipt(Folder(str(path.parent)), path.name)
+
+
+def test_a_receipt_comes_back(path: Path, shard: bytes) -> None:
+    assert receipt_in(path) is None
+    path.write_bytes(shard)
+    assert receipt_in(path) == RECEIPT
+    assert RECEIPT.n_trees == 3
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_never_gives_another_receipt(path: Path, shard: bytes, bit: int) -> None:
+    n_found = 0
+    for place in range(len(shard)):
+        path.write_bytes(shard[:place] + bytes([shard[place] ^ 1 << bit]) + shard[place + 1 :])
+        found = receipt_in(path)
+        assert found in (None, RECEIPT)
+        n_found += found is not None
+    assert 0 < n_found < len(shard) / 2  # dates and the like do not matter
+
+
+def test_a_torn_shard_has_no_receipt(path: Path, shard: bytes) -> None:
+    for length in range(len(shard)):
+        path.write_bytes(shard[:length])
+        assert receipt_in(path) is None
+
+
+def test_other_files_have_no_receipt(path: Path) -> None:
+    for save in (lambda file: np.save(file, np.arange(3)), lambda file: np.savez(file, gain=np.arange(3))):
+        buffer = io.BytesIO()
+        save(buffer)
+        path.write_bytes(buffer.getvalue())
+        assert receipt_in(path) is None
+
+
+def test_each_tree_is_taken_once(tmp_path: Path) -> None:
+    for first, last in ((0, 1), (0, 3), (2, 3), (4, 4)):
+        receipt = Receipt(first, last, shard_name(first, last), 0.0, 0, {})
+        (tmp_path / receipt.shard).write_bytes(packed({}, receipt))
+    (tmp_path / shard_name(5, 6)).write_bytes(b"")
+    assert [(own.first, own.last) for own in committed_shards(Folder(str(tmp_path)))] == [(0, 3), (4, 4)]
+
+
+@pytest.mark.parametrize(("platform", "unit"), [("darwin", 1), ("freebsd14", 1024)])
+def test_peaks_are_bytes_everywhere(monkeypatch: pytest.MonkeyPatch, platform: str, unit: int) -> None:
+    def none(self: Path) -> str:
+        raise FileNotFoundError(self)
+
+    monkeypatch.setattr(Path, "read_text", none)
+    monkeypatch.setattr(resource, "getrusage", lambda who: SimpleNamespace(ru_maxrss=5000))
+    monkeypatch.setattr(sys, "platform", platform)
+    found = peak_bytes()
+    monkeypatch.undo()
+    assert found == 5000 * unit

@@ -1,0 +1,629 @@
+"""The references of naive_simforest.py against numbers worked out by hand, and what must hold for any matrix."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests import naive
+from tests import naive_simforest as sim
+from tests.naive_simforest import Halves, Node, Projection, Rules, Sample
+
+NAN = math.nan
+LINE = np.array([1.0, 2.0, 3.0, 4.0])
+S_LINE = np.outer(LINE, LINE)
+CLASSES = [0, 0, 1, 1]
+ONES = [1, 1, 1, 1]
+PAPER = Rules()
+TARGETS = Rules(judge="targets")
+
+
+def sample_of(M=S_LINE, y=CLASSES, w=ONES, rules=PAPER) -> Sample:
+    return Sample(M, y, w, rules)
+
+
+def damaged(n: int, seed: int, missing: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return similarities with gaps, classes and weights of n rows; the diagonal is observed."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    S = np.exp(-((x[:, None] - x) ** 2).sum(axis=2)).astype(np.float32)
+    gone = np.triu(rng.random((n, n)) < missing, 1)
+    S[gone | gone.T] = NAN
+    y = (x[:, 0] > 0).astype(int) + (x[:, 1] > 0.8)
+    return S, y, naive.bootstrap_weights(seed, 0, n, n)
+
+
+def groups_of(tree: list[Node]) -> dict[frozenset[int], float]:
+    """Return the gain of each node by its rows: what is left of a tree when sides are not told apart."""
+    return {frozenset(node.rows): node.gain for node in tree}
+
+
+# Pairs
+
+
+def test_partner_is_where_the_running_sum_exceeds_the_share() -> None:
+    sample = sample_of(y=[0, 1, 0, 1])
+    # two unlike row 0, rows 1 and 3: total 2; share 0.5 is a sum of 1, which row 1 reaches but does not exceed
+    assert [sim.unlike_partner(sample, range(4), 0, share) for share in (0.0, 0.49, 0.5, 0.99)] == [1, 1, 3, 3]
+    assert sim.unlike_partner(sample, range(4), 0, 1.0) == 3  # never exceeded: the last one
+    assert sim.unlike_partner(sample, [0, 2], 0, 0.3) is None
+    targets = sample_of(y=[0.0, 1.0, 4.0, 0.0], rules=TARGETS)
+    # |y - 0|: 0, 1, 4, 0
+    assert [sim.unlike_partner(targets, range(4), 0, share) for share in (0.0, 0.19, 0.2, 1.0)] == [1, 1, 2, 2]
+
+
+def test_usable_pairs_are_observed_and_apart() -> None:
+    S = np.array([[1, 1, NAN, 2], [1, 1, 0, 0], [NAN, 0, NAN, 0], [2, 0, 0, 2]])
+    sample = sample_of(S)
+    assert sim.is_usable(sample, 3, 1)  # 2 + 1 - 0
+    assert not sim.is_usable(sample, 1, 0)  # 1 + 1 - 2: the same place
+    assert not sim.is_usable(sample, 3, 0)  # 2 + 1 - 4: no length in any space
+    assert not sim.is_usable(sample, 2, 0)  # S_02 unobserved
+    assert not sim.is_usable(sample, 2, 1)  # S_22 unobserved
+    features = sample_of([[1, 5], [1, 5], [1, 6]], rules=Rules(feature_subsets=True))
+    assert not sim.is_usable(features, 1, 0)
+    assert sim.is_usable(features, 2, 0)
+
+
+def test_pairs_of_labels_are_uniform_over_i_then_over_j() -> None:
+    sample = sample_of(y=[0, 0, 0, 1])
+    keys = [naive.stream(1, 2, node) for node in range(6000)]
+    pairs = Counter(sim.drawn_candidate(sample, range(4), key, 0, 0).columns for key in keys)
+    # i = 3 (1/4): j one of 0, 1, 2 (1/12 each); i one of 0, 1, 2: j = 3
+    assert set(pairs) == {(0, 3), (1, 3), (2, 3), (3, 0), (3, 1), (3, 2)}
+    assert all(abs(pairs[3, i] - 1500) < 150 for i in range(3))  # standard deviation 34
+    assert all(abs(pairs[j, 3] - 500) < 100 for j in range(3))  # 21
+
+
+def test_pairs_of_targets_go_by_their_difference() -> None:
+    sample = sample_of(y=[0.0, 1.0, 3.0, 3.0], rules=TARGETS)
+    keys = [naive.stream(1, 2, node) for node in range(6000)]
+    pairs = Counter(sim.drawn_candidate(sample, [0, 1, 2], key, 0, 0).columns for key in keys)
+    # from 0: 1 and 3 of 4; from 1: 1 and 2 of 3; from 2: 3 and 2 of 5; each i 2000 times
+    expected = {(1, 0): 500, (2, 0): 1500, (0, 1): 667, (2, 1): 1333, (0, 2): 1200, (1, 2): 800}
+    assert set(pairs) == set(expected)
+    assert all(abs(pairs[pair] - count) < 150 for pair, count in expected.items())
+
+
+def test_draws_have_their_addresses() -> None:
+    rows, key = [0, 1, 2, 3], naive.stream(5, 6, 7)
+    sample = sample_of(rules=Rules(n_pairs=3))
+    for attempt in range(sim.ATTEMPTS):
+        for k in range(3):
+            base = attempt * 4 * 6 + 2 * k  # every pair is usable: trial 0
+            i = naive.below(key, base, 4)
+            others = [2, 3] if i < 2 else [0, 1]
+            j = others[int(naive.unit(key, base + 1) * 2)]
+            assert sim.drawn_candidate(sample, rows, key, attempt, k) == ((j, i), (1.0, -1.0))
+
+
+def test_an_unusable_pair_is_drawn_again_four_times() -> None:
+    S = S_LINE.copy()
+    S[0], S[:, 0] = NAN, NAN
+    sample, rows, n_pairs = sample_of(S, y=[0, 0, 0, 1], rules=Rules(n_pairs=2)), [0, 1, 2, 3], 2
+    trials = []
+    for node in range(400):
+        key = naive.stream(0, 0, node)
+        drawn = sim.drawn_candidate(sample, rows, key, 1, 1)
+        bases = [(4 + t) * 2 * n_pairs + 2 for t in range(4)]
+        pairs = []
+        for base in bases:
+            i = naive.below(key, base, 4)
+            pairs.append((3, i) if i < 3 else (int(naive.unit(key, base + 1) * 3), 3))
+        usable = [pair for pair in pairs if 0 not in pair]
+        trials.append(pairs.index(usable[0]) if usable else 4)
+        assert (None if drawn is None else drawn.columns) == (usable[0] if usable else None)
+    assert set(trials) == {0, 1, 2, 3, 4}
+
+
+def test_columns_are_averaged_on_each_side() -> None:
+    y = [0, 0, 0, 1, 1, 2]
+    sample, rows = sample_of(np.eye(6), y, [1] * 6, Rules(n_columns=3)), list(range(6))
+    for node in range(50):
+        columns, weights = sim.drawn_candidate(sample, rows, naive.stream(0, 0, node), 0, 0)
+        sizes = [min(3, y.count(y[columns[0]])), min(3, y.count(y[columns[-1]]))]
+        side_j, side_i = columns[: sizes[0]], columns[sizes[0] :]
+        assert len(set(columns)) == len(columns) == sum(sizes)
+        assert {y[row] for row in side_j} == {y[columns[0]]}
+        assert {y[row] for row in side_i} == {y[side_i[0]]} != {y[columns[0]]}
+        assert weights == (1 / sizes[0],) * sizes[0] + (-1 / sizes[1],) * sizes[1]
+
+
+def test_the_first_of_each_side_is_the_pair_itself() -> None:
+    one, two = (sample_of(np.eye(6), [0, 0, 0, 1, 1, 1], [1] * 6, Rules(n_pairs=2, n_columns=q)) for q in (1, 2))
+    others = Counter()
+    for node in range(3000):
+        key = naive.stream(0, 0, node)
+        j, i = sim.drawn_candidate(one, range(6), key, 2, 1).columns
+        columns = sim.drawn_candidate(two, range(6), key, 2, 1).columns
+        assert (columns[0], columns[2]) == (j, i)
+        extra = naive.number(key, 2**32 + 2 * 2 + 1)
+        near = [[row for row in range(6) if row // 3 == c // 3 and row != c] for c in (j, i)]
+        assert columns == (j, near[0][naive.below(extra, 0, 2)], i, near[1][naive.below(extra, 1, 2)])
+        others[near[0].index(columns[1]), near[1].index(columns[3])] += 1
+    assert all(abs(count - 750) < 120 for count in others.values())  # standard deviation 24
+    assert len(others) == 4
+
+
+def test_sides_of_targets_are_the_nearer_ones() -> None:
+    sample = sample_of(np.eye(5), [0.0, 1.0, 5.0, 9.0, 10.0], [1] * 5, replace(TARGETS, n_columns=9))
+    seen = set()
+    for node in range(200):
+        columns, weights = sim.drawn_candidate(sample, range(5), naive.stream(0, 0, node), 0, 0)
+        plus = {c for c, weight in zip(columns, weights, strict=True) if weight > 0}
+        seen.add((columns[0], columns[len(plus)], frozenset(plus), frozenset(columns) - plus))
+    ends = {end for end in seen if {end[0], end[1]} == {0, 4}}
+    assert ends == {(0, 4, frozenset({0, 1}), frozenset({3, 4})), (4, 0, frozenset({3, 4}), frozenset({0, 1}))}
+    # between 1 and 10 (middle 5.5) the row at 5 belongs to 1, and the row at 0 too
+    assert (1, 4, frozenset({0, 1, 2}), frozenset({3, 4})) in seen
+
+
+def test_feature_subsets_read_only_what_differs() -> None:
+    X = np.array([[0, 7, 1, 5, 2], [3, 7, 4, 5, 1]], dtype=np.float32)
+    sample = sample_of(X, [0, 1], [1, 1], Rules(feature_subsets=True))
+    difference = {0: 3.0, 2: 3.0, 4: -1.0}
+    sizes = Counter()
+    for node in range(3000):
+        key = naive.stream(3, 0, node)
+        columns, weights = sim.drawn_candidate(sample, [0, 1], key, 0, 0)
+        j = 1 - naive.below(key, 0, 2)
+        assert list(weights) == [difference[f] * (1 if j == 1 else -1) for f in columns]
+        assert len(set(columns)) == len(columns)
+        extra = naive.number(key, 2**32)
+        assert len(columns) == [1, 2, 3][naive.below(extra, 0, 3)]  # of 4 asked, 3 differ
+        assert columns[0] == [0, 2, 4][naive.below(extra, 1, 3)]
+        sizes[len(columns)] += 1
+    assert set(sizes) == {1, 2, 3}
+    assert all(abs(count - 1000) < 130 for count in sizes.values())  # standard deviation 26
+
+
+def test_values_and_halves() -> None:
+    entry = [1.0, 2.0, 4.0, 8.0, NAN].__getitem__
+    projection = Projection((3, 0, 2, 1), (0.5, 0.5, -0.5, -0.5))
+    assert sim.projected(projection, entry) == 4.5 - 3.0
+    assert sim.halves_of(projection, entry) == (4.5, 3.0)
+    gap = Projection((3, 0, 4, 1), (0.5, 0.5, -0.5, -0.5))
+    assert math.isnan(sim.projected(gap, entry))
+    half_j, half_i = sim.halves_of(gap, entry)
+    assert half_j == 4.5
+    assert math.isnan(half_i)
+
+
+# Cuts
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_cuts_are_those_of_smerf_with_the_same_truth(data: st.DataObject) -> None:
+    n = data.draw(st.integers(2, 7))
+    some = st.one_of(st.integers(-3, 3).map(float), st.just(NAN))
+    values = data.draw(st.lists(some, min_size=n, max_size=n))
+    weights = data.draw(st.lists(st.integers(1, 3), min_size=n, max_size=n))
+    least = data.draw(st.integers(1, 3))
+    codes = data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n))
+    y = data.draw(st.lists(st.floats(-10, 10, width=32), min_size=n, max_size=n))
+    by_row = dict(enumerate(values))
+    labels = Sample([], codes, weights, Rules(min_samples_leaf=least, class_weight=(1, 1, 1)))
+    targets = Sample([], y, weights, replace(TARGETS, min_samples_leaf=least))
+    assert sim.every_cut(labels, by_row, 0) == naive.every_cut([values], naive.label_pairs(codes), weights, least)
+    pairs = naive.embedding_pairs([[value] for value in y], 0.5)
+    assert sim.every_cut(targets, by_row, 0) == naive.every_cut([values], pairs, weights, least)
+
+
+def test_class_weights_count_in_the_gain_alone() -> None:
+    values = {0: 0.0, 1: 1.0, 2: 2.0}
+    # masses 1, 3 | 3: T/n = (49 - 1 - 36)/7; cut {0}|{1, 2}: 12/7; {0, 1}|{2}: LL = 16 - 1 - 9: 12/7 - 6/4
+    cuts = sim.every_cut(sample_of(y=[0, 1, 1], rules=Rules(class_weight=(1, 3))), values, 0)
+    assert [cut.gain for cut in cuts] == [Fraction(12, 7), Fraction(12, 7) - Fraction(6, 4)]
+    heavy = [1, 3, 3]
+    assert cuts == naive.every_cut([[0, 1, 2]], naive.label_pairs([0, 1, 1]), heavy, 1)
+    # row 2 weighs 1, whatever its class weighs
+    assert sim.every_cut(sample_of(y=[0, 1, 1], rules=Rules(class_weight=(1, 3), min_samples_leaf=2)), values, 0) == []
+    tree = sim.grow_tree(S_LINE, CLASSES, ONES, 0, 0, Rules(class_weight=(9, 9), min_samples_split=5))
+    assert len(tree) == 1
+
+
+def test_gains_that_differ_by_rounding_are_equal() -> None:
+    # 0.1, 0.2, 0.3: both cuts gain 0.015, but for the last bit, which prefers one end
+    values = {0: 0.0, 1: 1.0, 2: 2.0}
+    gains = []
+    for y in ([0.1, 0.2, 0.3], [0.3, 0.2, 0.1]):
+        cuts = sim.every_cut(sample_of(y=y, rules=TARGETS), values, 0)
+        gains.append([cut.gain for cut in cuts])
+        assert sim.best_cut(cuts).threshold == 0.5
+    assert (gains[0][0] < gains[0][1]) != (gains[1][0] < gains[1][1])
+
+
+def test_no_gain_is_no_cut() -> None:
+    sample = sample_of(y=[0, 1, 0, 1], rules=Rules(min_samples_leaf=2))
+    cuts = sim.every_cut(sample, {0: 0.0, 1: 1.0, 2: 2.0, 3: 3.0}, 0)
+    assert [cut.gain for cut in cuts] == [0]  # 0, 1 | 0, 1
+    assert sim.best_cut(cuts) is None
+
+
+def test_random_thresholds_lie_between_the_extremes() -> None:
+    values = {3: 2.0, 5: NAN, 8: -2.0, 9: 0.0}
+    assert [sim.random_cut(values, share).threshold for share in (0.0, 0.25, 0.75)] == [-2.0, -1.0, 1.0]
+    assert sim.random_cut({0: 1.0, 1: 1.0, 2: NAN}, 0.5) is None
+    assert sim.random_cut({2: NAN}, 0.5) is None
+    eps = 2.0**-52
+    assert sim.random_cut({0: 1.0, 1: 1.0 + eps}, 0.9).threshold == 1.0  # rounds to the greatest: then the least
+
+
+# Trees
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_two_classes_on_a_line_are_parted_at_the_root(seed: int) -> None:
+    # value of k = x_k (x_j - x_i): AABB or BBAA in order, T/n = 8/4
+    tree = sim.grow_tree(S_LINE, CLASSES, ONES, seed, 0, Rules())
+    root = tree[0]
+    j, i = root.projection.columns
+    assert CLASSES[j] != CLASSES[i]
+    assert root.threshold == 2.5 * (LINE[j] - LINE[i])
+    assert [root.gain, root.left, root.right, root.n_rows] == [2.0, 1, 2, 4]
+    low, high = (1, 2) if j > i else (2, 1)
+    assert [tree[low].rows, tree[high].rows] == [[0, 1], [2, 3]]
+    assert [tree[low].says, tree[high].says] == [[1.0, 0.0], [0.0, 1.0]]
+    assert [sim.route_row(tree, x * LINE, Rules()) for x in (0.5, 2.4, 2.6, 9.0)] == [low, low, high, high]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_inner_product_on_a_line_cuts_as_the_line_does(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.permutation(20).astype(np.float32)
+    y = rng.normal(size=20)
+    w = rng.integers(1, 4, 20)
+    inner = sim.grow_tree(np.outer(x, x), y, w, seed, 0, TARGETS)
+    table = naive.grow_tree(x[:, None], naive.embedding_pairs(y[:, None], 0.5), w, 0, 0, naive.Limits(1))
+    reached = [frozenset(naive.reached(table, table["leaves"], node)) for node in range(len(table["left"]))]
+    assert groups_of(inner) == pytest.approx(dict(zip(reached, table["gain"].tolist(), strict=True)))
+    # D^2 differs from the inner product's differences by what is equal for all rows: only thresholds move
+    distances = sim.grow_tree(sim.from_distances(np.abs(x[:, None] - x)), y, w, seed, 0, TARGETS)
+    assert [node.rows for node in distances] == [node.rows for node in inner]
+    assert [node.projection for node in distances] == [node.projection for node in inner]
+    # one feature: its subset is the whole
+    features = sim.grow_tree(x[:, None], y, w, seed, 0, replace(TARGETS, feature_subsets=True))
+    assert [node.rows for node in features] == [node.rows for node in inner]
+    assert [node.threshold for node in features] == [node.threshold for node in inner]
+
+
+@pytest.mark.parametrize(
+    ("rules", "size"),
+    [
+        (Rules(), 7),
+        (Rules(max_depth=0), 1),
+        (Rules(max_depth=1), 3),
+        (Rules(min_samples_split=3), 3),
+        (Rules(min_samples_leaf=2), 3),
+        (Rules(min_samples_leaf=3), 1),
+    ],
+)
+def test_limits_close_nodes(rules: Rules, size: int) -> None:
+    tree = sim.grow_tree(S_LINE, [0.0, 1.0, 10.0, 11.0], ONES, 0, 0, replace(rules, judge="targets"))
+    assert len(tree) == size
+    if size == 7:
+        assert [(node.left, node.right, node.depth) for node in tree[:3]] == [(1, 2, 0), (3, 4, 1), (5, 6, 1)]
+        assert [node.gain for node in tree] == [100.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_a_node_is_as_large_as_its_weight() -> None:
+    for w, size in (([1, 0, 3, 0], 3), ([1, 0, 2, 0], 1)):
+        assert len(sim.grow_tree(S_LINE, CLASSES, w, 0, 0, Rules(min_samples_split=4))) == size
+
+
+def test_answers() -> None:
+    closed = Rules(max_depth=0)
+    trees = [sim.grow_tree(S_LINE, CLASSES, w, 0, 0, closed) for w in ([3, 0, 1, 0], [1, 1, 0, 2])]
+    assert [tree[0].says for tree in trees] == [[0.75, 0.25], [0.5, 0.5]]
+    assert sim.predict(trees, S_LINE[:1], closed).tolist() == [[0.625, 0.375]]
+    heavy = sim.grow_tree(S_LINE, CLASSES, [3, 0, 1, 0], 0, 0, replace(closed, class_weight=(1, 3)))
+    assert heavy[0].says == [0.5, 0.5]
+    means = sim.grow_tree(S_LINE, [2.0, 50.0, 4.0, 50.0], [3, 0, 1, 0], 0, 0, replace(closed, judge="targets"))
+    assert sim.predict([means], S_LINE[:1], TARGETS).tolist() == [[2.5]]
+    absent = sim.grow_tree(S_LINE, [0, 0, 1, 2], [1, 1, 1, 0], 0, 0, closed)
+    assert absent[0].says == [2 / 3, 1 / 3, 0.0]  # a class out of the bag keeps its column
+
+
+# Missing values
+
+S_GAP = np.full((5, 5), NAN)
+S_GAP[:4, :4] = S_LINE
+S_GAP[4, 4] = 1.0
+GAP_CLASSES = [0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_row_without_a_value_stops(seed: int) -> None:
+    tree = sim.grow_tree(S_GAP, GAP_CLASSES, [1, 1, 1, 1, 2], seed, 0, Rules())
+    assert [node.n_rows for node in tree] == [6, 2, 2]
+    assert tree[0].gain == 2.0
+    assert tree[0].says == [2 / 6, 4 / 6]
+    assert sim.as_table(tree, 5)["leaves"][4] == 0
+    assert sim.predict([tree], [[NAN] * 5], Rules()).tolist() == [[2 / 6, 4 / 6]]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_row_without_a_value_goes_with_the_larger_side(seed: int) -> None:
+    larger = Rules(on_missing="larger", max_depth=1)
+    for w, at_home in (([2, 1, 1, 1, 9], True), ([1, 1, 2, 1, 9], False)):
+        tree = sim.grow_tree(S_GAP, GAP_CLASSES, w, seed, 0, larger)
+        ends = sim.as_table(tree, 5)["leaves"]
+        assert ends[4] == ends[0 if at_home else 3] != ends[3 if at_home else 0]
+        assert sim.route_row(tree, [NAN] * 5, larger) == ends[4]
+    tie = sim.grow_tree(S_GAP, GAP_CLASSES, [1, 1, 1, 1, 2], seed, 0, larger)
+    assert sim.as_table(tree=tie, n=5)["leaves"][4] == 1
+    assert [node.n_rows for node in tie] == [6, 4, 2]
+
+
+def test_the_larger_child_of_a_test_row() -> None:
+    for sizes, end in (((3, 4), 2), ((4, 3), 1), ((4, 4), 1)):
+        root = Node([], 0, sum(sizes), [], Projection((0, 1), (1.0, -1.0)), left=1, right=2)
+        tree = [root, *(Node([], 1, size, []) for size in sizes)]
+        assert sim.route_row(tree, [NAN, 1.0], Rules(on_missing="larger")) == end
+        assert sim.route_row(tree, [NAN, 1.0], Rules(on_missing="surrogate")) == end  # it has no surrogate
+        assert sim.route_row(tree, [NAN, 1.0], Rules()) == 0
+
+
+@pytest.mark.parametrize(
+    ("half", "above", "weights", "expected"),
+    [
+        ([0, 1, 2, 3], [False, False, True, True], [1, 1, 1, 1], 1.5),
+        # rows 0, 1, 3 agree at 0.5 and rows 0, 2, 3 at 2.5
+        ([0, 1, 2, 3], [False, True, False, True], [1, 1, 1, 1], 0.5),
+        ([0, 1, 2, 3], [False, True, False, True], [1, 1, 2, 1], 2.5),
+        # 3 of 4 agree at best, and so does "right" for all
+        ([0, 1, 2, 3], [True, False, True, True], [1, 1, 1, 1], None),
+        ([0, 1], [True, False], [1, 1], None),
+        ([5, 5, 5], [True, False, True], [1, 1, 1], None),
+        ([], [], [], None),
+        ([1 + 2.0**-52, 1 + 2.0**-51], [False, True], [1, 1], 1 + 2.0**-52),
+    ],
+)
+def test_surrogate_thresholds(half, above, weights, expected) -> None:
+    assert sim.agreeing_cut(half, above, weights) == expected
+
+
+@pytest.mark.parametrize(
+    ("halves", "surrogates", "larger_right", "expected"),
+    [
+        ((3.0, NAN), Halves(2.0, 2.0), False, True),
+        ((2.0, NAN), Halves(2.0, 2.0), True, False),
+        ((NAN, 3.0), Halves(2.0, 2.0), True, False),
+        ((NAN, 2.0), Halves(2.0, 2.0), False, True),
+        ((NAN, 3.0), Halves(2.0, None), True, True),
+        ((3.0, NAN), Halves(None, 2.0), False, False),
+        ((NAN, NAN), Halves(2.0, 2.0), True, True),
+        ((NAN, NAN), Halves(2.0, 2.0), False, False),
+    ],
+)
+def test_the_half_that_is_known_decides(halves, surrogates, larger_right, expected) -> None:
+    assert sim.goes_right(halves, surrogates, larger_right) is expected
+
+
+def test_surrogates_of_a_line() -> None:
+    # S_kj = x_k x_j grows with x; it agrees on the side whose rows have the greater x
+    rules = Rules(on_missing="surrogate")
+    seen = set()
+    for seed in range(12):
+        tree = sim.grow_tree(S_LINE, CLASSES, ONES, seed, 0, rules)
+        j, i = tree[0].projection.columns
+        forwards = j > i
+        seen.add(forwards)
+        assert tree[0].surrogates == (Halves(2.5 * LINE[j], None) if forwards else Halves(None, 2.5 * LINE[i]))
+        high, known = (2, j) if forwards else (1, i)
+        for x in (1.0, 4.0):
+            row = np.full(4, NAN)
+            row[known] = x * LINE[known]
+            assert sim.route_row(tree, row, rules) == (high if x == 4.0 else 3 - high)
+    assert seen == {True, False}
+
+
+def test_a_training_row_descends_by_the_half_that_is_known() -> None:
+    # row 4 lies at x = 5. Similarity to a high row grows with x and stands in for the value; that to a low row grows
+    # too, against the sides, so that one has no surrogate and row 4 goes with the heavier rows 0 and 1
+    x = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    rules = Rules(on_missing="surrogate", max_depth=1)
+    for gone, with_row in (([0, 1], 3), ([2, 3], 0)):
+        S = np.outer(x, x)
+        S[4, gone] = S[gone, 4] = NAN
+        forwards = set()
+        for seed in range(20):
+            tree = sim.grow_tree(S, [0, 0, 1, 1, 0], [2, 2, 1, 1, 1], seed, 0, rules)
+            j, i = tree[0].projection.columns
+            ends = sim.as_table(tree, 5)["leaves"]
+            if 4 not in (j, i):
+                forwards.add(bool(j > i))
+                assert ends[4] == ends[with_row] != ends[3 - with_row]
+        assert forwards == {True, False}
+
+
+# Invariants
+
+
+@pytest.mark.parametrize("on_missing", ["stop", "larger", "surrogate"])
+@pytest.mark.parametrize("n_columns", [1, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_every_row_has_one_way(seed: int, n_columns: int, on_missing: str) -> None:
+    S, y, w = damaged(40, seed, 0.2)
+    rules = Rules(n_pairs=2, n_columns=n_columns, on_missing=on_missing, min_samples_leaf=2)
+    tree = sim.grow_tree(S, y, w, seed, 4, rules)
+    missing = 0
+    assert len(tree) >= 3
+    assert tree[0].rows == np.flatnonzero(w).tolist()
+    for own, node in enumerate(tree):
+        assert node.rows == sorted(set(node.rows))
+        assert node.n_rows == sum(w[node.rows])
+        assert node.says == pytest.approx([sum(w[r] for r in node.rows if y[r] == k) / node.n_rows for k in range(3)])
+        if node.left < 0:
+            continue
+        assert own < node.left == node.right - 1
+        stay = {row for row in node.rows if math.isnan(sim.projected(node.projection, S[row].__getitem__))}
+        missing += len(stay)
+        below = tree[node.left].rows + tree[node.right].rows
+        assert sorted(below) == sorted(set(node.rows) - (stay if on_missing == "stop" else set()))
+        assert min(tree[node.left].n_rows, tree[node.right].n_rows) >= 2
+    assert missing > 0
+
+
+@pytest.mark.parametrize("on_missing", ["stop", "larger"])
+@pytest.mark.parametrize("seed", range(4))
+def test_training_rows_are_routed_as_they_grew(seed: int, on_missing: str) -> None:
+    S, y, w = damaged(24, seed, 0.2)
+    rules = Rules(n_pairs=2, on_missing=on_missing)
+    tree = sim.grow_tree(S, y, w, seed, 0, rules)
+    table = sim.as_table(tree, 24)
+    ends = [sim.route_row(tree, x, rules) for x in S]
+    grown = [end if w[row] else -1 for row, end in enumerate(ends)]
+    assert grown == table["leaves"].tolist()
+    if on_missing == "stop":
+        assert naive.route(table, S).tolist() == ends
+        counts = naive.class_counts(table, table["leaves"], y, w, 3)
+        assert (counts / counts.sum(axis=1, keepdims=True)).tolist() == table["says"].tolist()
+
+
+@pytest.mark.parametrize("rules", [Rules(n_pairs=2), Rules(n_columns=4), TARGETS, Rules(judge="isolation")])
+def test_complete_data_know_no_missing_rule(rules: Rules) -> None:
+    S, y, w = damaged(20, 1, 0.0)
+    stop, larger, surrogate = (
+        sim.grow_tree(S, y, w, 1, 0, replace(rules, on_missing=how)) for how in ("stop", "larger", "surrogate")
+    )
+    assert stop == larger
+    assert len(stop) > 3
+    assert [(node.rows, node.threshold, node.left) for node in surrogate] == [
+        (node.rows, node.threshold, node.left) for node in stop
+    ]
+
+
+def test_rows_out_of_the_bag_have_no_say() -> None:
+    S, y, w = damaged(24, 2, 0.1)
+    tree = sim.grow_tree(S, y, w, 0, 0, Rules(n_pairs=2))
+    out = np.flatnonzero(w == 0)
+    assert len(out) > 3
+    S[out], S[:, out], y[out] = 9.0, 9.0, 0
+    assert sim.grow_tree(S, y, w, 0, 0, Rules(n_pairs=2)) == tree
+
+
+def test_trees_and_seeds_differ() -> None:
+    S, y, w = damaged(24, 2, 0.1)
+    grown = [sim.grow_tree(S, y, w, seed, tree, Rules()) for seed in (0, 1) for tree in (0, 1)]
+    assert all(grown[a] != grown[b] for a in range(4) for b in range(a))
+
+
+# Evaluations
+
+
+def test_evaluations_of_one_node() -> None:
+    for seed in range(5):
+        j, i = sim.grow_tree(S_LINE, CLASSES, ONES, seed, 0, Rules())[0].projection.columns
+        touched = {(min(k, c), max(k, c)) for k in range(4) for c in (i, j)}
+        assert len(touched) == 7  # two columns of four, their crossing counted once
+        assert sim.evaluations(S_LINE, CLASSES, ONES, seed, 0, Rules()) == touched
+        apart = sim.evaluations(S_LINE, CLASSES, ONES, seed, 0, Rules(kind="distance"))
+        assert apart == touched - {(i, i), (j, j)}
+
+
+def test_evaluations_of_pairs_that_cannot_be_used() -> None:
+    S = np.array([[1, NAN], [NAN, 1]])
+    assert len(sim.grow_tree(S, [0, 1], [1, 1], 0, 0, Rules())) == 1
+    assert sim.evaluations(S, [0, 1], [1, 1], 0, 0, Rules()) == {(0, 0), (0, 1), (1, 1)}
+    assert sim.evaluations(S, [0, 1], [1, 1], 0, 0, Rules(kind="distance")) == {(0, 1)}
+    assert sim.evaluations(S, [0, 0], [1, 1], 0, 0, Rules()) == set()  # pure: nothing is drawn
+
+
+def test_a_node_without_a_cut_pays_for_four_attempts() -> None:
+    S, y, w = np.eye(30), np.arange(30) % 2, [1] * 30
+    least = Rules(min_samples_leaf=16)  # no cut is possible
+    for seed in range(5):
+        key = naive.stream(seed, 0, 0)
+        drawn = [sim.drawn_candidate(sample_of(S, y, w), range(30), key, a, 0).columns for a in range(4)]
+        columns = {column for pair in drawn for column in pair}
+        expected = {(min(k, c), max(k, c)) for k in range(30) for c in columns}
+        assert len(columns) > 4
+        assert sim.evaluations(S, y, w, seed, 0, least) == expected
+
+
+def test_evaluations_are_in_the_bag() -> None:
+    S, y, w = damaged(24, 3, 0.1)
+    pairs = sim.evaluations(S, y, w, 0, 0, Rules(n_pairs=2, n_columns=2))
+    assert {row for pair in pairs for row in pair} <= set(np.flatnonzero(w).tolist())
+    assert all(a <= b for a, b in pairs)
+    blind = S.copy()
+    for a in range(24):
+        for b in range(24):
+            if (min(a, b), max(a, b)) not in pairs:
+                blind[a, b] = NAN  # what was not asked for cannot matter
+    rules = Rules(n_pairs=2, n_columns=2)
+    assert sim.grow_tree(blind, y, w, 0, 0, rules) == sim.grow_tree(S, y, w, 0, 0, rules)
+    assert sim.evaluations(S, y, w, 0, 0, Rules(feature_subsets=True)) == set()
+
+
+def test_a_row_is_compared_with_the_columns_on_its_path() -> None:
+    S, y, w = damaged(30, 5, 0.0)
+    tree = sim.grow_tree(S, y, w, 0, 0, Rules())
+    for x in S:
+        path = sim.path_of(tree, x, Rules())
+        columns = sim.columns_read(tree, x, Rules())
+        assert columns == {c for own in path for c in tree[own].projection.columns}
+        only = np.full(30, NAN)
+        only[list(columns)] = x[list(columns)]
+        assert sim.route_row(tree, only, Rules()) == path[-1]
+        assert tree[path[-1]].left == -1
+
+
+# Isolation
+
+ISOLATION = Rules(judge="isolation")
+
+
+def test_usual_path() -> None:
+    assert [sim.usual_path(m) for m in (1, 2)] == [0.0, 1.0]
+    assert sim.usual_path(3) == pytest.approx(2 * (math.log(2) + 0.5772156649 - 2 / 3))
+    assert sim.usual_path(256) == pytest.approx(10.2448, abs=1e-4)
+
+
+def test_two_rows_are_as_usual() -> None:
+    tree = sim.grow_tree([[2, 1], [1, 2]], [], [1, 1], 0, 0, ISOLATION)
+    assert [node.rows for node in tree] in ([[0, 1], [0], [1]], [[0, 1], [1], [0]])
+    assert sim.isolation_scores([tree], [[2, 1], [1, 2]], ISOLATION).tolist() == [0.5, 0.5]
+
+
+def test_isolation_draws_its_pair_and_threshold() -> None:
+    for seed in range(20):
+        root = sim.grow_tree(S_LINE, [], ONES, seed, 3, ISOLATION)[0]
+        key = naive.stream(seed, 3, 0)
+        i = naive.below(key, 0, 4)
+        j = [row for row in range(4) if row != i][naive.below(key, 1, 3)]
+        assert root.projection == ((j, i), (1.0, -1.0))
+        ends = sorted((LINE[j] - LINE[i]) * LINE[[0, 3]])
+        assert root.threshold == ends[0] + (ends[1] - ends[0]) * naive.unit(key, 2**33)
+
+
+def test_isolation_ends_at_the_depth_of_a_balanced_tree() -> None:
+    x = np.arange(9, dtype=float)
+    for n, deepest in ((8, 3), (9, 4), (2, 1)):
+        depths = set()
+        for tree in range(20):
+            nodes = sim.grow_tree(np.outer(x, x)[:n, :n], [], [1] * n, 0, tree, ISOLATION)
+            depths |= {node.depth for node in nodes}
+        assert max(depths) == deepest
+    equal = sim.grow_tree(np.ones((4, 4)), [], ONES, 0, 0, ISOLATION)
+    assert len(equal) == 1  # no two of them are apart
+    assert sim.isolation_scores([equal], np.ones((1, 4)), ISOLATION).tolist() == [0.5]
+
+
+def test_an_outlier_has_the_highest_score() -> None:
+    x = np.append(np.random.default_rng(0).normal(size=31), 12.0)
+    S = sim.from_distances(np.abs(x[:, None] - x))
+    trees = [sim.grow_tree(S, [], naive.subsample_weights(0, b, 32, 16), 0, b, ISOLATION) for b in range(40)]
+    scores = sim.isolation_scores(trees, S, ISOLATION)
+    assert scores.argmax() == 31
+    assert scores[31] > 0.6
+    assert np.median(scores) < 0.5
