@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from distforest.jobs.cluster import Cluster
-    from distforest.jobs.spec import Run, Spec
+    from distforest.jobs.spec import Relation, Run, Spec
     from distforest.reports import Report
 
     Command = Callable[..., None]
@@ -285,11 +285,16 @@ def _put(table: dict[str, Any], key: list[str], value: object) -> None:
 
 def _with_absolute_paths(spec: Spec) -> Spec:
     addresses = {name: _absolute(address) for name, address in spec.input.addresses.items()}
-    relations = {
-        name: replace(relation, address=_absolute(relation.address)) for name, relation in spec.input.relations.items()
-    }
+    relations = {name: _with_absolute_address(relation) for name, relation in spec.input.relations.items()}
     found = replace(spec.input, addresses=addresses, relations=relations)
     return replace(spec, output=_absolute(spec.output), input=found)
+
+
+def _with_absolute_address(relation: Relation) -> Relation:
+    if relation.kind != "lazy":
+        return replace(relation, address=_absolute(relation.address))
+    paths = {name: _absolute(str(relation.options[name])) for name in ("objects", "ledger") if relation.options[name]}
+    return replace(relation, options={**relation.options, **paths})
 
 
 # --- score ------------------------------------------------------------------------------------------------
@@ -303,6 +308,9 @@ def _with_absolute_paths(spec: Spec) -> Spec:
 @click.option("--reference", metavar="ADDRESS", help="Rows that distances are taken to.  [default: training rows]")
 @click.option("--pairs", metavar="ADDRESS", help="Row numbers of the pairs, two columns, for --answer pairs.")
 @click.option("--n-neighbors", type=click.IntRange(1), default=10, show_default=True, help="For --answer neighbors.")
+@click.option("--similarity", metavar="NAME", help="Ask module:function, or an entry point; QUERIES are objects then.")
+@click.option("--training", metavar="ADDRESS", help="With --similarity, the training objects.  [default: 0, 1, 2, ...]")
+@click.option("--ledger", metavar="PATH", help="With --similarity, the file that remembers what it returned.")
 @WORKERS
 @click.option("--threads-here", type=click.IntRange(1), help="Run in threads of this process, no cluster.")
 @SCHEDULER
@@ -324,14 +332,31 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     here, run = asked.pop("threads_here"), Run(workers=asked.pop("workers"), scheduler=asked.pop("scheduler"))
     if (here is not None) + (run.workers is not None) + (run.scheduler is not None) > 1:
         raise click.UsageError("give one of --workers, --threads-here and --scheduler")
+    lazily = {name: asked.pop(name) for name in ("similarity", "training", "ledger")}
     if run.scheduler:
         forest, queries, output = map(_absolute, (forest, queries, output))
         asked |= {name: _absolute(asked[name]) for name in ("reference", "pairs") if asked[name]}
-    question = Question(forest, queries, **asked)
+    question = Question(forest, queries, **asked, **_callback(forest, **lazily))
+    here = here or (1 if lazily["ledger"] else None)  # a ledger has one writer
     with ExitStack() as stack:
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         scored = run_score(question, output, cluster, overwrite, stack.enter_context(progress()))
     _print(ctx, reports.scored(question, scored))
+
+
+def _callback(forest: str, similarity: str | None, training: str | None, ledger: str | None) -> dict[str, Any]:
+    """Read what a question says of the function that similarities are asked of."""
+    if similarity is None:
+        if training or ledger:
+            raise click.UsageError("--training and --ledger go with --similarity")
+        return {}
+    from distforest.forest.artifact import read_manifest
+    from distforest.jobs.callback import Callback
+
+    manifest = read_manifest(forest)
+    origin, measure = manifest["provenance"].get("similarity", {}), manifest["meaning"]["rows"].get("measure")
+    options = {"kind": measure or "similarity", "symmetric": origin.get("symmetric", True), "ledger": ledger}
+    return {"callback": Callback.of(similarity, options), "training": training}
 
 
 # --- inspect and verify -----------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from distforest.sources.factors import Labels, Targets
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy import items_of
 from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
+from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
 from distforest.sources.truth import Truth, in_memory, is_stored, opened, pairs_of_rows
 
 if TYPE_CHECKING:
@@ -174,8 +175,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: Any, reset: bool) -> Any:
         """Pass ``X`` on to `read`: an array on disk as it is, anything else through scikit-learn's checks."""
         X = opened(X)
-        checks = {"skip_check_array": True} if is_stored(X) else {"ensure_all_finite": False}
-        return validate_data(self, X, reset=reset, **checks)
+        if is_stored(X):
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        return validate_data(self, X, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
 
     def _nodes(self, X: Any) -> Rows:
         """Find the nodes of the rows of ``X``, shape (n_trees, n)."""
@@ -191,7 +194,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         complete(self._parameters, plain)
         return {row.name: plain.get(row.name, row.default) for row in METHODS[self._method].parameters}
 
-    def _grow(self, rows: dict[str, Any], matrix: np.ndarray, truth: Truth, params: dict[str, Any]) -> None:
+    def _grow(
+        self, rows: dict[str, Any], matrix: np.ndarray | SparseSource, truth: Truth, params: dict[str, Any]
+    ) -> None:
         """Grow the forest, here or on the cluster."""
         data = Data(rows, matrix, truth.judge, truth.values, truth.classes, truth.largest)
         seed, method = _seed(self.random_state), METHODS[self._method]
@@ -336,10 +341,11 @@ class OnSimilarities(ForestEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = tags.input_tags.allow_nan = self.similarity == "precomputed"
+        given = self.similarity == "precomputed"
+        tags.input_tags.pairwise = tags.input_tags.allow_nan = tags.input_tags.sparse = given
         return tags
 
-    def _similarities(self, values: Any) -> tuple[dict[str, Any], np.ndarray]:
+    def _similarities(self, values: Any) -> tuple[dict[str, Any], np.ndarray | SparseSource]:
         """Read the training matrix, and say how rows of queries are read."""
         if self.similarity != "precomputed" and self.kind == "distance":
             raise InputError(f"kind='distance' needs similarity='precomputed', found {self.similarity!r}")
@@ -351,7 +357,8 @@ class OnSimilarities(ForestEstimator):
         if self.similarity == SUBSETS:
             features = read(values, FEATURES)
             return {"kind": "features", "n_columns": features.shape[1]}, features
-        matrix = read(values, DISSIMILARITIES if self.kind == "distance" else SIMILARITIES)
+        reading = DISSIMILARITIES if self.kind == "distance" else SIMILARITIES
+        matrix = read_sparse(values, reading) if is_sparse(values) else read(values, reading)
         return dense_rows(matrix.shape, self.kind), matrix
 
 
@@ -389,8 +396,9 @@ class _SimForest(OnSimilarities):
         X
             For ``similarity="precomputed"`` the similarity (or distance) of each object to each, NaN where it
             was not observed, shape (n, n); else features, shape (n, n_features). Array-like, Zarr array, or
-            the address of one. For a `Lazy` similarity the objects, a sequence of length n, or places in its
-            ``objects``, integers of shape (n,).
+            the address of one. A sparse matrix holds similarities (or distances) that were observed, its
+            diagonal too: what is not stored was not. For a `Lazy` similarity the objects, a sequence of
+            length n, or places in its ``objects``, integers of shape (n,).
         y
             A label or a target for each object, shape (n,), likewise.
 
@@ -547,7 +555,9 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         return scoring.predict(self.forest_, nodes)[:, 0]
 
 
-def load(address: str | os.PathLike[str]) -> SMERF | SimForestClassifier | SimForestRegressor | SimForestOutlier:
+def load(
+    address: str | os.PathLike[str], similarity: Lazy | None = None, X: Any = None
+) -> SMERF | SimForestClassifier | SimForestRegressor | SimForestOutlier:
     """Open a sealed forest as a fitted estimator, whichever door it was grown through.
 
     It answers as the original does, but has no names of features and no out-of-bag errors, which a forest
@@ -557,11 +567,18 @@ def load(address: str | os.PathLike[str]) -> SMERF | SimForestClassifier | SimFo
     ----------
     address
         Path or URL of the forest.
+    similarity
+        What similarities are asked of from now on; a forest names its function, but does not hold it. Without it, a
+        forest that has learned from similarities is asked with rows of them.
+    X
+        With ``similarity``, the training objects as `fit` took them.
 
     Raises
     ------
     ArtifactError
         There is no sealed forest, or it is damaged.
+    InputError
+        ``similarity`` for a forest that does not read similarities, or without ``X``.
     """
     forest = open_forest(os.fspath(address))
     meaning, rows = forest.meaning, forest.meaning.rows
@@ -585,6 +602,10 @@ def load(address: str | os.PathLike[str]) -> SMERF | SimForestClassifier | SimFo
         params["gamma"] = rows["gamma"] if rows["kind"] == "rbf" else None
     found: Any = kind(**params, random_state=meaning.seed)
     found._adopt(forest)
+    if similarity is not None:
+        if rows["kind"] != "dense" or X is None:
+            raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
+        found.similarity, found.kind, found.objects_ = similarity, "similarity", items_of(similarity, X)
     if kind is SimForestClassifier:
         found.classes_ = np.asarray(meaning.classes)
     return found

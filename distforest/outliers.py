@@ -80,7 +80,8 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         X
             For ``similarity="precomputed"`` the similarity (or distance) of each object to each, NaN where it
             was not observed, shape (n, n); else features, shape (n, n_features). Array-like, Zarr array, or
-            the address of one.
+            the address of one. A sparse matrix holds similarities (or distances) that were observed, its
+            diagonal too: what is not stored was not.
         y
             Not looked at.
 
@@ -91,7 +92,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         """
         params = self._checked(())
         rows, matrix = self._similarities(self._rows(X, reset=True))
-        self._grow(rows, matrix, Truth("nothing", np.empty((len(matrix), 0))), params)
+        self._grow(rows, matrix, Truth("nothing", np.empty((matrix.shape[0], 0))), params)
         self._set_offset()
         return self
 

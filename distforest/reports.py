@@ -62,6 +62,10 @@ def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
         "memory_limit": memory_limit,
     }
     lines = [("forest", done.address), ("digest", done.digest)]
+    if done.evaluations:
+        answer |= {"evaluations": done.evaluations, "closed": done.closed}
+        closed = f"; {done.closed:,} nodes closed without a cut, as the budget was spent" if done.closed else ""
+        lines.append(("evaluations", f"{done.evaluations:,} pairs paid for{closed}"))
     if not done.seconds:
         return Report(answer, [*lines, ("trees", f"{done.n_trees:,}, sealed by an earlier run of this job")])
     own = "" if done.n_grown == done.n_trees else f", {done.n_grown:,} of them grown in this run"
@@ -184,7 +188,7 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, array in found["arrays"].items():
         size = f"{array['dtype']:<8} {_in_shape(array['shape']):>15}  {in_bytes(array['n_bytes'])}"
         lines.append(("", f"{name:<15} {size}"))
-    for title in ("inputs", "versions"):
+    for title in ("inputs", "similarity", "versions"):
         told = found["provenance"].get(title)
         entries = list(told.items()) if isinstance(told, dict) else []
         names = [title, *[""] * len(entries)]

@@ -5,10 +5,12 @@ import inspect
 import json
 import pickle
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_diabetes, load_iris, load_wine
 from sklearn.exceptions import NotFittedError
@@ -22,14 +24,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import distforest
 from distforest import SMERF, Embedding, Graph, Labels, SimForestClassifier, SimForestRegressor, Targets, load
 from distforest.errors import ArtifactError, InputError
-from distforest.growth.methods import METHODS
+from distforest.growth.methods import METHODS, Data
+from distforest.growth.parameters import complete
 from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
-from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.inputs import dense_rows, from_data, stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
+from distforest.sources.readings import SIMILARITIES
+from distforest.sources.sparse import read_sparse
 from distforest.sources.truth import pairs_of_rows
 
 if TYPE_CHECKING:
@@ -189,6 +194,7 @@ def test_a_client_grows_the_same_forest(scratch: Path, monkeypatch: pytest.Monke
             (SMERF(8, random_state=3, oob_score=True, max_samples=0.5), POINTS, DISTANCES),
             (SimForestClassifier("rbf", n_estimators=8, random_state=3), X, NAMES),
             (SimForestRegressor(n_estimators=8, random_state=3), S, TARGETS),
+            (SimForestClassifier(n_estimators=8, random_state=3), observed(S), TARGETS > 0),
         ):
             there = clone(estimator).set_params(client=cluster.client)
             with warnings.catch_warnings():
@@ -453,6 +459,85 @@ def test_similarities_may_be_unobserved() -> None:
 def test_cross_validation_takes_rows_and_columns_of_a_similarity() -> None:
     scores = cross_val_score(SimForestClassifier(n_estimators=20, random_state=0), X @ X.T, NAMES, cv=3)
     assert scores.mean() > 0.9
+
+
+HOLES = POINTS @ POINTS.T
+HOLES[::3, 1] = HOLES[1, ::3] = 0.0
+HOLES[np.triu(np.random.default_rng(5).random(HOLES.shape) < 0.3, 1)] = np.nan
+
+
+def observed(values: np.ndarray) -> scipy.sparse.coo_array:
+    """The observed values alone, zeros too, as a sparse matrix."""
+    places = np.nonzero(~np.isnan(values))
+    return scipy.sparse.coo_array((values[places], places), values.shape)
+
+
+@pytest.mark.parametrize("rule", ["stop", "larger", "surrogate"])
+@pytest.mark.parametrize(
+    ("kind", "matrix"), [("similarity", HOLES), ("distance", np.where(np.isnan(HOLES), np.nan, DISTANCES))]
+)
+@pytest.mark.parametrize(("estimator", "truth"), [(SimForestClassifier, TARGETS > 0), (SimForestRegressor, TARGETS)])
+def test_a_sparse_matrix_is_a_dense_one_that_is_unobserved_elsewhere(
+    estimator: type, truth: np.ndarray, kind: str, matrix: np.ndarray, rule: str
+) -> None:
+    forest = estimator(kind=kind, n_estimators=20, n_pairs=3, on_missing=rule, oob_score=True, random_state=0)
+    dense, sparse = clone(forest).fit(matrix, truth), clone(forest).fit(observed(matrix), truth)
+    assert sparse.digest_ == dense.digest_
+    assert sparse.digest_ != clone(forest).fit(np.nan_to_num(matrix), truth).digest_  # an absent zero is no zero
+    assert sparse.oob_score_ == dense.oob_score_
+    assert sparse.n_features_in_ == 40
+    queries = matrix[::4]
+    expected = dense.predict(queries)
+    assert len(np.unique(expected)) > 1
+    for answering, rows in ((sparse, observed(queries)), (sparse, queries), (dense, observed(queries).tocsc())):
+        np.testing.assert_array_equal(answering.predict(rows), expected)
+        np.testing.assert_array_equal(answering.distance(rows), dense.distance(queries))
+
+
+def test_a_job_reads_a_sparse_matrix(scratch: Path) -> None:
+    matrix, job = read_sparse(observed(HOLES), SIMILARITIES), Folder(str(scratch / "job"))
+    data = Data(dense_rows(matrix.shape, "similarity"), matrix, "targets", TARGETS[:, None])
+    params = complete(METHODS["simforest"].parameters, {"n_estimators": 8})
+    inputs = from_data(data, "simforest", params, 3, job.address)
+    done = fit(inputs, str(scratch / "out.zarr"), job, Here(), Options(batch=3))
+    own = SimForestRegressor(n_estimators=8, random_state=3).fit(HOLES, TARGETS)
+    assert done.digest == own.digest_ == load(str(scratch / "out.zarr")).digest_
+    other = replace(data, matrix=read_sparse(observed(HOLES[::-1]), SIMILARITIES))
+    assert from_data(other, "simforest", params, 3, job.address).fingerprint != inputs.fingerprint
+
+
+def test_cross_validation_takes_rows_and_columns_of_a_sparse_matrix() -> None:
+    forest = SimForestClassifier(n_estimators=20, random_state=0)
+    sparse, dense = (cross_val_score(forest, matrix, TARGETS > 0, cv=3) for matrix in (observed(HOLES).tocsr(), HOLES))
+    np.testing.assert_array_equal(sparse, dense)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "rows", "error", "message"),
+    [
+        (SMERF(), HOLES, TypeError, "Sparse data was passed"),
+        (SimForestClassifier("linear"), HOLES, TypeError, "Sparse data was passed"),
+        (SimForestClassifier("feature_subsets"), HOLES, TypeError, "Sparse data was passed"),
+        (SimForestClassifier(), HOLES[:, :9], InputError, r"must be square, .* found shape \(40, 9\)"),
+        (SimForestClassifier(), np.where(HOLES > 5, np.inf, HOLES), InputError, "the first at row 4, column 4 "),
+    ],
+)
+def test_sparse_matrices_that_are_refused(estimator: Any, rows: np.ndarray, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        estimator.fit(observed(rows), TARGETS > 0)
+
+
+def test_sparse_queries_that_are_refused() -> None:
+    forest = SimForestClassifier(n_estimators=3, random_state=0).fit(observed(HOLES), TARGETS > 0)
+    with pytest.raises(ValueError, match="X has 9 features, but SimForestClassifier is expecting 40 features"):
+        forest.predict(observed(HOLES[:, :9]))
+    with pytest.raises(InputError, match="X has 9 features, but the forest is expecting 40 features"):
+        forest.forest_.source(observed(HOLES[:, :9]))
+    linear = SimForestClassifier("linear", n_estimators=3, random_state=0).fit(POINTS, TARGETS > 0)
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        linear.predict(scipy.sparse.csr_array(POINTS))
+    with pytest.raises(InputError, match="features: a dense matrix was asked for, found a sparse one"):
+        linear.forest_.source(scipy.sparse.csr_array(POINTS))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from sklearn.base import clone
 from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
@@ -115,6 +116,17 @@ def test_a_row_of_which_nothing_is_observed_stays_at_the_root_and_is_usual() -> 
     S = POINTS @ POINTS.T
     forest = SimForestOutlier(random_state=0).fit(S)
     assert forest.score_samples(np.full((1, len(S)), np.nan)).tolist() == [-0.5]
+
+
+def test_what_a_sparse_matrix_does_not_store_is_unobserved() -> None:
+    S = samples.similarities(60, 3, 0.3)
+    places = np.nonzero(~np.isnan(S))
+    stored = scipy.sparse.coo_array((S[places], places), S.shape)
+    forest = SimForestOutlier(n_estimators=5, contamination=0.1, random_state=8)
+    dense, sparse = clone(forest).fit(S), clone(forest).fit(stored)
+    assert sparse.digest_ == dense.digest_
+    assert sparse.offset_ == dense.offset_
+    np.testing.assert_array_equal(sparse.score_samples(stored), dense.score_samples(S))
 
 
 def test_a_sealed_forest_is_the_same_estimator(tmp_path: Path) -> None:

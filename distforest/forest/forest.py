@@ -18,6 +18,7 @@ from distforest.forest.table import NodeTable
 from distforest.sources.arrays import ArraySource, rows_of
 from distforest.sources.kernels import KERNELS, KernelSource
 from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
+from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,7 +155,8 @@ class Forest:
         ----------
         queries
             Features, shape (n, n_features); or for a forest on a precomputed matrix the similarities (or distances)
-            of each query to every training object, shape (n, n_training).
+            of each query to every training object, shape (n, n_training), or as a sparse matrix those that were
+            observed.
 
         Raises
         ------
@@ -167,13 +169,15 @@ class Forest:
         if rows.get("measure") == "distance":
             reading = DISSIMILARITIES
         values = queries if hasattr(queries, "shape") and hasattr(queries, "dtype") else np.asarray(queries)
-        matrix = read(values, reading)
+        matrix = read_sparse(values, reading) if is_sparse(values) else read(values, reading)
         expected = rows["n_features"] if kind in KERNELS else rows["n_columns"]
         if matrix.shape[1] != expected:
             raise InputError(
                 f"X has {matrix.shape[1]} features, but the forest is expecting {expected} features as input"
                 f" ({reading.name}, one column for each {'training object' if kind == 'dense' else 'feature'})"
             )
+        if isinstance(matrix, SparseSource):
+            return matrix
         if kind in KERNELS:
             assert self.objects is not None  # noqa: S101  (held by check)
             return KernelSource(matrix, self.objects, kind, float(rows["gamma"]))

@@ -32,13 +32,14 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.kernels import KERNELS, KernelSource
 from distforest.sources.lazy import LazySource
+from distforest.sources.source import Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.leaves import InBag
     from distforest.growth.grower import Search
-    from distforest.sources.source import Ints, Rows, Source
+    from distforest.sources.source import Ints, Rows
 
 Params = Mapping[str, Any]
 
@@ -77,7 +78,7 @@ class Data:
 
     def source(self) -> Source:
         """The matrix that splits read."""
-        if isinstance(self.matrix, LazySource):
+        if isinstance(self.matrix, Source):
             return self.matrix
         if self.rows["kind"] in KERNELS:
             return KernelSource(self.matrix, self.matrix, self.rows["kind"], float(self.rows["gamma"]))

@@ -7,10 +7,10 @@ look-up and a task that runs twice does no harm.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from distforest.errors import JobError
 
@@ -78,6 +78,18 @@ class Cluster(Protocol):
         JobError
             A task failed more often than it may.
         """
+
+
+@runtime_checkable
+class Stream(Protocol):
+    """A place that gives answers as they come, of tasks that are drawn as there is room for them."""
+
+    @property
+    def slots(self) -> int:
+        """Tasks at once."""
+
+    def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
+        """The answers of ``function``, each with the number of its task, as they come; errors as for `Cluster.each`."""
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,13 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.forest import canonical
 from distforest.growth.methods import METHODS, Data, Problem, problem
+from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.factors import encoded, finite_vectors
+from distforest.sources.identity import resolve, signature
 from distforest.sources.kernels import KERNELS, scale_gamma
+from distforest.sources.lazy import LazySource, Objects, Supply
 from distforest.sources.readings import (
     AS_IT_IS,
     DISSIMILARITIES,
@@ -26,10 +29,11 @@ from distforest.sources.readings import (
     SIMILARITIES,
     largest_entry,
 )
+from distforest.sources.sparse import SparseSource, StagedSparse
 from distforest.sources.staging import Staged, default_scratch, stage
 
 if TYPE_CHECKING:
-    from distforest.jobs.spec import Spec
+    from distforest.jobs.spec import Relation, Spec
 
 
 @dataclass(frozen=True)
@@ -48,25 +52,46 @@ class Inputs:
         Folder for staged files; None for each host's own default.
     addresses
         Where the user said that the inputs are, for the forest's provenance.
+    callback
+        The function that similarities are asked of; ``matrix`` then holds the objects.
     """
 
     method: str
     params: dict[str, Any]
     seed: int
     rows: dict[str, Any]
-    matrix: Staged
+    matrix: Staged | StagedSparse
     judge: str
     truth: Staged
     classes: list[Any] | None
     largest: float
     scratch: str | None = None
     addresses: tuple[str, str] = ("in memory", "in memory")
+    callback: Callback | None = None
 
     @property
     def fingerprint(self) -> str:
         """Equal for jobs that lead to the same forest."""
         decides = [self.method, self.params, self.seed, self.rows, self.judge, self.classes]
+        if self.callback:
+            decides.append(self.callback.decides)
         return hashlib.sha256(canonical([decides, self.matrix.sha256, self.truth.sha256])).hexdigest()
+
+    def objects(self) -> Objects:
+        """The objects that a callback is asked about."""
+        return Objects.of(np.asarray(self.matrix.open(scratch_of(self.scratch))))
+
+    def origin(self) -> dict[str, Any]:
+        """Which function is asked, and about which objects."""
+        assert self.callback is not None  # noqa: S101  (only a forest with a callback has an origin)
+        symmetric = {"symmetric": self.callback.symmetric}
+        return {**signature(resolve(self.callback.function)), **symmetric, "objects": self.objects().sha256}
+
+    def bound(self, matrix: Any) -> Problem:
+        """The method bound to what these inputs hold, with ``matrix`` as what the trees read."""
+        truth = self.truth.open(scratch_of(self.scratch))
+        data = Data(self.rows, matrix, self.judge, truth, self.classes, self.largest)
+        return problem(METHODS[self.method], data, self.params, self.seed)
 
     def problem(self) -> Problem:
         """Open the staged arrays on this host and bind them to the method; kept for the next task of this process."""
@@ -89,16 +114,11 @@ class _Opened:
 @lru_cache(maxsize=2)
 def _problem(key: _Opened) -> Problem:
     inputs = key.inputs
-    scratch = scratch_of(inputs.scratch)
-    data = Data(
-        inputs.rows,
-        inputs.matrix.open(scratch),
-        inputs.judge,
-        inputs.truth.open(scratch),
-        inputs.classes,
-        inputs.largest,
-    )
-    return problem(METHODS[inputs.method], data, inputs.params, inputs.seed)
+    matrix: Any = inputs.matrix.open(scratch_of(inputs.scratch))
+    if inputs.callback:
+        lazy = inputs.callback.lazy()
+        matrix = LazySource(lazy, inputs.objects(), Supply.here(lazy))
+    return inputs.bound(matrix)
 
 
 def scratch_of(given: str | None) -> Path:
@@ -121,10 +141,9 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     InputError
         An array is missing, of the wrong shape, or holds values that are refused.
     """
-    scratch = scratch_of(spec.run.scratch)
-    rows, matrix = _stage_rows(spec, scratch)
     judge, address = _judge(spec)
     truth, classes, largest = _stage_truth(judge, address, spec, folder)
+    rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)
     if truth.shape[0] != matrix.shape[0]:
         raise InputError(
             f"input: found {matrix.shape[0]} rows at {matrix.address} and {truth.shape[0]} {judge} at {address}; "
@@ -134,21 +153,47 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         *(spec.method, dict(spec.params), spec.seed, rows, matrix, judge, truth, classes, largest),
         scratch=spec.run.scratch,
         addresses=(matrix.address, address),
+        callback=callback,
     )
 
 
-def _stage_rows(spec: Spec, scratch: Path) -> tuple[dict[str, Any], Staged]:
+def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], Staged, Callback | None]:
+    """How rows are read, the staged matrix or objects, and the function if similarities are asked for."""
+    scratch = scratch_of(spec.run.scratch)
     if METHODS[spec.method].reads == "features":
-        matrix = stage(spec.input.addresses["features"], FEATURES, scratch)
-        return {"kind": "features", "n_columns": matrix.shape[1]}, matrix
+        return *_stage_features(spec.input.addresses["features"], scratch), None
     similarity = spec.input.relations["similarity"]
+    if similarity.kind == "feature_subsets":
+        return *_stage_features(similarity.address, scratch), None
     if similarity.kind in KERNELS:
         matrix = stage(similarity.address, FEATURES, scratch)
         gamma = similarity.options.get("gamma")
-        return kernel_rows(similarity.kind, matrix.open(scratch), gamma), matrix
+        return kernel_rows(similarity.kind, matrix.open(scratch), gamma), matrix, None
     measure = str(similarity.options["measure"])
+    if similarity.kind == "lazy":
+        matrix, callback = _stage_lazy(spec, similarity, n_rows, folder)
+        return dense_rows((matrix.shape[0],) * 2, measure), matrix, callback
     matrix = stage(similarity.address, DISSIMILARITIES if measure == "distance" else SIMILARITIES, scratch)
-    return dense_rows(matrix.shape, measure), matrix
+    return dense_rows(matrix.shape, measure), matrix, None
+
+
+def _stage_features(address: str, scratch: Path) -> tuple[dict[str, Any], Staged]:
+    matrix = stage(address, FEATURES, scratch)
+    return {"kind": "features", "n_columns": matrix.shape[1]}, matrix
+
+
+def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, folder: str) -> tuple[Staged, Callback]:
+    """The staged objects, or numbers of rows where none are named, and the function with a ledger beside the output."""
+    options: dict[str, Any] = dict(similarity.options)
+    options["kind"], objects = options.pop("measure"), options.pop("objects")
+    if options["share"] == "all" and options["ledger"] is None:
+        if not Folder(spec.output).is_local:
+            raise InputError(f"input.similarity.ledger: must be a local file, as {spec.output} is no place for one")
+        options["ledger"] = f"{spec.output}.ledger"
+    callback, scratch = Callback.of(similarity.address, options), scratch_of(spec.run.scratch)
+    if objects:
+        return stage(objects, AS_IT_IS, scratch), callback
+    return stage_array("objects", np.arange(n_rows), folder, scratch), callback
 
 
 def kernel_rows(kind: str, features: np.ndarray, gamma: Any) -> dict[str, Any]:
@@ -204,9 +249,17 @@ def stage_array(name: str, values: np.ndarray, folder: str, scratch: Path) -> St
     return stage(f"{group}/{name}", AS_IT_IS, scratch)
 
 
+def stage_sparse(name: str, source: SparseSource, folder: str, scratch: Path) -> StagedSparse:
+    """Write the three arrays of a sparse source into the job's folder and stage them here."""
+    parts = {f"{name}_{part}": getattr(source, part) for part in ("indptr", "indices", "data")}
+    staged = [stage_array(part, values, folder, scratch) for part, values in parts.items()]
+    return StagedSparse(staged[0], staged[1], staged[2], source.shape)
+
+
 def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder: str) -> Inputs:
     """Inputs made of arrays in memory: written into the job's folder first, so that any worker can read them."""
     scratch = default_scratch()
-    matrix = stage_array("matrix", data.matrix, folder, scratch)
+    stage_matrix = stage_sparse if isinstance(data.matrix, SparseSource) else stage_array
+    matrix = stage_matrix("matrix", data.matrix, folder, scratch)
     truth = stage_array("truth", data.truth, folder, scratch)
     return Inputs(method, params, seed, data.rows, matrix, data.judge, truth, data.classes, data.largest)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import time
 import warnings
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -19,8 +20,9 @@ from distforest.errors import InputError
 from distforest.forest.forest import Forest, canonical
 from distforest.forest.scoring import apply
 from distforest.growth.methods import Data, Method, Problem, problem
-from distforest.jobs.cluster import Work
+from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
+from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.sources.callbacks import Answer, Batch, Lazy, Policy, answers
 from distforest.sources.identity import signature
 from distforest.sources.lazy import LazySource, Objects, Supply, opened_ledger
@@ -29,7 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from distforest.growth.grower import Level
-    from distforest.jobs.on_dask import OnDask
+    from distforest.jobs.cluster import Cluster, Watch
+    from distforest.jobs.folder import Folder
+    from distforest.jobs.inputs import Inputs
     from distforest.sources.lazy import Ask, Items
     from distforest.sources.source import Rows
     from distforest.sources.truth import Truth
@@ -49,7 +53,7 @@ class Supplied:
 
     lazy: Lazy
     training: Items
-    cluster: OnDask | None = None
+    cluster: Stream | None = None
 
     @contextmanager
     def source(self, objects: Objects, job: str, budget: int | None) -> Iterator[LazySource]:
@@ -95,19 +99,45 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
         data = Data(rows, source, truth.judge, truth.values, truth.classes, truth.largest)
         bound = problem(method, data, params, seed)
         arrays, costs = grow_in_lockstep(bound, source)
-    origin = {**signature(lazy.function), "objects": objects.sha256, **asdict(costs)}
+    symmetric = {"symmetric": bool(lazy.symmetric)}
+    origin = {**signature(lazy.function), **symmetric, "objects": objects.sha256, **asdict(costs)}
     return replace(bound.forest([arrays]), provenance={"similarity": origin})
 
 
-def grow_in_lockstep(problem: Problem, source: LazySource) -> tuple[dict[str, np.ndarray], Costs]:
-    """Grow all trees together; the arrays of the forest as `Problem.grow` gives them, and what was paid."""
-    closed = 0
+def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch | None) -> Receipt:
+    """Grow all trees of a job whose function is dear, and commit them as one shard; calls run on the cluster."""
+    assert inputs.callback is not None  # noqa: S101  (held by the caller)
+    lazy, objects, start = inputs.callback.lazy(), inputs.objects(), time.perf_counter()
+    supplied = Supplied(lazy, objects.items, cluster if isinstance(cluster, Stream) else None)
+    with supplied.source(objects, inputs.fingerprint, lazy.budget) as source:
+        arrays, costs = grow_in_lockstep(inputs.bound(source), source, watch)
+    last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
+    return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
 
-    def watch(level: Level) -> None:
+
+def evaluations_of(problem: Problem) -> int:
+    """How many pairs the similarity of a problem was asked for so far; 0 for one that is not asked."""
+    return problem.data.matrix.n_evaluations if isinstance(problem.data.matrix, LazySource) else 0
+
+
+def grow_in_lockstep(
+    problem: Problem, source: LazySource, watch: Watch | None = None
+) -> tuple[dict[str, np.ndarray], Costs]:
+    """Grow all trees together; the arrays of the forest as `Problem.grow` gives them, and what was paid.
+
+    ``watch`` is told of the pairs, of as many as the budget has, or as there are.
+    """
+    closed, start = 0, time.perf_counter()
+    n = source.shape[0]
+    most = n * (n - 1) // 2 if source.supply.budget is None else source.supply.budget
+
+    def tell(level: Level) -> None:
         nonlocal closed
         closed += level.n_uncut if source.spent else 0
+        if watch:
+            watch(Progress("ask", source.n_evaluations, most, time.perf_counter() - start))
 
-    own = replace(problem, growth=replace(problem.growth, watch=watch))
+    own = replace(problem, growth=replace(problem.growth, watch=tell))
     arrays = own.grow(np.arange(problem.n_trees))
     return arrays, Costs(source.n_evaluations, closed)
 
@@ -166,7 +196,7 @@ def ask_batches(task: AskTask) -> list[Answer]:
     return [found[place] for place in range(len(task.batches))]
 
 
-def asked_on(cluster: OnDask, lazy: Lazy) -> Ask:
+def asked_on(cluster: Stream, lazy: Lazy) -> Ask:
     """Calls on the workers of a cluster, at most ``lazy.concurrency`` at once in each of its threads."""
     policy, n = Policy(lazy.retries, lazy.timeout), lazy.concurrency
 

@@ -193,7 +193,7 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
         for span, own in zip(task.spans, answers, strict=True):
             digests[span.name] += own
     entries = {c.name: array_entry(c.shape, np.dtype(c.dtype), digests[c.name]) for c in columns}
-    digest = seal(building.address, meaning, entries, provenance(inputs))
+    digest = seal(building.address, meaning, entries, provenance(inputs, receipts))
     target.publish()
     return digest
 
@@ -219,10 +219,12 @@ def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int]
     return tuple((r.shard, begin, length) for r, begin, length in zip(receipts, begins, rows, strict=False))
 
 
-def provenance(inputs: Inputs) -> dict[str, Any]:
-    """Where a forest comes from: versions, and the digests of its inputs."""
+def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
+    """Where a forest comes from: versions, the digests of its inputs, and what its similarities cost."""
     packages = ("distforest", "numpy", "numba", "zarr")
+    costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}
     return {
+        **({"similarity": {**inputs.origin(), **costs}} if inputs.callback else {}),
         "fingerprint": inputs.fingerprint,
         "inputs": {
             "matrix": {"address": inputs.addresses[0], "sha256": inputs.matrix.sha256},

@@ -12,6 +12,7 @@ from distforest.growth.methods import n_candidates, sampling
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, plan
 from distforest.sources.arrays import open_array
+from distforest.sources.identity import resolve
 from distforest.sources.kernels import KERNELS
 from distforest.sources.readings import (
     AS_IT_IS,
@@ -103,7 +104,12 @@ def _wanted(spec: Spec) -> list[tuple[str, str, Reading, bool]]:
         is_matrix = name == "features"
         wanted.append((f"input.{name}", address, FEATURES if is_matrix else AS_IT_IS, is_matrix))
     for name, relation in spec.input.relations.items():
-        readings = {"dense": DISTANCES, "graph": GRAPH, **dict.fromkeys(KERNELS, FEATURES)}
+        if relation.kind == "lazy":
+            resolve(relation.address)
+            objects = relation.options["objects"]
+            wanted += [(f"input.{name}.objects", str(objects), AS_IT_IS, True)] if objects else []
+            continue
+        readings = {"dense": DISTANCES, "graph": GRAPH, **dict.fromkeys((*KERNELS, "feature_subsets"), FEATURES)}
         reading = readings.get(relation.kind, AS_IT_IS)
         if name == "similarity" and relation.kind == "dense":
             reading = SIMILARITIES
@@ -140,7 +146,8 @@ def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
 
 def _size(spec: Spec, seen: list[Seen]) -> Size:
     """Find what `distforest.jobs.train.size_of` will find when the inputs are staged."""
-    matrix, truth = (next(array for array in seen if array.matrix is which) for which in (True, False))
+    truth = next(array for array in seen if not array.matrix)
+    matrix = next((array for array in seen if array.matrix), truth)  # without objects there is none but the numbers
     relation = spec.input.relations.get("distances")
     judge = relation.kind if relation else min({"labels", "targets"} & set(spec.input.addresses))
     is_dense = judge in {"dense", "graph"}
@@ -149,7 +156,7 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
         int(spec.params["n_estimators"] or 1),
         _bytes(matrix, 4),
         _bytes(truth, 4 if is_dense or judge == "labels" else 8),
-        _width(spec, matrix.shape[1]),
+        _width(spec, matrix.shape[-1]),
         is_dense,
     )
 

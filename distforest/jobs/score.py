@@ -16,10 +16,12 @@ from distforest.forest.artifact import open_forest, read_manifest
 from distforest.forest.leaves import Means
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
+from distforest.jobs.lockstep import Supplied, nodes_of
 from distforest.sources.arrays import create_array, open_array, writable_array
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
+    from distforest.jobs.callback import Callback
     from distforest.jobs.cluster import Watch
     from distforest.sources.source import Rows
 
@@ -48,6 +50,10 @@ class Question:
         For ``"pairs"``: address of the row numbers of each pair in ``queries``, shape (n_pairs, 2).
     n_neighbors
         For ``"neighbors"``.
+    callback
+        The function that similarities are asked of; ``queries`` and ``reference`` then hold objects.
+    training
+        With a callback, the address of the training objects; their numbers by default.
     """
 
     forest: str
@@ -56,6 +62,8 @@ class Question:
     reference: str | None = None
     pairs: str | None = None
     n_neighbors: int = 10
+    callback: Callback | None = None
+    training: str | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,8 @@ def score(
     if target.exists() and not overwrite:
         raise InputError(f"{output} exists; choose another output or allow overwriting")
     digest = str(read_manifest(question.forest)["digest"])
+    if question.callback and question.callback.ledger and cluster.slots > 1:
+        raise InputError(f"a ledger has one writer, found {cluster.slots} tasks at once; score in one thread here")
     forest = _opened(question.forest, digest)
     arrays, n_answers = _arrays(question, forest)
     building = Folder(f"{output}.{uuid.uuid4().hex[:8]}.partial") if target.is_local else target
@@ -145,7 +155,10 @@ def _opened(address: str, digest: str) -> Forest:
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
     """The arrays of the answer by name, (dtype, tail of the shape), and the number of answers."""
     queries = open_array(question.queries)
-    forest.source(np.asarray(queries[:1]))
+    if question.callback is None:
+        forest.source(np.asarray(queries[:1]))
+    elif forest.meaning.rows["kind"] != "dense":
+        raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
     n, training = int(queries.shape[0]), forest.leaves.shape[1]
     if question.answer == "distance":
         others = int(open_array(question.reference).shape[0]) if question.reference else training
@@ -211,7 +224,7 @@ def answer_rows(task: ScoreTask) -> int:
     if question.answer == "pairs":
         answers = {"distance": _pair_distances(question, forest, task)}
     else:
-        nodes = _nodes(forest, question.queries, task.first, task.last)
+        nodes = _nodes(question, forest, np.asarray(open_array(question.queries)[task.first : task.last]))
         answers = _answers(question, forest, nodes)
     for name, values in answers.items():
         array = writable_array(task.target, name)
@@ -219,16 +232,19 @@ def answer_rows(task: ScoreTask) -> int:
     return task.last - task.first
 
 
-def _nodes(forest: Forest, address: str, first: int, last: int) -> Rows:
-    """The nodes of rows first to last - 1 of the array at ``address``, shape (n_trees, n)."""
-    return scoring.apply(forest, forest.source(np.asarray(open_array(address)[first:last])))
+def _nodes(question: Question, forest: Forest, rows: np.ndarray) -> Rows:
+    """The nodes of rows, or of objects, shape (n_trees, n)."""
+    if question.callback is None:
+        return scoring.apply(forest, forest.source(rows))
+    training = np.asarray(open_array(question.training)[...]) if question.training else np.arange(forest.n_columns)
+    return nodes_of(forest, Supplied(question.callback.lazy(), training), rows)
 
 
 def _pair_distances(question: Question, forest: Forest, task: ScoreTask) -> np.ndarray:
     pairs = np.asarray(open_array(str(question.pairs))[task.first : task.last])
     rows, place = np.unique(pairs, return_inverse=True)
     queries = np.asarray(open_array(question.queries).oindex[rows])
-    nodes = scoring.apply(forest, forest.source(queries))
+    nodes = _nodes(question, forest, queries)
     place = place.reshape(pairs.shape)
     return scoring.pair_distance(forest, nodes[:, place[:, 0]], nodes[:, place[:, 1]])
 
@@ -251,9 +267,9 @@ def _distances(question: Question, forest: Forest, nodes: Rows) -> np.ndarray:
     """Distances to the training rows, or to the reference rows, block of them by block."""
     if question.reference is None:
         return scoring.distance(forest, nodes, forest.training_nodes)
-    n = int(open_array(question.reference).shape[0])
+    rows = open_array(question.reference)
     blocks = [
-        scoring.distance(forest, nodes, _nodes(forest, question.reference, first, min(first + (1 << 14), n)))
-        for first in range(0, n, 1 << 14)
+        scoring.distance(forest, nodes, _nodes(question, forest, np.asarray(rows[first : first + (1 << 14)])))
+        for first in range(0, int(rows.shape[0]), 1 << 14)
     ]
     return np.concatenate(blocks, axis=1)

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,15 +26,18 @@ DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipf
 class Receipt:
     """What a growing task answers: which trees, in which shard, how large, how long, how much memory.
 
-    ``rows`` is the length of each array of the shard.
+    ``rows`` is the length of each array of the shard; ``evaluations`` and ``closed`` are what its similarities cost:
+    pairs, and nodes that were left without a cut once the budget was spent.
     """
 
     first: int
     last: int
     shard: str
     seconds: float
-    peak_bytes: int
-    rows: dict[str, int]
+    peak_bytes: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    evaluations: int = 0
+    closed: int = 0
 
     @property
     def n_trees(self) -> int:
@@ -66,6 +69,14 @@ def packed(arrays: dict[str, np.ndarray], receipt: Receipt) -> bytes:
     text = np.frombuffer(canonical(asdict(receipt)), np.uint8)
     np.savez(buffer, allow_pickle=False, receipt=text, **arrays)
     return buffer.getvalue()
+
+
+def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> Receipt:
+    """Write a shard in one step; its receipt, complete with what this process and the arrays say."""
+    rows = {name: len(array) for name, array in arrays.items()}
+    receipt = replace(receipt, rows=rows, peak_bytes=peak_bytes())
+    folder.write(receipt.shard, packed(arrays, receipt))
+    return receipt
 
 
 def read_receipt(folder: Folder, name: str) -> Receipt | None:

@@ -56,11 +56,12 @@ ADDRESS = text("the address (path or URL) of an array")
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of distance or similarity: the key that holds its address, and its further keys."""
+    """One kind of distance or similarity: the key that holds its address (or function), and its further keys."""
 
     name: str
     address: str
     options: tuple[Key, ...] = ()
+    rule: Rule = ADDRESS
     later: bool = False
 
 
@@ -85,12 +86,26 @@ DISTANCES = (
     Kind("graph", "adjacency"),
     Kind("lazy", "function", later=True),
 )
+MEASURE = Key("measure", word(("similarity", "distance")), "similarity")
+LAZY = (
+    MEASURE,
+    Key("objects", ADDRESS, None),
+    Key("symmetric", FLAG, True),
+    Key("batch_size", integer(1), 1000),
+    Key("concurrency", integer(1), 1),
+    Key("retries", integer(0), 2),
+    Key("timeout", POSITIVE, None),
+    Key("budget", integer(0), None),
+    Key("ledger", text("the path of a file"), None),
+    Key("share", word(("all", "worker")), "all"),
+)
 SIMILARITIES = (
-    Kind("dense", "matrix", (Key("measure", word(("similarity", "distance")), "similarity"),)),
+    Kind("dense", "matrix", (MEASURE,)),
     Kind("linear", "features"),
     Kind("cosine", "features"),
     Kind("rbf", "features", (Key("gamma", POSITIVE, None),)),
-    Kind("lazy", "function", later=True),
+    Kind("feature_subsets", "features"),
+    Kind("lazy", "function", LAZY, text("'module:function', or the name of an entry point")),
 )
 METHODS: Mapping[str, Method] = {
     "smerf": Method((("features",),), {"distances": DISTANCES}, SMERF_PARAMETERS),
@@ -379,7 +394,7 @@ def _relation(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ..
         reader.values(place, given, keys)
         return Relation("", "")
     kind = ready[name]
-    keys += [Key(kind.address, ADDRESS), *kind.options]
+    keys += [Key(kind.address, kind.rule), *kind.options]
     options = reader.values(place, reader.table(place, given, [key.name for key in keys]), keys)
     return Relation(options.pop("kind"), options.pop(kind.address), options)
 

@@ -22,9 +22,10 @@ from distforest.growth.methods import Problem
 from distforest.jobs.cluster import Cluster, Here, Watch, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
+from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, merge
 from distforest.jobs.plan import Size, plan, refuse_if_too_large
-from distforest.jobs.shards import Receipt, committed_shards, packed, peak_bytes, read_receipt, shard_name
+from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class Options:
 class Fitted:
     """What a job has done.
 
-    ``n_grown`` counts the trees grown by this run (fewer than ``n_trees`` where it completed another one).
+    ``n_grown`` counts the trees grown by this run (fewer than ``n_trees`` where it completed another one);
+    ``evaluations`` and ``closed`` are what similarities cost: pairs, and nodes closed once the budget was spent.
     """
 
     address: str
@@ -71,6 +73,8 @@ class Fitted:
     growing_seconds: float
     peak_bytes: int
     projected_bytes: int
+    evaluations: int = 0
+    closed: int = 0
 
 
 def grow_shard(task: GrowTask) -> Receipt:
@@ -79,12 +83,11 @@ def grow_shard(task: GrowTask) -> Receipt:
     committed = read_receipt(folder, name)
     if committed:
         return committed
-    start = time.perf_counter()
-    arrays = task.inputs.problem().grow(np.arange(task.first, task.last + 1))
-    rows = {key: len(array) for key, array in arrays.items()}
-    receipt = Receipt(task.first, task.last, name, time.perf_counter() - start, peak_bytes(), rows)
-    folder.write(name, packed(arrays, receipt))
-    return receipt
+    start, problem = time.perf_counter(), task.inputs.problem()
+    before = evaluations_of(problem)
+    arrays = problem.grow(np.arange(task.first, task.last + 1))
+    seconds, evaluations = time.perf_counter() - start, evaluations_of(problem) - before
+    return commit(folder, arrays, Receipt(task.first, task.last, name, seconds, evaluations=evaluations))
 
 
 def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: Options) -> Fitted:
@@ -123,9 +126,13 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
     planned = plan(size, trees, slots, options.batch, cluster.threads)
     refuse_if_too_large(planned, cluster.memory_limit)
-    tasks = [GrowTask(inputs, shards.address, first, last) for first, last in planned.tasks]
-    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch)
-    grown = cluster.each(grow_shard, tasks, work)
+    if inputs.callback and inputs.callback.share == "all":
+        grown = [grow_together(inputs, shards, cluster, options.watch)] if planned.tasks else []
+        done = [] if grown else done
+    else:
+        tasks = [GrowTask(inputs, shards.address, first, last) for first, last in planned.tasks]
+        work = Work("grow", options.retries, lambda task: task.n_trees, options.watch)
+        grown = cluster.each(grow_shard, tasks, work)
     receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
     merging = Work("merge", options.retries, watch=options.watch)
     digest = merge(inputs, receipts, Target(output, folder, shards), cluster, merging)
@@ -140,6 +147,8 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         sum(receipt.seconds for receipt in grown),
         max((receipt.peak_bytes for receipt in grown), default=0),
         planned.projected_bytes,
+        sum(receipt.evaluations for receipt in receipts),
+        sum(receipt.closed for receipt in receipts),
     )
 
 
@@ -168,7 +177,9 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         raise InputError(f"{output} exists and is no sealed forest; remove it, or set run.overwrite") from error
     if manifest["provenance"].get("fingerprint") == inputs.fingerprint:
         n_trees = manifest["arrays"]["tree_size"]["shape"][0]
-        return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0)
+        costs = manifest["provenance"].get("similarity", {})
+        spent = (int(costs.get(name, 0)) for name in ("evaluations", "closed"))
+        return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, *spent)
     if options.overwrite:
         return None
     raise InputError(f"{output} is a forest of another job; choose another output, or set run.overwrite")

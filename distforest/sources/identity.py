@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import importlib.metadata
 import inspect
+import operator
 from types import ModuleType, NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
+
+
+ENTRY_POINTS = "distforest.similarity"
+"""The group in which packages announce similarity functions by name."""
 
 
 def _layers(function: Any) -> list[Any]:
@@ -45,6 +51,40 @@ def name_of(function: Any) -> str:
             break
         named = layer if hasattr(layer, "__qualname__") else named
     return f"{getattr(named, '__module__', None) or 'builtins'}:{named.__qualname__}"
+
+
+def resolve(name: str) -> Callable[..., Any]:
+    """Import the function that a name stands for.
+
+    Parameters
+    ----------
+    name
+        ``"module:function"``, or the name of an entry point of the group ``distforest.similarity``.
+
+    Raises
+    ------
+    InputError
+        There is no such module, function or entry point, or it cannot be called.
+
+    Examples
+    --------
+    >>> resolve("math:dist").__name__
+    'dist'
+    """
+    points = importlib.metadata.entry_points(group=ENTRY_POINTS, name=name)
+    try:
+        if points:
+            found = next(iter(points)).load()
+        else:
+            module, _, path = name.partition(":")
+            found = operator.attrgetter(path)(importlib.import_module(module))
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        wanted = f"'module:function' that can be imported, or an entry point of the group {ENTRY_POINTS!r}"
+        raise InputError(f"a similarity is {wanted}; found {name!r} ({error})") from error
+    if not callable(found):
+        raise InputError(f"a similarity is a function; {name!r} is a {type(found).__name__}")
+    function: Callable[..., Any] = found
+    return function
 
 
 def signature(function: Callable[..., Any]) -> dict[str, str | None]:

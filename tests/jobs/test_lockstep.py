@@ -17,9 +17,19 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.model_selection import cross_val_score
 
-from distforest import Lazy, SimForestClassifier, SimForestRegressor, pairwise
+from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pairwise
 from distforest.errors import InputError, JobError
+from distforest.forest.artifact import read_manifest
+from distforest.jobs.callback import Callback
+from distforest.jobs.cluster import Here
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.preview import preview
+from distforest.jobs.score import Question, score
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Fitted, Options, fit
+from distforest.sources.arrays import open_array, write_array
 from distforest.sources.lazy import opened_ledger
 from tests.sources.test_lazy import Counted
 
@@ -222,3 +232,114 @@ def test_batches_run_on_workers_and_a_killed_worker_costs_its_batch(tmp_path: Pa
     asked = Counter(log.read_text().splitlines())
     assert 0 < sum(times > 1 for times in asked.values()) <= 40
     assert len(asked) == forest.n_evaluations_
+
+
+# --- by name: jobs, batch scoring, loaded forests ---------------------------------------------------------
+
+
+def apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Distances of numbered objects, as a job names them: tests.jobs.test_lockstep:apart."""
+    return DISTANCES[left, right]
+
+
+def apart_by_rows(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The same distances of the objects themselves."""
+    return np.sqrt(((left[:, None] - right[:, None]) ** 2).sum(axis=(1, 2), dtype=np.float64))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """A folder with the objects and their labels in Zarr."""
+    write_array(f"{tmp_path}/iris.zarr", "X", X.shape, X.dtype, [X])
+    write_array(f"{tmp_path}/iris.zarr", "y", Y.shape, Y.dtype, [Y])
+    return str(tmp_path)
+
+
+def job(place: str, name: str, **similarity: Any) -> Spec:
+    table = {"kind": "lazy", "measure": "distance", "function": f"{__name__}:apart", **similarity}
+    return Spec.from_dict(
+        {
+            "format": 1,
+            "method": "simforest",
+            "seed": 0,
+            "output": f"{place}/{name}.forest.zarr",
+            "input": {"similarity": table, "labels": f"{place}/iris.zarr/y"},
+            "params": {"n_estimators": 8, "bootstrap": False},
+            "run": {"scratch": f"{place}/scratch"},
+        }
+    )
+
+
+def run_job(spec: Spec) -> Fitted:
+    folder = Folder(f"{spec.output}.job")
+    return fit(stage_inputs(spec, folder.address), spec.output, folder, Here(2), Options())
+
+
+def test_a_job_asks_a_function_by_its_name(place: str) -> None:
+    expected = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
+    named, of_rows = f"{__name__}:apart", f"{__name__}:apart_by_rows"
+    jobs = [
+        job(place, "all", function=named),
+        job(place, "rows", function=of_rows, objects=f"{place}/iris.zarr/X"),
+        job(place, "worker", function=named, share="worker"),
+    ]
+    done = [run_job(spec) for spec in jobs]
+    assert done[0].digest == done[2].digest == expected.digest_
+    assert done[1].digest == expected.digest_  # float32 rows: the distances are the same numbers
+    assert done[1].evaluations < done[0].evaluations <= done[2].evaluations  # of equal rows one is asked about
+    assert [one.closed for one in done] == [0, 0, 0]
+    assert Path(f"{jobs[0].output}.ledger").exists()
+    assert not Path(f"{jobs[2].output}.ledger").exists()
+    assert run_job(jobs[0]).evaluations == done[0].evaluations  # sealed already
+    told = preview(jobs[1])
+    assert [(seen.name, seen.shape) for seen in told.inputs][1] == ("input.similarity.objects", X.shape)
+    assert preview(jobs[0]).n_rows == N
+
+
+def test_a_job_within_a_budget_says_what_it_closed(place: str) -> None:
+    done = run_job(job(place, "poor", budget=700))
+    assert done.evaluations <= 700
+    assert done.closed > 0
+    origin = read_manifest(done.address)["provenance"]["similarity"]
+    assert (origin["evaluations"], origin["closed"]) == (done.evaluations, done.closed)
+    assert origin["function"] == f"{__name__}:apart"
+
+
+@pytest.mark.parametrize(
+    ("similarity", "message"),
+    [
+        ({"function": "no_module_of_this_name:f"}, "'module:function' that can be imported"),
+        ({"function": f"{__name__}:nothing"}, "has no attribute 'nothing'"),
+        ({"function": f"{__name__}:DISTANCES"}, "is a ndarray"),
+        ({"share": "worker", "budget": 5}, "share='worker' cannot go with budget"),
+    ],
+)
+def test_a_function_that_cannot_be_asked_is_refused_before_work_starts(
+    place: str, similarity: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        run_job(job(place, "refused", **similarity))
+
+
+def test_scoring_by_name_and_loaded_forests_agree(place: str) -> None:
+    address = run_job(job(place, "all")).address
+    whole = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
+    write_array(f"{place}/iris.zarr", "ids", (40,), IDS.dtype, [IDS[:40]])
+    ledger = f"{place}/scoring.ledger"
+    callback = Callback.of(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
+    question = Question(address, f"{place}/iris.zarr/ids", "proba", callback=callback)
+    with pytest.raises(InputError, match="a ledger has one writer, found 2 tasks at once"):
+        score(question, f"{place}/answers.zarr", Here(2))
+    score(question, f"{place}/answers.zarr", Here(1))
+    np.testing.assert_array_equal(open_array(f"{place}/answers.zarr/proba")[...], whole.predict_proba(DISTANCES[:40]))
+    function = Counted(DISTANCES)
+    loaded = load(address, Lazy(function, kind="distance"), IDS)
+    with pytest.warns(UserWarning, match="not the one that the forest was trained with"):
+        found = loaded.predict(IDS[:40])
+    np.testing.assert_array_equal(found, whole.predict(DISTANCES[:40]))
+    assert 0 < function.asked.total() < 40 * N
+    np.testing.assert_array_equal(load(address).predict(DISTANCES[:40]), whole.predict(DISTANCES[:40]))
+    with pytest.raises(InputError, match="the forest has learned from other objects"):
+        load(address, Lazy(apart, kind="distance"), IDS[::-1]).predict(IDS[:3])
+    with pytest.raises(InputError, match="goes with X, the training objects"):
+        load(address, Lazy(apart, kind="distance"))

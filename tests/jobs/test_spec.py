@@ -244,7 +244,15 @@ ARRAY = "must be the address (path or URL) of an array, found"
         ),
         (
             with_input(SIMFOREST, similarity={"kind": "lazy"}),
-            "input.similarity.kind: 'lazy' comes with a later version; the kinds of this one are 'dense', ",
+            "input.similarity.function: is missing; it must be 'module:function', or the name of an entry point",
+        ),
+        (
+            with_input(SIMFOREST, similarity={"kind": "lazy", "function": "m:f", "share": "some"}),
+            "input.similarity.share: must be 'all' or 'worker', found 'some'",
+        ),
+        (
+            with_input(SIMFOREST, similarity={"kind": "lazy", "function": "m:f", "budget": -1}),
+            "input.similarity.budget: must be an integer from 0 to 2^63 - 1, found -1",
         ),
         (
             with_input(SMERF, distances={"kind": "graph"}),

@@ -55,7 +55,14 @@ def parameter_values(row: Parameter, nulls: bool) -> st.SearchStrategy[object]:
 def relations(method: str, name: str, nulls: bool) -> st.SearchStrategy[object]:
     options = {
         "measure": st.sampled_from(["similarity", "distance"]),
-        "gamma": st.floats(min_value=0, exclude_min=True, allow_infinity=False) | st.integers(1, 2**62),
+        **dict.fromkeys(
+            ("gamma", "timeout"), st.floats(0, exclude_min=True, allow_infinity=False) | st.integers(1, 2**62)
+        ),
+        **dict.fromkeys(("objects", "ledger"), ADDRESSES),
+        "symmetric": st.booleans(),
+        **dict.fromkeys(("batch_size", "concurrency"), st.integers(1, 2**63 - 1)),
+        **dict.fromkeys(("retries", "budget"), st.integers(0, 2**63 - 1)),
+        "share": st.sampled_from(["all", "worker"]),
     }
     tables = [
         st.fixed_dictionaries(

@@ -1,0 +1,48 @@
+"""A similarity function by name, as a job's spec has it: small enough to travel with every task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from distforest.sources.callbacks import Lazy
+from distforest.sources.identity import resolve, signature
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Callback:
+    """What `Lazy` is told, with the function by name; ``sha256`` is of its source when the job was staged."""
+
+    function: str
+    sha256: str
+    kind: str = "similarity"
+    symmetric: bool = True
+    batch_size: int = 1000
+    concurrency: int = 1
+    retries: int = 2
+    timeout: float | None = None
+    budget: int | None = None
+    ledger: str | None = None
+    share: str = "all"
+
+    @classmethod
+    def of(cls, function: str, options: Mapping[str, Any]) -> Callback:
+        """The callback of a spec; raises InputError where it cannot be imported or its options do not go together."""
+        found = cls(function, str(signature(resolve(function))["sha256"]), **options)
+        found.lazy()
+        return found
+
+    def lazy(self) -> Lazy:
+        """The similarity, its function imported in this process."""
+        options = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("function", "sha256")
+        }
+        return Lazy(resolve(self.function), **options)
+
+    @property
+    def decides(self) -> dict[str, Any]:
+        """What decides the values, and which of them a forest sees."""
+        return {name: getattr(self, name) for name in ("function", "sha256", "kind", "symmetric", "budget")}

@@ -1,0 +1,239 @@
+"""Sparse similarities as a source: what is stored was observed, a zero too, and what is not stored was not."""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+
+from distforest.errors import InputError
+from distforest.jit import kernel
+from distforest.sources.readings import Reading, check_shape
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, offsets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import DTypeLike
+
+    from distforest.sources.staging import Staged
+
+
+@dataclass(frozen=True, eq=False)
+class SparseSource:
+    """The observed entries of a matrix, row by row; all others are unobserved, those of the diagonal too.
+
+    Attributes
+    ----------
+    indptr
+        Where each row's entries begin, shape (n_rows + 1,), int64.
+    indices
+        Column of each entry, ascending within a row, shape (n_entries,), int32.
+    data
+        Value of each entry, shape (n_entries,), float32.
+    shape
+        Rows and columns.
+
+    Examples
+    --------
+    >>> indptr, indices, data = np.array([0, 1, 3]), np.array([1, 0, 1], np.int32), np.array([5, 0, 7], np.float32)
+    >>> source = SparseSource.of(indptr, indices, data, (2, 2))
+    >>> source.block(np.array([0, 1], np.int32), np.array([0, 1], np.int32))
+    array([[nan,  5.],
+           [ 0.,  7.]])
+    """
+
+    indptr: Ints
+    indices: Rows
+    data: Float32s
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseSource:
+        """A source of three arrays, read-only: the kernels are compiled once for memory and memory map."""
+        return cls(_frozen(indptr, np.int64), _frozen(indices, np.int32), _frozen(data, np.float32), shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the three arrays."""
+        return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
+
+    def entries(self, rows: Rows, columns: Rows) -> Floats:
+        """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
+        values = np.empty(len(rows))
+        sparse_entries(self.indptr, self.indices, self.data, rows, columns, values)
+        return values
+
+    def block(self, rows: Rows, columns: Rows) -> Floats:
+        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
+        return self.entries(np.repeat(rows, len(columns)), np.tile(columns, len(rows))).reshape(len(rows), len(columns))
+
+    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+        """The candidates' values, shape (width, n_rows)."""
+        values = np.empty((projections.width, len(rows)))
+        project_sparse(
+            *(self.indptr, self.indices, self.data, rows, starts),
+            *(projections.offset, projections.columns, projections.weights, values),
+        )
+        return values
+
+
+def _frozen(values: np.ndarray, dtype: DTypeLike) -> Any:
+    """A read-only view of ``values``, contiguous and of a dtype."""
+    array = np.ascontiguousarray(values, dtype).view()
+    array.flags.writeable = False
+    return array
+
+
+@kernel
+def observed(indptr: Ints, indices: Rows, data: Float32s, row: int, column: int) -> float:
+    """data[e] for the e of indptr[row] <= e < indptr[row + 1] with indices[e] = column; NaN where there is none."""
+    low, high = indptr[row], indptr[row + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if indices[middle] < column:
+            low = middle + 1
+        else:
+            high = middle
+    if low < indptr[row + 1] and indices[low] == column:
+        return np.float64(data[low])
+    return np.nan
+
+
+@kernel
+def sparse_entries(indptr: Ints, indices: Rows, data: Float32s, rows: Rows, columns: Rows, values: Floats) -> None:
+    """values[e] = S[rows[e], columns[e]], NaN where it is not stored."""
+    for e in range(rows.shape[0]):
+        values[e] = observed(indptr, indices, data, rows[e], columns[e])
+
+
+@kernel
+def project_sparse(
+    indptr: Ints,
+    indices: Rows,
+    data: Float32s,
+    rows: Rows,
+    starts: Ints,
+    offset: Ints,
+    columns: Rows,
+    weights: Floats,
+    values: Floats,
+) -> None:
+    """values[k, r] = sum over e of weights[e] * S[rows[r], columns[e]], e in candidate k of the row's node."""
+    width = values.shape[0]
+    for node in range(starts.shape[0] - 1):
+        for r in range(starts[node], starts[node + 1]):
+            for k in range(width):
+                total = 0.0
+                for e in range(offset[node * width + k], offset[node * width + k + 1]):
+                    total += weights[e] * observed(indptr, indices, data, rows[r], columns[e])
+                values[k, r] = total
+
+
+def is_sparse(values: Any) -> bool:
+    """Whether ``values`` is a sparse matrix or array of SciPy's, of any format."""
+    return bool(scipy.sparse.issparse(values))
+
+
+def read_sparse(values: Any, reading: Reading) -> SparseSource:
+    """Read a sparse matrix: stored entries are observed, zeros too, unless they are NaN.
+
+    Duplicates are summed, and blocks and diagonals taken apart, as SciPy does on the way to CSR: all of a block (BSR)
+    is stored, of a diagonal (DIA) what is not zero. An entry that is not stored is never a zero: distances need a
+    diagonal of stored zeros, for without its two ends' own entries no pair of objects is a direction to cut along.
+
+    Parameters
+    ----------
+    values
+        SciPy's sparse matrix or array of any format, shape (n_rows, n_columns); it is left as it is.
+    reading
+        Its kind, one that allows unobserved values.
+
+    Raises
+    ------
+    InputError
+        Not two-dimensional, empty, not of numbers, with values that are refused, or of a kind that must be whole.
+
+    Examples
+    --------
+    >>> from distforest.sources.readings import DISSIMILARITIES
+    >>> stored = scipy.sparse.coo_array(([2.0, 0.0], ([0, 1], [1, 1])), (2, 2))
+    >>> read_sparse(stored, DISSIMILARITIES).entries(np.array([0, 0, 1], np.int32), np.array([0, 1, 1], np.int32))
+    array([nan, -2., -0.])
+    """
+    if not reading.missing:
+        found = f"found a sparse one ({values.format}, shape {tuple(values.shape)})"
+        raise InputError(f"{reading.name}: a dense matrix was asked for, {found}; use its .toarray()")
+    check_shape(values, reading)
+    matrix = scipy.sparse.csr_array(values)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()  # the user's own stays as it is
+        matrix.sum_duplicates()
+    data = _read_data(matrix, reading)
+    kept = ~np.isnan(data)
+    starts = offsets(kept)[matrix.indptr]
+    return SparseSource.of(starts, matrix.indices[kept], data[kept], (matrix.shape[0], matrix.shape[1]))
+
+
+def _read_data(matrix: Any, reading: Reading) -> Float32s:
+    """The stored values as the reading has them; what is refused is refused as in a dense matrix, by row and column."""
+    with suppress(InputError):
+        return reading.block(matrix.data[None, :], 0)[0]
+    ends = matrix.indptr[1:].tolist()
+    row = bisect_left(ends, True, key=lambda end: _refuses(reading, matrix.data[:end]))  # the first with such a value
+    own = slice(matrix.indptr[row], matrix.indptr[row + 1])
+    dense = np.full((1, matrix.shape[1]), np.nan, np.result_type(matrix.dtype, np.float64))
+    dense[0, matrix.indices[own]] = matrix.data[own]
+    return reading.block(dense, row)[0]  # raises, and names the place
+
+
+def _refuses(reading: Reading, values: np.ndarray) -> bool:
+    try:
+        reading.block(values[None, :], 0)
+    except InputError:
+        return True
+    return False
+
+
+@dataclass(frozen=True)
+class StagedSparse:
+    """A sparse source that can be opened on any host: its three arrays, staged.
+
+    Attributes
+    ----------
+    indptr, indices, data
+        As of `SparseSource`.
+    shape
+        Rows and columns.
+    """
+
+    indptr: Staged
+    indices: Staged
+    data: Staged
+    shape: tuple[int, int]
+
+    @property
+    def address(self) -> str:
+        """Where the values are."""
+        return self.data.address
+
+    @property
+    def sha256(self) -> str:
+        """A digest of the three arrays' digests and the shape."""
+        parts = [self.indptr.sha256, self.indices.sha256, self.data.sha256, *map(str, self.shape)]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the three arrays."""
+        return self.indptr.n_bytes + self.indices.n_bytes + self.data.n_bytes
+
+    def open(self, scratch: Path) -> SparseSource:
+        """The source on this host, of memory maps; raises InputError as `Staged.open` does."""
+        arrays = [part.open(scratch) for part in (self.indptr, self.indices, self.data)]
+        return SparseSource.of(arrays[0], arrays[1], arrays[2], self.shape)
