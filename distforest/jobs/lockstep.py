@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import time
 import warnings
 from contextlib import contextmanager
@@ -123,13 +124,29 @@ def evaluations_of(problem: Problem) -> int:
 def grow_in_lockstep(
     problem: Problem, source: LazySource, watch: Watch | None = None
 ) -> tuple[dict[str, np.ndarray], Costs]:
-    """Grow all trees together; the arrays of the forest as `Problem.grow` gives them, and what was paid.
+    """Grow all trees together; with a budget, as many at a time as it is likely to pay for.
 
-    ``watch`` is told of the pairs, of as many as the budget has, or as there are.
+    A tree that is not begun before the budget is spent is no part of the forest, as it would vote for the most frequent
+    class alone; the first one always is. Its root counts as closed.
+
+    Parameters
+    ----------
+    problem
+        Bound to ``source``.
+    source
+        What is asked, and pays.
+    watch
+        Told of the pairs: of as many as the budget has, or as there are.
+
+    Returns
+    -------
+    arrays : dict
+        Of a forest of the trees, as `Problem.grow` gives them.
+    costs : Costs
+        What was paid.
     """
-    closed, start = 0, time.perf_counter()
-    n = source.shape[0]
-    most = n * (n - 1) // 2 if source.supply.budget is None else source.supply.budget
+    closed, start, budget = 0, time.perf_counter(), source.supply.budget
+    most = source.shape[0] * (source.shape[0] - 1) // 2 if budget is None else budget
 
     def tell(level: Level) -> None:
         nonlocal closed
@@ -138,8 +155,22 @@ def grow_in_lockstep(
             watch(Progress("ask", source.n_evaluations, most, time.perf_counter() - start))
 
     own = replace(problem, growth=replace(problem.growth, watch=tell))
-    arrays = own.grow(np.arange(problem.n_trees))
-    return arrays, Costs(source.n_evaluations, closed)
+    parts: list[dict[str, np.ndarray]] = []
+    begun, cost = 0, _likely_cost(problem)
+    while begun < problem.n_trees and not (parts and source.spent):
+        wave, paid = problem.n_trees - begun, source.n_evaluations
+        if budget is not None:
+            wave = max(1, min(wave, int((budget - paid) / cost)))
+        parts.append(own.grow(np.arange(begun, begun + wave)))
+        begun, cost = begun + wave, max(1.0, (source.n_evaluations - paid) / wave)
+    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return arrays, Costs(source.n_evaluations, closed + problem.n_trees - begun)
+
+
+def _likely_cost(problem: Problem) -> float:
+    """Pairs that a first tree may ask for: 2 r m log2 m, of m objects with r pairs a node."""
+    m = problem.sampling.n_draws
+    return 2.0 * problem.growth.draw.width * m * max(1.0, math.log2(m))
 
 
 def nodes_of(forest: Forest, supplied: Supplied, queries: Items) -> Rows:

@@ -141,7 +141,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     return Fitted(
         output,
         digest,
-        size.n_trees,
+        sum(receipt.n_trees for receipt in receipts),
         sum(receipt.n_trees for receipt in grown),
         time.perf_counter() - start,
         sum(receipt.seconds for receipt in grown),

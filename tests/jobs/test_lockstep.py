@@ -106,6 +106,20 @@ def test_a_budget_closes_what_it_cannot_pay_for() -> None:
     assert evaluations == sorted(evaluations)
 
 
+def test_a_budget_pays_for_whole_trees_and_leaves_the_others_out() -> None:
+    lazy = Lazy(Counted(DISTANCES), kind="distance", budget=4000)
+    free = SimForestClassifier(kind="distance", n_estimators=60, random_state=0, bootstrap=False).fit(DISTANCES, Y)
+    poor = SimForestClassifier(lazy, n_estimators=60, random_state=0, bootstrap=False).fit(IDS, Y)
+    n_trees = poor.forest_.n_trees
+    assert 1 < n_trees < 60
+    assert poor.n_closed_ >= 60 - n_trees
+    sizes = free.forest_.table.tree_size[:n_trees]
+    assert (poor.forest_.table.tree_size == sizes).sum() >= n_trees // 2
+    assert (poor.forest_.table.tree_size <= sizes).all()
+    first = slice(0, sizes[0])
+    np.testing.assert_array_equal(poor.forest_.table.threshold[first], free.forest_.table.threshold[first])
+
+
 def test_scoring_asks_for_the_pairs_on_the_paths_once(tmp_path: Path) -> None:
     function = Counted(DISTANCES)
     lazy = Lazy(function, kind="distance", ledger=tmp_path / "ledger")

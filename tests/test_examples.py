@@ -1,0 +1,44 @@
+"""The examples: each runs as its users run it, pays for no more than its budgets, and draws its picture."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+NEEDS = {"dna_edit_distance": "rapidfuzz", "series_dtw": "dtaidistance", "crowd_budget": "matplotlib"}
+BUDGET = re.compile(r"^ +([\d,]+|none) +\d+ +([\d,]+) +([\d.]+)% +([\d,]+) +([\d,]+) +([\d.]+)%$", re.MULTILINE)
+NEAREST = re.compile(r"^ +1-NN +0 +([\d,]+) +([\d.]+)%$", re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEEDS)
+def test_example_runs_within_its_budgets_and_draws(name, tmp_path):
+    if find_spec(NEEDS[name]) is None:
+        pytest.skip(f"{NEEDS[name]} is missing: pip install 'distforest[examples]'")
+    picture = tmp_path / "budget.png"
+    command = [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), "--quick", "--picture", str(picture)]
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=False)
+    assert done.returncode == 0, done.stderr
+    forests = [[number(cell) for cell in row] for row in BUDGET.findall(done.stdout)]
+    assert len(forests) == 6
+    assert all(fit <= budget for budget, fit, *_ in forests)
+    assert [row[1] for row in forests] == sorted(row[1] for row in forests)
+    assert forests[-1][3] == 0  # without a budget no node is closed
+    ((predicted, accuracy),) = NEAREST.findall(done.stdout)
+    assert forests[-1][4] <= number(predicted)
+    assert forests[-1][-1] > 50
+    assert number(accuracy) > 40
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_example_is_run():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*NEEDS, "budgets"}
+
+
+def number(text):
+    return float("inf") if text == "none" else float(text.replace(",", ""))
