@@ -12,8 +12,8 @@ of the length. A repeat is a partition into five stratified folds; the series al
 
 What is counted is pairs: those that a fit has paid for, beside all pairs n (n - 1) / 2 of its n training objects; and
 those that a test object costs, beside the n that it costs 1-NN. ± is the standard error of the mean over the repeats.
-ProximityForest chooses among many distances itself, so its pairs are not counted; it is grown once, in as many trees, on
-the archive's partition only.
+ProximityForest chooses among many distances itself, so its pairs are not counted; it is grown once, in as many trees,
+on the archive's partition only.
 """
 
 from __future__ import annotations

@@ -6,8 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from distforest.estimators import SMERF, SimForestClassifier, SimForestRegressor, load
-    from distforest.outliers import SimForestOutlier
+    from distforest.estimators.loading import load
+    from distforest.estimators.outliers import SimForestOutlier
+    from distforest.estimators.simforest import SimForestClassifier, SimForestRegressor
+    from distforest.estimators.smerf import SMERF
     from distforest.sources.callbacks import Lazy, pairwise
     from distforest.sources.factors import Embedding, Graph, Labels, Targets
 
@@ -27,8 +29,10 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("SMERF", "SimForestClassifier", "SimForestRegressor", "load"), "distforest.estimators"),
-    "SimForestOutlier": "distforest.outliers",
+    "load": "distforest.estimators.loading",
+    "SMERF": "distforest.estimators.smerf",
+    "SimForestOutlier": "distforest.estimators.outliers",
+    **dict.fromkeys(("SimForestClassifier", "SimForestRegressor"), "distforest.estimators.simforest"),
     **dict.fromkeys(("Lazy", "pairwise"), "distforest.sources.callbacks"),
     **dict.fromkeys(("Embedding", "Graph", "Labels", "Targets"), "distforest.sources.factors"),
 }

@@ -380,7 +380,7 @@ def test_score_of_a_sample_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = r2_score(DISTANCES[left, right], forest.distance(POINTS)[left, right])
     assert len(left) == 300
     assert forest.score(POINTS, DISTANCES) == pytest.approx(expected)
-    monkeypatch.setattr("distforest.estimators.BLOCK_NODES", 20 * 7)  # blocks of 7 pairs
+    monkeypatch.setattr("distforest.estimators.smerf.BLOCK_NODES", 20 * 7)  # blocks of 7 pairs
     assert forest.score(POINTS, DISTANCES) == pytest.approx(expected)
 
 

@@ -28,7 +28,7 @@ DOOR = 5
 ONLY_IN = {
     "distributed": {"jobs.on_dask", "service"},
     "zarr": {"sources.arrays", "forest.artifact", "jobs.score"},
-    "sklearn": {"estimators", "metrics", "outliers"},
+    "sklearn": {"metrics", *(f"estimators.{name}" for name in ("forest_estimator", "smerf", "simforest", "outliers"))},
     "matplotlib": {"plotting"},
     "pyarrow": {"sources.tables"},
     "click": {"cli"},
@@ -37,11 +37,9 @@ ONLY_IN = {
 INSIDE_FUNCTIONS = {"cli", "quickstart"}
 LATE = {
     "sources.tables": {"pyarrow.parquet", "pyarrow.types"},  # may be missing
-    "estimators": {  # slow, and a fit in threads does without; or built of what is there
-        "distforest.jobs.on_dask",
-        "sklearn.metrics",
-        "distforest.outliers",
-    },
+    # slow, and a fit in threads does without
+    "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
+    "estimators.simforest": {"distforest.jobs.on_dask"},
 }
 """An import inside a function is for these modules, or one of these imports."""
 
@@ -115,7 +113,7 @@ def told(found: list[Import]) -> str:
 
 
 def test_the_sources_are_read() -> None:
-    assert {"errors", "forest.table", "growth.grower", "jobs.train", "estimators", ""} <= set(sources())
+    assert {"errors", "forest.table", "growth.grower", "jobs.train", "estimators.smerf", ""} <= set(sources())
     assert len(imports()) > 200
     assert {found.when for found in imports()} == {"start", "typing", "call"}
 

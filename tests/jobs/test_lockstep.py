@@ -241,6 +241,9 @@ def test_batches_run_on_workers_and_a_killed_worker_costs_its_batch(tmp_path: Pa
     lazy = Lazy(distance, kind="distance", batch_size=40, ledger=tmp_path / "ledger")
     with local_cluster(workers=2, folder=tmp_path / "dask") as cluster:
         forest = SimForestClassifier(lazy, client=cluster.client, **params).fit(IDS, Y)
+        broken = Lazy(lambda left, _right: np.full(len(left), np.inf), kind="distance", retries=0)
+        with pytest.raises(JobError, match=r"failed at pair .*returned inf, wanted a finite number"):
+            SimForestClassifier(broken, client=cluster.client, **params).fit(IDS, Y)
     assert dead.exists()
     assert forest.digest_ == expected.digest_
     asked = Counter(log.read_text().splitlines())

@@ -1,4 +1,4 @@
-"""Door 1 for outliers: a scikit-learn estimator that needs similarities and nothing to learn."""
+"""The estimator of outliers: it needs similarities and nothing to learn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from distforest.estimators import SIMILARITY, OnSimilarities
+from distforest.estimators.simforest import SIMILARITY, OnSimilarities
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.sources.kernels import KERNELS

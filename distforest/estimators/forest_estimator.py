@@ -1,0 +1,235 @@
+"""What all estimators share: growing a forest, and asking it for distances, neighbours and nodes."""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+import warnings
+from collections.abc import Mapping
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from distforest.errors import InputError
+from distforest.forest import scoring
+from distforest.forest.artifact import open_forest, save
+from distforest.growth.class_weights import key_of
+from distforest.growth.methods import METHODS, Data, problem
+from distforest.growth.parameters import Parameter, complete
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import from_data
+from distforest.jobs.train import Options, fit, fit_here
+from distforest.sources.sparse import SparseSource
+from distforest.sources.truth import Truth, is_stored, opened
+
+if TYPE_CHECKING:
+    from distforest.forest.forest import Forest
+    from distforest.sources.source import Floats, Ints, Rows
+
+RUN = """random_state : int, RandomState or None, default=None
+    Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
+n_jobs : int or None, default=None
+    Threads that grow trees: None is 1, -1 all cores. The forest is the same with any number.
+client : distributed.Client or None, default=None
+    Grow the trees on this Dask cluster, whose workers must see this process's temporary folder. The forest
+    is the same. Clones share the client; copies and pickles go without it."""
+
+
+class ForestEstimator(BaseEstimator):  # type: ignore[misc]
+    """What all estimators share: growing a forest, and asking it for distances, neighbours and nodes."""
+
+    _method: ClassVar[str]
+    _parameters: ClassVar[tuple[Parameter, ...]] = ()
+    random_state: Any
+    n_jobs: int | None
+    client: Any
+    forest_: Forest
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # each parameter is described once, in growth/parameters.py
+        rows = [f"{p.name} : {p.allowed()}, default={p.default!r}\n    {p.text}" for p in cls._parameters]
+        text = "\n".join([*rows, RUN]).replace("\n", "\n    ")
+        cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", text)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "client": None}  # a connection cannot be copied
+
+    def __sklearn_clone__(self) -> Self:
+        twin: Self = BaseEstimator.__sklearn_clone__(copy.copy(self))
+        twin.client = self.client
+        return twin
+
+    def distance(self, X: Any, Y: Any = None) -> Floats:
+        """Take the distance of each row of ``X`` to each of ``Y``, the mean over the trees (SMERF, Eq. 3).
+
+        Parameters
+        ----------
+        X, Y
+            Rows like those of `fit`, shapes (n_x, n_columns) and (n_y, n_columns), in memory or in Zarr;
+            ``Y`` is ``X`` by default.
+
+        Returns
+        -------
+        ndarray of shape (n_x, n_y)
+        """
+        nodes = self._nodes(X)
+        return scoring.distance(self.forest_, nodes, nodes if Y is None else self._nodes(Y))
+
+    def pair_distance(self, left: Any, right: Any) -> Floats:
+        """Take the distance of row k of ``left`` to row k of ``right``, shapes (n, n_columns); shape (n,)."""
+        return scoring.pair_distance(self.forest_, self._nodes(left), self._nodes(right))
+
+    def proximity(self, X: Any, Y: Any = None) -> Floats:
+        """Take the share of trees in which each row of ``X`` ends in the same node as each of ``Y``.
+
+        Parameters
+        ----------
+        X, Y
+            As for `distance`.
+
+        Returns
+        -------
+        ndarray of shape (n_x, n_y)
+        """
+        nodes = self._nodes(X)
+        return scoring.proximity(nodes, nodes if Y is None else self._nodes(Y))
+
+    def leaf_embedding(self, X: Any) -> Any:
+        """Take the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
+
+        Returns
+        -------
+        csr_matrix of shape (n, n_nodes)
+            ``E @ E.T / n_estimators`` is the `proximity` of the rows.
+        """
+        return scoring.leaf_embedding(self.forest_, self._nodes(X))
+
+    def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
+        """Find the nearest training rows of each row of ``X``.
+
+        Parameters
+        ----------
+        X
+            Rows, shape (n, n_columns). None: the training rows, none of which is its own neighbour.
+        n_neighbors, return_distance
+            How many, and whether their distances are returned too.
+
+        Returns
+        -------
+        distances, indices : ndarray of shape (n, n_neighbors)
+            Nearest first, equal distances in the order of the index; ``indices`` alone on request.
+        """
+        check_is_fitted(self)
+        training = self.forest_.training_nodes
+        nodes = training if X is None else self._nodes(X)
+        distances, indices = scoring.kneighbors(self.forest_, nodes, training, n_neighbors, X is None)
+        return (distances, indices) if return_distance else indices
+
+    def apply(self, X: Any) -> Rows:
+        """Find the node of each tree in which each row of ``X`` ends, shape (n, n_trees)."""
+        return self._nodes(X).T
+
+    def save(self, address: str | os.PathLike[str]) -> str:
+        """Seal the forest in a new Zarr group at a path or URL, for `load`; returns its digest."""
+        check_is_fitted(self)
+        return save(self.forest_, os.fspath(address))
+
+    def _adopt(self, forest: Forest) -> None:
+        """Take a forest that was opened for the fitted one."""
+        self.forest_, self.digest_ = forest, forest.digest
+        self.n_features_in_ = forest.meaning.rows.get("n_features", forest.meaning.rows["n_columns"])
+
+    def _rows(self, X: Any, reset: bool) -> Any:
+        """Pass ``X`` on to `read`: an array on disk as it is, anything else through scikit-learn's checks."""
+        X = opened(X)
+        if is_stored(X):
+            return validate_data(self, X, reset=reset, skip_check_array=True)
+        accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        return validate_data(self, X, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
+
+    def _nodes(self, X: Any) -> Rows:
+        """Find the nodes of the rows of ``X``, shape (n_trees, n)."""
+        check_is_fitted(self)
+        return scoring.apply(self.forest_, self.forest_.source(self._rows(X, reset=False)))
+
+    def _checked(self, truth: Any) -> dict[str, Any]:
+        """Refuse bad parameters, all at once, or no truth; return the method's parameters as plain values."""
+        if truth is None:
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        given = {row.name: getattr(self, row.name) for row in self._parameters}
+        plain = {name: _plain(value) for name, value in given.items()}
+        complete(self._parameters, plain)
+        return {row.name: plain.get(row.name, row.default) for row in METHODS[self._method].parameters}
+
+    def _grow(
+        self, rows: dict[str, Any], matrix: np.ndarray | SparseSource, truth: Truth, params: dict[str, Any]
+    ) -> None:
+        """Grow the forest, here or on the cluster."""
+        data = Data(rows, matrix, truth.judge, truth.values, truth.classes, truth.largest)
+        seed, method = seed_of(self.random_state), METHODS[self._method]
+        if self.client is None:
+            self.forest_ = fit_here(problem(method, data, params, seed), _n_threads(self.n_jobs))
+        else:
+            with tempfile.TemporaryDirectory(prefix="distforest-") as place:
+                from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
+
+                job = Folder(f"{place}/job")
+                inputs = from_data(data, method.name, params, seed, job.address)
+                done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options())
+                self.forest_ = open_forest(done.address)
+        self.digest_ = self.forest_.digest
+
+
+def _plain(value: Any) -> Any:
+    """A parameter in Python's own types; the labels of a table as strings."""
+    if isinstance(value, Mapping):
+        return {key_of(label): _plain(weight) for label, weight in value.items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _n_threads(n_jobs: Any) -> int:
+    """Read ``n_jobs`` as scikit-learn does: None is 1, -1 all cores, -2 all but one."""
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
+        raise InputError(f"n_jobs must be None or an integer other than 0, found {n_jobs!r}")
+    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
+
+
+def seed_of(random_state: Any) -> int:
+    """Take an integer as it is; else draw one from the RandomState."""
+    if not isinstance(random_state, Integral):
+        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    if not 0 <= int(random_state) < 2**63:
+        raise InputError(f"random_state must be in [0, 2^63), a RandomState or None, found {random_state!r}")
+    return int(random_state)
+
+
+def estimated(count: Ints, things: str) -> np.ndarray:
+    """Which ``things`` have an out-of-bag estimate; warns where some have none, refuses where all."""
+    known: np.ndarray = count > 0
+    if not known.any():
+        cure = "set bootstrap=True or a smaller max_samples, or grow more trees"
+        raise InputError(f"oob_score: no tree left any of the {things} out of its sample; {cure}")
+    if not known.all():
+        text = f"{int((~known).sum())} of {len(known)} {things} have no out-of-bag estimate; grow more trees"
+        warnings.warn(text, stacklevel=3)
+    return known
+
+
+def r_squared(true: Floats, found: Floats) -> float:
+    """Take the coefficient of determination."""
+    from sklearn.metrics import r2_score  # noqa: PLC0415  (a tenth of a second that a fit does without)
+
+    return float(r2_score(true, found))

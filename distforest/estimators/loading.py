@@ -1,0 +1,81 @@
+"""Sealed forests as fitted estimators."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from distforest.errors import ArtifactError, InputError
+from distforest.estimators.outliers import SimForestOutlier
+from distforest.estimators.simforest import SUBSETS, OnSimilarities, SimForestClassifier, SimForestRegressor
+from distforest.estimators.smerf import SMERF
+from distforest.forest.artifact import open_forest
+from distforest.growth.class_weights import key_of
+from distforest.growth.methods import METHODS
+from distforest.growth.parameters import complete
+from distforest.sources.callbacks import Lazy
+from distforest.sources.lazy import items_of
+
+
+def load(
+    address: str | os.PathLike[str], similarity: Lazy | None = None, X: Any = None
+) -> SMERF | SimForestClassifier | SimForestRegressor | SimForestOutlier:
+    """Open a sealed forest as a fitted estimator, whichever door it was grown through.
+
+    It answers as the original does, but has no names of features and no out-of-bag errors, which a forest
+    does not hold; ``random_state`` and ``gamma`` are the numbers that were used.
+
+    Parameters
+    ----------
+    address
+        Path or URL of the forest.
+    similarity
+        What similarities are asked of from now on; a forest names its function, but does not hold it. Without it, a
+        forest that has learned from similarities is asked with rows of them.
+    X
+        With ``similarity``, the training objects as `fit` took them.
+
+    Raises
+    ------
+    ArtifactError
+        There is no sealed forest, or it is damaged.
+    InputError
+        ``similarity`` for a forest that does not read similarities, or without ``X``.
+    """
+    forest = open_forest(os.fspath(address))
+    meaning, rows = forest.meaning, forest.meaning.rows
+    try:
+        params: dict[str, Any] = complete(METHODS[meaning.method].parameters, meaning.params)
+    except (KeyError, InputError) as error:
+        raise ArtifactError(f"{address}: unknown method or parameters: {error}") from error
+    kind: Any = SMERF
+    if meaning.method == "isolation":
+        kind = SimForestOutlier
+    if meaning.method == "simforest":
+        kind = SimForestRegressor if meaning.classes is None else SimForestClassifier
+        weights = params.pop("class_weight")
+        if meaning.classes is not None:
+            params["class_weight"] = _by_label(weights, meaning.classes)
+    if issubclass(kind, OnSimilarities):
+        params["similarity"] = {"dense": "precomputed", "features": SUBSETS}.get(rows["kind"], rows["kind"])
+        params["kind"] = rows.get("measure", "similarity")
+        params["gamma"] = rows["gamma"] if rows["kind"] == "rbf" else None
+    found: Any = kind(**params, random_state=meaning.seed)
+    found._adopt(forest)
+    if similarity is not None:
+        if rows["kind"] != "dense" or X is None:
+            raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
+        found.similarity, found.kind, found.objects_ = similarity, "similarity", items_of(similarity, X)
+    if kind is SimForestClassifier:
+        found.classes_ = np.asarray(meaning.classes)
+    return found
+
+
+def _by_label(weights: Any, classes: list[Any]) -> Any:
+    """Turn a table of class weights by strings into one by labels."""
+    if not isinstance(weights, Mapping):
+        return weights
+    return {label: weights[key_of(label)] for label in classes if key_of(label) in weights}

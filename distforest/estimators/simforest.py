@@ -1,0 +1,264 @@
+"""The estimators of similarity forests: classes and targets of objects of which only similarities are known."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from distforest.errors import InputError
+from distforest.estimators.forest_estimator import ForestEstimator, estimated, r_squared, seed_of
+from distforest.forest import scoring
+from distforest.growth.methods import METHODS
+from distforest.growth.parameters import Parameter
+from distforest.jobs.inputs import dense_rows, kernel_rows
+from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of
+from distforest.sources.callbacks import Lazy
+from distforest.sources.factors import Labels, Targets
+from distforest.sources.kernels import KERNELS
+from distforest.sources.lazy import items_of
+from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
+from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
+from distforest.sources.truth import Truth, in_memory, opened
+
+if TYPE_CHECKING:
+    from distforest.sources.source import Floats, Rows
+
+SUBSETS = "feature_subsets"
+"""Linear similarities over a few random features, drawn anew for every pair."""
+
+SIMILARITY = (
+    Parameter("similarity", "precomputed", "given, or taken of features", words=("precomputed", *KERNELS, SUBSETS)),
+    Parameter("kind", "similarity", "what a precomputed matrix holds", words=("similarity", "distance")),
+    Parameter("gamma", None, "of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
+)
+
+
+class OnSimilarities(ForestEstimator):
+    """What the estimators share that read similarities: how these come in."""
+
+    similarity: Any
+    kind: str
+    gamma: float | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        given = self.similarity == "precomputed"
+        tags.input_tags.pairwise = tags.input_tags.allow_nan = tags.input_tags.sparse = given
+        return tags
+
+    def _similarities(self, values: Any) -> tuple[dict[str, Any], np.ndarray | SparseSource]:
+        """Read the training matrix, and say how rows of queries are read."""
+        if self.similarity != "precomputed" and self.kind == "distance":
+            raise InputError(f"kind='distance' needs similarity='precomputed', found {self.similarity!r}")
+        if self.similarity in KERNELS:
+            if self.gamma is not None and not 0 < self.gamma < math.inf:
+                raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
+            features, gamma = read(values, FEATURES), self.gamma if self.similarity == "rbf" else None
+            return kernel_rows(self.similarity, features, gamma), features
+        if self.similarity == SUBSETS:
+            features = read(values, FEATURES)
+            return {"kind": "features", "n_columns": features.shape[1]}, features
+        reading = DISSIMILARITIES if self.kind == "distance" else SIMILARITIES
+        matrix = read_sparse(values, reading) if is_sparse(values) else read(values, reading)
+        return dense_rows(matrix.shape, self.kind), matrix
+
+
+@dataclass(eq=False, repr=False)
+class _SimForest(OnSimilarities):
+    """What the classifier and the regressor share: their parameters, and objects instead of similarities."""
+
+    _method = "simforest"
+    _parameters = (*SIMILARITY, *(p for p in METHODS["simforest"].parameters if p.name != "class_weight"))
+    _relation: ClassVar[type[Labels | Targets]]
+
+    similarity: Any = "precomputed"
+    _: KW_ONLY
+    kind: str = "similarity"
+    gamma: float | None = None
+    n_estimators: int = 100
+    n_pairs: int = 2
+    n_columns: int = 1
+    on_missing: str = "stop"
+    min_samples_split: int = 2
+    min_samples_leaf: int = 3
+    max_depth: int | None = None
+    bootstrap: bool = True
+    max_samples: float | None = None
+    oob_score: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    client: Any = None
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Grow the forest.
+
+        Parameters
+        ----------
+        X
+            For ``similarity="precomputed"`` the similarity (or distance) of each object to each, NaN where it
+            was not observed, shape (n, n); else features, shape (n, n_features). Array-like, Zarr array, or
+            the address of one. A sparse matrix holds similarities (or distances) that were observed, its
+            diagonal too: what is not stored was not. For a `Lazy` similarity the objects, a sequence of
+            length n, or places in its ``objects``, integers of shape (n,).
+        y
+            A label or a target for each object, shape (n,), likewise.
+
+        Raises
+        ------
+        InputError
+            A parameter, ``X`` or ``y`` cannot be used.
+        """
+        params = self._checked(y)
+        if isinstance(self.similarity, Lazy):
+            self.objects_ = items_of(self.similarity, X)
+            truth = self._truth(y)
+            self._fit_lazily(truth, params)
+        else:
+            rows, matrix = self._similarities(self._rows(X, reset=True))
+            truth = self._truth(y)
+            self._grow(rows, matrix, truth, params)
+        self._estimate_out_of_bag(truth)
+        return self
+
+    def _truth(self, y: Any) -> Truth:
+        y = column_or_1d(in_memory(opened(y)), warn=True)
+        if self._relation is Labels:
+            check_classification_targets(y)
+            self.classes_ = np.unique(y)
+        return Truth.of(self._relation(y))
+
+    def _fit_lazily(self, truth: Truth, params: dict[str, Any]) -> None:
+        method, seed = METHODS[self._method], seed_of(self.random_state)
+        self.forest_ = fit_lazily(self._supplied(), method, truth, params, seed)
+        self.digest_ = self.forest_.digest
+        origin = self.forest_.provenance["similarity"]
+        self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
+
+    def _supplied(self) -> Supplied:
+        """Bind the similarity to the training objects, and to the cluster if there is one."""
+        if self.client is None:
+            return Supplied(self.similarity, self.objects_)
+        from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (calls in this process do without Dask)
+
+        return Supplied(self.similarity, self.objects_, OnDask(self.client))
+
+    def _nodes(self, X: Any) -> Rows:
+        if not isinstance(self.similarity, Lazy):
+            return super()._nodes(X)
+        check_is_fitted(self)
+        return nodes_of(self.forest_, self._supplied(), items_of(self.similarity, X))
+
+    def _checked(self, truth: Any) -> dict[str, Any]:
+        if not isinstance(self.similarity, Lazy):
+            return super()._checked(truth)
+        if self.kind != "similarity":
+            raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
+        given = copy.copy(self)
+        given.similarity = "precomputed"
+        return given._checked(truth)
+
+    def _estimate_out_of_bag(self, truth: Truth) -> None:
+        if self.oob_score:
+            estimate, count = scoring.out_of_bag(self.forest_)
+            known = estimated(count, "rows")
+            if truth.judge == "labels":
+                self.oob_decision_function_ = estimate
+                self.oob_score_ = float(np.mean(np.argmax(estimate[known], axis=1) == truth.values[known]))
+            else:
+                self.oob_prediction_ = estimate[:, 0]
+                self.oob_score_ = r_squared(truth.values[known], estimate[known])
+
+
+@dataclass(eq=False, repr=False)
+class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
+    """Similarity forest (Sathe and Aggarwal): classifies objects of which only similarities are known.
+
+    A node draws pairs of objects of different classes and cuts its objects by how much more similar they are
+    to the one than to the other, where the classes come apart best. The distance of two objects is the
+    probability that labels drawn from the leaves in which they end differ, averaged over the trees.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    forest_, digest_, n_features_in_, feature_names_in_
+        As of `SMERF`.
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    oob_decision_function_ : ndarray of shape (n, n_classes)
+        With ``oob_score``: class shares of each training object over the trees that did not draw it; NaN
+        where every tree did.
+    oob_score_ : float
+        With ``oob_score``: accuracy of these.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = SimForestClassifier(n_estimators=20, random_state=0).fit(X @ X.T, y)
+    >>> forest.predict(X[[0, 50, 100]] @ X.T)
+    array([0, 1, 2])
+    """
+
+    _relation = Labels
+    _parameters = (*SIMILARITY, *METHODS["simforest"].parameters)
+
+    _: KW_ONLY
+    class_weight: Any = None
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Find the most probable label of each row of ``X``, the first of equals; shape (n,)."""
+        codes = np.argmax(self.predict_proba(X), axis=1)
+        labels: np.ndarray = self.classes_[codes]
+        return labels
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Take the share of each class, as weighted, in the nodes in which ``X`` ends, shape (n, n_classes)."""
+        nodes = self._nodes(X)
+        return scoring.predict(self.forest_, nodes)
+
+
+class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
+    """Similarity forest for targets: a cut makes the variance of the targets inside its two sides smallest.
+
+    A node draws pairs of objects, the more often the further their targets are apart. The distance of two
+    objects is half the mean squared difference of targets from the leaves in which they end.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    forest_, digest_, n_features_in_, feature_names_in_
+        As of `SMERF`.
+    oob_prediction_ : ndarray of shape (n,)
+        With ``oob_score``: mean target of each training object over the trees that did not draw it; NaN
+        where every tree did.
+    oob_score_ : float
+        With ``oob_score``: coefficient of determination of these.
+
+    Examples
+    --------
+    >>> X = np.arange(20.0).reshape(-1, 1)
+    >>> forest = SimForestRegressor("linear", n_estimators=50, random_state=0).fit(X, 3 * X[:, 0])
+    >>> bool(abs(forest.predict([[10.0]])[0] - 30) < 5)
+    True
+    """
+
+    _relation = Targets
+
+    def predict(self, X: Any) -> Floats:
+        """Take the mean target of the nodes in which the rows of ``X`` end, shape (n,)."""
+        nodes = self._nodes(X)
+        return scoring.predict(self.forest_, nodes)[:, 0]

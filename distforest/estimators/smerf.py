@@ -1,0 +1,143 @@
+"""The estimator of SMERF."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
+
+from distforest.errors import InputError
+from distforest.estimators.forest_estimator import ForestEstimator, estimated, r_squared
+from distforest.forest import scoring
+from distforest.growth.methods import METHODS
+from distforest.sources.readings import FEATURES, read
+from distforest.sources.truth import Truth, pairs_of_rows
+
+if TYPE_CHECKING:
+    from distforest.sources.source import Floats, Ints, Rows
+
+BLOCK_NODES = 1 << 25
+"""Nodes that are looked up at once where pairs of rows are scored, on each side."""
+
+
+@dataclass(eq=False, repr=False)
+class SMERF(TransformerMixin, ForestEstimator):  # type: ignore[misc]
+    """Similarity and metric random forest (Tomita and Vogelstein): learns a given distance from features.
+
+    A cut makes the mean pairwise distance inside its two sides as small as it can be. The distance of two
+    rows is the mean training distance between the leaves in which they end, averaged over the trees.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    forest_ : Forest
+        The forest.
+    digest_ : str
+        sha256 of the forest: equal for equal forests, wherever and however grown.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Share of each feature in the gain of all cuts.
+    oob_rmse_, oob_score_ : float
+        With ``oob_score``: root mean squared error and coefficient of determination of the out-of-bag
+        distances of all pairs i < j of training rows, or of 2^21 pairs drawn at random where there are more.
+    n_features_in_, feature_names_in_
+        Number of features, and their names where ``X`` has string names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = SMERF(n_estimators=20, random_state=0).fit(X, y)
+    >>> forest.distance(X[:1], X[[1, 50, 100]]).round(1)
+    array([[0., 1., 1.]])
+    """
+
+    _method = "smerf"
+    _parameters = METHODS["smerf"].parameters
+    __metadata_request__fit: ClassVar = {"Z": UNUSED}
+    __metadata_request__score: ClassVar = {"Z": UNUSED}
+
+    n_estimators: int = 500
+    _: KW_ONLY
+    max_features: float | str | None = "sqrt"
+    splitter: str = "axis"
+    feature_combinations: float = 1.5
+    max_bins: int | None = None
+    min_samples_split: int = 2
+    min_samples_leaf: int = 1
+    max_depth: int | None = None
+    bootstrap: bool = True
+    max_samples: float | None = None
+    oob_score: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    client: Any = None
+
+    def fit(self, X: Any, Z: Any) -> Self:
+        """Grow the forest.
+
+        Parameters
+        ----------
+        X
+            Features, shape (n, n_features): array-like, Zarr array, or the address of one.
+        Z
+            What the forest learns: distances, shape (n, n), likewise; `Labels`, `Targets`, `Embedding` or
+            `Graph`; or a vector of length n, read as `Targets` where it holds fractional numbers, else
+            (strings, booleans, whole numbers) as `Labels`.
+
+        Raises
+        ------
+        InputError
+            A parameter, ``X`` or ``Z`` cannot be used.
+        """
+        params = self._checked(Z)
+        features = read(self._rows(X, reset=True), FEATURES)
+        truth = Truth.of(Z)
+        self._grow({"kind": "features", "n_columns": features.shape[1]}, features, truth, params)
+        if self.oob_score:
+            left, right = pairs_of_rows(len(features))
+            found, count = scoring.out_of_bag_distance(self.forest_, left, right)
+            known = estimated(count, "pairs")
+            true, found = truth.distances(left[known], right[known]), found[known]
+            self.oob_rmse_ = float(np.sqrt(np.mean((true - found) ** 2)))
+            self.oob_score_ = r_squared(true, found)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Take the distance of each row of ``X`` to each training row, shape (n, n_training)."""
+        nodes = self._nodes(X)
+        return scoring.distance(self.forest_, nodes, self.forest_.training_nodes)
+
+    def score(self, X: Any, Z: Any) -> float:
+        """Take the coefficient of determination of the distances of all pairs i < j of rows, at most 2^21.
+
+        ``Z`` takes any form that `fit` takes; a vector is read as the forest has learned.
+        """
+        nodes = self._nodes(X)
+        truth = Truth.of(Z, self.forest_.meaning.leaf)
+        if len(truth.values) != nodes.shape[1]:
+            text = f"found {nodes.shape[1]} rows of X and {len(truth.values)} of {truth.judge}"
+            raise InputError(f"{text}: inconsistent numbers of samples")
+        left, right = pairs_of_rows(nodes.shape[1])
+        return r_squared(truth.distances(left, right), self._pair_distances(nodes, left, right))
+
+    def _pair_distances(self, nodes: Rows, left: Ints, right: Ints) -> Floats:
+        """Take the distances of pairs of rows; a pair costs less where the whole matrix is asked for."""
+        if 4 * len(left) > nodes.shape[1] ** 2:
+            return scoring.distance(self.forest_, nodes, nodes)[left, right]
+        step = max(1, BLOCK_NODES // self.forest_.n_trees)
+        blocks = [slice(first, first + step) for first in range(0, len(left), step)]
+        found = [scoring.pair_distance(self.forest_, nodes[:, left[b]], nodes[:, right[b]]) for b in blocks]
+        return np.concatenate(found)
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of each feature in the gain of all cuts, shape (n_features_in_,)."""
+        check_is_fitted(self)
+        return scoring.feature_importances(self.forest_)
