@@ -100,7 +100,9 @@ class OnDask:
             while running:
                 future, result = next(queue)
                 number, task, _ = running.pop(future.key)
-                yield number, _result(future, task, work) if future.status != "finished" else _raised(result)
+                answer = _result(future, task, work) if future.status != "finished" else _raised(result)
+                future.release()  # or its task would run again if its worker died now
+                yield number, answer
                 for following in itertools.islice(coming, 1):
                     start(*following)
         finally:

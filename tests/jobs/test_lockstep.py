@@ -247,7 +247,7 @@ def test_batches_run_on_workers_and_a_killed_worker_costs_its_batch(tmp_path: Pa
     assert dead.exists()
     assert forest.digest_ == expected.digest_
     asked = Counter(log.read_text().splitlines())
-    assert 0 < sum(times > 1 for times in asked.values()) <= 40
+    assert 0 < sum(times > 1 for times in asked.values()) <= 2 * 40  # under way: one batch in each of two workers
     assert len(asked) == forest.n_evaluations_
 
 
