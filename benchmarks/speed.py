@@ -2,9 +2,9 @@
 
 ::
 
-    python benchmarks/speed.py                     everything (about half an hour on two cores)
-    python benchmarks/speed.py --quick             fewer pairs, trees and sizes (about six minutes)
-    python benchmarks/speed.py --only dense dask   some of: dense, labels, simforest, dask, memory, warm_start
+    python benchmarks/speed.py                       everything (about twenty minutes on two cores)
+    python benchmarks/speed.py --quick               fewer pairs, trees and sizes (about four minutes)
+    python benchmarks/speed.py --only dense labels   some of: dense, labels, simforest, memory, warm_start
 
 stdout is markdown. Ours and the peer are warmed up (compiled), then timed in pairs, one right after the other; a
 ratio is taken within a pair, and its median over the pairs is shown with the least and the most. Ratios hold on other
@@ -14,13 +14,8 @@ machines better than seconds do; nothing is asserted.
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import os
-import tempfile
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import measurement
@@ -36,11 +31,8 @@ from distforest.forest import scoring
 from distforest.growth.methods import METHODS, Data, Problem, problem
 from distforest.growth.parameters import complete
 from distforest.jit import kernel
-from distforest.jobs.folder import Folder
-from distforest.jobs.inputs import from_data
-from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.spec import METHODS as GRAMMAR
-from distforest.jobs.train import Fitted, Options, fit, fit_here
+from distforest.jobs.train import fit_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,9 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.forest import Forest
-    from distforest.jobs.cluster import Progress
-    from distforest.jobs.inputs import Inputs
-    from distforest.jobs.on_dask import OnDask
 
     Float32s = NDArray[np.float32]
 
@@ -69,13 +58,11 @@ class Effort:
     trees: int
     dense_sizes: tuple[int, ...]
     dense_pairs: int
-    job_trees: tuple[int, int]
-    job_pairs: int
     starts: int
 
 
-FULL = Effort(5, 4, (1000, 2000, 5000, 10_000, 20_000), 9, (100, 800), 3, 5)
-QUICK = Effort(2, 2, (1000, 2000, 5000, 10_000), 3, (40, 300), 2, 3)
+FULL = Effort(5, 4, (1000, 2000, 5000, 10_000, 20_000), 9, 5)
+QUICK = Effort(2, 2, (1000, 2000, 5000, 10_000), 3, 3)
 
 
 def bound(method: str, data: Data, **params: Any) -> Problem:
@@ -290,115 +277,11 @@ def simforest(effort: Effort) -> None:
     print_table(["n_pairs", *FOREST_CELLS], rows)
 
 
-# --- jobs on Dask -----------------------------------------------------------------------------------------
-
-
-@dataclass
-class Phases:
-    """A watch that keeps when each phase of a job was first and last heard of."""
-
-    heard: dict[str, list[float]] = field(default_factory=dict)
-
-    def __call__(self, progress: Progress) -> None:
-        self.heard.setdefault(progress.name, []).append(time.perf_counter())
-
-    def seconds(self, name: str) -> float:
-        """How long a phase took."""
-        return self.heard[name][-1] - self.heard[name][0]
-
-
-@dataclass(frozen=True)
-class Jobs:
-    """Runs jobs in one folder, each under an address of its own."""
-
-    folder: Path
-
-    def staged(self, name: str, method: str, data: Data, **params: Any) -> Inputs:
-        """Inputs of a job, in the folder and staged."""
-        own = str(self.folder / name)
-        return from_data(data, method, complete(GRAMMAR[method].parameters, params), SEED, own)
-
-    def run(self, inputs: Inputs, cluster: OnDask) -> tuple[Fitted, Phases]:
-        """Run one."""
-        place, phases = Path(tempfile.mkdtemp(dir=self.folder)), Phases()
-        job = Folder(str(place / "job"))
-        return fit(inputs, str(place / "forest.zarr"), job, cluster, Options(watch=phases)), phases
-
-
 def lazega() -> Data:
     """The co-work network of 71 lawyers: attributes, and distance 0 between the linked."""
     with resources.as_file(resources.files("distforest") / "data" / "lazega.npz") as path, np.load(path) as file:
         X, A = file["X"].astype(np.float32), file["A"].astype(np.float32)
     return Data({"kind": "features", "n_columns": X.shape[1]}, X, "distances", 1.0 - A, None, 1.0)
-
-
-def dask(effort: Effort) -> None:
-    """Two workers against one, and what a job of many small trees costs beside growth."""
-    print("## Jobs on Dask: the time of `train.fit` with the cluster up, kernels compiled and inputs staged\n")
-    with tempfile.TemporaryDirectory() as folder, local_cluster(1) as one, local_cluster(2) as two:
-        os.environ["DISTFOREST_SCRATCH"] = f"{folder}/scratch"
-        for cluster in (one, two):
-            cluster.client.run(os.environ.update, {"DISTFOREST_SCRATCH": f"{folder}/scratch"})
-        jobs = Jobs(Path(folder))
-        task = Task.made(20_000, N_COLUMNS, n_informative=8, n_classes=3)
-        jobs_of = {
-            "labels, n = 20,000": (task.data(), effort.job_trees[0]),
-            "dense, n = 2,000": (dense_data(2000), effort.job_trees[1]),
-        }
-        rows = [
-            two_workers(name, jobs, (one, two), Growing(data, n_trees), effort)
-            for name, (data, n_trees) in jobs_of.items()
-        ]
-        names = ["job", "2 workers", "1 worker", "2 / 1 (least to most)", "speed-up", "of growing alone", "not growing"]
-        print_table(names, rows)
-        small_trees(jobs, two, effort)
-
-
-@dataclass(frozen=True)
-class Growing:
-    """What a job grows on, and how many trees."""
-
-    data: Data
-    n_trees: int
-
-
-def two_workers(name: str, jobs: Jobs, clusters: tuple[OnDask, OnDask], what: Growing, effort: Effort) -> list[str]:
-    """The same job on two workers and on one; a row of the table."""
-    inputs = jobs.staged(name, "smerf", what.data, n_estimators=what.n_trees)
-    warm = jobs.staged(f"{name}, warm", "smerf", what.data, n_estimators=4)
-    for cluster in clusters:
-        jobs.run(warm, cluster)
-    pairs, grows, idle = [], [], []
-    for pair in range(effort.job_pairs):
-        own = dataclasses.replace(inputs, seed=pair)  # another forest each time, so that nothing is found done
-        done = {cluster: jobs.run(own, clusters[cluster]) for cluster in ((1, 0) if pair % 2 == 0 else (0, 1))}
-        (slow, slow_phases), (fast, fast_phases) = done[0], done[1]
-        pairs.append((fast.seconds, slow.seconds))
-        grows.append(slow_phases.seconds("grow") / fast_phases.seconds("grow"))
-        idle.append(1.0 - fast.growing_seconds / (2.0 * fast.seconds))
-    ours, peer = zip(*pairs, strict=True)
-    found = Paired(ours, peer, (None, None))
-    speed_up = float(np.median([slow / fast for fast, slow in pairs]))
-    title = f"{name}, {what.n_trees} trees"
-    return [title, *found.cells(), f"**{speed_up:.2f}**", f"{np.median(grows):.2f}", f"{np.median(idle):.1%}"]
-
-
-def small_trees(jobs: Jobs, cluster: OnDask, effort: Effort) -> None:
-    """A job of 1,000 small trees: where the time of its two workers goes."""
-    inputs = jobs.staged("lazega", "smerf", lazega(), n_estimators=1000)
-    jobs.run(jobs.staged("lazega, warm", "smerf", lazega(), n_estimators=16), cluster)
-    rows = []
-    for repeat in range(max(3, effort.job_pairs)):
-        fitted, phases = jobs.run(dataclasses.replace(inputs, seed=repeat), cluster)
-        wall = fitted.seconds
-        grow, merge = phases.seconds("grow"), phases.seconds("merge")
-        rest = wall - grow - merge
-        shares = [f"{seconds_cell(part)}" for part in (wall, grow, merge, rest, fitted.growing_seconds)]
-        busy = fitted.growing_seconds / (2.0 * wall)
-        rows.append([*shares, f"**{1.0 - busy:.0%}**", f"{1.0 / busy - 1.0:.0%}"])
-    print("1,000 trees on the Lazega network (n = 71, dense distances), 2 workers:\n")
-    names = ["fit", "growing phase", "merging phase", "before, between, after", "growth, both workers"]
-    print_table([*names, "share of wall x workers not in growth", "overhead over growth"], rows)
 
 
 # --- memory and warm starts -------------------------------------------------------------------------------
@@ -431,7 +314,6 @@ SECTIONS: dict[str, Callable[[Effort], None]] = {
     "dense": dense,
     "labels": labels,
     "simforest": simforest,
-    "dask": dask,
     "memory": peak_memory,
     "warm_start": first_trees,
 }

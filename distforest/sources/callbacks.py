@@ -53,7 +53,7 @@ class Lazy:
     ledger
         Path of the file that remembers every value.
     share
-        ``"all"``: one process asks for all; ``"worker"``: each worker asks for itself.
+        Of a job: ``"all"``: one process asks for all; ``"worker"``: each worker asks for itself.
 
     Raises
     ------

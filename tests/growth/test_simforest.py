@@ -127,3 +127,23 @@ def test_every_rule_but_stop_takes_each_row_to_a_leaf(case: Case) -> None:
     table, leaves = bound.growth.grow(np.arange(2), weights)
     ends = table.is_leaf[table.tree_start[:-1, None] + leaves][weights > 0]
     assert ends.all() or case.params["on_missing"] == "stop"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_cosine_law_cuts_as_squared_distances_do(seed: int) -> None:
+    # Double centring takes D to S = -(D^2 - rows' means - columns' means + mean) / 2. In S_kj - S_ki the row's part
+    # cancels and the columns' part is the same for all rows: the threshold moves, the cut does not.
+    points = np.random.default_rng(seed).normal(size=(40, 3))
+    squares = ((points[:, None] - points) ** 2).sum(axis=2)
+    centred = -(squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean()) / 2.0
+    y = (points[:, 0] + 0.5 * points[:, 1] ** 2 > 0.3).astype(int)
+    tables = []
+    for matrix in (-squares / 2.0, centred):
+        bound = Case(matrix.astype(np.float32), y, "labels", seed, {"n_pairs": 2, "n_columns": 2}).problem()
+        tables.append(bound.growth.grow(np.arange(4), bound.sampling.weights(seed, np.arange(4))))
+    (plain, ends), (moved, other_ends) = tables
+    np.testing.assert_array_equal(ends, other_ends)
+    for name in ("left", "columns", "weights", "n_rows"):
+        np.testing.assert_array_equal(getattr(plain, name), getattr(moved, name))
+    assert (plain.threshold != moved.threshold).any()
+    assert len(plain.left) > 20
