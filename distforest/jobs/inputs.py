@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,6 +76,12 @@ class Inputs:
         if self.callback:
             decides.append(self.callback.decides)
         return hashlib.sha256(canonical([decides, self.matrix.sha256, self.truth.sha256])).hexdigest()
+
+    @property
+    def payer(self) -> str:
+        """Under which name a ledger keeps what this job has paid for; a larger budget goes on from a smaller one."""
+        without = replace(self.callback, budget=None) if self.callback else None
+        return replace(self, callback=without).fingerprint
 
     def objects(self) -> Objects:
         """The objects that a callback is asked about."""

@@ -110,7 +110,7 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
     assert inputs.callback is not None  # noqa: S101  (held by the caller)
     lazy, objects, start = inputs.callback.lazy(), inputs.objects(), time.perf_counter()
     supplied = Supplied(lazy, objects.items, cluster if isinstance(cluster, Stream) else None)
-    with supplied.source(objects, inputs.fingerprint, lazy.budget) as source:
+    with supplied.source(objects, inputs.payer, lazy.budget) as source:
         arrays, costs = grow_in_lockstep(inputs.bound(source), source, watch)
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))

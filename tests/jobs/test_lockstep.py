@@ -322,6 +322,16 @@ def test_a_job_within_a_budget_says_what_it_closed(place: str) -> None:
     assert origin["function"] == f"{__name__}:apart"
 
 
+def test_a_larger_budget_goes_on_from_a_smaller_one(place: str) -> None:
+    ledger = f"{place}/shared.ledger"
+    poor = run_job(job(place, "poor", budget=700, ledger=ledger))
+    rich = run_job(job(place, "rich", budget=2500, ledger=ledger))
+    callback = Callback.of(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
+    with opened_ledger(callback.lazy()) as known:
+        assert known is not None
+        assert known.count() == rich.evaluations > poor.evaluations
+
+
 @pytest.mark.parametrize(
     ("similarity", "message"),
     [

@@ -1,0 +1,155 @@
+"""One forest, however it is grown, saved and loaded."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from distforest import SMERF, SimForestClassifier, SimForestRegressor, load
+from distforest.errors import ArtifactError
+from distforest.jobs.cluster import Here
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Options, fit
+from distforest.sources.arrays import write_array
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+from tests.estimators.rows import DISTANCES, NAMES, POINTS, SMALL, SMALL_Y, TARGETS, X, Y, observed
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for staged files and for temporary ones."""
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+    return tmp_path
+
+
+def test_the_digest_does_not_depend_on_threads() -> None:
+    digests = {SMERF(9, random_state=0, n_jobs=n).fit(POINTS, DISTANCES).digest_ for n in (None, 1, 2, -1)}
+    assert len(digests) == 1
+
+
+def test_a_job_of_a_spec_grows_the_same_forest(scratch: Path) -> None:
+    group, forest = str(scratch / "in.zarr"), str(scratch / "out.zarr")
+    write_array(group, "X", POINTS.shape, POINTS.dtype, [POINTS])
+    write_array(group, "Z", DISTANCES.shape, DISTANCES.dtype, [DISTANCES])
+    spec = Spec.from_dict(
+        {
+            "format": 1,
+            "method": "smerf",
+            "seed": 5,
+            "output": forest,
+            "input": {"features": f"{group}/X", "distances": f"{group}/Z"},
+            "params": {"n_estimators": 7},
+        }
+    )
+    job = str(scratch / "job")
+    done = fit(stage_inputs(spec, job), forest, Folder(job), Here(), Options())
+    own = SMERF(7, random_state=5).fit(POINTS, DISTANCES)
+    assert own.digest_ == done.digest == load(forest).digest_
+    np.testing.assert_array_equal(load(forest).distance(POINTS), own.distance(POINTS))
+
+
+@pytest.mark.cluster
+def test_a_client_grows_the_same_forest(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (scratch / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch / "tmp"))
+    S = POINTS @ POINTS.T
+    S[3, 5] = np.nan
+    with local_cluster(workers=2, folder=scratch) as cluster:
+        for estimator, rows, truth in (
+            (SMERF(8, random_state=3, oob_score=True, max_samples=0.5), POINTS, DISTANCES),
+            (SimForestClassifier("rbf", n_estimators=8, random_state=3), X, NAMES),
+            (SimForestRegressor(n_estimators=8, random_state=3), S, TARGETS),
+            (SimForestClassifier(n_estimators=8, random_state=3), observed(S), TARGETS > 0),
+        ):
+            there = clone(estimator).set_params(client=cluster.client)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "(?s).*out-of-bag estimate")
+                here, there = estimator.fit(rows, truth), clone(there).fit(rows, truth)
+            assert there.client is cluster.client
+            assert there.digest_ == here.digest_
+            np.testing.assert_array_equal(there.distance(rows), here.distance(rows))
+            assert getattr(there, "oob_score_", 0) == getattr(here, "oob_score_", 0)
+    assert list((scratch / "tmp").glob("distforest-*")) == []
+
+
+class _Connection:
+    """Like a client: cannot be copied or pickled."""
+
+    def __reduce__(self) -> str:
+        raise TypeError("a connection")
+
+
+def test_clones_share_the_client_and_copies_go_without_it() -> None:
+    connection = _Connection()
+    estimator = SimForestClassifier("linear", n_pairs=3, client=connection)
+    twin = clone(estimator)
+    assert twin is not estimator
+    assert twin.client is estimator.client is connection
+    assert twin.get_params() == estimator.get_params()
+    assert pickle.loads(pickle.dumps(estimator)).client is None
+    assert copy.deepcopy(estimator).n_pairs == 3
+
+
+@pytest.mark.parametrize(
+    ("estimator", "rows", "truth"),
+    [
+        (SMERF(6, splitter="oblique", random_state=1), POINTS, DISTANCES),
+        (SMERF(6, max_samples=0.5, random_state=1), SMALL, NAMES[::4]),
+        (SimForestClassifier(n_estimators=6, kind="distance", random_state=1), DISTANCES, TARGETS > 0),
+        (SimForestClassifier("cosine", n_estimators=6, gamma=2.0, random_state=1), X, NAMES),
+        (SimForestClassifier("rbf", n_estimators=6, gamma=0.5, random_state=1), X, Y),
+        (SimForestRegressor(n_estimators=6, max_depth=3, random_state=1), DISTANCES, TARGETS),
+    ],
+)
+def test_a_saved_forest_answers_as_before(estimator: Any, rows: np.ndarray, truth: Any, tmp_path: Path) -> None:
+    fitted = clone(estimator).fit(rows, truth)
+    place = tmp_path / "a.forest.zarr"
+    assert fitted.save(place) == fitted.digest_
+    loaded = load(place)
+    assert type(loaded) is type(fitted)
+    changed = {"gamma": None} if getattr(estimator, "similarity", None) == "cosine" else {}
+    assert loaded.get_params() == {**estimator.get_params(), **changed}
+    assert loaded.digest_ == fitted.digest_
+    assert loaded.n_features_in_ == fitted.n_features_in_
+    np.testing.assert_array_equal(loaded.distance(rows), fitted.distance(rows))
+    np.testing.assert_array_equal(loaded.kneighbors()[1], fitted.kneighbors()[1])
+    if hasattr(fitted, "predict"):
+        np.testing.assert_array_equal(loaded.predict(rows), fitted.predict(rows))
+    if hasattr(fitted, "classes_"):
+        np.testing.assert_array_equal(loaded.classes_, fitted.classes_)
+        np.testing.assert_array_equal(loaded.predict_proba(rows), fitted.predict_proba(rows))
+    assert clone(loaded).fit(rows, truth).digest_ == fitted.digest_
+    with pytest.raises(ArtifactError, match="exists already"):
+        fitted.save(place)
+
+
+def test_load_refuses_what_is_no_forest_of_this_house(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="no sealed forest here"):
+        load(tmp_path / "nothing.zarr")
+    with pytest.raises(NotFittedError):
+        SMERF().save(tmp_path / "unfitted.zarr")
+    place = tmp_path / "a.forest.zarr"
+    fitted = SMERF(3, random_state=0).fit(SMALL, SMALL_Y)
+    fitted.forest_.meaning.params["colour"] = 1
+    fitted.save(place)
+    with pytest.raises(ArtifactError, match="unknown method or parameters: unknown parameter 'colour'"):
+        load(place)
+    manifest = json.loads((place / "manifest.json").read_text())
+    manifest["meaning"]["seed"] = 1
+    (place / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ArtifactError, match="digest does not fit"):
+        load(place)

@@ -1,0 +1,154 @@
+"""The estimators keep the rules of scikit-learn: its own checks, parameters, names, and work with its tools."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_iris, load_wine
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import distforest
+from distforest import SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets
+from distforest.growth.methods import METHODS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
+
+_NAMED_Z = "SMERF learns distances, which its paper and this package call Z; scikit-learn's check asks for y"
+
+_FAR_APART = "weights are integers up to 2^20, which cannot tell a weight from one 10^7 times as large"
+
+
+def _expected(estimator: BaseEstimator) -> dict[str, str]:
+    """The checks that fail."""
+    if isinstance(estimator, SMERF):
+        return dict.fromkeys(("check_fit_score_takes_y", "check_n_features_in_after_fitting"), _NAMED_Z)
+    if isinstance(estimator, SimForestClassifier):
+        return {"check_class_weight_classifiers": _FAR_APART}
+    return {}
+
+
+@parametrize_with_checks(
+    [
+        SMERF(n_estimators=10),
+        SimForestClassifier("linear", n_estimators=10),
+        SimForestRegressor("linear", n_estimators=10),
+        SimForestClassifier(n_estimators=10),
+        SimForestRegressor(n_estimators=10),
+    ],
+    expected_failed_checks=_expected,
+)
+def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator], None]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its checks provoke warnings
+        assert check(estimator) is None  # a check raises AssertionError where it fails
+
+
+@pytest.mark.parametrize("method", ["transform", "distance", "apply", "kneighbors"])
+def test_rows_of_another_width_are_refused(method: str) -> None:
+    forest = SMERF(5, random_state=0).fit(SMALL, SMALL_Y)
+    with pytest.raises(ValueError, match="X has 3 features, but SMERF is expecting 4 features as input"):
+        getattr(forest, method)(SMALL[:, :3])
+    with pytest.raises(ValueError, match="X has 3 features, but SMERF is expecting 4 features as input"):
+        forest.score(SMALL[:, :3], SMALL_Y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"), [(SMERF, "smerf"), (SimForestClassifier, "simforest"), (SimForestRegressor, "simforest")]
+)
+def test_constructors_agree_with_the_one_list_of_parameters(kind: type, method: str) -> None:
+    found = {name: p.default for name, p in inspect.signature(kind).parameters.items()}
+    expected: dict[str, Any] = {p.name: p.default for p in METHODS[method].parameters}
+    expected |= {"random_state": None, "n_jobs": None, "client": None}
+    if kind is SimForestRegressor:
+        del expected["class_weight"]
+    if method == "simforest":
+        expected |= {"similarity": "precomputed", "kind": "similarity", "gamma": None}
+    assert found == expected
+    for name in expected:
+        assert f"    {name} : " in str(kind.__doc__)
+    assert "{parameters}" not in str(kind.__doc__)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (SMERF(0, max_depth="deep"), "n_estimators must be .*, found 0\nmax_depth must be .*, found 'deep'"),
+        (SMERF(max_samples=1000), "max_samples=1000 asks for more rows than there are"),
+        (SMERF(random_state=-1), "random_state must be in"),
+        (SMERF(n_jobs=0), "n_jobs must be None or an integer other than 0, found 0"),
+        (SimForestClassifier("sigmoid"), "similarity must be 'precomputed' or 'linear' or .* found 'sigmoid'"),
+        (SimForestClassifier("rbf", gamma=0.0), "gamma must be positive"),
+        (SimForestClassifier("rbf", kind="distance"), "kind='distance' needs similarity='precomputed'"),
+        (SimForestRegressor(kind="angle"), "kind must be 'similarity' or 'distance', found 'angle'"),
+        (SMERF(5, bootstrap=False, oob_score=True), "oob_score: no tree left any of the pairs out of its sample"),
+        (SimForestClassifier("linear", n_estimators=5, bootstrap=False, oob_score=True), "any of the rows out"),
+    ],
+)
+def test_bad_parameters_are_refused_by_fit(estimator: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(SMALL, SMALL_Y)
+
+
+def test_numbers_of_numpy_lead_to_the_same_forest() -> None:
+    plain = SMERF(5, max_depth=3, max_samples=0.5, random_state=7).fit(SMALL, SMALL_Y)
+    numpy = SMERF(np.int64(5), max_depth=np.int32(3), max_samples=np.float64(0.5), random_state=np.int64(7))
+    assert numpy.fit(SMALL, SMALL_Y).digest_ == plain.digest_
+
+
+def test_random_state() -> None:
+    def digest(random_state: Any) -> str:
+        return str(SMERF(3, random_state=random_state).fit(SMALL, SMALL_Y).digest_)
+
+    assert digest(1) == digest(1) != digest(2)
+    assert digest(np.random.RandomState(1)) == digest(np.random.RandomState(1))
+    assert digest(None) != digest(None)
+    state = np.random.RandomState(1)
+    assert digest(state) != digest(state)
+
+
+@pytest.mark.parametrize("load_data", [load_iris, load_wine])
+def test_a_pipeline_with_nearest_neighbours(load_data: Callable[..., Any]) -> None:
+    rows, labels = load_data(return_X_y=True)
+    train, test, y_train, y_test = train_test_split(rows, labels, stratify=labels, random_state=0)
+    model = make_pipeline(SMERF(30, random_state=0), KNeighborsClassifier(metric="precomputed"))
+    assert model.fit(train, y_train).score(test, y_test) > 0.9
+
+
+@pytest.mark.parametrize("truth", [Y, NAMES, Labels(Y), Targets(Y + 0.5 * X[:, 0]), Embedding(X[:, :2])])
+def test_grid_search(truth: Any) -> None:
+    search = GridSearchCV(SMERF(10, random_state=0), {"max_depth": [1, 4]}, cv=3, error_score="raise")
+    order = np.random.default_rng(0).permutation(len(X))
+    search.fit(X[order], truth[order])
+    assert search.best_params_ == {"max_depth": 4}
+    assert 0.5 < search.best_score_ <= 1.0
+
+
+def test_public_names() -> None:
+    for name in distforest.__all__:
+        assert name in dir(distforest)
+        assert inspect.getdoc(getattr(distforest, name))
+    with pytest.raises(AttributeError, match="no attribute 'URF'"):
+        _ = distforest.URF  # type: ignore[attr-defined]
+
+
+def test_names_of_columns() -> None:
+    arrow = pytest.importorskip("pyarrow")
+    frame = arrow.table({name: X[:, k] for k, name in enumerate("abcd")})
+    forest = SMERF(3, random_state=0).fit(frame, Y)
+    assert forest.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert forest.digest_ == SMERF(3, random_state=0).fit(X, Y).digest_
+    with pytest.raises(ValueError, match="feature names should match"):
+        forest.transform(frame.select(["b", "a", "c", "d"]))
+    with pytest.warns(UserWarning, match="X does not have valid feature names, but SMERF was fitted with"):
+        forest.transform(X)

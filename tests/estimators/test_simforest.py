@@ -1,0 +1,218 @@
+"""The estimators of similarity forests: where similarities come from, labels, targets, what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.metrics import r2_score
+from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.preprocessing import StandardScaler
+
+from distforest import SMERF, SimForestClassifier, SimForestRegressor, load
+from distforest.errors import InputError
+from distforest.growth.methods import METHODS, Data
+from distforest.growth.parameters import complete
+from distforest.jobs.cluster import Here
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import dense_rows, from_data
+from distforest.jobs.train import Options, fit
+from distforest.sources.readings import SIMILARITIES
+from distforest.sources.sparse import read_sparse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+from tests.estimators.rows import DISTANCES, NAMES, POINTS, TARGETS, X, Y, observed
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for staged files and for temporary ones."""
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf"])
+def test_similarities_of_features_classify_wine(similarity: str) -> None:
+    rows, codes = load_wine(return_X_y=True)
+    labels = load_wine().target_names[codes]
+    rows = StandardScaler().fit_transform(rows)
+    train, test, y_train, y_test = train_test_split(rows, labels, stratify=labels, random_state=0)
+    forest = SimForestClassifier(similarity, n_estimators=30, oob_score=True, random_state=0).fit(train, y_train)
+    assert forest.classes_.tolist() == ["class_0", "class_1", "class_2"]
+    assert forest.score(test, y_test) > 0.9
+    assert forest.oob_score_ > 0.9
+    shares = forest.predict_proba(test)
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(forest.predict(test), forest.classes_[shares.argmax(axis=1)])
+
+
+@pytest.mark.parametrize("labels", [Y == 1, Y - 1, NAMES, NAMES.astype(object), Y * 1.0])
+def test_labels_of_any_type(labels: np.ndarray) -> None:
+    forest = SimForestClassifier("linear", n_estimators=10, random_state=0).fit(X, labels)
+    np.testing.assert_array_equal(forest.classes_, np.unique(labels))
+    assert forest.predict(X).dtype == labels.dtype
+    assert np.mean(forest.predict(X) == labels) > 0.9
+
+
+def test_a_computed_similarity_is_the_precomputed_one() -> None:
+    rows = np.round(X * 10)  # whole numbers: both products are exact in float32
+    linear = SimForestClassifier("linear", n_estimators=10, random_state=0).fit(rows, Y)
+    matrix = SimForestClassifier(n_estimators=10, random_state=0).fit(rows @ rows.T, Y)
+    np.testing.assert_array_equal(linear.predict_proba(rows), matrix.predict_proba(rows @ rows.T))
+    np.testing.assert_array_equal(linear.distance(rows[:9]), matrix.distance(rows[:9] @ rows.T))
+
+
+def test_distances_are_similarities_of_half_their_negative_square() -> None:
+    rows = np.round(POINTS * 4)
+    D = np.abs(rows[:, None] - rows).sum(axis=2)
+    labels = TARGETS > 0
+    far = SimForestClassifier(kind="distance", n_estimators=10, random_state=0).fit(D, labels)
+    near = SimForestClassifier(n_estimators=10, random_state=0).fit(-(D**2) / 2, labels)
+    np.testing.assert_array_equal(far.predict_proba(D), near.predict_proba(-(D**2) / 2))
+
+
+def test_similarities_may_be_unobserved() -> None:
+    S = X @ X.T
+    S[np.random.default_rng(0).random(S.shape) < 0.15] = np.nan
+    forest = SimForestClassifier(n_estimators=30, oob_score=True, random_state=0).fit(S, Y)
+    assert forest.score(S, Y) > 0.9
+    assert forest.oob_score_ > 0.85
+    np.testing.assert_allclose(forest.predict_proba(np.full((1, 150), np.nan)).sum(), 1.0)
+
+
+def test_cross_validation_takes_rows_and_columns_of_a_similarity() -> None:
+    scores = cross_val_score(SimForestClassifier(n_estimators=20, random_state=0), X @ X.T, NAMES, cv=3)
+    assert scores.mean() > 0.9
+
+
+HOLES = POINTS @ POINTS.T
+HOLES[::3, 1] = HOLES[1, ::3] = 0.0
+HOLES[np.triu(np.random.default_rng(5).random(HOLES.shape) < 0.3, 1)] = np.nan
+
+
+@pytest.mark.parametrize("rule", ["stop", "larger", "surrogate"])
+@pytest.mark.parametrize(
+    ("kind", "matrix"), [("similarity", HOLES), ("distance", np.where(np.isnan(HOLES), np.nan, DISTANCES))]
+)
+@pytest.mark.parametrize(("estimator", "truth"), [(SimForestClassifier, TARGETS > 0), (SimForestRegressor, TARGETS)])
+def test_a_sparse_matrix_is_a_dense_one_that_is_unobserved_elsewhere(
+    estimator: type, truth: np.ndarray, kind: str, matrix: np.ndarray, rule: str
+) -> None:
+    forest = estimator(kind=kind, n_estimators=20, n_pairs=3, on_missing=rule, oob_score=True, random_state=0)
+    dense, sparse = clone(forest).fit(matrix, truth), clone(forest).fit(observed(matrix), truth)
+    assert sparse.digest_ == dense.digest_
+    assert sparse.digest_ != clone(forest).fit(np.nan_to_num(matrix), truth).digest_  # an absent zero is no zero
+    assert sparse.oob_score_ == dense.oob_score_
+    assert sparse.n_features_in_ == 40
+    queries = matrix[::4]
+    expected = dense.predict(queries)
+    assert len(np.unique(expected)) > 1
+    for answering, rows in ((sparse, observed(queries)), (sparse, queries), (dense, observed(queries).tocsc())):
+        np.testing.assert_array_equal(answering.predict(rows), expected)
+        np.testing.assert_array_equal(answering.distance(rows), dense.distance(queries))
+
+
+def test_a_job_reads_a_sparse_matrix(scratch: Path) -> None:
+    matrix, job = read_sparse(observed(HOLES), SIMILARITIES), Folder(str(scratch / "job"))
+    data = Data(dense_rows(matrix.shape, "similarity"), matrix, "targets", TARGETS[:, None])
+    params = complete(METHODS["simforest"].parameters, {"n_estimators": 8})
+    inputs = from_data(data, "simforest", params, 3, job.address)
+    done = fit(inputs, str(scratch / "out.zarr"), job, Here(), Options(batch=3))
+    own = SimForestRegressor(n_estimators=8, random_state=3).fit(HOLES, TARGETS)
+    assert done.digest == own.digest_ == load(str(scratch / "out.zarr")).digest_
+    other = replace(data, matrix=read_sparse(observed(HOLES[::-1]), SIMILARITIES))
+    assert from_data(other, "simforest", params, 3, job.address).fingerprint != inputs.fingerprint
+
+
+def test_cross_validation_takes_rows_and_columns_of_a_sparse_matrix() -> None:
+    forest = SimForestClassifier(n_estimators=20, random_state=0)
+    sparse, dense = (cross_val_score(forest, matrix, TARGETS > 0, cv=3) for matrix in (observed(HOLES).tocsr(), HOLES))
+    np.testing.assert_array_equal(sparse, dense)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "rows", "error", "message"),
+    [
+        (SMERF(), HOLES, TypeError, "Sparse data was passed"),
+        (SimForestClassifier("linear"), HOLES, TypeError, "Sparse data was passed"),
+        (SimForestClassifier("feature_subsets"), HOLES, TypeError, "Sparse data was passed"),
+        (SimForestClassifier(), HOLES[:, :9], InputError, r"must be square, .* found shape \(40, 9\)"),
+        (SimForestClassifier(), np.where(HOLES > 5, np.inf, HOLES), InputError, "the first at row 4, column 4 "),
+    ],
+)
+def test_sparse_matrices_that_are_refused(estimator: Any, rows: np.ndarray, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        estimator.fit(observed(rows), TARGETS > 0)
+
+
+def test_sparse_queries_that_are_refused() -> None:
+    forest = SimForestClassifier(n_estimators=3, random_state=0).fit(observed(HOLES), TARGETS > 0)
+    with pytest.raises(ValueError, match="X has 9 features, but SimForestClassifier is expecting 40 features"):
+        forest.predict(observed(HOLES[:, :9]))
+    with pytest.raises(InputError, match="X has 9 features, but the forest is expecting 40 features"):
+        forest.forest_.source(observed(HOLES[:, :9]))
+    linear = SimForestClassifier("linear", n_estimators=3, random_state=0).fit(POINTS, TARGETS > 0)
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        linear.predict(scipy.sparse.csr_array(POINTS))
+    with pytest.raises(InputError, match="features: a dense matrix was asked for, found a sparse one"):
+        linear.forest_.source(scipy.sparse.csr_array(POINTS))
+
+
+@pytest.mark.parametrize(
+    ("rows", "truth", "message"),
+    [
+        (POINTS, TARGETS > 0, "must be square"),
+        (DISTANCES[:39, :39], TARGETS > 0, "found 39 rows of similarity and 40 of labels"),
+        (np.where(DISTANCES > 1, np.inf, DISTANCES), TARGETS > 0, "finite or NaN for unobserved"),
+        (DISTANCES, TARGETS, "Unknown label type"),
+        (DISTANCES, None, "SimForestClassifier requires y to be passed"),
+    ],
+)
+def test_simforest_refuses(rows: Any, truth: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SimForestClassifier(n_estimators=3).fit(rows, truth)
+
+
+def test_features_of_a_similarity_may_not_be_missing() -> None:
+    rows = X.copy()
+    rows[4, 1] = np.nan
+    with pytest.raises(InputError, match="the first at row 4, column 1"):
+        SimForestClassifier("linear", n_estimators=3).fit(rows, Y)
+
+
+def test_queries_have_a_column_for_each_training_object() -> None:
+    forest = SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, Y)
+    with pytest.raises(ValueError, match="X has 4 features, but SimForestClassifier is expecting 150 features"):
+        forest.predict(X)
+
+
+def test_regression() -> None:
+    rows, targets = load_diabetes(return_X_y=True)
+    train, test, y_train, y_test = train_test_split(rows, targets, random_state=0)
+    forest = SimForestRegressor("linear", n_estimators=50, oob_score=True, random_state=0).fit(train, y_train)
+    assert forest.score(test, y_test) > 0.25
+    assert forest.oob_score_ > 0.25
+    assert forest.oob_prediction_.shape == y_train.shape
+    assert forest.oob_score_ == pytest.approx(r2_score(y_train, forest.oob_prediction_))
+
+
+def test_out_of_bag_decisions() -> None:
+    with pytest.warns(UserWarning, match="of 150 rows have no out-of-bag estimate; grow more trees"):
+        forest = SimForestClassifier("linear", n_estimators=4, oob_score=True, random_state=0).fit(X, NAMES)
+    grown = forest.forest_
+    for row in range(len(X)):
+        trees = np.flatnonzero(grown.in_bag[:, row] == 0)
+        nodes = grown.leaves[:, row].astype(np.int64)
+        says = [grown.leaf_table.outputs(tree, nodes[[tree]])[0] for tree in trees]  # type: ignore[union-attr]
+        expected = np.mean(says, axis=0) if says else np.full(3, np.nan)
+        np.testing.assert_allclose(forest.oob_decision_function_[row], expected)
+    known = ~np.isnan(forest.oob_decision_function_[:, 0])
+    guesses = forest.classes_[forest.oob_decision_function_[known].argmax(axis=1)]
+    assert forest.oob_score_ == np.mean(guesses == NAMES[known])
