@@ -329,7 +329,7 @@ def test_a_larger_budget_goes_on_from_a_smaller_one(place: str) -> None:
     callback = Callback.of(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
     with opened_ledger(callback.lazy()) as known:
         assert known is not None
-        assert known.count() == rich.evaluations > poor.evaluations
+        assert rich.evaluations <= known.count() < rich.evaluations + poor.evaluations
 
 
 @pytest.mark.parametrize(
