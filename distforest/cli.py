@@ -197,6 +197,7 @@ def main() -> None:
 
     Addresses are paths from the current directory, or URLs such as s3://bucket/data.zarr/X.
     """
+    sys.path.append(os.getcwd())  # where a module with a similarity function may lie; workers take the path over
 
 
 # --- fit --------------------------------------------------------------------------------------------------
@@ -337,7 +338,6 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
         forest, queries, output = map(_absolute, (forest, queries, output))
         asked |= {name: _absolute(asked[name]) for name in ("reference", "pairs") if asked[name]}
     question = Question(forest, queries, **asked, **_callback(forest, **lazily))
-    here = here or (1 if lazily["ledger"] else None)  # a ledger has one writer
     with ExitStack() as stack:
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         scored = run_score(question, output, cluster, overwrite, stack.enter_context(progress()))

@@ -62,9 +62,9 @@ def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
         "memory_limit": memory_limit,
     }
     lines = [("forest", done.address), ("digest", done.digest)]
-    if done.evaluations:
+    if done.evaluations or done.closed:
         answer |= {"evaluations": done.evaluations, "closed": done.closed}
-        closed = f"; {done.closed:,} nodes closed without a cut, as the budget was spent" if done.closed else ""
+        closed = f"; {done.closed:,} nodes closed, or trees not begun, as the budget was spent" if done.closed else ""
         lines.append(("evaluations", f"{done.evaluations:,} pairs paid for{closed}"))
     if not done.seconds:
         return Report(answer, [*lines, ("trees", f"{done.n_trees:,}, sealed by an earlier run of this job")])

@@ -16,8 +16,9 @@ from distforest.forest.artifact import open_forest
 from distforest.growth.class_weights import key_of
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
+from distforest.jobs.lockstep import check_origin
 from distforest.sources.callbacks import Lazy
-from distforest.sources.lazy import items_of
+from distforest.sources.lazy import Objects, items_of
 
 
 def load(
@@ -66,9 +67,12 @@ def load(
     found: Any = kind(**params, random_state=meaning.seed)
     found._adopt(forest)
     if similarity is not None:
-        if rows["kind"] != "dense" or X is None:
+        if rows["kind"] != "dense" or X is None or meaning.method == "isolation":
             raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
         found.similarity, found.kind, found.objects_ = similarity, "similarity", items_of(similarity, X)
+        check_origin(forest, similarity, Objects.of(found.objects_))
+        origin = forest.provenance.get("similarity", {})
+        found.n_evaluations_, found.n_closed_ = origin.get("evaluations"), origin.get("closed")
     if kind is SimForestClassifier:
         found.classes_ = np.asarray(meaning.classes)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -25,7 +26,7 @@ from distforest.sources.factors import Labels, Targets
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy import items_of
 from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
-from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
+from distforest.sources.sparse import SparseSource, is_sparse, read_sparse, with_own_distances
 from distforest.sources.truth import Truth, in_memory, opened
 
 if TYPE_CHECKING:
@@ -35,7 +36,12 @@ SUBSETS = "feature_subsets"
 """Linear similarities over a few random features, drawn anew for every pair."""
 
 SIMILARITY = (
-    Parameter("similarity", "precomputed", "given, or taken of features", words=("precomputed", *KERNELS, SUBSETS)),
+    Parameter(
+        "similarity",
+        "precomputed",
+        "given, or taken of features, or a `Lazy` one that is asked for",
+        words=("precomputed", *KERNELS, SUBSETS),
+    ),
     Parameter("kind", "similarity", "what a precomputed matrix holds", words=("similarity", "distance")),
     Parameter("gamma", None, "of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
 )
@@ -67,7 +73,10 @@ class OnSimilarities(ForestEstimator):
             features = read(values, FEATURES)
             return {"kind": "features", "n_columns": features.shape[1]}, features
         reading = DISSIMILARITIES if self.kind == "distance" else SIMILARITIES
-        matrix = read_sparse(values, reading) if is_sparse(values) else read(values, reading)
+        if is_sparse(values):
+            matrix: Any = read_sparse(with_own_distances(values) if self.kind == "distance" else values, reading)
+        else:
+            matrix = read(values, reading)
         return dense_rows(matrix.shape, self.kind), matrix
 
 
@@ -105,9 +114,9 @@ class _SimForest(OnSimilarities):
         X
             For ``similarity="precomputed"`` the similarity (or distance) of each object to each, NaN where it
             was not observed, shape (n, n); else features, shape (n, n_features). Array-like, Zarr array, or
-            the address of one. A sparse matrix holds similarities (or distances) that were observed, its
-            diagonal too: what is not stored was not. For a `Lazy` similarity the objects, a sequence of
-            length n, or places in its ``objects``, integers of shape (n,).
+            the address of one. A sparse matrix holds similarities (or distances) that were observed: what is not
+            stored was not, but the distance of an object to itself, which is 0. For a `Lazy` similarity the
+            objects, a sequence of length n, or places in its ``objects``, integers of shape (n,).
         y
             A label or a target for each object, shape (n,), likewise.
 
@@ -119,14 +128,25 @@ class _SimForest(OnSimilarities):
         params = self._checked(y)
         if isinstance(self.similarity, Lazy):
             self.objects_ = items_of(self.similarity, X)
+            self.n_features_in_ = len(self.objects_)
             truth = self._truth(y)
             self._fit_lazily(truth, params)
         else:
+            for name in ("objects_", "n_evaluations_", "n_closed_"):  # of an earlier fit
+                self.__dict__.pop(name, None)
             rows, matrix = self._similarities(self._rows(X, reset=True))
             truth = self._truth(y)
             self._grow(rows, matrix, truth, params)
+        self._warn_of_roots(truth)
         self._estimate_out_of_bag(truth)
         return self
+
+    def _warn_of_roots(self, truth: Truth) -> None:
+        """Warn where no tree has a cut though there is something to tell apart, and no budget was in the way."""
+        in_the_way = getattr(self, "n_closed_", 0) or len(truth.values) < 2 * max(self.min_samples_leaf, 2)
+        if not in_the_way and (self.forest_.table.tree_size == 1).all() and np.ptp(truth.values) > 0:
+            cure = "most similarities may be unobserved, or equal, or distances (which need kind='distance')"
+            warnings.warn(f"no tree has a cut, so every prediction is the same: {cure}", stacklevel=3)
 
     def _truth(self, y: Any) -> Truth:
         y = column_or_1d(in_memory(opened(y)), warn=True)
@@ -192,7 +212,10 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     Attributes
     ----------
     forest_, digest_, n_features_in_, feature_names_in_
-        As of `SMERF`.
+        As of `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
+    objects_, n_evaluations_, n_closed_
+        For a `Lazy` similarity: the training objects, the pairs that the fit has paid for, and the nodes that were left
+        without a cut (or trees without a root) once the budget was spent.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     oob_decision_function_ : ndarray of shape (n, n_classes)
@@ -241,7 +264,10 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     Attributes
     ----------
     forest_, digest_, n_features_in_, feature_names_in_
-        As of `SMERF`.
+        As of `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
+    objects_, n_evaluations_, n_closed_
+        For a `Lazy` similarity: the training objects, the pairs that the fit has paid for, and the nodes that were left
+        without a cut (or trees without a root) once the budget was spent.
     oob_prediction_ : ndarray of shape (n,)
         With ``oob_score``: mean target of each training object over the trees that did not draw it; NaN
         where every tree did.

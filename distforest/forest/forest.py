@@ -121,7 +121,8 @@ class Forest:
         if (self.leaves == NOT_ROUTED).any():
             raise InputError(
                 "where training rows lie was asked for, but rows out of bag were not routed, as their similarities "
-                "cost; fit with oob_score=True or bootstrap=False"
+                "cost; fit with oob_score=True, or all rows in every tree (bootstrap=False, max_samples=None), "
+                "or ask for distances to rows that you name"
             )
         return self.leaves
 

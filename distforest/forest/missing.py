@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Projections, Source, offsets
+from distforest.sources.source import Floats, Ints, Projections, Source, offsets, taken
 
 RULES = ("stop", "larger", "surrogate")
 
@@ -53,18 +53,12 @@ def send_on(
         return
     asking, rows = frontier.take(told)
     nodes = np.flatnonzero(told)
-    values = source.project(asking.rows, asking.starts, halves(taken(projections, nodes)))
+    values = source.project(
+        asking.rows, asking.starts, halves(taken(projections, nodes, np.zeros(len(nodes), np.int32)))
+    )
     own = side[rows]
     decide_by_halves(asking.starts, values, surrogate[told], own)
     side[rows] = own
-
-
-def taken(projections: Projections, nodes: Ints) -> Projections:
-    """The projections of some nodes; one candidate each."""
-    size = np.diff(projections.offset)[nodes]
-    offset = offsets(size)
-    entry = np.repeat(projections.offset[nodes] - offset[:-1], size) + np.arange(offset[-1])
-    return Projections(1, offset, projections.columns[entry], projections.weights[entry])
 
 
 @kernel

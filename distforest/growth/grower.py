@@ -15,7 +15,7 @@ from distforest.forest.frontier import Frontier, decide
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import streams
 from distforest.growth.surrogates import place_missing
-from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets
+from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -191,15 +191,6 @@ def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
         held += own
     if first < frontier.n_nodes:
         yield first, frontier.n_nodes
-
-
-def taken(projections: Projections, nodes: Ints, candidate: Rows) -> Projections:
-    """The chosen candidate of each of ``nodes``."""
-    number = nodes * projections.width + candidate
-    size = projections.offset[number + 1] - projections.offset[number]
-    offset = offsets(size)
-    entry = np.repeat(projections.offset[number] - offset[:-1], size) + np.arange(offset[-1])
-    return Projections(1, offset, projections.columns[entry], projections.weights[entry])
 
 
 def _in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Rows, Rows, Floats]:

@@ -22,11 +22,11 @@ from distforest.growth.criteria import (
     scan_variance,
     variance_gain,
 )
-from distforest.growth.grower import Limits, project_and_cut, taken
+from distforest.growth.grower import Limits, project_and_cut
 from distforest.growth.ordering import order_values
 from distforest.jit import kernel
 from distforest.sources.binned import BinnedSource
-from distforest.sources.source import Floats, Ints, Projections, Rows, Source
+from distforest.sources.source import Floats, Ints, Projections, Rows, Source, taken
 
 Codes = NDArray[np.uint8]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from distforest.errors import InputError
 from distforest.sources.callbacks import Lazy
 from distforest.sources.identity import resolve, signature
 
@@ -36,11 +37,24 @@ class Callback:
         return found
 
     def lazy(self) -> Lazy:
-        """The similarity, its function imported in this process."""
+        """The similarity, its function imported in this process.
+
+        Raises
+        ------
+        InputError
+            The function is missing here, or is not the one that the job was staged with.
+        """
+        function = resolve(self.function)
+        found = str(signature(function)["sha256"])
+        if found != self.sha256:
+            raise InputError(
+                f"{self.function}: another version of the function is installed here, its source has sha256 {found!r} "
+                f"where {self.sha256!r} was asked for; install the same one everywhere, or start the job again"
+            )
         options = {
             name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("function", "sha256")
         }
-        return Lazy(resolve(self.function), **options)
+        return Lazy(function, **options)
 
     @property
     def decides(self) -> dict[str, Any]:

@@ -190,16 +190,27 @@ def _stage_features(address: str, scratch: Path) -> tuple[dict[str, Any], Staged
 
 def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, folder: str) -> tuple[Staged, Callback]:
     """The staged objects, or numbers of rows where none are named, and the function with a ledger beside the output."""
-    options: dict[str, Any] = dict(similarity.options)
-    options["kind"], objects = options.pop("measure"), options.pop("objects")
-    if options["share"] == "all" and options["ledger"] is None:
-        if not Folder(spec.output).is_local:
-            raise InputError(f"input.similarity.ledger: must be a local file, as {spec.output} is no place for one")
-        options["ledger"] = f"{spec.output}.ledger"
-    callback, scratch = Callback.of(similarity.address, options), scratch_of(spec.run.scratch)
-    if objects:
-        return stage(objects, AS_IT_IS, scratch), callback
+    callback, scratch = callback_of(similarity, spec.output), scratch_of(spec.run.scratch)
+    if similarity.options["objects"]:
+        return stage(str(similarity.options["objects"]), AS_IT_IS, scratch), callback
     return stage_array("objects", np.arange(n_rows), folder, scratch), callback
+
+
+def callback_of(similarity: Relation, output: str) -> Callback:
+    """The function of a lazy similarity, with a ledger beside the output where one is needed and none is named.
+
+    Raises
+    ------
+    InputError
+        The function cannot be imported, its options do not go together, or the ledger has no place.
+    """
+    options: dict[str, Any] = {name: value for name, value in similarity.options.items() if name != "objects"}
+    options["kind"] = options.pop("measure")
+    if options["share"] == "all" and options["ledger"] is None:
+        if not Folder(output).is_local:
+            raise InputError(f"the ledger must be a local file, and {output} is no place for one; name it as 'ledger'")
+        options["ledger"] = f"{output}.ledger"
+    return Callback.of(similarity.address, options)
 
 
 def kernel_rows(kind: str, features: np.ndarray, gamma: Any) -> dict[str, Any]:

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from distforest.sources.truth import Truth
 
 
+WAVE_ROWS = 1 << 25
+"""Rows of all trees that grow together: some 2 GB."""
+
+
 @dataclass(frozen=True)
 class Costs:
     """What a fit has paid for: pairs, and nodes that were left without a cut once the budget was spent."""
@@ -117,8 +121,8 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
 
 
 def evaluations_of(problem: Problem) -> int:
-    """How many pairs the similarity of a problem was asked for so far; 0 for one that is not asked."""
-    return problem.data.matrix.n_evaluations if isinstance(problem.data.matrix, LazySource) else 0
+    """How many pairs this thread has paid for so far; 0 for a similarity that is not asked."""
+    return problem.data.matrix.n_evaluations_here if isinstance(problem.data.matrix, LazySource) else 0
 
 
 def grow_in_lockstep(
@@ -161,16 +165,21 @@ def grow_in_lockstep(
         wave, paid = problem.n_trees - begun, source.n_evaluations
         if budget is not None:
             wave = max(1, min(wave, int((budget - paid) / cost)))
+        wave = min(wave, max(1, WAVE_ROWS // problem.data.n_rows))
         parts.append(own.grow(np.arange(begun, begun + wave)))
         begun, cost = begun + wave, max(1.0, (source.n_evaluations - paid) / wave)
+    if watch:
+        watch(Progress("ask", source.n_evaluations, source.n_evaluations, time.perf_counter() - start))
     arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return arrays, Costs(source.n_evaluations, closed + problem.n_trees - begun)
 
 
 def _likely_cost(problem: Problem) -> float:
-    """Pairs that a first tree may ask for: 2 r m log2 m, of m objects with r pairs a node."""
-    m = problem.sampling.n_draws
-    return 2.0 * problem.growth.draw.width * m * max(1.0, math.log2(m))
+    """Pairs that a first tree may ask for: 2 r q m log2 m, of m objects with r pairs a node and q columns a side."""
+    n, params = problem.data.n_rows, problem.meaning.params
+    m = n if params["oob_score"] else problem.sampling.n_draws
+    likely = 2.0 * int(params["n_pairs"]) * int(params["n_columns"]) * m * max(1.0, math.log2(m))
+    return max(1.0, min(likely, n * (n - 1) / 2))
 
 
 def nodes_of(forest: Forest, supplied: Supplied, queries: Items) -> Rows:
@@ -187,17 +196,33 @@ def nodes_of(forest: Forest, supplied: Supplied, queries: Items) -> Rows:
         The function is not the one that the forest was trained with, or has changed.
     """
     objects = Objects.of(supplied.training, queries)
-    check_origin(forest.provenance.get("similarity"), supplied.lazy, objects)
+    check_origin(forest, supplied.lazy, objects)
+    warn_of_change(forest, supplied.lazy)
     with supplied.source(objects, "scoring", None) as source:
         return apply(forest, source)
 
 
-def check_origin(origin: Any, lazy: Lazy, objects: Objects) -> None:
-    """Compare what a forest says of its similarities, if it does, with what is to score."""
+def check_origin(forest: Forest, lazy: Lazy, objects: Objects) -> None:
+    """Compare what a forest says of its similarities with what is to score."""
+    rows, origin = forest.meaning.rows, forest.provenance.get("similarity")
+    if rows["kind"] != "dense" or rows["measure"] != lazy.kind:
+        what = rows.get("measure", rows["kind"])
+        raise InputError(f"the forest reads {what}; Lazy(kind={lazy.kind!r}) does not give that")
+    if objects.n_columns != forest.n_columns:
+        raise InputError(f"the forest has learned from {forest.n_columns} objects, found {objects.n_columns}")
     if not isinstance(origin, dict):
         return
     if origin.get("objects") != objects.sha256:
         raise InputError("the forest has learned from other objects, or in another order; give those of its training")
+    if origin.get("symmetric") != bool(lazy.symmetric):
+        raise InputError(f"the forest was trained with symmetric={origin.get('symmetric')}, found {lazy.symmetric}")
+
+
+def warn_of_change(forest: Forest, lazy: Lazy) -> None:
+    """Warn where the function is not the one that the forest was trained with, or has changed."""
+    origin = forest.provenance.get("similarity")
+    if not isinstance(origin, dict):
+        return
     differs = [
         f"{part}: trained with {origin.get(part)!r}, found {value!r}"
         for part, value in signature(lazy.function).items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,6 +34,9 @@ SETTINGS = {
 }
 """Dask settings of the embedded cluster: many deaths before a task is given up, one thread for each kernel."""
 
+PATIENCE, TICK = 30.0, 0.1
+"""Seconds in which nothing may end before it is asked whether there are workers at all, and between two looks."""
+
 MACHINE_BYTES = int(MEMORY_LIMIT)
 """Memory that this machine, or the container that this process is in, may use."""
 
@@ -46,7 +50,10 @@ class OnDask:
     def _workers(self) -> list[dict[str, Any]]:
         workers = list(self.client.scheduler_info(n_workers=-1)["workers"].values())
         if not workers:
-            raise JobError(f"the cluster at {self.client.scheduler.address} has no workers; start some and try again")
+            address = self.client.scheduler.address
+            raise JobError(
+                f"the cluster at {address} has no workers (left); start some, or see why they died, and try again"
+            )
         return workers
 
     @property
@@ -72,7 +79,10 @@ class OnDask:
         place = {future.key: number for number, future in enumerate(futures)}
         answers: dict[int, R] = {}
         try:
-            for future in as_completed(futures):
+            queue = as_completed(futures)
+            for _ in futures:
+                self._await(queue)
+                future = next(queue)
                 number = place[future.key]
                 answers[number] = _result(future, tasks[number], work)
                 clock.tick(tasks[number])
@@ -98,6 +108,7 @@ class OnDask:
             for number, task in itertools.islice(coming, self.slots):
                 start(number, task)
             while running:
+                self._await(queue)
                 future, result = next(queue)
                 number, task, _ = running.pop(future.key)
                 answer = _result(future, task, work) if future.status != "finished" else _raised(result)
@@ -107,6 +118,16 @@ class OnDask:
                     start(*following)
         finally:
             self.client.cancel([future for _, _, future in running.values()])
+
+    def _await(self, queue: as_completed) -> None:
+        """Wait until a task has ended; raises JobError where none can, as no worker is left."""
+        asked = time.monotonic()
+        while not queue.has_ready():
+            with queue.thread_condition:
+                queue.thread_condition.wait(TICK)
+            if time.monotonic() - asked > PATIENCE:
+                self._workers()
+                asked = time.monotonic()
 
     def _submit(self, function: Callable[[T], R], task: T, number: int, work: Work) -> Any:
         return self.client.submit(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from distforest.errors import InputError, SpecError
 from distforest.growth.methods import n_candidates, sampling
+from distforest.jobs.inputs import callback_of
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, plan
 from distforest.sources.arrays import open_array
-from distforest.sources.identity import resolve
 from distforest.sources.kernels import KERNELS
 from distforest.sources.readings import (
     AS_IT_IS,
@@ -83,6 +83,7 @@ def preview(spec: Spec) -> Preview:
             seen.append(_look(place, address, reading, is_matrix))
         except InputError as error:
             faults.append(f"{place}: {error}")
+    faults += _faults_of_functions(spec)
     faults += _misfits(spec, seen)
     if faults:
         raise SpecError(faults)
@@ -105,7 +106,6 @@ def _wanted(spec: Spec) -> list[tuple[str, str, Reading, bool]]:
         wanted.append((f"input.{name}", address, FEATURES if is_matrix else AS_IT_IS, is_matrix))
     for name, relation in spec.input.relations.items():
         if relation.kind == "lazy":
-            resolve(relation.address)
             objects = relation.options["objects"]
             wanted += [(f"input.{name}.objects", str(objects), AS_IT_IS, True)] if objects else []
             continue
@@ -115,6 +115,18 @@ def _wanted(spec: Spec) -> list[tuple[str, str, Reading, bool]]:
             reading = SIMILARITIES
         wanted.append((f"input.{name}", relation.address, reading, name == "similarity"))
     return wanted
+
+
+def _faults_of_functions(spec: Spec) -> list[str]:
+    """What is at fault with functions that similarities are asked of; they are imported, not called."""
+    faults: list[str] = []
+    for name, relation in spec.input.relations.items():
+        if relation.kind == "lazy":
+            try:
+                callback_of(relation, spec.output)
+            except InputError as error:
+                faults += [f"input.{name}: {fault}" for fault in str(error).splitlines()]
+    return faults
 
 
 def _look(place: str, address: str, reading: Reading, is_matrix: bool) -> Seen:

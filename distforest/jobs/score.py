@@ -1,10 +1,15 @@
-"""Batch scoring: rows or pairs from Zarr through a sealed forest, answers as chunks to Zarr."""
+"""Batch scoring: rows or pairs from Zarr through a sealed forest, answers as chunks to Zarr.
+
+Where a function is asked for similarities, all objects are routed first, in one place: the tasks then read their nodes,
+and no pair is paid for by two of them.
+"""
 
 from __future__ import annotations
 
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,15 +19,21 @@ from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.forest.artifact import open_forest, read_manifest
 from distforest.forest.leaves import Means
-from distforest.jobs.cluster import Cluster, Work
+from distforest.forest.table import route
+from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.folder import Folder
-from distforest.jobs.lockstep import Supplied, nodes_of
+from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
 from distforest.sources.arrays import create_array, open_array, writable_array
+from distforest.sources.lazy import Objects, joined
+from distforest.sources.staging import read_objects
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from distforest.forest.forest import Forest
     from distforest.jobs.callback import Callback
     from distforest.jobs.cluster import Watch
+    from distforest.sources.lazy import LazySource
     from distforest.sources.source import Rows
 
 ANSWERS = ("distance", "pairs", "neighbors", "predict", "proba", "apply")
@@ -30,6 +41,9 @@ ANSWERS = ("distance", "pairs", "neighbors", "predict", "proba", "apply")
 
 BLOCK_CELLS = 1 << 22
 """Numbers that a task answers with, about."""
+
+ROUTED_ROWS = 1 << 12
+"""Objects that are routed together, and rows in a chunk of their nodes."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +82,17 @@ class Question:
 
 @dataclass(frozen=True)
 class ScoreTask:
-    """Answers first to last - 1 of a question, to be written into the arrays of ``target``."""
+    """Answers first to last - 1 of a question, to be written into the arrays of ``target``.
+
+    ``routed`` is the group of the nodes of all objects, where similarities were asked for.
+    """
 
     question: Question
     digest: str
     target: str
     first: int
     last: int
+    routed: str | None = None
 
     def __str__(self) -> str:
         return f"rows {self.first} to {self.last - 1}"
@@ -118,29 +136,96 @@ def score(
     if target.exists() and not overwrite:
         raise InputError(f"{output} exists; choose another output or allow overwriting")
     digest = str(read_manifest(question.forest)["digest"])
-    if question.callback and question.callback.ledger and cluster.slots > 1:
-        raise InputError(f"a ledger has one writer, found {cluster.slots} tasks at once; score in one thread here")
     forest = _opened(question.forest, digest)
     arrays, n_answers = _arrays(question, forest)
     building = Folder(f"{output}.{uuid.uuid4().hex[:8]}.partial") if target.is_local else target
-    try:
-        _prepare(building.address, arrays, n_answers, question, forest)
-        step = _step(arrays)
-        tasks = [
-            ScoreTask(question, digest, building.address, first, min(first + step, n_answers))
-            for first in range(0, n_answers, step)
-        ]
-        cluster.each(answer_rows, tasks, Work("score", weight=lambda task: task.last - task.first, watch=watch))
-        group = zarr.open_group(building.address, mode="r+")
-        group.attrs["distforest"] = {"forest": digest, "answer": question.answer, "complete": True}
-        if building is not target:
-            target.remove()
-            building.move(target)
-    except BaseException:
-        if building is not target:
-            building.remove()
-        raise
+    with _routed(question, forest, output, cluster, watch) as routed:
+        try:
+            _prepare(building.address, arrays, n_answers, question, forest)
+            step = _step(arrays)
+            tasks = [
+                ScoreTask(question, digest, building.address, first, min(first + step, n_answers), routed)
+                for first in range(0, n_answers, step)
+            ]
+            cluster.each(answer_rows, tasks, Work("score", weight=lambda task: task.last - task.first, watch=watch))
+            group = zarr.open_group(building.address, mode="r+")
+            group.attrs["distforest"] = {"forest": digest, "answer": question.answer, "complete": True}
+            if building is not target:
+                target.remove()
+                building.move(target)
+        except BaseException:
+            if building is not target:
+                building.remove()
+            raise
     return Scored(output, digest, {name: (n_answers, *tail) for name, (_, tail) in arrays.items()})
+
+
+@contextmanager
+def _routed(
+    question: Question, forest: Forest, output: str, cluster: Cluster, watch: Watch | None
+) -> Iterator[str | None]:
+    """Route what a question is about into a group beside its output, for as long as tasks read it.
+
+    None where no function is asked: each task then routes its own rows.
+    """
+    if question.callback is None:
+        yield None
+        return
+    about = _about(question)
+    training = read_objects(question.training) if question.training else np.arange(forest.n_columns)
+    objects = Objects.of(training, reduce(joined, (part.objects[part.numbers] for part in about)))
+    lazy = question.callback.lazy()
+    check_origin(forest, lazy, objects)
+    warn_of_change(forest, lazy)
+    supplied = Supplied(lazy, training, cluster if isinstance(cluster, Stream) else None)
+    folder = Folder(f"{output}.{uuid.uuid4().hex[:8]}.nodes")
+    try:
+        zarr.open_group(folder.address, mode="w")  # before anything is paid for: it can be written
+        with supplied.source(objects, "scoring", None) as source:
+            _route(forest, source, about, folder.address, watch)
+        yield folder.address
+    finally:
+        folder.remove()
+
+
+@dataclass(frozen=True, eq=False)
+class _About:
+    """Objects that a question is about: all of an address, and the numbers of those that are to be routed."""
+
+    name: str
+    objects: np.ndarray
+    numbers: np.ndarray
+
+
+def _about(question: Question) -> list[_About]:
+    """The queries, of pairs only those in one, and the reference."""
+    queries = read_objects(question.queries)
+    numbers = np.arange(len(queries))
+    if question.answer == "pairs":
+        numbers = np.unique(np.asarray(open_array(str(question.pairs))[...]))
+    about = [_About("queries", queries, numbers)]
+    if question.answer == "distance" and question.reference:
+        reference = read_objects(question.reference)
+        about.append(_About("reference", reference, np.arange(len(reference))))
+    return about
+
+
+def _route(forest: Forest, source: LazySource, about: list[_About], target: str, watch: Watch | None) -> None:
+    """Write the nodes of each part, shape (n, n_trees), block by block; the source has the routed objects in order."""
+    blocks = [
+        (part.name, part.numbers[first : first + ROUTED_ROWS])
+        for part in about
+        for first in range(0, len(part.numbers), ROUTED_ROWS)
+    ]
+    for part in about:
+        create_array(target, part.name, (len(part.objects), forest.n_trees), np.dtype(np.int32), ROUTED_ROWS)
+    clock, first = Clock(Work("route", weight=lambda block: len(block[1]), watch=watch), blocks), 0
+    for name, numbers in blocks:
+        rows = np.arange(first, first + len(numbers), dtype=np.int32)
+        array = writable_array(target, name)
+        array.set_orthogonal_selection((numbers, slice(None)), route(forest.table, source, rows).T)
+        first += len(rows)
+        clock.tick((name, numbers))
 
 
 @lru_cache(maxsize=2)
@@ -160,6 +245,8 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
     elif forest.meaning.rows["kind"] != "dense":
         raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
     n, training = int(queries.shape[0]), forest.leaves.shape[1]
+    if question.answer == "neighbors" or (question.answer == "distance" and not question.reference):
+        training = forest.training_nodes.shape[1]  # refused here where they are not known, before anything is paid for
     if question.answer == "distance":
         others = int(open_array(question.reference).shape[0]) if question.reference else training
         return {"distance": ("float32", (others,))}, n
@@ -222,36 +309,40 @@ def answer_rows(task: ScoreTask) -> int:
     question = task.question
     forest = _opened(question.forest, task.digest)
     if question.answer == "pairs":
-        answers = {"distance": _pair_distances(question, forest, task)}
+        answers = {"distance": _pair_distances(task, forest)}
     else:
-        nodes = _nodes(question, forest, np.asarray(open_array(question.queries)[task.first : task.last]))
-        answers = _answers(question, forest, nodes)
+        nodes = _nodes(task, forest, "queries", slice(task.first, task.last))
+        answers = _answers(task, forest, nodes)
     for name, values in answers.items():
         array = writable_array(task.target, name)
         array[task.first : task.last] = values.astype(array.dtype)
     return task.last - task.first
 
 
-def _nodes(question: Question, forest: Forest, rows: np.ndarray) -> Rows:
-    """The nodes of rows, or of objects, shape (n_trees, n)."""
-    if question.callback is None:
-        return scoring.apply(forest, forest.source(rows))
-    training = np.asarray(open_array(question.training)[...]) if question.training else np.arange(forest.n_columns)
-    return nodes_of(forest, Supplied(question.callback.lazy(), training), rows)
+def _nodes(task: ScoreTask, forest: Forest, name: str, rows: slice | np.ndarray) -> Rows:
+    """The nodes of some queries, or rows of the reference, shape (n_trees, n)."""
+    if task.routed is None:
+        return scoring.apply(forest, forest.source(_read(getattr(task.question, name), rows)))
+    return np.ascontiguousarray(_read(f"{task.routed}/{name}", rows).T)
 
 
-def _pair_distances(question: Question, forest: Forest, task: ScoreTask) -> np.ndarray:
-    pairs = np.asarray(open_array(str(question.pairs))[task.first : task.last])
+def _read(address: str, rows: slice | np.ndarray) -> np.ndarray:
+    array = open_array(address)
+    return np.asarray(array[rows] if isinstance(rows, slice) else array.oindex[rows])
+
+
+def _pair_distances(task: ScoreTask, forest: Forest) -> np.ndarray:
+    pairs = _read(str(task.question.pairs), slice(task.first, task.last))
     rows, place = np.unique(pairs, return_inverse=True)
-    queries = np.asarray(open_array(question.queries).oindex[rows])
-    nodes = _nodes(question, forest, queries)
+    nodes = _nodes(task, forest, "queries", rows)
     place = place.reshape(pairs.shape)
     return scoring.pair_distance(forest, nodes[:, place[:, 0]], nodes[:, place[:, 1]])
 
 
-def _answers(question: Question, forest: Forest, nodes: Rows) -> dict[str, np.ndarray]:
+def _answers(task: ScoreTask, forest: Forest, nodes: Rows) -> dict[str, np.ndarray]:
+    question = task.question
     if question.answer == "distance":
-        return {"distance": _distances(question, forest, nodes)}
+        return {"distance": _distances(task, forest, nodes)}
     if question.answer == "neighbors":
         distances, indices = scoring.kneighbors(forest, nodes, forest.training_nodes, question.n_neighbors, False)
         return {"indices": indices, "distance": distances}
@@ -263,13 +354,13 @@ def _answers(question: Question, forest: Forest, nodes: Rows) -> dict[str, np.nd
     return {"prediction": outputs if isinstance(forest.leaf_table, Means) else np.argmax(outputs, axis=1)}
 
 
-def _distances(question: Question, forest: Forest, nodes: Rows) -> np.ndarray:
+def _distances(task: ScoreTask, forest: Forest, nodes: Rows) -> np.ndarray:
     """Distances to the training rows, or to the reference rows, block of them by block."""
-    if question.reference is None:
+    if task.question.reference is None:
         return scoring.distance(forest, nodes, forest.training_nodes)
-    rows = open_array(question.reference)
+    n = int(open_array(task.question.reference).shape[0])
     blocks = [
-        scoring.distance(forest, nodes, _nodes(question, forest, np.asarray(rows[first : first + (1 << 14)])))
-        for first in range(0, int(rows.shape[0]), 1 << 14)
+        scoring.distance(forest, nodes, _nodes(task, forest, "reference", slice(first, min(first + (1 << 14), n))))
+        for first in range(0, n, 1 << 14)
     ]
     return np.concatenate(blocks, axis=1)

@@ -7,17 +7,20 @@ import hashlib
 import importlib
 import importlib.metadata
 import inspect
+import itertools
 import operator
-from types import ModuleType, NoneType
+import struct
+from contextlib import contextmanager
+from pathlib import PurePath
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.readings import NUMBERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -64,7 +67,7 @@ def resolve(name: str) -> Callable[..., Any]:
     Raises
     ------
     InputError
-        There is no such module, function or entry point, or it cannot be called.
+        There is no such module, function or entry point, its import fails, or it cannot be called.
 
     Examples
     --------
@@ -78,28 +81,37 @@ def resolve(name: str) -> Callable[..., Any]:
         else:
             module, _, path = name.partition(":")
             found = operator.attrgetter(path)(importlib.import_module(module))
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
+    except (Exception, SystemExit) as error:  # a module that is imported may raise anything, a script may exit
         wanted = f"'module:function' that can be imported, or an entry point of the group {ENTRY_POINTS!r}"
-        raise InputError(f"a similarity is {wanted}; found {name!r} ({error})") from error
+        raise InputError(f"a similarity is {wanted}; found {name!r} ({type(error).__name__}: {error})") from error
     if not callable(found):
         raise InputError(f"a similarity is a function; {name!r} is a {type(found).__name__}")
     function: Callable[..., Any] = found
     return function
 
 
-def signature(function: Callable[..., Any]) -> dict[str, str | None]:
+def signature(function: Callable[..., Any], *, strict: bool = True) -> dict[str, str | None]:
     """What a function is, for a ledger to compare.
+
+    Parameters
+    ----------
+    function
+        A function, method, partial, wrapper or callable object. The state of an object is what it is pickled by: counts
+        and caches that do not decide its values are left out by its ``__getstate__``.
+    strict
+        Whether to refuse a state that has no content; else the name of its type stands for it.
 
     Returns
     -------
     dict
-        ``function``, its name; ``version``, its package's, None if it has none; ``sha256`` of its source and of what
-        partials bind, the same in every process.
+        ``function``, its name; ``version``, its package's, None if it has none; ``sha256`` of its source and code, and
+        of what it holds: defaults, closure, the state of its object, what partials bind. It is the same in every
+        process of one version of Python; globals are not looked at.
 
     Raises
     ------
     InputError
-        A partial binds a value that has no content to compare.
+        The function holds a value that has no content to compare.
 
     Examples
     --------
@@ -109,42 +121,209 @@ def signature(function: Callable[..., Any]) -> dict[str, str | None]:
     >>> one["sha256"] == two["sha256"]
     False
     """
-    name, layers = name_of(function), _layers(function)
-    bare = layers[-1]
-    try:
-        text = inspect.getsource(bare if hasattr(bare, "__qualname__") else type(bare)).encode()
-    except (OSError, TypeError):
-        code = getattr(bare, "__code__", None)
-        text = code.co_code + repr(code.co_names).encode() if code else name.encode()
-    bound = [(layer.args, layer.keywords) for layer in layers if isinstance(layer, functools.partial)]
-    arguments = b"".join(_argument(part, name) for part in bound)
+    name = name_of(function)
     return {
         "function": name,
         "version": _version(name.split(":")[0].split(".")[0]),
-        "sha256": hashlib.sha256(text + arguments).hexdigest(),
+        "sha256": hashlib.sha256(_Held(name, strict).function(function)).hexdigest(),
     }
 
 
-def _argument(one: Any, name: str) -> bytes:
-    """What a partial binds, as bytes: contents as `_content` has them, and None, dicts and functions besides."""
-    if one is None:
-        return b"n"
-    if isinstance(one, (tuple, list)):
-        return f"({len(one)}:".encode() + b"".join(_argument(part, name) for part in one)
-    if isinstance(one, dict):
-        items = sorted(_argument(key, name) + _argument(value, name) for key, value in one.items())
-        return f"d{len(one)}:".encode() + b"".join(items)
-    bare = _layers(one)[-1]
-    if hasattr(bare, "__qualname__") and isinstance(getattr(bare, "__self__", None), (NoneType, ModuleType, type)):
-        return _argument(tuple(signature(one).values()), name)  # a function; methods and callable objects hold a state
-    try:
-        return _content(one)
-    except InputError:
+class _Held:
+    """Bytes of what a function is made of and holds, free of addresses and of the order of sets and dicts."""
+
+    def __init__(self, name: str, strict: bool) -> None:
+        self._name = name
+        self._strict = strict
+        self._path: list[str] = []  # where the value being read is held, for messages
+        self._open: list[Any] = []  # what is being read, outermost first: a function may hold itself
+
+    def function(self, function: Any) -> bytes:
+        """Anything that can be called: its innermost function, and what each layer around it adds."""
+        layers = _layers(function)
+        parts = [self._bare(layers[-1])]
+        for layer, inner in itertools.pairwise(layers):
+            if isinstance(layer, functools.partial):
+                with self._at("partial"):
+                    parts.append(self.value((layer.args, layer.keywords)))
+            else:
+                parts.append(self._wrapper(layer, inner))
+        return b"".join(parts)
+
+    def _bare(self, bare: Any) -> bytes:
+        if isinstance(bare, FunctionType):
+            return self._python(bare)
+        if isinstance(bare, type):
+            return self._class(bare)
+        call = _call_of(bare)
+        if call or not (inspect.isroutine(bare) or hasattr(bare, "__qualname__")):
+            with self._at("self"):
+                return (self._python(call) if call else b"") + self._class(type(bare)) + self._state(bare)
+        owner, called = getattr(bare, "__self__", None), getattr(bare, "__func__", None)
+        code = self._python(called) if isinstance(called, FunctionType) else name_of(bare).encode()
+        if owner is None or isinstance(owner, ModuleType):
+            return code
+        if isinstance(owner, type):
+            return code + self._class(owner)
+        with self._at("self"):
+            is_plain = type(owner).__module__ == "builtins"  # the bound method of a list or a dict
+            return code + (self.value(owner) if is_plain else self._class(type(owner)) + self._state(owner))
+
+    def _wrapper(self, layer: Any, inner: Any) -> bytes:
+        """What a decorator added: where it has no content, as a lock of its own has not, it decides no value."""
+        if isinstance(layer, MethodType):  # it shows what its function wraps, but has an object
+            return self._bare(layer)
+        with self._leniently():
+            if isinstance(layer, FunctionType):
+                return self._python(layer, inner)
+            is_ours = type(layer).__module__.partition(".")[0] == "distforest"  # adapters, which change no value
+            if is_ours or not _call_of(layer):
+                return b""
+            taken = {*functools.WRAPPER_ASSIGNMENTS, "__wrapped__"}
+            state = {key: one for key, one in vars(layer).items() if key not in taken and one is not inner}
+            return self._class(type(layer)) + self.value(state)
+
+    def _python(self, function: FunctionType, inner: Any = None) -> bytes:
+        """Source, code, defaults and closure of a function; of the closure without what it wraps."""
+        with self._reading(function) as known:
+            if known:
+                return known
+            parts = [_text(function.__code__), self._code(function.__code__)]
+            with self._at("defaults"):
+                parts.append(self.value((function.__defaults__, function.__kwdefaults__)))
+            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+                with self._at(name):
+                    parts.append(name.encode() + self._cell(cell, inner))
+            return hashlib.sha256(b"".join(parts)).digest()
+
+    def _cell(self, cell: Any, inner: Any) -> bytes:
+        try:
+            content = cell.cell_contents
+        except ValueError:  # not assigned yet
+            return b"e"
+        return b"w" if inner is not None and content is inner else self.value(content)
+
+    def _code(self, code: CodeType) -> bytes:
+        # Beside the source, which lambdas on one line share, and which functions made by exec do not have.
+        parts = [code.co_code, code.co_exceptiontable, repr(code.co_names).encode()]
+        parts += [self._code(one) if isinstance(one, CodeType) else self.value(one) for one in code.co_consts]
+        return hashlib.sha256(b"".join(parts)).digest()
+
+    def _class(self, kind: type) -> bytes:
+        """Name and source of a class and of those it inherits from, and what its methods hold."""
+        with self._reading(kind) as known:
+            if known:
+                return known
+            parts = []
+            with self._leniently():  # what dataclass writes holds marks of its own
+                for one in kind.__mro__:
+                    parts += [_named(one), _text(one)]
+                    for name, member in sorted(vars(one).items()):
+                        method = getattr(member, "__func__", member)
+                        parts += [name.encode() + self._python(method)] if isinstance(method, FunctionType) else []
+            return hashlib.sha256(b"".join(parts)).digest()
+
+    def _state(self, one: Any) -> bytes:
+        """What an object is pickled by."""
+        with self._reading(one) as known:
+            if known:
+                return known
+            try:
+                reduced: Any = None if type(one) is object else one.__reduce_ex__(2)
+            except Exception:  # noqa: BLE001 - a class may refuse in any way
+                reduced = None
+            if reduced is None:
+                return self._without_content(one)
+            if isinstance(reduced, str):  # the name of a global
+                return b"g" + reduced.encode()
+            maker, args, state, items, pairs = itertools.islice(itertools.chain(reduced, [None] * 3), 5)
+            parts = ([None if part is type(one) else part for part in args], state)
+            held = (*parts, list(items) if items else None, dict(pairs) if pairs else None)
+            return b"o" + _named(type(one)) + name_of(maker).encode() + b"".join(map(self.value, held))
+
+    def value(self, one: Any) -> bytes:
+        """A value that something holds: its type and content."""
+        if one is None or one is Ellipsis:
+            return b"n" if one is None else b"..."
+        if type(one) in (tuple, list, dict) or isinstance(one, (set, frozenset)):
+            with self._reading(one) as known:
+                return known or self._collection(one)
+        if isinstance(one, np.ndarray):
+            raw = f"a{one.dtype.str}{one.shape}:".encode()
+            return raw + (self.value(one.tolist()) if one.dtype.hasobject else one.tobytes())
+        if isinstance(one, PurePath):
+            return b"p" + _content(str(one))
+        if isinstance(one, ModuleType):
+            return b"m" + one.__name__.encode()
+        if isinstance(one, type):
+            return b"k" + _named(one)
+        if isinstance(one, (str, bytes, int, float, complex, np.bool_, np.number)):
+            return _content(one)
+        if callable(one):
+            return b"F" + hashlib.sha256(name_of(one).encode() + self.function(one)).digest()
+        return self._state(one)
+
+    def _collection(self, one: Any) -> bytes:
+        if isinstance(one, dict):
+            parts = []
+            for key, value in one.items():
+                with self._at(str(key) if isinstance(key, str) else "[...]"):
+                    parts.append(self.value(key) + self.value(value))
+            return f"d{len(one)}:".encode() + b"".join(sorted(parts))
+        parts = [self.value(part) for part in one]
+        is_set = isinstance(one, (set, frozenset))
+        return f"{'u' if is_set else '('}{len(one)}:".encode() + b"".join(sorted(parts) if is_set else parts)
+
+    def _without_content(self, one: Any) -> bytes:
+        if not self._strict:
+            return b"?" + name_of(type(one)).encode()
+        path = [name for place, name in enumerate(self._path) if place == 0 or name != "self"]
+        where = f" in {'.'.join(path)!r}" if path else ""
         raise InputError(
-            f"what a partial of {name} binds must be the same in every process: None, int, str, bytes, float, numeric "
-            f"array, function, or a tuple, list or dict of these; found {type(one).__name__}; "
-            "write a function that makes it, or holds it as a global"
-        ) from None
+            f"what {self._name} holds must have a content that is the same in every process: None, numbers, str, "
+            "bytes, paths, arrays, functions, and tuples, lists, sets, dicts or picklable objects of these; "
+            f"found {type(one).__name__}{where}; write a plain function of a module that takes it from a global, "
+            "or pass what it belongs to in Lazy(objects=...)"
+        )
+
+    @contextmanager
+    def _at(self, name: str) -> Iterator[None]:
+        # nothing here is put back after an error, which ends the reading
+        self._path.append(name)
+        yield
+        self._path.pop()
+
+    @contextmanager
+    def _reading(self, one: Any) -> Iterator[bytes]:
+        """Keep in mind what is being read; gives a reference if it is read already, further out."""
+        places = [place for place, other in enumerate(self._open) if other is one]
+        self._open.append(one)
+        yield f"r{places[0]};".encode() if places else b""
+        self._open.pop()
+
+    @contextmanager
+    def _leniently(self) -> Iterator[None]:
+        strict, self._strict = self._strict, False
+        yield
+        self._strict = strict
+
+
+def _call_of(one: Any) -> FunctionType | None:
+    """What runs when an object is called, if it is written in Python."""
+    call = getattr(type(one), "__call__", None)  # noqa: B004 - the function itself is wanted
+    return call if isinstance(call, FunctionType) else None
+
+
+def _text(source: Any) -> bytes:
+    """The source of a class, a code or a function; nothing where there is none."""
+    try:
+        return inspect.getsource(source).encode()
+    except (OSError, TypeError):
+        return b""
+
+
+def _named(kind: type) -> bytes:
+    return f"{name_of(kind)};{_version(kind.__module__.split('.')[0])};".encode()
 
 
 def _version(package: str) -> str | None:
@@ -167,7 +346,8 @@ def keys_of(objects: Any) -> NDArray[np.int64]:
     ----------
     objects
         Integers, which are their own keys; or strings, bytes, floats, arrays, and tuples or lists of these; or a
-        matrix of numbers, whose rows are the objects.
+        matrix, whose rows are the objects. Arrays, tuples and lists of equal numbers, or of equal strings, are equal,
+        in whatever precision; integers, floats and truth values are not.
 
     Raises
     ------
@@ -181,13 +361,12 @@ def keys_of(objects: Any) -> NDArray[np.int64]:
     >>> len(set(keys_of(["cat", "dog", "cat"]).tolist()))
     2
     """
-    if isinstance(objects, np.ndarray) and objects.ndim == 1 and np.can_cast(objects.dtype, np.int64):
-        if objects.dtype.kind in "iu":
-            return objects.astype(np.int64)
-    elif isinstance(objects, np.ndarray) and objects.ndim > 1 and objects.dtype.kind in NUMBERS + "c":
-        rows = np.ascontiguousarray(objects)
-        head = _head(rows[0]) if len(rows) else b""
-        return np.array([_digest(head + row.tobytes()) for row in rows], np.int64)
+    kind = objects.dtype.kind if isinstance(objects, np.ndarray) and _is_packable(objects) else ""
+    if kind and kind in "iu" and objects.ndim == 1:
+        return np.array(objects, np.int64)
+    if kind and objects.ndim == 2:
+        head = _head(objects.shape[1], kind)
+        return np.array([_digest(head + row.astype(_PACKED[kind]).tobytes()) for row in objects], np.int64)
     return np.array([_key(one) for one in objects], np.int64)
 
 
@@ -201,15 +380,46 @@ def _digest(content: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)
 
 
-def _head(array: np.ndarray) -> bytes:
-    return f"a{array.dtype.str}{array.shape}:".encode()
+_PACKED = {"b": "|b1", "i": "<i8", "u": "<i8", "f": "<f8", "c": "<c16"}
+"""The dtype in which the numbers of each kind are hashed."""
+
+
+def _head(n: int, kind: str) -> bytes:
+    return f"[{n}{_PACKED[kind]}:".encode()
+
+
+def _is_packable(array: np.ndarray) -> bool:
+    """Whether there are numbers in an array, and all of them fit the one dtype of their kind."""
+    is_wide = array.dtype.kind == "u" and array.dtype.itemsize == 8
+    return array.size > 0 and array.dtype.kind in _PACKED and not (is_wide and int(array.max()) >= 1 << 63)
+
+
+def _numbers(parts: tuple[Any, ...] | list[Any]) -> bytes | None:
+    """The content of a list of numbers, which is that of an array of them; None where it is no such list."""
+    kinds = {_kind(one) for one in set(map(type, parts))}
+    if not kinds or not (kinds == {"b"} or kinds <= set("ifc")):
+        return None
+    kind = max(kinds, key="bifc".index)
+    try:
+        array = np.array([int(part) for part in parts] if kind == "i" else parts, _PACKED[kind])
+    except OverflowError:
+        return None
+    return _head(len(parts), kind) + array.tobytes()
+
+
+def _kind(one: type) -> str:
+    kinds = (("b", (bool, np.bool_)), ("i", (int, np.integer)), ("f", (float, np.floating)))
+    found = [kind for kind, types in (*kinds, ("c", (complex, np.complexfloating))) if issubclass(one, types)]
+    return found[0] if found else ""
 
 
 def _content(one: Any) -> bytes:
-    if isinstance(one, np.ndarray) and one.dtype.kind in NUMBERS + "cSU":
-        return _head(one) + one.tobytes()
+    if isinstance(one, np.ndarray) and one.dtype.kind in "biufcSUO":
+        if one.ndim == 1 and _is_packable(one):
+            return _head(len(one), one.dtype.kind) + one.astype(_PACKED[one.dtype.kind]).tobytes()
+        return _content(list(one) if one.ndim > 1 else one.tolist())
     if isinstance(one, (tuple, list)):
-        return f"({len(one)}:".encode() + b"".join(_content(part) for part in one)
+        return _numbers(one) or f"({len(one)}:".encode() + b"".join(_content(part) for part in one)
     if isinstance(one, (str, bytes)):
         raw = one.encode("utf-8", "surrogatepass") if isinstance(one, str) else one
         return f"{'s' if isinstance(one, str) else 'b'}{len(raw)}:".encode() + raw
@@ -218,7 +428,9 @@ def _content(one: Any) -> bytes:
     if isinstance(one, (int, np.integer)):
         return f"i{int(one)};".encode()
     if isinstance(one, (float, np.floating)):
-        return b"f" + np.float64(one).tobytes()
+        return b"f" + struct.pack("<d", float(one))
+    if isinstance(one, (complex, np.complexfloating)):
+        return b"c" + struct.pack("<dd", complex(one).real, complex(one).imag)
     raise InputError(
         f"an object must have a content to be remembered by: int, str, bytes, float, numeric array, or a tuple or list "
         f"of these; found {type(one).__name__}; pass integer ids instead, and the objects in Lazy(objects=...)"

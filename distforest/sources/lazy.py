@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -100,19 +101,35 @@ def items_of(lazy: Lazy, given: Any) -> Items:
     InputError
         No sequence, none at all, or a place that there is not.
     """
-    if not hasattr(given, "__len__") or isinstance(given, (str, bytes)):
-        raise InputError(f"objects must be a sequence, one for each row; found {type(given).__name__}")
-    if len(given) == 0:
-        raise InputError("objects: found none, while a minimum of 1 is required")
+    rows = sequence_of(given)
     if lazy.objects is None:
-        return given if isinstance(given, np.ndarray) else list(given)
-    places, n = np.asarray(given), len(lazy.objects)
+        return rows
+    objects, places = sequence_of(lazy.objects), np.asarray(rows)
+    n = len(objects)
     if places.ndim != 1 or places.dtype.kind not in "iu":
         found = f"shape {places.shape} of {places.dtype}"
         raise InputError(f"with Lazy(objects=...) rows are places in them, integers of shape (n,); found {found}")
     if places.min() < 0 or places.max() >= n:
         raise InputError(f"places must be in 0..{n - 1}, found {places.min()} to {places.max()}")
-    return chosen(lazy.objects, places)
+    return chosen(objects, places)
+
+
+def sequence_of(given: Any) -> Items:
+    """Objects in an order of their own: an array as it is, a column or table of pandas as an array, else a list.
+
+    Raises
+    ------
+    InputError
+        What has no order of its own (a set, a dict, a generator), no length, or nothing in it.
+    """
+    if hasattr(given, "to_numpy"):
+        given = given.to_numpy()
+    is_array = isinstance(given, np.ndarray) and given.ndim > 0
+    if not is_array and (isinstance(given, (str, bytes)) or not isinstance(given, Sequence)):
+        raise InputError(f"objects must be a sequence, one for each row; found {type(given).__name__}")
+    if len(given) == 0:
+        raise InputError("objects: found none, while a minimum of 1 is required")
+    return given if is_array else list(given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +175,10 @@ class LazySource:
         self.n_evaluations = 0
         self.spent = False
         self._reading = DISSIMILARITIES if is_distance else SIMILARITIES
-        self._lock = threading.Lock()
+        self._largest = float(np.finfo(np.float32).max) * (1 - 1e-7)
+        if is_distance:
+            self._largest = math.sqrt(self._largest)
+        self._lock, self._thread = threading.Lock(), threading.local()
         if supply.ledger is not None:
             self._recall(supply.ledger)
 
@@ -192,7 +212,7 @@ class LazySource:
         with self._lock:
             refused, again, codes = self.pairs.admit(rows, starts, projections)
             self.spent = self.spent or bool(refused.any())
-            self.n_evaluations += int(again.sum())
+            self._charge(int(again.sum()))
             self._ask(codes[~again])
             return self.pairs.project(rows, starts, projections, refused)
 
@@ -209,10 +229,11 @@ class LazySource:
 
         try:
             for place, answer in self.supply.ask(batches()):
-                own = slice(place * size, place * size + len(answer.values))
-                self._learn(codes[own], answer.values)
+                values, error = self._representable(codes[place * size :], answer)
+                own = slice(place * size, place * size + len(values))
+                self._learn(codes[own], values)
                 is_open[own] = False
-                faults += [answer.error] if answer.error else []
+                faults += [error] if error else []
         finally:
             if is_open.any():
                 self.pairs.withdraw(codes[is_open])
@@ -227,23 +248,41 @@ class LazySource:
 
     def _learn(self, codes: Ints, values: Floats) -> None:
         """Write values down, then use them."""
-        a, b = divmod(codes, self.pairs.naming.n_objects)
         if self.supply.ledger is not None:
+            a, b = divmod(codes, self.pairs.naming.n_objects)
             self.supply.ledger.record(self.objects.key[a], self.objects.key[b], values, self.supply.job)
-        self.n_evaluations += len(values)
-        try:
-            self.pairs.put(codes, self._reading.block(values[None, :], 0)[0])
-        except InputError as error:
-            worst = int(np.nanargmax(np.abs(values)))
-            pair = f"({self.objects.name(a[worst])}, {self.objects.name(b[worst])})"
-            text = f"{name_of(self.lazy.function)} returned {values[worst]:g} for pair {pair}: beyond float32"
-            raise JobError(f"{text}; scale its values") from error
+        self._charge(len(values))
+        self.pairs.put(codes, self._reading.block(values[None, :], 0)[0])
+
+    def _representable(self, codes: Ints, answer: Answer) -> tuple[Floats, str | None]:
+        """The values before the first one that has no float32, or no square that has one; and what is at fault."""
+        bad = np.abs(answer.values) > self._largest
+        if not bad.any():
+            return answer.values, answer.error
+        first = int(bad.argmax())
+        a, b = divmod(int(codes[first]), self.pairs.naming.n_objects)
+        pair = f"({self.objects.name(a)}, {self.objects.name(b)})"
+        text = f"{name_of(self.lazy.function)} returned {answer.values[first]:g} for pair {pair}: beyond float32"
+        return answer.values[:first], f"{text}; scale its values"
+
+    def _charge(self, n: int) -> None:
+        self.n_evaluations += n
+        self._thread.n_evaluations = self.n_evaluations_here + n
+
+    @property
+    def n_evaluations_here(self) -> int:
+        """Pairs that this thread has paid for."""
+        return int(getattr(self._thread, "n_evaluations", 0))
 
     def _recall(self, ledger: Ledger) -> None:
         """Take over what the ledger knows; what this job has paid for is charged when it is needed."""
         rows, columns = self.objects.row, self.objects.column
         known = ledger.load(self.objects.key[rows], self.objects.key[columns], self.supply.job)
-        codes, values = self.pairs.codes(known.left, known.right), self._reading.block(known.values[None, :], 0)[0]
+        try:
+            values = self._reading.block(known.values[None, :], 0)[0]
+        except InputError as error:
+            raise InputError(f"the ledger {self.lazy.ledger} holds a value beyond float32; name another one") from error
+        codes = self.pairs.codes(known.left, known.right)
         self.pairs.put(codes[~known.own], values[~known.own])
         self.pairs.put(codes[known.own], values[known.own], PAID)
 

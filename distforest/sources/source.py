@@ -42,6 +42,15 @@ def offsets(sizes: NDArray[Any]) -> Ints:
     return found
 
 
+def taken(projections: Projections, nodes: Ints, candidate: Rows) -> Projections:
+    """One candidate of each of ``nodes``, shape (n,), as projections of one candidate each."""
+    number = nodes * projections.width + candidate
+    size = projections.offset[number + 1] - projections.offset[number]
+    offset = offsets(size)
+    entry = np.repeat(projections.offset[number] - offset[:-1], size) + np.arange(offset[-1])
+    return Projections(1, offset, projections.columns[entry], projections.weights[entry])
+
+
 @runtime_checkable
 class Source(Protocol):
     """A matrix that answers coordinates; NaN means unobserved. It knows of no tree."""

@@ -144,8 +144,8 @@ def read_sparse(values: Any, reading: Reading) -> SparseSource:
     """Read a sparse matrix: stored entries are observed, zeros too, unless they are NaN.
 
     Duplicates are summed, and blocks and diagonals taken apart, as SciPy does on the way to CSR: all of a block (BSR)
-    is stored, of a diagonal (DIA) what is not zero. An entry that is not stored is never a zero: distances need a
-    diagonal of stored zeros, for without its two ends' own entries no pair of objects is a direction to cut along.
+    is stored, of a diagonal (DIA) what is not zero. An entry that is not stored is never a zero
+    (but see `with_own_distances`).
 
     Parameters
     ----------
@@ -178,6 +178,22 @@ def read_sparse(values: Any, reading: Reading) -> SparseSource:
     kept = ~np.isnan(data)
     starts = offsets(kept)[matrix.indptr]
     return SparseSource.of(starts, matrix.indices[kept], data[kept], (matrix.shape[0], matrix.shape[1]))
+
+
+def with_own_distances(values: Any) -> Any:
+    """Distances between the same objects, with a stored 0 where the distance of an object to itself is not stored.
+
+    Examples
+    --------
+    >>> found = with_own_distances(scipy.sparse.coo_array(([2.0], ([0], [1])), (2, 2)))
+    >>> sorted(zip(found.row.tolist(), found.col.tolist(), found.data.tolist()))
+    [(0, 0, 0.0), (0, 1, 2.0), (1, 1, 0.0)]
+    """
+    matrix = scipy.sparse.coo_array(values)
+    absent = np.setdiff1d(np.arange(min(matrix.shape)), matrix.row[matrix.row == matrix.col])
+    data = np.concatenate([matrix.data, np.zeros(len(absent), matrix.dtype)])
+    places = (np.concatenate([matrix.row, absent]), np.concatenate([matrix.col, absent]))
+    return scipy.sparse.coo_array((data, places), matrix.shape)
 
 
 def _read_data(matrix: Any, reading: Reading) -> Float32s:

@@ -25,8 +25,13 @@ from distforest.sources.readings import Reading, check_shape, read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from distforest.sources.arrays import Matrix
+
 KEPT_SECONDS = 7 * 86400
 """A staged file that nobody opened for so long is removed when the next one is staged."""
+
+OF_ANY_LENGTH = "TO"
+"""Kinds of dtypes whose values lie elsewhere in memory, so that no memory map holds them."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,9 @@ def stage(address: str, reading: Reading, scratch: Path) -> Staged:
     InputError
         The array cannot be opened or holds values that the reading refuses; nothing is left behind.
     """
-    values = open_array(address)
+    values: Matrix = open_array(address)
+    if reading.keep and values.dtype.kind in OF_ANY_LENGTH:
+        values = read_objects(address)
     try:
         check_shape(values, reading)
         dtype = np.dtype(values.dtype if reading.keep else np.float32)
@@ -116,7 +123,24 @@ def stage(address: str, reading: Reading, scratch: Path) -> Staged:
             digest = _settle(path, out, scratch)
     except InputError as error:
         raise InputError(f"{address}: {error}") from error
-    return Staged(address, reading, digest, tuple(values.shape), dtype.name)
+    return Staged(address, reading, digest, tuple(values.shape), dtype.str if dtype.kind in "SU" else dtype.name)
+
+
+def read_objects(address: str) -> np.ndarray:
+    """The objects of a Zarr array, whole; strings of any length become ones of one width, as a memory map holds them.
+
+    Raises
+    ------
+    InputError
+        They are neither numbers nor strings, or one of the strings ends in NUL and has no fixed width.
+    """
+    values = np.asarray(open_array(address)[...])
+    if values.dtype.kind not in OF_ANY_LENGTH:
+        return values
+    other = next((one for one in values.flat if not isinstance(one, str) or one.endswith("\0")), None)
+    if other is not None:
+        raise InputError(f"{address}: objects must be numbers, or strings that do not end in NUL; found {other!r}")
+    return np.array(values.tolist(), np.str_)
 
 
 def _path(scratch: Path, sha256: str) -> Path:

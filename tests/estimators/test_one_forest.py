@@ -112,7 +112,7 @@ def test_clones_share_the_client_and_copies_go_without_it() -> None:
         (SimForestClassifier(n_estimators=6, kind="distance", random_state=1), DISTANCES, TARGETS > 0),
         (SimForestClassifier("cosine", n_estimators=6, gamma=2.0, random_state=1), X, NAMES),
         (SimForestClassifier("rbf", n_estimators=6, gamma=0.5, random_state=1), X, Y),
-        (SimForestRegressor(n_estimators=6, max_depth=3, random_state=1), DISTANCES, TARGETS),
+        (SimForestRegressor(n_estimators=6, kind="distance", max_depth=3, random_state=1), DISTANCES, TARGETS),
     ],
 )
 def test_a_saved_forest_answers_as_before(estimator: Any, rows: np.ndarray, truth: Any, tmp_path: Path) -> None:

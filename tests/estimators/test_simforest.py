@@ -216,3 +216,14 @@ def test_out_of_bag_decisions() -> None:
     known = ~np.isnan(forest.oob_decision_function_[:, 0])
     guesses = forest.classes_[forest.oob_decision_function_[known].argmax(axis=1)]
     assert forest.oob_score_ == np.mean(guesses == NAMES[known])
+
+
+def test_a_forest_of_roots_warns() -> None:
+    with pytest.warns(UserWarning, match="no tree has a cut, .* or distances"):
+        SimForestClassifier(n_estimators=3, random_state=0).fit(DISTANCES, TARGETS > 0)
+
+
+def test_the_distance_of_an_object_to_itself_need_not_be_stored() -> None:
+    whole = SimForestClassifier(n_estimators=3, kind="distance", random_state=0).fit(DISTANCES, TARGETS > 0)
+    stored = SimForestClassifier(n_estimators=3, kind="distance", random_state=0)
+    assert stored.fit(scipy.sparse.csr_array(DISTANCES), TARGETS > 0).digest_ == whole.digest_

@@ -19,17 +19,7 @@ from sklearn.model_selection import cross_val_score
 
 from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pairwise
 from distforest.errors import InputError, JobError
-from distforest.forest.artifact import read_manifest
-from distforest.jobs.callback import Callback
-from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
-from distforest.jobs.preview import preview
-from distforest.jobs.score import Question, score
-from distforest.jobs.spec import Spec
-from distforest.jobs.train import Fitted, Options, fit
-from distforest.sources.arrays import open_array, write_array
 from distforest.sources.lazy import opened_ledger
 from tests.sources.test_lazy import Counted
 
@@ -85,7 +75,7 @@ def test_rows_out_of_bag_cost_nothing_unless_they_are_asked_about() -> None:
         expected = np.where(whole.in_bag > 0, array, -1) if name == "leaves" else array
         np.testing.assert_array_equal(cheap.forest_.arrays()[name], expected)
     assert dear.kneighbors(n_neighbors=2)[1].shape == (N, 2)
-    with pytest.raises(InputError, match="fit with oob_score=True or bootstrap=False"):
+    with pytest.raises(InputError, match="fit with oob_score=True, or all rows in every tree"):
         cheap.kneighbors(n_neighbors=2)
 
 
@@ -118,6 +108,40 @@ def test_a_budget_pays_for_whole_trees_and_leaves_the_others_out() -> None:
     assert (poor.forest_.table.tree_size <= sizes).all()
     first = slice(0, sizes[0])
     np.testing.assert_array_equal(poor.forest_.table.threshold[first], free.forest_.table.threshold[first])
+
+
+def test_a_budget_knows_that_averaged_columns_cost_more() -> None:
+    whole = SimForestClassifier(Lazy(Counted(DISTANCES), kind="distance"), n_estimators=1, n_columns=8, random_state=0)
+    cost = whole.fit(IDS, Y).n_evaluations_
+    lazy = Lazy(Counted(DISTANCES), kind="distance", budget=cost + cost // 10)
+    poor = SimForestClassifier(lazy, n_estimators=30, n_columns=8, random_state=0).fit(IDS, Y)
+    assert poor.forest_.table.tree_size[0] == whole.forest_.table.tree_size[0]
+
+
+@pytest.mark.parametrize(
+    ("lazy", "training", "message"),
+    [
+        (Lazy(Counted(DISTANCES), kind="distance"), IDS[:10], "has learned from 60 objects, found 10"),
+        (Lazy(Counted(DISTANCES), kind="distance"), np.tile(IDS[:60], 2), "has learned from 60 objects, found 120"),
+        (Lazy(Counted(DISTANCES)), IDS[:60], r"reads distance; Lazy\(kind='similarity'\) does not give that"),
+    ],
+)
+def test_a_forest_of_a_matrix_is_asked_about_as_many_objects(
+    lazy: Lazy, training: np.ndarray, message: str, tmp_path: Path
+) -> None:
+    whole = SimForestClassifier(kind="distance", n_estimators=3, random_state=0).fit(DISTANCES[:60, :60], Y[:60])
+    whole.save(tmp_path / "whole.zarr")
+    with pytest.raises(InputError, match=message):
+        load(tmp_path / "whole.zarr", lazy, training)
+    found = load(tmp_path / "whole.zarr", Lazy(Counted(DISTANCES), kind="distance"), IDS[:60])
+    np.testing.assert_array_equal(found.predict(IDS[60:]), whole.predict(DISTANCES[60:, :60]))
+
+
+def test_another_symmetry_is_refused(tmp_path: Path) -> None:
+    one_way = SimForestClassifier(Lazy(Counted(SIMILARITIES), symmetric=False), n_estimators=3, random_state=0)
+    one_way.fit(IDS[:40], Y[:40]).save(tmp_path / "one_way.zarr")
+    with pytest.raises(InputError, match="trained with symmetric=False, found True"):
+        load(tmp_path / "one_way.zarr", Lazy(Counted(SIMILARITIES)), IDS[:40])
 
 
 def test_scoring_asks_for_the_pairs_on_the_paths_once(tmp_path: Path) -> None:
@@ -249,124 +273,3 @@ def test_batches_run_on_workers_and_a_killed_worker_costs_its_batch(tmp_path: Pa
     asked = Counter(log.read_text().splitlines())
     assert 0 < sum(times > 1 for times in asked.values()) <= 2 * 40  # under way: one batch in each of two workers
     assert len(asked) == forest.n_evaluations_
-
-
-# --- by name: jobs, batch scoring, loaded forests ---------------------------------------------------------
-
-
-def apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Distances of numbered objects, as a job names them: tests.jobs.test_lockstep:apart."""
-    return DISTANCES[left, right]
-
-
-def apart_by_rows(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The same distances of the objects themselves."""
-    return np.sqrt(((left[:, None] - right[:, None]) ** 2).sum(axis=(1, 2), dtype=np.float64))
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> str:
-    """A folder with the objects and their labels in Zarr."""
-    write_array(f"{tmp_path}/iris.zarr", "X", X.shape, X.dtype, [X])
-    write_array(f"{tmp_path}/iris.zarr", "y", Y.shape, Y.dtype, [Y])
-    return str(tmp_path)
-
-
-def job(place: str, name: str, **similarity: Any) -> Spec:
-    table = {"kind": "lazy", "measure": "distance", "function": f"{__name__}:apart", **similarity}
-    return Spec.from_dict(
-        {
-            "format": 1,
-            "method": "simforest",
-            "seed": 0,
-            "output": f"{place}/{name}.forest.zarr",
-            "input": {"similarity": table, "labels": f"{place}/iris.zarr/y"},
-            "params": {"n_estimators": 8, "bootstrap": False},
-            "run": {"scratch": f"{place}/scratch"},
-        }
-    )
-
-
-def run_job(spec: Spec) -> Fitted:
-    folder = Folder(f"{spec.output}.job")
-    return fit(stage_inputs(spec, folder.address), spec.output, folder, Here(2), Options())
-
-
-def test_a_job_asks_a_function_by_its_name(place: str) -> None:
-    expected = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
-    named, of_rows = f"{__name__}:apart", f"{__name__}:apart_by_rows"
-    jobs = [
-        job(place, "all", function=named),
-        job(place, "rows", function=of_rows, objects=f"{place}/iris.zarr/X"),
-        job(place, "worker", function=named, share="worker"),
-    ]
-    done = [run_job(spec) for spec in jobs]
-    assert done[0].digest == done[2].digest == expected.digest_
-    assert done[1].digest == expected.digest_  # float32 rows: the distances are the same numbers
-    assert done[1].evaluations < done[0].evaluations <= done[2].evaluations  # of equal rows one is asked about
-    assert [one.closed for one in done] == [0, 0, 0]
-    assert Path(f"{jobs[0].output}.ledger").exists()
-    assert not Path(f"{jobs[2].output}.ledger").exists()
-    assert run_job(jobs[0]).evaluations == done[0].evaluations  # sealed already
-    told = preview(jobs[1])
-    assert [(seen.name, seen.shape) for seen in told.inputs][1] == ("input.similarity.objects", X.shape)
-    assert preview(jobs[0]).n_rows == N
-
-
-def test_a_job_within_a_budget_says_what_it_closed(place: str) -> None:
-    done = run_job(job(place, "poor", budget=700))
-    assert done.evaluations <= 700
-    assert done.closed > 0
-    origin = read_manifest(done.address)["provenance"]["similarity"]
-    assert (origin["evaluations"], origin["closed"]) == (done.evaluations, done.closed)
-    assert origin["function"] == f"{__name__}:apart"
-
-
-def test_a_larger_budget_goes_on_from_a_smaller_one(place: str) -> None:
-    ledger = f"{place}/shared.ledger"
-    poor = run_job(job(place, "poor", budget=700, ledger=ledger))
-    rich = run_job(job(place, "rich", budget=2500, ledger=ledger))
-    callback = Callback.of(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
-    with opened_ledger(callback.lazy()) as known:
-        assert known is not None
-        assert rich.evaluations <= known.count() < rich.evaluations + poor.evaluations
-
-
-@pytest.mark.parametrize(
-    ("similarity", "message"),
-    [
-        ({"function": "no_module_of_this_name:f"}, "'module:function' that can be imported"),
-        ({"function": f"{__name__}:nothing"}, "has no attribute 'nothing'"),
-        ({"function": f"{__name__}:DISTANCES"}, "is a ndarray"),
-        ({"share": "worker", "budget": 5}, "share='worker' cannot go with budget"),
-    ],
-)
-def test_a_function_that_cannot_be_asked_is_refused_before_work_starts(
-    place: str, similarity: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        run_job(job(place, "refused", **similarity))
-
-
-def test_scoring_by_name_and_loaded_forests_agree(place: str) -> None:
-    address = run_job(job(place, "all")).address
-    whole = SimForestClassifier(kind="distance", n_estimators=8, random_state=0, bootstrap=False).fit(DISTANCES, Y)
-    write_array(f"{place}/iris.zarr", "ids", (40,), IDS.dtype, [IDS[:40]])
-    ledger = f"{place}/scoring.ledger"
-    callback = Callback.of(f"{__name__}:apart", {"kind": "distance", "ledger": ledger})
-    question = Question(address, f"{place}/iris.zarr/ids", "proba", callback=callback)
-    with pytest.raises(InputError, match="a ledger has one writer, found 2 tasks at once"):
-        score(question, f"{place}/answers.zarr", Here(2))
-    score(question, f"{place}/answers.zarr", Here(1))
-    np.testing.assert_array_equal(open_array(f"{place}/answers.zarr/proba")[...], whole.predict_proba(DISTANCES[:40]))
-    function = Counted(DISTANCES)
-    loaded = load(address, Lazy(function, kind="distance"), IDS)
-    with pytest.warns(UserWarning, match="not the one that the forest was trained with"):
-        found = loaded.predict(IDS[:40])
-    np.testing.assert_array_equal(found, whole.predict(DISTANCES[:40]))
-    assert 0 < function.asked.total() < 40 * N
-    np.testing.assert_array_equal(load(address).predict(DISTANCES[:40]), whole.predict(DISTANCES[:40]))
-    with pytest.raises(InputError, match="the forest has learned from other objects"):
-        load(address, Lazy(apart, kind="distance"), IDS[::-1]).predict(IDS[:3])
-    with pytest.raises(InputError, match="goes with X, the training objects"):
-        load(address, Lazy(apart, kind="distance"))

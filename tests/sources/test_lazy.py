@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -142,6 +143,66 @@ def test_a_value_beyond_float32_is_refused_by_its_pair() -> None:
         source.entries(np.array([0], np.int32), np.array([1], np.int32))
 
 
+SCALE = np.ones((N, N))
+SCALE[2, 3] = 1e30 / FAR[2, 3]
+
+
+def scaled(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Distances in units that can be mended."""
+    return FAR[left, right] * SCALE[left, right]
+
+
+def test_a_value_beyond_float32_is_not_remembered_and_what_came_beside_it_is(tmp_path: Path) -> None:
+    lazy = Lazy(scaled, kind="distance", batch_size=3, ledger=tmp_path / "ledger")
+    rows, columns = np.array([2], np.int32), np.arange(N, dtype=np.int32)
+    with opened_ledger(lazy) as ledger:
+        assert ledger is not None
+        source = LazySource(lazy, Objects.of(np.arange(N)), Supply.here(lazy, ledger, "a"))
+        with pytest.raises(JobError, match=r"returned 1e\+30 for pair \(2, 3\): beyond float32; scale"):
+            source.block(rows, columns)
+        assert ledger.count() == source.n_evaluations == 2  # (0, 2), (1, 2)
+    SCALE[2, 3] = 1.0
+    with opened_ledger(lazy) as ledger:
+        source = LazySource(lazy, Objects.of(np.arange(N)), Supply.here(lazy, ledger, "a"))
+        np.testing.assert_array_equal(source.block(rows, columns)[0], read(FAR[2:3], DISSIMILARITIES)[0])
+
+
+def test_threads_count_what_they_paid_for() -> None:
+    source = source_of(Counted(FAR), kind="distance")
+    paid = []
+
+    def ask(row: int) -> None:
+        source.block(np.array([row], np.int32), np.arange(N, dtype=np.int32))
+        paid.append(source.n_evaluations_here)
+
+    threads = [threading.Thread(target=ask, args=(row,)) for row in range(N)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(paid) == source.n_evaluations == N * (N - 1) // 2
+    assert source.n_evaluations_here == 0
+
+
+class Column:
+    """A column of a table whose rows have other names than their places, as pandas has them."""
+
+    def __init__(self, values: list[str]) -> None:
+        self.values = values
+
+    def to_numpy(self) -> np.ndarray:
+        return np.array(self.values, object)
+
+    def __getitem__(self, _name: int) -> str:
+        raise AssertionError("taken by name")
+
+
+def test_columns_of_tables_are_taken_by_place() -> None:
+    found = items_of(Lazy(Counted(FAR), Column(["a", "b", "c"])), [2, 0])
+    assert list(found) == ["c", "a"]
+    assert list(items_of(Lazy(Counted(FAR)), Column(["a", "b"]))) == ["a", "b"]
+
+
 @given(st.integers(0, 12), st.integers(0, 12))
 def test_a_second_run_of_a_job_pays_again_but_asks_only_for_what_is_new(first: int, second: int) -> None:
     function = Counted(FAR)
@@ -165,6 +226,11 @@ def test_a_second_run_of_a_job_pays_again_but_asks_only_for_what_is_new(first: i
         (None, "word", "must be a sequence, one for each row; found str"),
         (None, 3, "must be a sequence, one for each row; found int"),
         (None, [], "found none"),
+        (None, {"a", "b"}, "found set"),
+        (None, {"a": 1}, "found dict"),
+        (None, (word for word in "ab"), "found generator"),
+        (None, np.array(3), "found ndarray"),
+        ({1, 2}, [0], "found set"),
         (["a", "b"], [0, 2], r"places must be in 0\.\.1, found 0 to 2"),
         (["a", "b"], [-1, 0], r"places must be in 0\.\.1, found -1 to 0"),
         (["a", "b"], [0.0, 1.0], r"integers of shape \(n,\); found shape \(2,\) of float64"),
