@@ -105,6 +105,9 @@ class Counted:
     def __init__(self, distance: Floats) -> None:
         self.distance, self.n = distance, 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.distance,)  # the count decides no value
+
     def __call__(self, left: Ints, right: Ints) -> Floats:
         """Distances of the pairs, shape (n,)."""
         self.n += len(left)

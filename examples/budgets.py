@@ -57,6 +57,9 @@ class Counted:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.n = function, 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.function,)  # the count decides no value
+
     def __call__(self, left: Sequence[Any], right: Sequence[Any]) -> Any:
         """Values of the pairs, shape (n,)."""
         self.n += len(left)

@@ -16,7 +16,7 @@ from distforest.forest.artifact import open_forest
 from distforest.growth.class_weights import key_of
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
-from distforest.jobs.lockstep import check_origin
+from distforest.jobs.lockstep import check_origin, warn_of_change
 from distforest.sources.callbacks import Lazy
 from distforest.sources.lazy import Objects, items_of
 
@@ -71,6 +71,7 @@ def load(
             raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
         found.similarity, found.kind, found.objects_ = similarity, "similarity", items_of(similarity, X)
         check_origin(forest, similarity, Objects.of(found.objects_))
+        warn_of_change(forest, similarity)
         origin = forest.provenance.get("similarity", {})
         found.n_evaluations_, found.n_closed_ = origin.get("evaluations"), origin.get("closed")
     if kind is SimForestClassifier:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Callback:
-    """What `Lazy` is told, with the function by name; ``sha256`` is of its source when the job was staged."""
+    """What `Lazy` is told, with the function by name; ``sha256`` is that of its signature when the job was staged."""
 
     function: str
     sha256: str
@@ -32,7 +32,8 @@ class Callback:
     @classmethod
     def of(cls, function: str, options: Mapping[str, Any]) -> Callback:
         """The callback of a spec; raises InputError where it cannot be imported or its options do not go together."""
-        found = cls(function, str(signature(resolve(function))["sha256"]), **options)
+        is_remembered = options.get("ledger") is not None
+        found = cls(function, str(signature(resolve(function), strict=is_remembered)["sha256"]), **options)
         found.lazy()
         return found
 
@@ -45,11 +46,11 @@ class Callback:
             The function is missing here, or is not the one that the job was staged with.
         """
         function = resolve(self.function)
-        found = str(signature(function)["sha256"])
+        found = str(signature(function, strict=self.ledger is not None)["sha256"])
         if found != self.sha256:
             raise InputError(
-                f"{self.function}: another version of the function is installed here, its source has sha256 {found!r} "
-                f"where {self.sha256!r} was asked for; install the same one everywhere, or start the job again"
+                f"{self.function}: another version of the function is installed here, or it holds another state: "
+                f"sha256 {self.sha256!r} was asked for, found {found!r}; install one version everywhere and start again"
             )
         options = {
             name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("function", "sha256")

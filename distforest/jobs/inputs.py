@@ -90,8 +90,8 @@ class Inputs:
     def origin(self) -> dict[str, Any]:
         """Which function is asked, and about which objects."""
         assert self.callback is not None  # noqa: S101  (only a forest with a callback has an origin)
-        symmetric = {"symmetric": self.callback.symmetric}
-        return {**signature(resolve(self.callback.function)), **symmetric, "objects": self.objects().sha256}
+        own, symmetric = signature(resolve(self.callback.function), strict=False), self.callback.symmetric
+        return {**own, "symmetric": symmetric, "objects": self.objects().sha256}
 
     def bound(self, matrix: Any) -> Problem:
         """The method bound to what these inputs hold, with ``matrix`` as what the trees read."""

@@ -98,14 +98,15 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
     """
     lazy, objects = supplied.lazy, Objects.of(supplied.training)
     rows = dense_rows((len(objects.column),) * 2, lazy.kind)
-    decides = [method.name, params, seed, rows, truth.judge, truth.classes, objects.sha256, signature(lazy.function)]
+    asked = signature(lazy.function, strict=lazy.ledger is not None)
+    decides = [method.name, params, seed, rows, truth.judge, truth.classes, objects.sha256, asked]
     job = hashlib.sha256(canonical(decides) + truth.values.tobytes()).hexdigest()
     with supplied.source(objects, job, lazy.budget) as source:
         data = Data(rows, source, truth.judge, truth.values, truth.classes, truth.largest)
         bound = problem(method, data, params, seed)
         arrays, costs = grow_in_lockstep(bound, source)
     symmetric = {"symmetric": bool(lazy.symmetric)}
-    origin = {**signature(lazy.function), **symmetric, "objects": objects.sha256, **asdict(costs)}
+    origin = {**asked, **symmetric, "objects": objects.sha256, **asdict(costs)}
     return replace(bound.forest([arrays]), provenance={"similarity": origin})
 
 
@@ -189,15 +190,9 @@ def nodes_of(forest: Forest, supplied: Supplied, queries: Items) -> Rows:
     ------
     InputError
         The forest has learned from other objects.
-
-    Warns
-    -----
-    UserWarning
-        The function is not the one that the forest was trained with, or has changed.
     """
     objects = Objects.of(supplied.training, queries)
     check_origin(forest, supplied.lazy, objects)
-    warn_of_change(forest, supplied.lazy)
     with supplied.source(objects, "scoring", None) as source:
         return apply(forest, source)
 
@@ -225,7 +220,7 @@ def warn_of_change(forest: Forest, lazy: Lazy) -> None:
         return
     differs = [
         f"{part}: trained with {origin.get(part)!r}, found {value!r}"
-        for part, value in signature(lazy.function).items()
+        for part, value in signature(lazy.function, strict=lazy.ledger is not None).items()
         if origin.get(part) != value
     ]
     if differs:

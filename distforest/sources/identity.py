@@ -10,6 +10,7 @@ import inspect
 import itertools
 import operator
 import struct
+import tokenize
 from contextlib import contextmanager
 from pathlib import PurePath
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -97,7 +98,8 @@ def signature(function: Callable[..., Any], *, strict: bool = True) -> dict[str,
     ----------
     function
         A function, method, partial, wrapper or callable object. The state of an object is what it is pickled by: counts
-        and caches that do not decide its values are left out by its ``__getstate__``.
+        and caches that do not decide its values are left out by its ``__getstate__``. Of what a decorator holds (with
+        ``functools.wraps``) only what cannot change counts.
     strict
         Whether to refuse a state that has no content; else the name of its type stands for it.
 
@@ -135,6 +137,7 @@ class _Held:
     def __init__(self, name: str, strict: bool) -> None:
         self._name = name
         self._strict = strict
+        self._is_fixed = False  # only what cannot change counts
         self._path: list[str] = []  # where the value being read is held, for messages
         self._open: list[Any] = []  # what is being read, outermost first: a function may hold itself
 
@@ -170,10 +173,10 @@ class _Held:
             return code + (self.value(owner) if is_plain else self._class(type(owner)) + self._state(owner))
 
     def _wrapper(self, layer: Any, inner: Any) -> bytes:
-        """What a decorator added: where it has no content, as a lock of its own has not, it decides no value."""
+        """What a decorator added: its code, and what it holds but for caches, counts, locks, which decide no value."""
         if isinstance(layer, MethodType):  # it shows what its function wraps, but has an object
             return self._bare(layer)
-        with self._leniently():
+        with self._fixed():
             if isinstance(layer, FunctionType):
                 return self._python(layer, inner)
             is_ours = type(layer).__module__.partition(".")[0] == "distforest"  # adapters, which change no value
@@ -181,7 +184,7 @@ class _Held:
                 return b""
             taken = {*functools.WRAPPER_ASSIGNMENTS, "__wrapped__"}
             state = {key: one for key, one in vars(layer).items() if key not in taken and one is not inner}
-            return self._class(type(layer)) + self.value(state)
+            return self._class(type(layer)) + b"".join(key.encode() + self.value(state[key]) for key in sorted(state))
 
     def _python(self, function: FunctionType, inner: Any = None) -> bytes:
         """Source, code, defaults and closure of a function; of the closure without what it wraps."""
@@ -215,7 +218,7 @@ class _Held:
             if known:
                 return known
             parts = []
-            with self._leniently():  # what dataclass writes holds marks of its own
+            with self._fixed():  # what dataclass writes holds marks of its own
                 for one in kind.__mro__:
                     parts += [_named(one), _text(one)]
                     for name, member in sorted(vars(one).items()):
@@ -225,6 +228,8 @@ class _Held:
 
     def _state(self, one: Any) -> bytes:
         """What an object is pickled by."""
+        if self._is_fixed:
+            return _typed(one)
         with self._reading(one) as known:
             if known:
                 return known
@@ -245,18 +250,20 @@ class _Held:
         """A value that something holds: its type and content."""
         if one is None or one is Ellipsis:
             return b"n" if one is None else b"..."
+        if self._is_fixed and isinstance(one, (list, dict, set)):
+            return _typed(one)
         if type(one) in (tuple, list, dict) or isinstance(one, (set, frozenset)):
             with self._reading(one) as known:
                 return known or self._collection(one)
         if isinstance(one, np.ndarray):
             raw = f"a{one.dtype.str}{one.shape}:".encode()
-            return raw + (self.value(one.tolist()) if one.dtype.hasobject else one.tobytes())
+            return raw + (self.value(one.tolist()) if one.dtype.hasobject else hashlib.sha256(one.tobytes()).digest())
         if isinstance(one, PurePath):
             return b"p" + _content(str(one))
         if isinstance(one, ModuleType):
             return b"m" + one.__name__.encode()
         if isinstance(one, type):
-            return b"k" + _named(one)
+            return b"k" + (_named(one) if self._is_fixed else self._class(one))  # methods name most of a library
         if isinstance(one, (str, bytes, int, float, complex, np.bool_, np.number)):
             return _content(one)
         if callable(one):
@@ -276,7 +283,7 @@ class _Held:
 
     def _without_content(self, one: Any) -> bytes:
         if not self._strict:
-            return b"?" + name_of(type(one)).encode()
+            return _typed(one)
         path = [name for place, name in enumerate(self._path) if place == 0 or name != "self"]
         where = f" in {'.'.join(path)!r}" if path else ""
         raise InputError(
@@ -302,10 +309,10 @@ class _Held:
         self._open.pop()
 
     @contextmanager
-    def _leniently(self) -> Iterator[None]:
-        strict, self._strict = self._strict, False
+    def _fixed(self) -> Iterator[None]:
+        before, self._is_fixed = self._is_fixed, True
         yield
-        self._strict = strict
+        self._is_fixed = before
 
 
 def _call_of(one: Any) -> FunctionType | None:
@@ -318,14 +325,19 @@ def _text(source: Any) -> bytes:
     """The source of a class, a code or a function; nothing where there is none."""
     try:
         return inspect.getsource(source).encode()
-    except (OSError, TypeError):
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # the last two: the file is being edited
         return b""
+
+
+def _typed(one: Any) -> bytes:
+    return b"?" + name_of(type(one)).encode()
 
 
 def _named(kind: type) -> bytes:
     return f"{name_of(kind)};{_version(kind.__module__.split('.')[0])};".encode()
 
 
+@functools.cache  # all that is installed is looked through for it
 def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(_distributions().get(package, [package])[0])

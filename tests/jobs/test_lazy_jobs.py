@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -62,6 +63,20 @@ def lettered(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 def broken(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """A function that always fails."""
     raise ConnectionError(f"no credit for {len(left)} and {len(right)} objects")
+
+
+class Locked:
+    """The same distances, of an object whose state has no content: no ledger can tell it from another."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def __call__(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        with self.lock:
+            return DISTANCES[left, right]
+
+
+LOCKED = Locked()
 
 
 @pytest.fixture
@@ -158,9 +173,9 @@ def test_scoring_by_name_and_loaded_forests_agree(place: str) -> None:
     score(question, f"{place}/answers.zarr", Here(2))
     np.testing.assert_array_equal(open_array(f"{place}/answers.zarr/proba")[...], whole.predict_proba(DISTANCES[:40]))
     function = Counted(DISTANCES)
-    loaded = load(address, Lazy(function, kind="distance"), IDS)
     with pytest.warns(UserWarning, match="not the one that the forest was trained with"):
-        found = loaded.predict(IDS[:40])
+        loaded = load(address, Lazy(function, kind="distance"), IDS)
+    found = loaded.predict(IDS[:40])
     np.testing.assert_array_equal(found, whole.predict(DISTANCES[:40]))
     assert 0 < function.asked.total() < 40 * N
     np.testing.assert_array_equal(load(address).predict(DISTANCES[:40]), whole.predict(DISTANCES[:40]))
@@ -273,13 +288,18 @@ def test_no_pair_is_nothing_to_ask(place: str, sealed: str) -> None:
 @pytest.mark.cluster
 def test_workers_ask_while_one_writes_the_ledger(place: str, sealed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 30)
-    callback = asking("apart", ledger=f"{place}/scoring.ledger", batch_size=100)
+    COUNTED.asked.clear()
+    callback = asking("counted", ledger=f"{place}/scoring.ledger", batch_size=100)
     question = Question(sealed, write(place, "ids", SOME), "predict", callback=callback)
     expected = answers_of(
         Question(sealed, write(place, "matrix", DISTANCES[SOME]), "predict"), f"{place}/expected.zarr"
     )
-    with local_cluster(workers=2, folder=Path(place) / "dask") as cluster:
+    with (
+        local_cluster(workers=2, folder=Path(place) / "dask") as cluster,
+        pytest.warns(UserWarning, match="not the one"),
+    ):
         found = answers_of(question, f"{place}/found.zarr", cluster=cluster)
+    assert not COUNTED.asked  # in this process
     np.testing.assert_array_equal(found["prediction"], expected["prediction"])
     with opened_ledger(callback.lazy()) as known:
         assert known is not None
@@ -356,6 +376,14 @@ def test_another_version_of_the_function_is_refused_where_it_would_be_asked(plac
     with pytest.raises(InputError, match=f"{__name__}:apart: another version of the function is installed here"):
         fit(changed, spec.output, folder, Here(1), Options())
     assert inputs.callback.lazy().function is apart
+
+
+def test_a_state_without_content_goes_without_a_ledger(place: str) -> None:
+    named = f"{__name__}:LOCKED"
+    done = run_job(job(place, "each", function=named, share="worker"))
+    assert done.digest == run_job(job(place, "plain")).digest
+    with pytest.raises(InputError, match=r"found lock in 'self\.lock'"):
+        run_job(job(place, "all", function=named))
 
 
 def test_the_preview_names_all_faults_of_a_function_with_the_others(place: str) -> None:

@@ -228,22 +228,21 @@ def test_a_process_that_is_killed_between_a_return_and_the_commit_loses_one_batc
 
 
 def test_a_failure_that_stays_ends_the_fit_and_keeps_what_was_paid(tmp_path: Path) -> None:
-    paid: list[int] = []
+    class Broken(Counted):
+        def __call__(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+            if self.calls == 4:
+                raise ConnectionError("no credit")
+            return super().__call__(left, right)
 
-    def broken(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        if len(paid) == 4:
-            raise ConnectionError("no credit")
-        paid.append(len(left))
-        return DISTANCES[left, right]
-
+    broken = Broken(DISTANCES)
     lazy = Lazy(broken, kind="distance", batch_size=20, retries=0, ledger=tmp_path / "ledger")
     forest = SimForestClassifier(lazy, n_estimators=6, random_state=0)
-    with pytest.raises(JobError, match=r"broken failed at pairs \(\d+, \d+\) to .*: ConnectionError: no credit"):
+    with pytest.raises(JobError, match=r"Broken failed at pairs \(\d+, \d+\) to .*: ConnectionError: no credit"):
         forest.fit(IDS, Y)
     assert not hasattr(forest, "forest_")
     with opened_ledger(lazy) as ledger:
         assert ledger is not None
-        assert ledger.count() == sum(paid) > 60
+        assert ledger.count() == broken.asked.total() > 60
 
 
 @pytest.mark.cluster

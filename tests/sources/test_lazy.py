@@ -42,6 +42,9 @@ class Counted:
         self.asked.update(zip(np.asarray(left).tolist(), np.asarray(right).tolist(), strict=True))
         return np.asarray(self.matrix[left, right])
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.matrix,)  # the counts do not decide the values
+
 
 def source_of(function: Callable[..., Any], budget: int | None = None, **options: Any) -> LazySource:
     lazy = Lazy(function, **options)
