@@ -121,13 +121,15 @@ class OnDask:
 
     def _await(self, queue: as_completed) -> None:
         """Wait until a task has ended; raises JobError where none can, as no worker is left."""
-        asked = time.monotonic()
+        looked, was_empty = time.monotonic(), False
         while not queue.has_ready():
             with queue.thread_condition:
                 queue.thread_condition.wait(TICK)
-            if time.monotonic() - asked > PATIENCE:
-                self._workers()
-                asked = time.monotonic()
+            if time.monotonic() - looked > PATIENCE:
+                if was_empty:  # twice in succession: one look may fall into a restart
+                    self._workers()
+                was_empty = not self.client.scheduler_info(n_workers=-1)["workers"]
+                looked = time.monotonic()
 
     def _submit(self, function: Callable[[T], R], task: T, number: int, work: Work) -> Any:
         return self.client.submit(

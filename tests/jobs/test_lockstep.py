@@ -272,3 +272,19 @@ def test_batches_run_on_workers_and_a_killed_worker_costs_its_batch(tmp_path: Pa
     asked = Counter(log.read_text().splitlines())
     assert 0 < sum(times > 1 for times in asked.values()) <= 2 * 40  # under way: one batch in each of two workers
     assert len(asked) == forest.n_evaluations_
+
+
+def kills_its_worker(_left: np.ndarray, _right: np.ndarray) -> np.ndarray:
+    """End the process that asks."""
+    os.kill(os.getpid(), 9)
+    raise AssertionError("still alive")
+
+
+@pytest.mark.cluster
+def test_a_fit_whose_last_worker_died_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distforest.jobs.on_dask.PATIENCE", 1.0)
+    with (
+        local_cluster(workers=1, folder=tmp_path / "dask") as cluster,
+        pytest.raises(JobError, match=r"has no workers \(left\)|was lost with its worker"),
+    ):
+        SimForestClassifier(Lazy(kills_its_worker, kind="distance"), client=cluster.client).fit(IDS[:20], Y[:20])
