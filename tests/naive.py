@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -407,30 +407,6 @@ def codes(features: Matrix, edges: Sequence[Sequence[float]]) -> list[list[int]]
 def rbf(x: Vector, y: Vector, gamma: float) -> float:
     """Return exp(-gamma ||x - y||^2)."""
     return math.exp(-gamma * math.fsum((float(a) - float(b)) ** 2 for a, b in zip(x, y, strict=True)))
-
-
-def drawn_pairs(
-    S: Matrix, unlike: Matrix, rows: Sequence[int], state: int, width: int, trials: Sequence[int]
-) -> list[tuple[int, int] | None]:
-    """Return each candidate's (j, i) for a node with these rows, None where no trial finds a direction.
-
-    Numbers 2 k and 2 k + 1 of a trial choose i, uniform, and j, in proportion to unlike[j][i], of candidate k; they
-    are a direction where S_ii + S_jj - 2 S_ij > 0, which an unobserved entry is not.
-    """
-    found: list[tuple[int, int] | None] = [None] * width
-    for trial, k in product(trials, range(width)):
-        i = rows[below(state, 2 * (trial * width + k), len(rows))]
-        parts = [float(unlike[row][i]) for row in rows]
-        goal, reached, j = unit(state, 2 * (trial * width + k) + 1) * sum(parts), 0.0, None
-        for row, part in zip(rows, parts, strict=True):
-            reached += part
-            if part > 0:
-                j = row
-                if reached > goal:
-                    break
-        if found[k] is None and j is not None and float(S[i][i]) + float(S[j][j]) - 2 * float(S[i][j]) > 0:
-            found[k] = (j, i)
-    return found
 
 
 def simforest_value(S: Matrix, k: int, i: int, j: int) -> float:

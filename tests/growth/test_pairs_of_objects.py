@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.pairs_of_objects import TRIES, TwoObjects, Unlikeness
+from distforest.growth.pairs_of_objects import TwoObjects, Unlikeness
 from distforest.sources.arrays import ArraySource
 from tests import naive, samples
+from tests.naive_simforest import Rules, Sample, drawn_candidate
 
 pytestmark = pytest.mark.kernels
 
@@ -48,11 +49,11 @@ def test_pairs_of_objects_are_those_of_plain_loops(
     assert drawn.n_nodes == len(rows)
     assert drawn.weights.tolist() == [1.0, -1.0] * (len(drawn.columns) // 2)
     found = [tuple(drawn.columns[first:last].tolist()) or None for first, last in pairwise(drawn.offset)]
-    unlike = np.abs(targets[:, None] - targets)
-    unlike = np.sign(unlike) if by_class else unlike
-    trials = range(attempt * TRIES, (attempt + 1) * TRIES)
-    expected = [naive.drawn_pairs(S, unlike, rows[node], naive.stream(seed, 0, node), width, trials) for node in nodes]
-    assert found == [pair for own in expected for pair in own]
+    rules = Rules("labels" if by_class else "targets", n_pairs=width)
+    sample = Sample(S, targets, np.ones(len(S), int), rules)
+    streams = [naive.stream(seed, 0, node) for node in nodes]
+    expected = [drawn_candidate(sample, rows[node], streams[node], attempt, k) for node in nodes for k in range(width)]
+    assert found == [candidate and candidate.columns for candidate in expected]
 
 
 @given(SEEDS)
