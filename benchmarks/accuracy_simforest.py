@@ -150,10 +150,16 @@ def cell(values: Floats, sign: str = "") -> str:
     return f"{mean} ± {100 * values.std(ddof=1) / math.sqrt(len(values)):.2f}"
 
 
+def with_mean(of_sets: dict[str, dict[str, Floats]]) -> dict[str, dict[str, Floats]]:
+    """The accuracies of each method on each set, and their mean over the sets."""
+    methods = next(iter(of_sets.values()))
+    return {**of_sets, "mean": {m: np.mean([own[m] for own in of_sets.values()], axis=0) for m in methods}}
+
+
 def print_accuracies(of_sets: dict[str, dict[str, Floats]]) -> None:
     """Print the accuracies, and what they are above the random forest's, for each set and for the mean of the sets."""
     methods = list(next(iter(of_sets.values())))
-    columns = {**of_sets, "mean": {m: np.mean([own[m] for own in of_sets.values()], axis=0) for m in methods}}
+    columns = with_mean(of_sets)
     ranked = sorted(methods, key=lambda method: -columns["mean"][method].mean())
     print("## Accuracy, %\n")
     print_table(
@@ -161,12 +167,16 @@ def print_accuracies(of_sets: dict[str, dict[str, Floats]]) -> None:
         [[method, *(cell(values[method]) for values in columns.values())] for method in ranked],
     )
     print("## Above the random forest on the same folds, %\n")
-    reference = PEERS[0]
+    print_above(columns, ranked, PEERS[0])
+
+
+def print_above(columns: dict[str, dict[str, Floats]], methods: Sequence[str], reference: str) -> None:
+    """Print what each method is above a reference on the same folds."""
     print_table(
         ["method", *columns],
         [
             [method, *(cell(values[method] - values[reference], "+") for values in columns.values())]
-            for method in ranked
+            for method in methods
             if method != reference
         ],
     )

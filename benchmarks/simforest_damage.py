@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from accuracy_simforest import Effort, cell, data_set, folds
+from accuracy_simforest import Effort, cell, data_set, folds, print_above, with_mean
 from measurement import machine, print_table
 from sklearn.metrics.pairwise import cosine_similarity, rbf_kernel
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -193,7 +193,7 @@ def accuracies(name: str, kernel: str, table: str, repeats: int, effort: Effort)
 def print_accuracies(table: Table, kernel: str, of_sets: dict[str, dict[str, Floats]]) -> None:
     """Print a damaged kernel's accuracies beside the paper's, and what they are above the tuned SVM's."""
     methods = list(next(iter(of_sets.values())))
-    columns = {**of_sets, "mean": {m: np.mean([own[m] for own in of_sets.values()], axis=0) for m in methods}}
+    columns = with_mean(of_sets)
     rows = [[method, *(cell(values[method]) for values in columns.values())] for method in methods]
     for place, method in enumerate(("the paper: SimForest", "the paper: SVM")):
         values = [table.cells[name][kernel][place] if name in table.cells else np.nan for name in of_sets]
@@ -201,14 +201,7 @@ def print_accuracies(table: Table, kernel: str, of_sets: dict[str, dict[str, Flo
     print(f"### {table.title}, {kernel}: accuracy, %\n")
     print_table(["method", *columns], rows)
     print(f"Above {REFERENCE!r} on the same matrices:\n")
-    print_table(
-        ["method", *columns],
-        [
-            [method, *(cell(values[method] - values[REFERENCE], "+") for values in columns.values())]
-            for method in methods
-            if method != REFERENCE
-        ],
-    )
+    print_above(columns, methods, REFERENCE)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
