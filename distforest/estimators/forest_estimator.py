@@ -167,10 +167,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Refuse bad parameters, all at once, or no truth; return the method's parameters as plain values."""
         if truth is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        given = {row.name: getattr(self, row.name) for row in self._parameters}
-        plain = {name: _plain(value) for name, value in given.items()}
+        plain = {name: _plain(value) for name, value in self._given().items()}
         complete(self._parameters, plain)
         return {row.name: plain.get(row.name, row.default) for row in METHODS[self._method].parameters}
+
+    def _given(self) -> dict[str, Any]:
+        """Collect the parameters as they were given."""
+        return {row.name: getattr(self, row.name) for row in self._parameters}
 
     def _grow(
         self, rows: dict[str, Any], matrix: np.ndarray | SparseSource, truth: Truth, params: dict[str, Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from dataclasses import KW_ONLY, dataclass
@@ -176,14 +175,13 @@ class _SimForest(OnSimilarities):
         check_is_fitted(self)
         return nodes_of(self.forest_, self._supplied(), items_of(self.similarity, X))
 
-    def _checked(self, truth: Any) -> dict[str, Any]:
-        if not isinstance(self.similarity, Lazy):
-            return super()._checked(truth)
-        if self.kind != "similarity":
-            raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
-        given = copy.copy(self)
-        given.similarity = "precomputed"
-        return given._checked(truth)
+    def _given(self) -> dict[str, Any]:
+        given = super()._given()
+        if isinstance(self.similarity, Lazy):
+            if self.kind != "similarity":
+                raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
+            given["similarity"] = "precomputed"  # the word for what is not taken of features
+        return given
 
     def _estimate_out_of_bag(self, truth: Truth) -> None:
         if self.oob_score:

@@ -63,13 +63,21 @@ def send_on(
 
 @kernel
 def decide_by_halves(starts: Ints, values: Floats, surrogate: Floats, side: NDArray[np.int8]) -> None:
-    """A row that stays goes right where half 0 > its threshold, or left where half 1 > its; NaN says nothing."""
+    """A row that stays goes where the halves of its projection tell it to."""
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
-            if side[r] == STAY and values[0, r] == values[0, r] and surrogate[node, 0] == surrogate[node, 0]:
-                side[r] = RIGHT if values[0, r] > surrogate[node, 0] else LEFT
-            elif side[r] == STAY and values[1, r] == values[1, r] and surrogate[node, 1] == surrogate[node, 1]:
-                side[r] = LEFT if values[1, r] > surrogate[node, 1] else RIGHT
+            if side[r] == STAY:
+                side[r] = side_of_halves(values[0, r], values[1, r], surrogate[node])
+
+
+@kernel
+def side_of_halves(positive: float, negative: float, surrogate: Floats) -> int:
+    """Right where the positive half > its threshold, else left; NaN: left where the negative half > its, else right."""
+    if positive == positive and surrogate[0] == surrogate[0]:
+        return RIGHT if positive > surrogate[0] else LEFT
+    if negative == negative and surrogate[1] == surrogate[1]:
+        return LEFT if negative > surrogate[1] else RIGHT
+    return STAY
 
 
 @kernel

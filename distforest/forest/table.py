@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError
-from distforest.forest.frontier import Frontier, decide
-from distforest.forest.missing import send_on, send_to_larger
+from distforest.forest.frontier import RIGHT, STAY, Frontier, decide
+from distforest.forest.missing import send_on, send_to_larger, side_of_halves
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets
@@ -248,12 +248,9 @@ def route_array(
 
 @kernel
 def lacking_goes_right(row: Float32s, columns: Rows, weights: Floats, surrogate: Floats, right_is_larger: bool) -> bool:
-    """The side of a row that lacks a value: by half 0 of the projection, else by half 1, else the larger one."""
+    """Whether a row that lacks a value goes right: as the halves of its projection tell, else to the larger side."""
     half = np.zeros(2)
     for e in range(columns.shape[0]):
         half[1 if weights[e] < 0.0 else 0] += abs(weights[e]) * row[columns[e]]
-    if half[0] == half[0] and surrogate[0] == surrogate[0]:
-        return half[0] > surrogate[0]
-    if half[1] == half[1] and surrogate[1] == surrogate[1]:
-        return not half[1] > surrogate[1]
-    return right_is_larger
+    side = side_of_halves(half[0], half[1], surrogate)
+    return right_is_larger if side == STAY else side == RIGHT

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.rng import below, number, unit
+from distforest.growth.rng import below, number, shuffle, unit
 from distforest.jit import kernel
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets
 
@@ -95,7 +96,7 @@ class TwoObjects:
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no pair could be found."""
-        pairs = usable_pairs(self.unlike, self.width, frontier, keys, attempt, self._is_direction)
+        pairs = usable_pairs(self.unlike, self.width, frontier, keys, attempt, partial(are_directions, self.source))
         n_found = int((pairs[:, 0] >= 0).sum())
         size = np.empty(len(pairs), np.int64)
         columns, weights = np.empty(2 * self.n_columns * n_found, np.int32), np.empty(2 * self.n_columns * n_found)
@@ -104,9 +105,6 @@ class TwoObjects:
             *(self.unlike.targets, self.unlike.by_class, size, columns, weights),
         )
         return Projections(self.width, offsets(size), columns[:n], weights[:n])
-
-    def _is_direction(self, j: Rows, i: Rows) -> NDArray[np.bool_]:
-        return are_directions(self.source, j, i)
 
 
 @dataclass(frozen=True)
@@ -187,14 +185,6 @@ def unlikeness(y: float, other: float, by_class: bool) -> float:
     if by_class:
         return 1.0 if y != other else 0.0
     return abs(y - other)
-
-
-@kernel
-def shuffle(key: np.uint64, first: int, order: Rows, n: int) -> None:
-    """The first ``n`` places of a Fisher-Yates shuffle of ``order``, from the draws first, first + 1, ... of a key."""
-    for t in range(n):
-        other = t + below(key, first + t, order.shape[0] - t)
-        order[t], order[other] = order[other], order[t]
 
 
 @kernel

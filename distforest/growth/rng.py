@@ -6,6 +6,8 @@ generators, OOPSLA 2014); the numbers of a stream are addressed, never advanced.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -76,7 +78,14 @@ def subsample(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) ->
     n_rows = weights.shape[0]
     order = np.arange(n_rows)
     weights[:] = 0
+    shuffle(key, 0, order, n_draws)
     for k in range(n_draws):
-        other = k + below(key, k, n_rows - k)
-        order[k], order[other] = order[other], order[k]
         weights[order[k]] = 1
+
+
+@kernel
+def shuffle(key: np.uint64, first: int, order: NDArray[Any], n: int) -> None:
+    """The first ``n`` places of a Fisher-Yates shuffle of ``order``, from the draws first, first + 1, ... of a key."""
+    for t in range(n):
+        other = t + below(key, first + t, order.shape[0] - t)
+        order[t], order[other] = order[other], order[t]

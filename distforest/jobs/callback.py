@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
 from distforest.sources.callbacks import Lazy
-from distforest.sources.identity import resolve, signature
+from distforest.sources.identity import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,10 +32,8 @@ class Callback:
     @classmethod
     def of(cls, function: str, options: Mapping[str, Any]) -> Callback:
         """The callback of a spec; raises InputError where it cannot be imported or its options do not go together."""
-        is_remembered = options.get("ledger") is not None
-        found = cls(function, str(signature(resolve(function), strict=is_remembered)["sha256"]), **options)
-        found.lazy()
-        return found
+        lazy = Lazy(resolve(function), **options)
+        return cls(function, str(lazy.signature["sha256"]), **options)
 
     def lazy(self) -> Lazy:
         """The similarity, its function imported in this process.
@@ -45,17 +43,15 @@ class Callback:
         InputError
             The function is missing here, or is not the one that the job was staged with.
         """
-        function = resolve(self.function)
-        found = str(signature(function, strict=self.ledger is not None)["sha256"])
+        names = [name for name in self.__dataclass_fields__ if name not in ("function", "sha256")]
+        lazy = Lazy(resolve(self.function), **{name: getattr(self, name) for name in names})
+        found = str(lazy.signature["sha256"])
         if found != self.sha256:
             raise InputError(
                 f"{self.function}: another version of the function is installed here, or it holds another state: "
                 f"sha256 {self.sha256!r} was asked for, found {found!r}; install one version everywhere and start again"
             )
-        options = {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in ("function", "sha256")
-        }
-        return Lazy(function, **options)
+        return lazy
 
     @property
     def decides(self) -> dict[str, Any]:

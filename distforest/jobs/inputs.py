@@ -17,7 +17,6 @@ from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.factors import encoded, finite_vectors
-from distforest.sources.identity import resolve, signature
 from distforest.sources.kernels import KERNELS, scale_gamma
 from distforest.sources.lazy import LazySource, Objects, Supply
 from distforest.sources.readings import (
@@ -83,15 +82,11 @@ class Inputs:
         without = replace(self.callback, budget=None) if self.callback else None
         return replace(self, callback=without).fingerprint
 
-    def objects(self) -> Objects:
-        """The objects that a callback is asked about."""
-        return Objects.of(np.asarray(self.matrix.open(scratch_of(self.scratch))))
-
-    def origin(self) -> dict[str, Any]:
-        """Which function is asked, and about which objects."""
-        assert self.callback is not None  # noqa: S101  (only a forest with a callback has an origin)
-        own, symmetric = signature(resolve(self.callback.function), strict=False), self.callback.symmetric
-        return {**own, "symmetric": symmetric, "objects": self.objects().sha256}
+    def asked(self) -> LazySource:
+        """The function and the objects of a callback, as this process has opened them; it asks without a ledger."""
+        source = self.problem().data.matrix
+        assert isinstance(source, LazySource)  # noqa: S101  (held by the callers, who know of a callback)
+        return source
 
     def bound(self, matrix: Any) -> Problem:
         """The method bound to what these inputs hold, with ``matrix`` as what the trees read."""
@@ -123,7 +118,7 @@ def _problem(key: _Opened) -> Problem:
     matrix: Any = inputs.matrix.open(scratch_of(inputs.scratch))
     if inputs.callback:
         lazy = inputs.callback.lazy()
-        matrix = LazySource(lazy, inputs.objects(), Supply.here(lazy))
+        matrix = LazySource(lazy, Objects.of(np.asarray(matrix)), Supply.here(lazy))
     return inputs.bound(matrix)
 
 

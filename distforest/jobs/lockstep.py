@@ -25,8 +25,7 @@ from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
 from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.sources.callbacks import Answer, Batch, Lazy, Policy, answers
-from distforest.sources.identity import signature
-from distforest.sources.lazy import LazySource, Objects, Supply, opened_ledger
+from distforest.sources.lazy import LazySource, Objects, Supply, opened_ledger, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -98,22 +97,20 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
     """
     lazy, objects = supplied.lazy, Objects.of(supplied.training)
     rows = dense_rows((len(objects.column),) * 2, lazy.kind)
-    asked = signature(lazy.function, strict=lazy.ledger is not None)
-    decides = [method.name, params, seed, rows, truth.judge, truth.classes, objects.sha256, asked]
+    decides = [method.name, params, seed, rows, truth.judge, truth.classes, objects.sha256, lazy.signature]
     job = hashlib.sha256(canonical(decides) + truth.values.tobytes()).hexdigest()
     with supplied.source(objects, job, lazy.budget) as source:
         data = Data(rows, source, truth.judge, truth.values, truth.classes, truth.largest)
         bound = problem(method, data, params, seed)
         arrays, costs = grow_in_lockstep(bound, source)
-    symmetric = {"symmetric": bool(lazy.symmetric)}
-    origin = {**asked, **symmetric, "objects": objects.sha256, **asdict(costs)}
+    origin = {**origin_of(lazy, objects), **asdict(costs)}
     return replace(bound.forest([arrays]), provenance={"similarity": origin})
 
 
 def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch | None) -> Receipt:
     """Grow all trees of a job whose function is dear, and commit them as one shard; calls run on the cluster."""
-    assert inputs.callback is not None  # noqa: S101  (held by the caller)
-    lazy, objects, start = inputs.callback.lazy(), inputs.objects(), time.perf_counter()
+    start, opened = time.perf_counter(), inputs.asked()
+    lazy, objects = opened.lazy, opened.objects
     supplied = Supplied(lazy, objects.items, cluster if isinstance(cluster, Stream) else None)
     with supplied.source(objects, inputs.payer, lazy.budget) as source:
         arrays, costs = grow_in_lockstep(inputs.bound(source), source, watch)
@@ -220,7 +217,7 @@ def warn_of_change(forest: Forest, lazy: Lazy) -> None:
         return
     differs = [
         f"{part}: trained with {origin.get(part)!r}, found {value!r}"
-        for part, value in signature(lazy.function, strict=lazy.ledger is not None).items()
+        for part, value in lazy.signature.items()
         if origin.get(part) != value
     ]
     if differs:

@@ -22,6 +22,7 @@ from distforest.jobs.inputs import Inputs, scratch_of
 from distforest.jobs.plan import MERGE_BYTES
 from distforest.jobs.shards import Receipt, opened_shard
 from distforest.sources.arrays import bytes_of, rows_of
+from distforest.sources.lazy import origin_of
 from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
 
@@ -219,12 +220,17 @@ def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int]
     return tuple((r.shard, begin, length) for r, begin, length in zip(receipts, begins, rows, strict=False))
 
 
+def _origin(inputs: Inputs) -> dict[str, Any]:
+    source = inputs.asked()
+    return origin_of(source.lazy, source.objects)
+
+
 def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
     """Where a forest comes from: versions, the digests of its inputs, and what its similarities cost."""
     packages = ("distforest", "numpy", "numba", "zarr")
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}
     return {
-        **({"similarity": {**inputs.origin(), **costs}} if inputs.callback else {}),
+        **({"similarity": {**_origin(inputs), **costs}} if inputs.callback else {}),
         "fingerprint": inputs.fingerprint,
         "inputs": {
             "matrix": {"address": inputs.addresses[0], "sha256": inputs.matrix.sha256},

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.identity import name_of
+from distforest.sources.identity import name_of, signature
 from distforest.sources.readings import NUMBERS
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ class Lazy:
             ]
         if faults:
             raise InputError("\n".join(faults))
+
+    @property
+    def signature(self) -> dict[str, str | None]:
+        """What the function is; a state without content is refused where a ledger has to tell it apart."""
+        return signature(self.function, strict=self.ledger is not None)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Lazy:
         # Nothing here is ever changed, objects may be many, and a function may hold a connection.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distforest.jit import kernel
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries
 
 KERNELS = ("linear", "cosine", "rbf")
 
@@ -55,7 +55,7 @@ class KernelSource:
 
     def block(self, rows: Rows, columns: Rows) -> Floats:
         """The similarities of ``rows`` to ``columns``, shape (n_rows, n_columns)."""
-        return self.entries(np.repeat(rows, len(columns)), np.tile(columns, len(rows))).reshape(len(rows), len(columns))
+        return block_entries(self, rows, columns)
 
     def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""

@@ -15,11 +15,11 @@ import numpy as np
 
 from distforest.errors import InputError, JobError
 from distforest.sources.callbacks import Answer, Batch, Lazy, Policy, answers
-from distforest.sources.identity import keys_of, name_of, signature
+from distforest.sources.identity import keys_of, name_of
 from distforest.sources.ledger import Ledger
 from distforest.sources.pairs import PAID, Naming, Pairs
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES
-from distforest.sources.source import Projections
+from distforest.sources.source import Projections, block_entries
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Ints, Rows
@@ -75,10 +75,27 @@ class Objects:
         """Some of the distinct objects."""
         return chosen(self.items, self.first[distinct])
 
-    def name(self, distinct: int) -> str:
-        """What a message calls an object: its number among the columns, or among the rows asked about."""
-        place = int(self.first[distinct])
-        return str(place) if place < self.n_columns else f"query {place - self.n_columns}"
+    def names(self, left: Ints, right: Ints) -> Names:
+        """What messages call some pairs of the distinct objects."""
+        return Names(self.first[left], self.first[right], self.n_columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Names(Sequence[tuple[str, str]]):
+    """What messages call pairs, worked out only where one is told: the places of their objects among all items."""
+
+    left: Ints
+    right: Ints
+    n_columns: int
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def __getitem__(self, pair: Any) -> Any:
+        """Two numbers among the columns, or among the rows asked about."""
+        places = int(self.left[pair]), int(self.right[pair])
+        n = self.n_columns
+        return tuple(str(place) if place < n else f"query {place - n}" for place in places)
 
 
 def chosen(items: Items, places: Ints) -> Items:
@@ -130,6 +147,11 @@ def sequence_of(given: Any) -> Items:
     if len(given) == 0:
         raise InputError("objects: found none, while a minimum of 1 is required")
     return given if is_array else list(given)
+
+
+def origin_of(lazy: Lazy, objects: Objects) -> dict[str, Any]:
+    """What a forest's provenance says of its similarities: which function is asked, and about which objects."""
+    return {**lazy.signature, "symmetric": bool(lazy.symmetric), "objects": objects.sha256}
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +221,7 @@ class LazySource:
 
     def block(self, rows: Rows, columns: Rows) -> Floats:
         """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return self.entries(np.repeat(rows, len(columns)), np.tile(columns, len(rows))).reshape(len(rows), len(columns))
+        return block_entries(self, rows, columns)
 
     def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows); NaN where one is unobserved, or the candidate refused.
@@ -242,9 +264,7 @@ class LazySource:
 
     def _batch(self, codes: Ints) -> Batch:
         a, b = divmod(codes, self.pairs.naming.n_objects)
-        name = self.objects.name
-        names = [(name(left), name(right)) for left, right in zip(a.tolist(), b.tolist(), strict=True)]
-        return Batch(self.objects.take(a), self.objects.take(b), names)
+        return Batch(self.objects.take(a), self.objects.take(b), self.objects.names(a, b))
 
     def _learn(self, codes: Ints, values: Floats) -> None:
         """Write values down, then use them."""
@@ -260,9 +280,8 @@ class LazySource:
         if not bad.any():
             return answer.values, answer.error
         first = int(bad.argmax())
-        a, b = divmod(int(codes[first]), self.pairs.naming.n_objects)
-        pair = f"({self.objects.name(a)}, {self.objects.name(b)})"
-        text = f"{name_of(self.lazy.function)} returned {answer.values[first]:g} for pair {pair}: beyond float32"
+        a, b = self.objects.names(*divmod(codes[first : first + 1], self.pairs.naming.n_objects))[0]
+        text = f"{name_of(self.lazy.function)} returned {answer.values[first]:g} for pair ({a}, {b}): beyond float32"
         return answer.values[:first], f"{text}; scale its values"
 
     def _charge(self, n: int) -> None:
@@ -293,6 +312,5 @@ def opened_ledger(lazy: Lazy) -> Iterator[Ledger | None]:
     if lazy.ledger is None:
         yield None
         return
-    own = signature(lazy.function)
-    with Ledger.open(lazy.ledger, signature=own, symmetric=bool(lazy.symmetric), kind=lazy.kind) as ledger:
+    with Ledger.open(lazy.ledger, signature=lazy.signature, symmetric=bool(lazy.symmetric), kind=lazy.kind) as ledger:
         yield ledger

@@ -69,6 +69,12 @@ class Source(Protocol):
         """The candidates' values, shape (width, n_rows): as `project_entries`, bit for bit."""
 
 
+def block_entries(source: Source, rows: Rows, columns: Rows) -> Floats:
+    """The values at ``rows`` x ``columns`` of a source that answers single coordinates, shape (n_rows, n_columns)."""
+    shape = len(rows), len(columns)
+    return source.entries(np.repeat(rows, shape[1]), np.tile(columns, shape[0])).reshape(shape)
+
+
 def project_entries(source: Source, rows: Rows, starts: Ints, projections: Projections) -> Floats:
     """Project rows that are grouped by node onto the candidates of their node.
 

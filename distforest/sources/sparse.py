@@ -14,7 +14,7 @@ import scipy.sparse
 from distforest.errors import InputError
 from distforest.jit import kernel
 from distforest.sources.readings import Reading, check_shape
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, offsets
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries, offsets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ class SparseSource:
 
     def block(self, rows: Rows, columns: Rows) -> Floats:
         """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return self.entries(np.repeat(rows, len(columns)), np.tile(columns, len(rows))).reshape(len(rows), len(columns))
+        return block_entries(self, rows, columns)
 
     def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
