@@ -1,9 +1,10 @@
-"""How good a predicted distance is: rank and error measures of distance matrices, and of links.
+"""How good a predicted distance is: rank and error measures of distance matrices, of links, and of neighbourhoods.
 
 The first three measures are those of SMERF (Tomita and Vogelstein), section 5.1. They compare two matrices
 row by row: ``true[i, j]`` and ``predicted[i, j]`` are distances from query i to point j. Queries against
 themselves (test x test) make square matrices with self pairs on the diagonal, which tell nothing and are left
-out; for queries against other points pass ``exclude_diagonal=False``.
+out; for queries against other points pass ``exclude_diagonal=False``. Geodesic precision and recall, which compare
+proximities with a manifold, are those of `distforest.geodesics`, offered here too.
 """
 
 from __future__ import annotations
@@ -15,12 +16,39 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from distforest.arguments import check_finite, numbers
 from distforest.errors import InputError
+from distforest.geodesics import (
+    Hits,
+    component_precision_recall,
+    geodesic_precision,
+    geodesic_recall,
+    neighbor_hits,
+    proximity_hits,
+    relevant_by_component,
+    relevant_by_distance,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.float64]
+    from distforest.arguments import Floats
+
+__all__ = [
+    "Hits",
+    "average_precision",
+    "component_precision_recall",
+    "geodesic_precision",
+    "geodesic_recall",
+    "mean_average_precision",
+    "mean_spearman",
+    "neighbor_hits",
+    "proximity_hits",
+    "relevant_by_component",
+    "relevant_by_distance",
+    "rmse",
+    "roc_auc",
+]
 
 
 def mean_average_precision(true: ArrayLike, predicted: ArrayLike, k: int = 10, exclude_diagonal: bool = True) -> float:
@@ -237,7 +265,7 @@ def _checked_k(k: object, n_points: int) -> int:
 
 def _rows(true: ArrayLike, predicted: ArrayLike, exclude_diagonal: bool) -> tuple[Floats, Floats]:
     """Both matrices, checked, as float64, without the diagonal if asked."""
-    a, b = _numbers(true, "true", 2), _numbers(predicted, "predicted", 2)
+    a, b = numbers(true, "true", 2), numbers(predicted, "predicted", 2)
     if a.shape != b.shape:
         raise InputError(f"true and predicted must be of one shape, found {a.shape} and {b.shape}")
     if exclude_diagonal:
@@ -251,39 +279,18 @@ def _rows(true: ArrayLike, predicted: ArrayLike, exclude_diagonal: bool) -> tupl
         a, b = (m[other].reshape(n, max(n - 1, 0)) for m in (a, b))
     if a.size == 0:
         raise InputError(f"nothing to compare: no pairs are left (exclude_diagonal={exclude_diagonal!r})")
-    _check_finite(a, "true")
-    _check_finite(b, "predicted")
+    check_finite(a, "true")
+    check_finite(b, "predicted")
     return a, b
 
 
 def _scored(y: ArrayLike, score: ArrayLike) -> tuple[NDArray[np.bool_], Floats]:
     """Which items are positive, and their scores, checked."""
-    labels, values = _numbers(y, "y", 1), _numbers(score, "score", 1)
+    labels, values = numbers(y, "y", 1), numbers(score, "score", 1)
     if labels.shape != values.shape:
         raise InputError(f"y and score must be of one length, found {len(labels)} and {len(values)}")
     found = np.unique(labels)
     if found.tolist() not in ([0.0, 1.0], [-1.0, 1.0]):
         raise InputError(f"y must hold 1 and one of 0 or -1, and nothing else, found {found[:10].tolist()!r}")
-    _check_finite(values, "score")
+    check_finite(values, "score")
     return labels == 1, values
-
-
-def _numbers(values: ArrayLike, name: str, n_dimensions: int) -> Floats:
-    """``values`` as a float64 array of so many dimensions."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":
-            raise InputError(f"{name} must hold real numbers, found dtype {array.dtype!r}")
-        array = array.astype(np.float64, copy=False)
-    except ValueError as error:
-        raise InputError(f"{name} must be an array of real numbers: {error}") from error
-    if array.ndim != n_dimensions:
-        raise InputError(f"{name} must have {n_dimensions} dimension(s), found shape {array.shape}")
-    return array
-
-
-def _check_finite(array: Floats, name: str) -> None:
-    """Raise if a value is NaN or infinite."""
-    bad = array.size - int(np.count_nonzero(np.isfinite(array)))
-    if bad:
-        raise InputError(f"{name} must be finite, found {bad} NaN or infinite of {array.size} values; drop them")

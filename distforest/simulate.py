@@ -1,24 +1,36 @@
-"""Simulated points with a known distance: the three settings of SMERF's section 5.1 and appendix D.2.
+"""Simulated points with a known distance: the three settings of SMERF's section 5.1 and appendix D.2, and manifolds.
 
-In all of them only the first two of p columns matter. Distances follow from one hidden number of each point,
-``y``; they are bounded in [0, 1], so that ``Q = 1 - Z`` is the similarity that belongs to them.
+In SMERF's settings only the first two of p columns matter. Distances follow from one hidden number of each point,
+``y``; they are bounded in [0, 1], so that ``Q = 1 - Z`` is the similarity that belongs to them. The manifolds of URerF
+are those of `distforest.manifolds`, offered here too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.errors import InputError
+from distforest.arguments import generator, whole
+from distforest.manifolds import Manifold, manifold_helix, manifold_line, manifold_mixture, manifold_sphere
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    RandomState = int | np.random.Generator | None
+    from distforest.arguments import Floats, RandomState
+
+__all__ = [
+    "Manifold",
+    "Simulation",
+    "manifold_helix",
+    "manifold_line",
+    "manifold_mixture",
+    "manifold_sphere",
+    "smerf_bilinear",
+    "smerf_radial",
+    "smerf_regression",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,18 +172,6 @@ def _half_sum(X: NDArray[np.float32]) -> Floats:
 
 def _generator(n: object, p: object, random_state: object) -> np.random.Generator:
     """Check what was asked and return the generator to draw from."""
-    for name, value, least in (("n", n, 1), ("p", p, 2)):
-        if not _is_integer_from(least, value):
-            raise InputError(f"{name} must be an integer >= {least}, found {value!r}")
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    if random_state is None:
-        return np.random.default_rng()
-    if isinstance(random_state, Integral) and _is_integer_from(0, random_state):
-        return np.random.default_rng(int(random_state))
-    raise InputError(f"random_state must be an integer >= 0, a numpy.random.Generator or None, found {random_state!r}")
-
-
-def _is_integer_from(least: int, value: object) -> bool:
-    """Whether ``value`` is an integer, not a boolean, and at least so large."""
-    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+    whole("n", n, 1)
+    whole("p", p, 2)
+    return generator(random_state)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import re
-import secrets
-import shutil
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-import fsspec
 import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, write_array
+from distforest.sources.groups import check_target, destination, seal
 from distforest.sources.npz import StoredArray, stored_arrays
 from distforest.sources.tables import CsvTable, LibsvmTable, ParquetTable, is_number
 
@@ -141,11 +136,11 @@ def ingest(
         raise InputError(
             f"label is for a column of a csv or Parquet file, found {label!r} for the {kind} file {source}"
         )
-    _check_target(target, overwrite)
+    check_target(target, overwrite)
     arrays, attributes = _read(source, kind, label if name is None else name, chunk_bytes)
-    with _destination(target, overwrite) as group:
+    with destination(target, overwrite) as group:
         records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
-        _seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
+        seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
     return records
 
 
@@ -163,89 +158,11 @@ def _format_of(source: str, asked: str | None) -> str:
     return found
 
 
-# Where to: a sibling that is renamed, or a URL
-
-
-def _local(target: str) -> Path | None:
-    """Resolve the path of a local target; None for a URL."""
-    if "://" in target and not target.startswith("file://"):
-        return None
-    return Path(os.path.realpath(target.removeprefix("file://")))
-
-
-def _check_target(target: str, overwrite: bool) -> None:
-    """Refuse a target that is in the way or cannot be written to."""
-    path = _local(target)
-    if path is None:
-        there, is_group = _look_at_url(target)
-    else:
-        there, is_group = path.exists(), (path / "zarr.json").is_file()
-        if not path.parent.is_dir():
-            raise InputError(f"{target}: a folder to write into was asked for, found none; make {path.parent}")
-    if there and not overwrite:
-        raise InputError(f"{target}: a new name was asked for, found something there; choose another or overwrite")
-    if there and not is_group:
-        raise InputError(f"{target}: a Zarr group to overwrite was asked for, found something else there")
-
-
-def _look_at_url(target: str) -> tuple[bool, bool]:
-    """Tell whether something is at a URL, and whether that is a Zarr group."""
-    try:
-        files, root = fsspec.core.url_to_fs(target)
-        return files.exists(root), files.exists(f"{root}/zarr.json")
-    except (OSError, ImportError, ValueError) as error:
-        raise InputError(f"{target}: a URL to write to was asked for, found none ({error})") from error
-
-
-@contextmanager
-def _destination(target: str, overwrite: bool) -> Iterator[str]:
-    """Give a place to write to; at the block's good end it becomes the target, at a bad end it is removed."""
-    path = _local(target)
-    if path is None:
-        files, root = fsspec.core.url_to_fs(target)
-        if overwrite and files.exists(root):
-            files.rm(root, recursive=True)
-        yield target.rstrip("/")
-        return
-    temporary = path.with_name(f"{path.name}.partial-{secrets.token_hex(4)}")
-    try:
-        yield str(temporary)
-        _move(temporary, path, overwrite)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _move(temporary: Path, path: Path, overwrite: bool) -> None:
-    """Rename ``temporary`` to ``path``; what was there is removed after that."""
-    old = temporary.with_name(f"{temporary.name}-old")
-    if overwrite and path.exists():
-        path.rename(old)
-    try:
-        temporary.rename(path)
-    except BaseException:
-        if old.exists():
-            old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
     digest = write_array(
         group, array.name, array.shape, array.dtype, array.blocks(), array.attributes, chunk_bytes=chunk_bytes
     )
     return Ingested(array.name, array.shape, array.dtype.name, digest)
-
-
-def _seal(group: str, attributes: Mapping[str, Any]) -> None:
-    """Write the group's attributes, the last of all: Zarr keeps them in the group's ``zarr.json``."""
-    address = f"{group}/zarr.json"
-    with fsspec.open(address, "r", encoding="utf-8") as stream:
-        metadata = json.load(stream)
-    with fsspec.open(address, "w", encoding="utf-8") as stream:
-        json.dump({**metadata, "attributes": dict(attributes)}, stream, indent=2)
-
-
-# Features and labels
 
 
 def _read(source: str, kind: str, given: str | None, block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
