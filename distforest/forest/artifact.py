@@ -27,6 +27,7 @@ from distforest.errors import ArtifactError
 from distforest.forest.forest import (
     FORMAT,
     NODE_ARRAYS,
+    UNTAUGHT,
     Forest,
     Meaning,
     array_entry,
@@ -47,11 +48,12 @@ MAX_MANIFEST_BYTES = 64 << 20
 MAX_ARRAY_BYTES = 1 << 36
 """No array of a forest may announce more than this; refused before anything is allocated."""
 
-LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances", "path_lengths"]
+LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances", *UNTAUGHT]
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts"), "int32"),
     **dict.fromkeys(("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate"), "float64"),
+    **dict.fromkeys(("feature_weights", "dependence"), "float64"),
     **dict.fromkeys(("distances", "objects"), "float32"),
     "in_bag": "uint8",
 }

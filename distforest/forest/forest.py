@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members
 from distforest.forest.path_lengths import PathLengths
+from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import NodeTable
 from distforest.sources.arrays import ArraySource, rows_of
 from distforest.sources.kernels import KERNELS, KernelSource
@@ -23,7 +24,7 @@ from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from distforest.sources.source import Float32s, Rows, Source
+    from distforest.sources.source import Float32s, Floats, Rows, Source
 
 FORMAT = 1
 """The format of a sealed forest. It grows by one whenever a reader of the old format would misread a new forest; the
@@ -35,8 +36,14 @@ CHUNK_BYTES = 4 << 20
 NOT_ROUTED = -1
 """In ``leaves``: a training row that was not routed."""
 
+UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
+"""Leaf tables that follow from the node table alone."""
+
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "surrogate")
 """The arrays that every node table has, in the order of the format."""
+
+FURTHER_ARRAYS = ("objects", "feature_weights", "dependence")
+"""Arrays that some forests have beside those of their node table and leaf table, in the order of the format."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,10 @@ class Forest:
         Multiplicity of each training row in each tree, 0 for out of bag, shape (n_trees, n_rows), uint8.
     objects
         Features of the training objects, for a similarity that is computed from features; else None.
+    feature_weights
+        How likely each feature was to be drawn, shape (n_columns,); None: equally.
+    dependence
+        From which the weights follow where features were screened, shape (n_columns,); else None.
     provenance
         Where it came from: versions, digests of the inputs, times. No part of the digest.
     """
@@ -97,6 +108,8 @@ class Forest:
     leaves: Rows
     in_bag: NDArray[np.uint8]
     objects: Float32s | None = None
+    feature_weights: Floats | None = None
+    dependence: Floats | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -135,14 +148,14 @@ class Forest:
             leaf_table = _leaf_table(meaning.leaf, table, arrays)
         except KeyError as error:
             raise ArtifactError(f"{error.args[0]}: missing") from error
-        return cls(meaning, table, leaf_table, leaves, in_bag, arrays.get("objects"), provenance or {})
+        further = {name: arrays.get(name) for name in FURTHER_ARRAYS}
+        return cls(meaning, table, leaf_table, leaves, in_bag, **further, provenance=provenance or {})
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays by name, in the order of the format."""
         found = {**self.table.arrays(), "leaves": self.leaves, "in_bag": self.in_bag, **self.leaf_table.arrays()}
-        if self.objects is not None:
-            found["objects"] = self.objects
-        return found
+        further = {name: getattr(self, name) for name in FURTHER_ARRAYS}
+        return found | {name: array for name, array in further.items() if array is not None}
 
     @cached_property
     def digest(self) -> str:
@@ -206,7 +219,13 @@ class Forest:
             raise ArtifactError("objects: the training objects are missing or of the wrong shape")
         if self.objects is not None and not np.isfinite(self.objects).all():
             raise ArtifactError("objects: values are finite")
+        for name in ("feature_weights", "dependence"):
+            self._hold_columns(name, getattr(self, name))
         self.leaf_table.check()
+
+    def _hold_columns(self, name: str, values: Floats | None) -> None:
+        if values is not None and not (values.shape == (self.n_columns,) and (values >= 0).all()):
+            raise ArtifactError(f"{name}: expected a number that is not negative for each of {self.n_columns} columns")
 
     def _hold_leaves(self, holds: NDArray[np.bool_], rule: str) -> None:
         if not holds.all():
@@ -224,8 +243,8 @@ def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.nda
         return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], float(leaf["scale"]))
     if kind == "leaf_distances":
         return LeafDistances(table, arrays["leaf_distances"])
-    if kind == "path_lengths":
-        return PathLengths(table)
+    if kind in UNTAUGHT:
+        return UNTAUGHT[kind](table)
     raise ArtifactError(f"leaf.kind: unknown leaf table {kind!r}")
 
 

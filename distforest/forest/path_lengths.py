@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.forest.same_leaf import SameLeaf
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, Rows
-
-if TYPE_CHECKING:
-    from distforest.forest.table import NodeTable
 
 EULER = 0.5772156649
 """Euler's constant to as many places as Liu, Ting and Zhou give."""
@@ -34,18 +31,13 @@ def usual_length(n_rows: Ints) -> Floats:
 
 
 @dataclass(frozen=True)
-class PathLengths:
+class PathLengths(SameLeaf):
     """Depth of a node, and the usual depth below it of as many rows as it holds: all from the node table.
 
     The distance of two nodes is 0 for the same and 1 for any others.
     """
 
-    table: NodeTable
     kind: str = "path_lengths"
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """None of its own."""
-        return {}
 
     @cached_property
     def lengths(self) -> Floats:
@@ -60,17 +52,6 @@ class PathLengths:
         start = self.table.tree_start[tree]
         usual = float(usual_length(self.table.n_rows[start : start + 1])[0])
         return self.lengths[start + nodes] / usual if usual else np.ones(len(nodes))
-
-    def between(self, tree: int, left: Ints, right: Ints) -> Floats:  # noqa: ARG002  (the same in every tree)
-        """1[l != l'] for all of ``left`` and ``right``."""
-        return (left[:, None] != right).astype(np.float64)
-
-    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:  # noqa: ARG002  (the same in every tree)
-        """1[l != l'], pair by pair."""
-        return (left != right).astype(np.float64)
-
-    def check(self) -> None:
-        """Nothing: the node table has been checked."""
 
 
 @kernel

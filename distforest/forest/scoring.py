@@ -1,25 +1,27 @@
 """Scoring: distances, predictions and nearest neighbours of a forest; arrays in, arrays out, block by block.
 
+Where the distance is the share of the trees in which two rows part, it follows from proximities.py.
+
 A score is summed over the trees in their order, in float64, so that it does not depend on the size of a block.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse
 
 from distforest.errors import InputError
 from distforest.forest.leaves import ClassCounts, Means
 from distforest.forest.path_lengths import PathLengths
+from distforest.forest.proximities import check_n_neighbors, nearest, proximity
+from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import route
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, Rows, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from distforest.forest.forest import Forest
 
@@ -30,6 +32,11 @@ BLOCK_ROWS = 1024
 def apply(forest: Forest, source: Source) -> Rows:
     """The node in which each row of ``source`` ends, in each tree, shape (n_trees, n), int32."""
     return route(forest.table, source, np.arange(source.shape[0], dtype=np.int32))
+
+
+def says_shared(forest: Forest) -> bool:
+    """Whether the forest's distance is 1 - `distforest.forest.proximities.proximity`."""
+    return isinstance(forest.leaf_table, SameLeaf)
 
 
 def distance(forest: Forest, left: Rows, right: Rows) -> Floats:
@@ -52,17 +59,14 @@ def distance(forest: Forest, left: Rows, right: Rows) -> Floats:
     InputError
         The two come from forests with different numbers of trees.
     """
-    return _mean_over_trees(left, right, partial(_add_trees, forest))
-
-
-def _mean_over_trees(left: Rows, right: Rows, add: Callable[[Rows, Rows, Floats], None]) -> Floats:
-    """The mean over the trees of what ``add`` adds to a block of (n_left, n_right), block by block."""
+    if says_shared(forest):
+        return 1.0 - proximity(left, right)
     if len(left) != len(right):
         raise InputError(f"rows must be routed through the same forest, found {len(left)} and {len(right)} trees")
     total = np.zeros((left.shape[1], right.shape[1]))
     for rows in _blocks(left.shape[1]):
         for columns in _blocks(right.shape[1]):
-            add(left[:, rows], right[:, columns], total[rows, columns])
+            _add_trees(forest, left[:, rows], right[:, columns], total[rows, columns])
     total /= len(left)
     return total
 
@@ -83,67 +87,6 @@ def add_looked_up(table: Floats, row: Ints, column: Ints, total: Floats) -> None
             total[i, j] += table[row[i], column[j]]
 
 
-def proximity(left: Rows, right: Rows) -> Floats:
-    """The share of trees in which two rows end in the same node (Breiman, Random forests, 2001).
-
-    Parameters
-    ----------
-    left, right
-        Nodes of the rows as `apply` gives them, shapes (n_trees, n_left) and (n_trees, n_right).
-
-    Returns
-    -------
-    ndarray
-        Shape (n_left, n_right), from 0 to 1; 1 for a row and itself.
-
-    Raises
-    ------
-    InputError
-        The two come from forests with different numbers of trees.
-
-    Examples
-    --------
-    >>> nodes = np.array([[1, 1, 2], [3, 4, 4]], np.int32)
-    >>> proximity(nodes, nodes)
-    array([[1. , 0.5, 0. ],
-           [0.5, 1. , 0.5],
-           [0. , 0.5, 1. ]])
-    """
-    return _mean_over_trees(left, right, count_shared)
-
-
-@kernel
-def count_shared(left: Rows, right: Rows, shared: Floats) -> None:
-    """shared[i, j] += number of trees t with left[t, i] = right[t, j]."""
-    for tree in range(left.shape[0]):
-        for i in range(left.shape[1]):
-            node = left[tree, i]
-            for j in range(right.shape[1]):
-                shared[i, j] += 1.0 if right[tree, j] == node else 0.0
-
-
-def leaf_embedding(forest: Forest, nodes: Rows) -> scipy.sparse.csr_matrix:
-    """Rows as sparse vectors, one column for each node of the forest: E E' / n_trees is their `proximity`.
-
-    Parameters
-    ----------
-    forest
-        The forest.
-    nodes
-        Nodes of the rows as `apply` gives them, shape (n_trees, n).
-
-    Returns
-    -------
-    csr_matrix
-        Shape (n, n_nodes), float64: in each row a 1 for the node of each tree in which it ends.
-    """
-    n_trees, n_rows = nodes.shape
-    columns = (nodes + forest.table.tree_start[:-1, None]).T.reshape(-1)
-    row_start = np.arange(0, n_rows * n_trees + 1, n_trees)
-    shape = (n_rows, int(forest.table.tree_start[-1]))
-    return scipy.sparse.csr_matrix((np.ones(len(columns)), columns, row_start), shape)
-
-
 def pair_distance(forest: Forest, left: Rows, right: Rows) -> Floats:
     """The forest's distance of left[:, e] and right[:, e], shape (n_pairs,); arguments as for `distance`."""
     if left.shape != right.shape:
@@ -151,6 +94,8 @@ def pair_distance(forest: Forest, left: Rows, right: Rows) -> Floats:
     total = np.zeros(left.shape[1])
     for tree in range(forest.n_trees):
         total += forest.leaf_table.pairs(tree, left[tree].astype(np.int64), right[tree].astype(np.int64))
+    if says_shared(forest):
+        return 1.0 - (forest.n_trees - total) / forest.n_trees  # the bits of `distance`
     return total / forest.n_trees
 
 
@@ -180,7 +125,9 @@ def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats
     return np.divide(total, count, out=np.full(len(left), np.nan), where=count > 0), count
 
 
-def kneighbors(forest: Forest, left: Rows, right: Rows, n_neighbors: int, self_rows: bool) -> tuple[Floats, Ints]:
+def kneighbors(
+    forest: Forest, left: Rows, right: Rows, n_neighbors: int, self_rows: bool, threads: int = 1
+) -> tuple[Floats, Ints]:
     """The nearest rows of ``right`` for each row of ``left``, without the whole matrix of distances.
 
     Parameters
@@ -193,6 +140,8 @@ def kneighbors(forest: Forest, left: Rows, right: Rows, n_neighbors: int, self_r
         How many to find; at most n_right (less one where a row is not its own neighbour).
     self_rows
         Whether row i of ``left`` is row i of ``right`` and must not be its own neighbour.
+    threads
+        Threads that share the rows of ``left``, where the forest `says_shared`.
 
     Returns
     -------
@@ -204,9 +153,11 @@ def kneighbors(forest: Forest, left: Rows, right: Rows, n_neighbors: int, self_r
     InputError
         More neighbours are asked for than there are.
     """
+    if says_shared(forest):
+        shares, index = nearest(left, right, n_neighbors, self_rows, threads)
+        return np.subtract(1.0, shares, out=shares), index
     n_right = right.shape[1]
-    if not 1 <= n_neighbors <= n_right - self_rows:
-        raise InputError(f"n_neighbors must be in 1..{n_right - self_rows} for {n_right} rows, found {n_neighbors}")
+    check_n_neighbors(n_neighbors, n_right, self_rows)
     found = np.full((left.shape[1], n_neighbors), np.inf)
     index = np.full((left.shape[1], n_neighbors), n_right)
     for rows in _blocks(left.shape[1]):
@@ -283,8 +234,8 @@ def isolation(forest: Forest, nodes: Rows) -> Floats:
 def _predicting(forest: Forest) -> ClassCounts | Means:
     if isinstance(forest.leaf_table, (ClassCounts, Means)):
         return forest.leaf_table
-    if isinstance(forest.leaf_table, PathLengths):
-        raise InputError("a forest of random cuts predicts nothing; ask for `isolation`")
+    if says_shared(forest):
+        raise InputError("a forest that was taught nothing predicts nothing; ask for `distance` or `proximity`")
     raise InputError("a forest that was trained on distances predicts distances; ask for `distance`")
 
 
@@ -313,9 +264,10 @@ def feature_importances(forest: Forest) -> Floats:
     """Sum of the gains of the splits that read each column, as shares of their total, shape (n_columns,).
 
     A gain is n I(S) - n_L I(S_L) - n_R I(S_R), so it is weighted by the node's size (SMERF, section 2); a split of
-    several columns counts for each of them.
+    several columns counts for each of them. Where nothing was taught, the size itself stands for the gain.
     """
-    per_entry = np.repeat(forest.table.gain, forest.table.width)
+    worth = forest.table.n_rows if says_shared(forest) else forest.table.gain
+    per_entry = np.repeat(worth, forest.table.width)
     sums = np.bincount(forest.table.columns, per_entry, minlength=forest.n_columns).astype(np.float64)
     return sums / sums.sum() if sums.sum() > 0 else sums
 

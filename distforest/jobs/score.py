@@ -10,6 +10,7 @@ import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,9 @@ import zarr
 from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.forest.artifact import open_forest, read_manifest
+from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaves import Means
+from distforest.forest.proximities import nearest, proximity
 from distforest.forest.table import route
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.folder import Folder
@@ -28,7 +31,7 @@ from distforest.sources.lazy import Objects, joined
 from distforest.sources.staging import read_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from distforest.forest.forest import Forest
     from distforest.jobs.callback import Callback
@@ -36,8 +39,12 @@ if TYPE_CHECKING:
     from distforest.sources.lazy import LazySource
     from distforest.sources.source import Rows
 
-ANSWERS = ("distance", "pairs", "neighbors", "predict", "proba", "apply")
-"""What can be asked: distances to rows, distances of pairs, nearest training rows, labels or means, shares, nodes."""
+ANSWERS = ("distance", "proximity", "pairs", "neighbors", "predict", "proba", "apply")
+"""What can be asked: distances or proximities to rows, distances of pairs, nearest training rows, labels or means,
+shares, nodes."""
+
+TO_ROWS = ("distance", "proximity")
+"""Answers with a number for each training row, or each row of the reference."""
 
 BLOCK_CELLS = 1 << 22
 """Numbers that a task answers with, about."""
@@ -59,11 +66,14 @@ class Question:
     answer
         One of `ANSWERS`.
     reference
-        For ``"distance"``: address of the rows that distances are taken to; the training rows by default.
+        For ``"distance"`` and ``"proximity"``: address of the rows that they are taken to; the training rows by
+        default.
     pairs
         For ``"pairs"``: address of the row numbers of each pair in ``queries``, shape (n_pairs, 2).
     n_neighbors
         For ``"neighbors"``.
+    without_self
+        For ``"neighbors"``: whether the queries are the training rows, in their order, and none is its own neighbour.
     callback
         The function that similarities are asked of; ``queries`` and ``reference`` then hold objects.
     training
@@ -76,6 +86,7 @@ class Question:
     reference: str | None = None
     pairs: str | None = None
     n_neighbors: int = 10
+    without_self: bool = False
     callback: Callback | None = None
     training: str | None = None
 
@@ -204,7 +215,7 @@ def _about(question: Question) -> list[_About]:
     if question.answer == "pairs":
         numbers = np.unique(np.asarray(open_array(str(question.pairs))[...]))
     about = [_About("queries", queries, numbers)]
-    if question.answer == "distance" and question.reference:
+    if question.answer in TO_ROWS and question.reference:
         reference = read_objects(question.reference)
         about.append(_About("reference", reference, np.arange(len(reference))))
     return about
@@ -245,16 +256,15 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
     elif forest.meaning.rows["kind"] != "dense":
         raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
     n, training = int(queries.shape[0]), forest.leaves.shape[1]
-    if question.answer == "neighbors" or (question.answer == "distance" and not question.reference):
+    if question.answer == "neighbors" or (question.answer in TO_ROWS and not question.reference):
         training = forest.training_nodes.shape[1]  # refused here where they are not known, before anything is paid for
-    if question.answer == "distance":
+    if question.answer in TO_ROWS:
         others = int(open_array(question.reference).shape[0]) if question.reference else training
-        return {"distance": ("float32", (others,))}, n
+        return {question.answer: ("float32", (others,))}, n
     if question.answer == "pairs":
         return {"distance": ("float32", ())}, _n_pairs(question, n)
     if question.answer == "neighbors":
-        if not 1 <= question.n_neighbors <= training:
-            raise InputError(f"n_neighbors must be in 1..{training}, found {question.n_neighbors}")
+        _check_neighbors(question, n, training)
         tail = (question.n_neighbors,)
         return {"indices": ("int64", tail), "distance": ("float32", tail)}, n
     if question.answer == "apply":
@@ -268,6 +278,17 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
             raise InputError("a forest trained on targets has no class shares; ask for 'predict'")
         return {"proba": ("float64", (outputs,))}, n
     return {"prediction": ("float64", (outputs,)) if is_mean else ("int64", ())}, n
+
+
+def _check_neighbors(question: Question, n_queries: int, n_training: int) -> None:
+    most = n_training - question.without_self
+    if not 1 <= question.n_neighbors <= most:
+        raise InputError(f"n_neighbors must be in 1..{most}, found {question.n_neighbors}")
+    if question.without_self and n_queries != n_training:
+        raise InputError(
+            f"{question.queries}: the {n_training} training rows were expected, as none shall be its own neighbour, "
+            f"found {n_queries} rows; ask about other rows without without_self"
+        )
 
 
 def _n_pairs(question: Question, n_queries: int) -> int:
@@ -341,11 +362,10 @@ def _pair_distances(task: ScoreTask, forest: Forest) -> np.ndarray:
 
 def _answers(task: ScoreTask, forest: Forest, nodes: Rows) -> dict[str, np.ndarray]:
     question = task.question
-    if question.answer == "distance":
-        return {"distance": _distances(task, forest, nodes)}
+    if question.answer in TO_ROWS:
+        return {question.answer: _to_rows(task, forest, nodes)}
     if question.answer == "neighbors":
-        distances, indices = scoring.kneighbors(forest, nodes, forest.training_nodes, question.n_neighbors, False)
-        return {"indices": indices, "distance": distances}
+        return _neighbors(task, forest, nodes)
     if question.answer == "apply":
         return {"nodes": nodes.T}
     outputs = scoring.predict(forest, nodes)
@@ -354,13 +374,53 @@ def _answers(task: ScoreTask, forest: Forest, nodes: Rows) -> dict[str, np.ndarr
     return {"prediction": outputs if isinstance(forest.leaf_table, Means) else np.argmax(outputs, axis=1)}
 
 
-def _distances(task: ScoreTask, forest: Forest, nodes: Rows) -> np.ndarray:
-    """Distances to the training rows, or to the reference rows, block of them by block."""
+def _to_rows(task: ScoreTask, forest: Forest, nodes: Rows) -> np.ndarray:
+    """Distances or proximities to the training rows, or to the reference rows, block of them by block."""
+    if task.question.answer == "distance" and not scoring.says_shared(forest):
+        return _to_blocks(task, forest, lambda others: scoring.distance(forest, nodes, others))
     if task.question.reference is None:
-        return scoring.distance(forest, nodes, forest.training_nodes)
+        shares = proximity(nodes, _training_index(task))
+    else:
+        shares = _to_blocks(task, forest, lambda others: proximity(nodes, others))
+    return shares if task.question.answer == "proximity" else 1.0 - shares
+
+
+def _to_blocks(task: ScoreTask, forest: Forest, measure: Callable[[Rows], np.ndarray]) -> np.ndarray:
+    """What is measured from the task's rows to the nodes of the others, side by side."""
+    if task.question.reference is None:
+        return measure(forest.training_nodes)
     n = int(open_array(task.question.reference).shape[0])
-    blocks = [
-        scoring.distance(forest, nodes, _nodes(task, forest, "reference", slice(first, min(first + (1 << 14), n))))
-        for first in range(0, n, 1 << 14)
-    ]
-    return np.concatenate(blocks, axis=1)
+    blocks = (slice(first, min(first + (1 << 14), n)) for first in range(0, n, 1 << 14))
+    return np.concatenate([measure(_nodes(task, forest, "reference", rows)) for rows in blocks], axis=1)
+
+
+def _neighbors(task: ScoreTask, forest: Forest, nodes: Rows) -> dict[str, np.ndarray]:
+    """The nearest training rows and their distances."""
+    question = task.question
+    n_found = question.n_neighbors + question.without_self
+    if scoring.says_shared(forest):
+        shares, indices = nearest(nodes, _training_index(task), n_found, False)
+        distances = 1.0 - shares
+    else:
+        distances, indices = scoring.kneighbors(forest, nodes, forest.training_nodes, n_found, False)
+    if question.without_self:
+        kept = indices != np.arange(task.first, task.last)[:, None]
+        kept[kept.all(axis=1), -1] = False  # a row that is not among its own nearest
+        shape = len(indices), question.n_neighbors
+        distances, indices = distances[kept].reshape(shape), indices[kept].reshape(shape)
+    return {"indices": indices, "distance": distances}
+
+
+_INDEXING = Lock()
+"""Held while an index is built, so that the threads of a process build one."""
+
+
+def _training_index(task: ScoreTask) -> LeafIndex:
+    """The training rows of the task's forest by their leaves, built once in a process."""
+    with _INDEXING:
+        return _indexed(task.question.forest, task.digest)
+
+
+@lru_cache(maxsize=1)
+def _indexed(address: str, digest: str) -> LeafIndex:
+    return LeafIndex.of(_opened(address, digest).training_nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 
 import numba
 import numpy as np
@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.forest.forest import Forest
+from distforest.forest.path_lengths import PathLengths
+from distforest.forest.proximities import proximity
 from tests import naive, samples
-from tests.forest.test_leaves import FACTORS, trees_of, z_of
+from tests.forest.test_leaves import FACTORS, TAUGHT, trees_of, z_of
 
 pytestmark = pytest.mark.kernels
 
@@ -29,10 +31,15 @@ def nodes_of(forest: Forest, case: str, n_rows: int = 9) -> np.ndarray:
     return scoring.apply(forest, forest.source(samples.queries(case, n_rows)))
 
 
+def says_shared(forest: Forest) -> Forest:
+    """The same trees, whose leaves say nothing but which rows lie in them."""
+    return replace(forest, leaf_table=PathLengths(forest.table))
+
+
 # --- against the reference --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", TAUGHT)
 def test_distances_are_means_over_the_trees_of_distances_of_leaves(case: str, forest_of: ForestOf) -> None:
     forest, z = forest_of(case), z_of(case)
     nodes, training, grown = nodes_of(forest, case, 4), forest.leaves[:, :5], trees_of(forest)
@@ -44,34 +51,14 @@ def test_distances_are_means_over_the_trees_of_distances_of_leaves(case: str, fo
     assert pairs.tobytes() == found[left, right].tobytes()
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_proximities_count_the_trees_in_which_two_rows_end_together(case: str, forest_of: ForestOf) -> None:
-    forest = forest_of(case)
-    nodes, training = nodes_of(forest, case, 6), forest.leaves[:, :7]
-    found = scoring.proximity(nodes, training)
-    assert found.tolist() == [[naive.proximity(a.tolist(), b.tolist()) for b in training.T] for a in nodes.T]
-    assert (np.diagonal(scoring.proximity(nodes, nodes)) == 1.0).all()
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_an_embedding_has_the_proximities_as_its_inner_products(case: str, forest_of: ForestOf) -> None:
-    forest = forest_of(case)
-    nodes = nodes_of(forest, case, 6)
-    embedding = scoring.leaf_embedding(forest, nodes)
-    assert embedding.shape == (6, len(forest.table.left))
-    assert (embedding.sum(axis=1) == forest.n_trees).all()
-    products = (embedding @ embedding.T).toarray() / forest.n_trees
-    np.testing.assert_array_equal(products, scoring.proximity(nodes, nodes))
-
-
-def test_proximities_and_distances_need_nodes_of_one_forest(forest_of: ForestOf) -> None:
+def test_distances_need_nodes_of_one_forest(forest_of: ForestOf) -> None:
     two, three = np.zeros((2, 4), np.int32), np.zeros((3, 4), np.int32)
-    for ask in (scoring.proximity, partial(scoring.distance, forest_of("labels"))):
+    for forest in (forest_of("labels"), says_shared(forest_of("labels"))):
         with pytest.raises(InputError, match="the same forest, found 2 and 3 trees"):
-            ask(two, three)
+            scoring.distance(forest, two, three)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", TAUGHT)
 def test_out_of_bag_distances_rest_on_the_trees_that_drew_neither_row(case: str, forest_of: ForestOf) -> None:
     forest, z, grown = forest_of(case), z_of(case), trees_of(forest_of(case))
     left, right = np.triu_indices(12)
@@ -86,7 +73,7 @@ def test_out_of_bag_distances_rest_on_the_trees_that_drew_neither_row(case: str,
     assert mirrored.tobytes() == found.tobytes()
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case not in {"distances", "members"}])
+@pytest.mark.parametrize("case", [case for case in TAUGHT if case not in {"distances", "members"}])
 def test_predictions_are_means_over_the_trees(case: str, forest_of: ForestOf) -> None:
     forest, data = forest_of(case), samples.data_of(case)
     nodes, grown = nodes_of(forest, case), trees_of(forest)
@@ -124,6 +111,22 @@ def test_importances_share_out_the_gains(case: str, forest_of: ForestOf) -> None
     np.testing.assert_allclose(scoring.feature_importances(forest), expected / expected.sum(), rtol=1e-12)
 
 
+def test_importances_of_an_untaught_forest_are_sizes_of_nodes(forest_of: ForestOf) -> None:
+    forest = forest_of("urerf")
+    expected = np.zeros(forest.n_columns)
+    for node in range(len(forest.table.left)):
+        for entry in range(*forest.table.offset[node : node + 2]):
+            expected[forest.table.columns[entry]] += forest.table.n_rows[node]
+    assert expected[4] == 0  # a feature without a weight is never drawn
+    np.testing.assert_allclose(scoring.feature_importances(forest), expected / expected.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", samples.UNTAUGHT_CASES)
+def test_an_untaught_forest_predicts_nothing(case: str, forest_of: ForestOf) -> None:
+    with pytest.raises(InputError, match="was taught nothing"):
+        scoring.predict(forest_of(case), forest_of(case).leaves)
+
+
 def test_importances_of_a_forest_of_roots_are_zero() -> None:
     data = samples.with_matrix(samples.data_of("labels"), np.ones((samples.N_ROWS, samples.N_COLUMNS), np.float32))
     found = scoring.feature_importances(samples.forest_from(samples.problem_of("labels", data)))
@@ -152,11 +155,31 @@ def test_neighbours_are_the_nearest_rows_and_among_equal_ones_the_first(
     assert distances.tobytes() == np.take_along_axis(whole, order, axis=1).tobytes()
 
 
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("self_rows", [True, False])
+def test_where_rows_are_apart_if_they_share_no_leaf_distances_are_1_minus_proximities(
+    case: str, self_rows: bool, forest_of: ForestOf
+) -> None:
+    forest = says_shared(forest_of(case))
+    left = forest.leaves if self_rows else nodes_of(forest, case)
+    whole = scoring.distance(forest, left, forest.leaves)
+    assert whole.tobytes() == (1.0 - proximity(left, forest.leaves)).tobytes()
+    rows, columns = np.indices(whole.shape).reshape(2, -1)
+    pairs = scoring.pair_distance(forest, left[:, rows], forest.leaves[:, columns])
+    assert pairs.tobytes() == whole.tobytes()
+    if self_rows:
+        np.fill_diagonal(whole, np.inf)
+    distances, indices = scoring.kneighbors(forest, left, forest.leaves, 35, self_rows)
+    order = np.argsort(whole, axis=1, kind="stable")[:, :35]
+    assert indices.tolist() == order.tolist()
+    assert distances.tobytes() == np.take_along_axis(whole, order, axis=1).tobytes()
+
+
 @pytest.mark.parametrize(("n_neighbors", "self_rows"), [(0, False), (37, False), (36, True), (-1, True)])
 def test_more_neighbours_than_rows_are_refused(n_neighbors: int, self_rows: bool, forest_of: ForestOf) -> None:
-    forest = forest_of("labels")
-    with pytest.raises(InputError, match=f"n_neighbors must be in 1..{36 - self_rows} for 36 rows"):
-        scoring.kneighbors(forest, forest.leaves, forest.leaves, n_neighbors, self_rows)
+    for forest in (forest_of("labels"), says_shared(forest_of("labels"))):
+        with pytest.raises(InputError, match=f"n_neighbors must be in 1..{36 - self_rows} for 36 rows"):
+            scoring.kneighbors(forest, forest.leaves, forest.leaves, n_neighbors, self_rows)
 
 
 def test_pairs_come_in_twos(forest_of: ForestOf) -> None:
@@ -199,7 +222,7 @@ def test_a_score_does_not_depend_on_the_other_rows(forest_of: ForestOf, case: st
     some = scoring.apply(forest, forest.source(queries[rows]))
     assert some.tolist() == nodes[:, rows].tolist()
     assert scoring.distance(forest, some, forest.leaves[:, columns]).tobytes() == whole[np.ix_(rows, columns)].tobytes()
-    if case not in {"distances", "members"}:
+    if case in TAUGHT and case not in {"distances", "members"}:
         assert scoring.predict(forest, some).tobytes() == scoring.predict(forest, nodes)[rows].tobytes()
 
 

@@ -1,0 +1,348 @@
+"""The rows of each leaf, tree by tree: in how many trees one row shares its leaf with each other row.
+
+A row meets only those that lie in its own leaves, so that counting costs the sizes of these leaves and not the number
+of all rows. The rows are renumbered by the leaves of the first tree: rows that share many leaves then have counters
+beside each other, and the cache holds them.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Ints, Rows, offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BLOCK_QUERIES = 1 << 12
+"""Rows that are asked about in one call of a kernel."""
+
+FEW = 32
+"""Numbers that are sorted by insertion."""
+
+T = TypeVar("T")
+
+
+class LeafIndex(NamedTuple):
+    """The rows that lie in each node of each tree.
+
+    ::
+
+        nodes    [[1 2 1 2]       order    0 2 1 3      the row at each place: sorted by its node in the first tree
+                  [0 0 0 1]]      place    0 2 1 3      the place of each row
+        first    0 4 7                                  where each tree's nodes begin in `start`, one more than it has
+        start    0 0 2 4, 4 7 8                         where each node's members begin; the last one ends the tree's
+        members  0 1 2 3, 0 1 2 3                       places, in ascending order in each node
+
+    Build one with `LeafIndex.of`.
+    """
+
+    order: Rows
+    place: Rows
+    first: Ints
+    start: Ints
+    members: Rows
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.first) - 1
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, absent ones too."""
+        return len(self.order)
+
+    @classmethod
+    def of(cls, nodes: Rows, threads: int = 1) -> LeafIndex:
+        """Group rows by the node in which they end, by counting, in n_trees x n_rows steps.
+
+        Parameters
+        ----------
+        nodes
+            Nodes as `distforest.forest.scoring.apply` gives them, shape (n_trees, n_rows); a negative number: the
+            row is absent from this tree.
+        threads
+            Threads that share the trees.
+
+        Examples
+        --------
+        >>> index = LeafIndex.of(np.array([[1, 2, 1, 2], [0, 0, 0, 1]], np.int32))
+        >>> index.order.tolist(), index.start.tolist(), index.members.tolist()
+        ([0, 2, 1, 3], [0, 0, 2, 4, 4, 7, 8], [0, 1, 2, 3, 0, 1, 2, 3])
+        """
+        n_trees, n_rows = nodes.shape
+        order = np.argsort(nodes[0], kind="stable").astype(np.int32)
+        place = np.empty(n_rows, np.int32)
+        place[order] = np.arange(n_rows, dtype=np.int32)
+        first = offsets(nodes.max(axis=1, initial=-1).astype(np.int64) + 2)
+        start, members = np.empty(first[-1], np.int64), np.empty(n_trees * n_rows, np.int32)
+
+        def group_tree(tree: int) -> None:
+            own = slice(tree * n_rows, (tree + 1) * n_rows)
+            group_rows(
+                nodes[tree].astype(np.int32), order, own.start, start[first[tree] : first[tree + 1]], members[own]
+            )
+
+        in_threads(group_tree, iter(range(n_trees)), threads)
+        return cls(order, place, first, start, members)
+
+    def counters(self) -> Rows:
+        """Rows of the trees that a row shares with each place, all 0."""
+        return np.zeros(self.n_rows, np.int32)
+
+
+class Asked(NamedTuple):
+    """Rows that are asked about: their numbers, shape (n_rows,), and their nodes, shape (n_rows, n_trees)."""
+
+    rows: Ints
+    nodes: Rows
+
+
+def asked(left: Rows) -> Iterator[Asked]:
+    """The rows of ``left``, shape (n_trees, n_left), in blocks; rows that share a leaf of the first tree follow."""
+    order = np.argsort(left[0], kind="stable")
+    for first in range(0, len(order), BLOCK_QUERIES):
+        rows = order[first : first + BLOCK_QUERIES]
+        yield Asked(rows, by_row(left[:, rows]))
+
+
+def by_row(left: Rows) -> Rows:
+    """A copy of nodes of shape (n_trees, n_rows) as a kernel reads them: shape (n_rows, n_trees), int32."""
+    return np.array(left.T, np.int32, order="C")
+
+
+def in_threads(function: Callable[[T], object], tasks: Iterator[T], threads: int) -> None:
+    """Call ``function`` with each of ``tasks``; one is drawn only when a thread is free for it."""
+    if threads == 1:
+        for task in tasks:
+            function(task)
+        return
+    lock = Lock()
+
+    def drawn() -> Iterator[T]:
+        while True:
+            with lock:
+                try:
+                    task = next(tasks)
+                except StopIteration:
+                    return
+            yield task
+
+    def work() -> None:
+        for task in drawn():
+            function(task)
+
+    with ThreadPoolExecutor(threads) as pool:
+        for running in [pool.submit(work) for _ in range(threads)]:
+            running.result()
+
+
+def routed(nodes: Rows) -> Rows:
+    """The nodes as they are; refuses such as are no nodes, or of rows that were not routed.
+
+    Raises
+    ------
+    InputError
+        Not integers of shape (n_trees, n_rows), or one of them is negative.
+    """
+    if nodes.ndim != 2 or nodes.dtype.kind not in "iu" or not len(nodes):
+        raise InputError(f"nodes: integers of shape (n_trees, n_rows) were expected, found {nodes.dtype} {nodes.shape}")
+    if nodes.min(initial=0) < 0:
+        tree, row = np.argwhere(nodes < 0)[0].tolist()
+        raise InputError(
+            f"nodes: row {row} was not routed through tree {tree}, found {int(nodes[tree, row])}; route all rows"
+        )
+    return nodes
+
+
+# --- kernels ----------------------------------------------------------------------------------------------
+
+
+@kernel
+def group_rows(nodes: Rows, order: Rows, begin: int, start: Ints, members: Rows) -> None:
+    """start[l] = begin + #{i: 0 <= nodes[i] < l}; members[start[l] - begin ...] = the places p, nodes[order[p]] = l."""
+    start[:] = 0
+    for i in range(nodes.shape[0]):
+        if nodes[i] >= 0:
+            start[nodes[i] + 1] += 1
+    start[0] = begin
+    for node in range(1, start.shape[0]):
+        start[node] += start[node - 1]
+    for p in range(nodes.shape[0]):  # start[l] runs through l's members ...
+        node = nodes[order[p]]
+        if node >= 0:
+            members[start[node] - begin] = p
+            start[node] += 1
+    for node in range(start.shape[0] - 1, 0, -1):  # ... and so ends where l + 1 begins
+        start[node] = start[node - 1]
+    start[0] = begin
+
+
+@kernel
+def members_of(index: LeafIndex, tree: int, node: int) -> tuple[int, int]:
+    """Where the members of a node begin and end; nowhere if no row of the index lies in it."""
+    if node < 0 or node >= index.first[tree + 1] - index.first[tree] - 1:
+        return 0, 0
+    at = index.first[tree] + node
+    return index.start[at], index.start[at + 1]
+
+
+@kernel
+def count_companions(nodes: Rows, index: LeafIndex, counts: Rows, touched: Rows) -> int:
+    """counts[p] += number of trees t in which place p lies in nodes[t]; touched lists the p that were 0, once each."""
+    n_touched = 0
+    for tree in range(nodes.shape[0]):
+        begin, end = members_of(index, tree, nodes[tree])
+        for p in index.members[begin:end]:
+            count = counts[p]
+            touched[n_touched] = p  # kept only if it is new: without a branch
+            n_touched += count == 0
+            counts[p] = count + 1
+    return n_touched
+
+
+@kernel
+def fill_shared(block: Asked, index: LeafIndex, counts: Rows, shared: Floats) -> None:
+    """shared[i, j] = number of trees t in which row i of the block lies in a node with row j of the index."""
+    touched = np.empty(counts.shape[0] + 1, np.int32)
+    for b in range(block.rows.shape[0]):
+        for e in range(count_companions(block.nodes[b], index, counts, touched)):
+            p = touched[e]
+            shared[block.rows[b], index.order[p]] = counts[p]
+            counts[p] = 0
+
+
+@kernel
+def bound_shared(block: Asked, index: LeafIndex) -> int:
+    """Sum over the rows of the block of min(n_rows, sizes of their leaves): no less than `list_shared` lists."""
+    total = 0
+    for b in range(block.rows.shape[0]):
+        met = 0
+        for tree in range(block.nodes.shape[1]):
+            begin, end = members_of(index, tree, block.nodes[b, tree])
+            met += end - begin
+        total += min(met, index.order.shape[0])
+    return total
+
+
+@kernel
+def list_shared(block: Asked, index: LeafIndex, counts: Rows, columns: Rows, shared: Floats, end: Ints) -> None:
+    """columns[end[b] : end[b + 1]] = rows j that share a node with row b of the block; shared = in how many trees."""
+    touched = np.empty(counts.shape[0] + 1, np.int32)
+    n = 0
+    for b in range(block.rows.shape[0]):
+        for e in range(count_companions(block.nodes[b], index, counts, touched)):
+            p = touched[e]
+            columns[n] = index.order[p]
+            shared[n] = counts[p]
+            counts[p] = 0
+            n += 1
+        end[b + 1] = n
+
+
+@kernel
+def nearest_rows(block: Asked, index: LeafIndex, self_rows: bool, counts: Rows, found: Floats, rows: Ints) -> None:
+    """found[i], rows[i] = the greatest counts of row i and their rows j; greatest first, of equal ones the least j.
+
+    With self_rows j != i.
+    """
+    touched, shared = np.empty(counts.shape[0] + 1, np.int32), np.empty(counts.shape[0], np.int32)
+    ties, start = np.empty(counts.shape[0], np.int32), np.empty(index.first.shape[0], np.int64)
+    for b in range(block.rows.shape[0]):
+        i = block.rows[b]
+        n_touched = count_companions(block.nodes[b], index, counts, touched)
+        own = i if self_rows else -1
+        if self_rows:
+            counts[index.place[own]] = 0
+        met = touched[:n_touched]
+        cut = rank_counts(met, counts, shared, rows.shape[1], start)
+        n = take_best(met, shared, index.order, cut, start, ties, found[i], rows[i])
+        if n < rows.shape[1]:
+            fill_up(met, counts, index.place, own, n, found[i], rows[i])
+
+
+@kernel
+def rank_counts(met: Rows, counts: Rows, shared: Rows, n_neighbors: int, start: Ints) -> int:
+    """shared[e] = counts[met[e]], which is set to 0; start[c] = #{e: shared[e] > c}, for c no less than the answer.
+
+    The answer is the least of the n_neighbors greatest counts, or 1 where not so many rows were met.
+    """
+    start[:] = 0
+    for e in range(met.shape[0]):
+        c = counts[met[e]]
+        counts[met[e]] = 0
+        shared[e] = c
+        start[c] += 1
+    greater = 0
+    for c in range(start.shape[0] - 1, 0, -1):
+        here = start[c]
+        start[c] = greater
+        greater += here
+        if greater >= n_neighbors:
+            return c
+    return 1
+
+
+@kernel
+def take_best(
+    met: Rows, shared: Rows, order: Rows, cut: int, start: Ints, ties: Rows, found: Floats, rows: Ints
+) -> int:
+    """Rows with counts above ``cut`` by a counting sort, then of those at it the first; returns how many."""
+    n_ties, above = 0, start[cut]
+    for e in range(met.shape[0]):
+        c = shared[e]
+        if c > cut:
+            found[start[c]] = c
+            rows[start[c]] = order[met[e]]
+            start[c] += 1
+        elif c == cut:
+            ties[n_ties] = order[met[e]]
+            n_ties += 1
+    begin = 0
+    for n in range(1, above + 1):
+        if n == above or found[n] != found[begin]:
+            ascend(rows[begin:n])
+            begin = n
+    n_taken = min(n_ties, rows.shape[0] - above)
+    first = ties[:n_ties]
+    if n_taken < n_ties and n_ties > FEW:
+        first = np.partition(first, n_taken - 1)[:n_taken]
+    ascend(first)
+    rows[above : above + n_taken] = first[:n_taken]
+    found[above : above + n_taken] = cut
+    return above + n_taken
+
+
+@kernel
+def ascend(rows: Ints) -> None:
+    """Sort row numbers in place; a few by insertion, which costs less than a call of the general sort."""
+    if rows.shape[0] > FEW:
+        rows.sort()
+        return
+    for n in range(1, rows.shape[0]):
+        row, m = rows[n], n
+        while m > 0 and rows[m - 1] > row:
+            rows[m] = rows[m - 1]
+            m -= 1
+        rows[m] = row
+
+
+@kernel
+def fill_up(met: Rows, counts: Rows, place: Rows, own: int, n: int, found: Floats, rows: Ints) -> None:
+    """From n on: count 0, and the first rows j != own of places that were not met. ``counts`` is 0, and so it stays."""
+    counts[met] = 1
+    j = 0
+    for k in range(n, rows.shape[0]):
+        while counts[place[j]] != 0 or j == own:
+            j += 1
+        found[k] = 0.0
+        rows[k] = j
+        j += 1
+    counts[met] = 0

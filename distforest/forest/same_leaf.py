@@ -1,0 +1,36 @@
+"""Whether two rows share a leaf: what the leaves say of a forest that was taught nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.sources.source import Floats, Ints
+
+if TYPE_CHECKING:
+    from distforest.forest.table import NodeTable
+
+
+@dataclass(frozen=True)
+class SameLeaf:
+    """The distance of two nodes is 0 for the same and 1 for any others: a forest's distance is 1 - proximity."""
+
+    table: NodeTable
+    kind: str = "same_leaf"
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """None of its own."""
+        return {}
+
+    def between(self, tree: int, left: Ints, right: Ints) -> Floats:  # noqa: ARG002  (the same in every tree)
+        """1[l != l'] for all of ``left`` and ``right``."""
+        return (left[:, None] != right).astype(np.float64)
+
+    def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:  # noqa: ARG002  (the same in every tree)
+        """1[l != l'], pair by pair."""
+        return (left != right).astype(np.float64)
+
+    def check(self) -> None:
+        """Nothing: the node table has been checked."""

@@ -1,0 +1,110 @@
+"""Batch scoring: proximities and nearest rows as the forest in memory has them, in any blocks, on any cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distforest.errors import InputError
+from distforest.forest import scoring
+from distforest.forest.artifact import save
+from distforest.forest.forest import Forest
+from distforest.forest.path_lengths import PathLengths
+from distforest.forest.proximities import proximity
+from distforest.jobs.cluster import Here
+from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.score import Question, score
+from distforest.sources.arrays import open_array, write_array
+from tests import samples
+
+KINDS = ("looked_up", "shared")
+
+
+@pytest.fixture(params=KINDS)
+def forest(request: pytest.FixtureRequest, forest_of: Callable[[str], Forest]) -> Forest:
+    """A forest whose distances are looked up, and one whose rows are apart where they share no leaf."""
+    grown = forest_of("labels")
+    if request.param == "looked_up":
+        return grown
+    meaning = replace(grown.meaning, leaf={"kind": "path_lengths"}, classes=None)
+    return replace(grown, meaning=meaning, leaf_table=PathLengths(grown.table))
+
+
+@pytest.fixture
+def place(forest: Forest, tmp_path: Path) -> str:
+    """A folder with the sealed forest, its training rows, and new rows."""
+    save(forest, f"{tmp_path}/forest.zarr")
+    for name, rows in (("training", samples.features()), ("new", samples.queries("labels", 20))):
+        write_array(f"{tmp_path}/{name}.zarr", "X", rows.shape, rows.dtype, [rows])
+    return str(tmp_path)
+
+
+def answers_of(place: str, answer: str, rows: str = "new", **asked: Any) -> dict[str, np.ndarray]:
+    """What is written, in tasks of a few rows, by two threads unless a cluster is given."""
+    cluster, output = asked.pop("cluster", Here(2)), f"{place}/answers.zarr"
+    if "reference" in asked:
+        asked["reference"] = f"{place}/{asked['reference']}.zarr/X"
+    found = score(Question(f"{place}/forest.zarr", f"{place}/{rows}.zarr/X", answer, **asked), output, cluster, True)
+    return {name: np.asarray(open_array(f"{output}/{name}")[...]) for name in found.shapes}
+
+
+def nodes_of(forest: Forest, place: str, rows: str) -> np.ndarray:
+    return scoring.apply(forest, forest.source(np.asarray(open_array(f"{place}/{rows}.zarr/X")[...])))
+
+
+@pytest.mark.parametrize("cells", [1, 100, 1 << 22])
+@pytest.mark.parametrize("reference", [None, "new"])
+@pytest.mark.parametrize("answer", ["proximity", "distance"])
+def test_answers_to_rows_are_the_same_in_any_blocks(
+    answer: str, reference: str | None, cells: int, forest: Forest, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", cells)
+    found = answers_of(place, answer, **({"reference": reference} if reference else {}))[answer]
+    nodes = nodes_of(forest, place, "new")
+    others = nodes_of(forest, place, reference) if reference else forest.leaves
+    expected = proximity(nodes, others) if answer == "proximity" else scoring.distance(forest, nodes, others)
+    assert found.dtype == np.float32
+    assert found.tobytes() == expected.astype(np.float32).tobytes()
+
+
+def test_proximities_of_the_training_rows_are_symmetric_with_a_unit_diagonal(place: str) -> None:
+    found = answers_of(place, "proximity", "training")["proximity"]
+    assert found.tobytes() == found.T.copy().tobytes()
+    assert (np.diagonal(found) == 1.0).all()
+
+
+@pytest.mark.parametrize("cells", [1, 100, 1 << 22])
+@pytest.mark.parametrize("n_neighbors", [1, 7, 35])
+@pytest.mark.parametrize("without_self", [False, True])
+def test_neighbours_are_those_of_the_forest(
+    without_self: bool, n_neighbors: int, cells: int, forest: Forest, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", cells)
+    found = answers_of(place, "neighbors", "training", n_neighbors=n_neighbors, without_self=without_self)
+    distances, indices = scoring.kneighbors(forest, forest.leaves, forest.leaves, n_neighbors, without_self)
+    assert found["indices"].tolist() == indices.tolist()
+    assert found["distance"].tobytes() == distances.astype(np.float32).tobytes()
+
+
+def test_only_training_rows_can_leave_themselves_out(place: str) -> None:
+    with pytest.raises(InputError, match=r"the 36 training rows were expected, .* found 20 rows"):
+        answers_of(place, "neighbors", without_self=True)
+    with pytest.raises(InputError, match=r"n_neighbors must be in 1\.\.35, found 36"):
+        answers_of(place, "neighbors", "training", n_neighbors=36, without_self=True)
+    assert not Path(place, "answers.zarr").exists()
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("forest", ["shared"], indirect=True)
+def test_workers_answer_what_threads_do(forest: Forest, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 200)
+    expected = [answers_of(place, "proximity"), answers_of(place, "neighbors")]
+    with local_cluster(workers=2, folder=Path(place) / "dask") as cluster:
+        found = [answers_of(place, answer, cluster=cluster) for answer in ("proximity", "neighbors")]
+    for own, other in zip(expected, found, strict=True):
+        assert samples.bits(own) == samples.bits(other)
