@@ -27,8 +27,8 @@ import numpy as np
 import speed
 from measurement import Paired, machine, print_table
 
-from distforest.growth.methods import Data
 from distforest.growth.parameters import complete
+from distforest.growth.problem import Data
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
 from distforest.jobs.on_dask import local_cluster

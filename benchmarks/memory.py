@@ -27,7 +27,7 @@ from distforest.jobs.train import Options, fit
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from distforest.growth.methods import Data
+    from distforest.growth.problem import Data
     from distforest.jobs.cluster import Progress
 
     Case = tuple[str, Data, dict[str, Any]]

@@ -112,7 +112,7 @@ def smerf(sizes: Sizes) -> Method:
                 n_estimators=sizes.n_estimators,
                 max_features=d,
                 min_samples_split=min_parent,
-                splitter="oblique",
+                feature_combinations=1.5,
                 oob_score=True,
                 random_state=trial.seed,
             ).fit(X, trial.Z)

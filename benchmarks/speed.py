@@ -28,8 +28,9 @@ from sklearn.ensemble import RandomForestClassifier
 from walked_tree import walked_tree
 
 from distforest.forest import scoring
-from distforest.growth.methods import METHODS, Data, Problem, problem
+from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
+from distforest.growth.problem import Data, Problem
 from distforest.jit import kernel
 from distforest.jobs.spec import METHODS as GRAMMAR
 from distforest.jobs.train import fit_here

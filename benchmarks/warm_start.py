@@ -24,7 +24,8 @@ y = (X[:, 0] + X[:, 1] > 1).astype(np.int32)
 """
 GROWN = "\nprint('grown', flush=True)\n"
 BOUND = """
-from distforest.growth.methods import METHODS, Data, problem
+from distforest.growth.methods import METHODS, problem
+from distforest.growth.problem import Data
 from distforest.growth.parameters import {parameters} as parameters, complete
 data = Data({rows}, X, {truth})
 problem(METHODS["{method}"], data, complete(parameters, {{}}), 0).grow(np.arange(1))

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from distforest.estimators.outliers import SimForestOutlier
     from distforest.estimators.simforest import SimForestClassifier, SimForestRegressor
     from distforest.estimators.smerf import SMERF
+    from distforest.estimators.urerf import URerF
     from distforest.sources.callbacks import Lazy, pairwise
     from distforest.sources.factors import Embedding, Graph, Labels, Targets
 
@@ -24,6 +25,7 @@ __all__ = [
     "SimForestOutlier",
     "SimForestRegressor",
     "Targets",
+    "URerF",
     "load",
     "pairwise",
 ]
@@ -31,6 +33,7 @@ __all__ = [
 _HOME = {
     "load": "distforest.estimators.loading",
     "SMERF": "distforest.estimators.smerf",
+    "URerF": "distforest.estimators.urerf",
     "SimForestOutlier": "distforest.estimators.outliers",
     **dict.fromkeys(("SimForestClassifier", "SimForestRegressor"), "distforest.estimators.simforest"),
     **dict.fromkeys(("Lazy", "pairwise"), "distforest.sources.callbacks"),

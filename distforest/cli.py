@@ -15,7 +15,7 @@ exit
 130    ended by Ctrl-C
 =====  =========================================================================================
 
-Everything but click is imported inside the commands, the one place of the project where that is done:
+Everything but click is imported inside the commands, here and in `distforest.trial_commands` alone:
 ``--help`` then takes no longer than Python and click.
 """
 
@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from distforest.errors import ArtifactError, DistforestError, InputError, JobError, SpecError
+from distforest.trial_commands import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 JSON = "distforest.json"
 """Where a command's context keeps whether ``--json`` was given."""
 
-ANSWERS = ("distance", "pairs", "neighbors", "predict", "proba", "apply")
+ANSWERS = ("distance", "proximity", "pairs", "neighbors", "predict", "proba", "apply")
 """`distforest.jobs.score.ANSWERS`, here without its imports."""
 
 FORMATS = ("npy", "npz", "csv", "parquet", "libsvm")
@@ -200,6 +201,19 @@ def main() -> None:
     sys.path.append(os.getcwd())  # where a module with a similarity function may lie; workers take the path over
 
 
+@main.result_callback()
+@click.pass_context
+def answer(ctx: click.Context, report: Report | None) -> None:
+    """Print what a command returns, if it has not printed it itself."""
+    if report is not None:
+        _print(ctx, report)
+
+
+for _command in COMMANDS:
+    _json_option(_command)
+    main.add_command(_command)
+
+
 # --- fit --------------------------------------------------------------------------------------------------
 
 
@@ -306,9 +320,10 @@ def _with_absolute_address(relation: Relation) -> Relation:
 @click.argument("queries")
 @click.argument("output")
 @click.option("--answer", type=click.Choice(ANSWERS), default="distance", show_default=True, help="What to ask.")
-@click.option("--reference", metavar="ADDRESS", help="Rows that distances are taken to.  [default: training rows]")
+@click.option("--reference", metavar="ADDRESS", help="Rows that answers are taken to.  [default: training rows]")
 @click.option("--pairs", metavar="ADDRESS", help="Row numbers of the pairs, two columns, for --answer pairs.")
 @click.option("--n-neighbors", type=click.IntRange(1), default=10, show_default=True, help="For --answer neighbors.")
+@click.option("--without-self", is_flag=True, help="QUERIES are the training rows; none is its own neighbour.")
 @click.option("--similarity", metavar="NAME", help="Ask module:function, or an entry point; QUERIES are objects then.")
 @click.option("--training", metavar="ADDRESS", help="With --similarity, the training objects.  [default: 0, 1, 2, ...]")
 @click.option("--ledger", metavar="PATH", help="With --similarity, the file that remembers what it returned.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
     from distforest.sources.ingest import Ingested
+    from distforest.trials import Evaluated, Simulated
 
 
 class Report(NamedTuple):
@@ -100,6 +102,43 @@ def ingested(target: str, written: Mapping[str, Ingested]) -> Report:
     }
     lines = [("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}") for array in written.values()]
     return Report({"target": target, "arrays": arrays}, [("target", target), *lines])
+
+
+def simulated(made: Simulated) -> Report:
+    """Report simulated points that were written."""
+    arrays = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in made.arrays.items()}
+    answer: dict[str, object] = {
+        "output": made.address,
+        "setting": made.setting,
+        "asked": made.asked,
+        "arrays": arrays,
+    }
+    asked = ", ".join(f"{name}={value!r}" for name, value in made.asked.items())
+    lines = [("output", made.address), ("setting", f"{made.setting}, {asked}")]
+    lines += [("array", f"{name} {dtype} {_in_shape(shape)}") for name, (dtype, shape) in made.arrays.items()]
+    return Report(answer, lines)
+
+
+def evaluated(found: Evaluated) -> Report:
+    """Report how much of a truth an answer has found, at each k."""
+    answer: dict[str, object] = {
+        "answer": found.answer,
+        "kind": found.kind,
+        "truth": found.truth,
+        "n_points": found.n_points,
+        "n_queries": found.n_queries,
+        "scores": [asdict(score) for score in found.scores],
+    }
+    queries = "all" if found.n_queries == found.n_points else f"{found.n_queries:,}"
+    lines = [
+        ("answer", f"{found.answer}, read as {found.kind}"),
+        ("truth", f"{found.truth}, {found.n_points:,} points, {queries} of them queries"),
+    ]
+    for score in found.scores:
+        recall = "none" if score.recall is None else f"{score.recall:.4f}"
+        told = f"precision {score.precision:.4f}, recall {recall}; precision by chance {score.chance:.4f}"
+        lines.append((f"k = {score.k}", told))
+    return Report(answer, lines)
 
 
 def verified(address: str, forest: Forest) -> Report:

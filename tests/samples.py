@@ -10,8 +10,9 @@ import numpy as np
 
 from distforest.forest.forest import Forest
 from distforest.forest.frontier import Frontier
-from distforest.growth.methods import METHODS, Data, problem
+from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
+from distforest.growth.problem import Data
 from distforest.growth.rng import streams
 from distforest.sources.callbacks import pairwise
 from distforest.sources.source import Projections
@@ -21,20 +22,40 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from distforest.growth.methods import Problem
+    from distforest.growth.problem import Problem
 
 N_ROWS, N_COLUMNS = 36, 5
 SEED = 11
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "labels": ("smerf", {}),
-    "oblique": ("smerf", {"splitter": "oblique", "feature_combinations": 2.5}),
+    "oblique": ("smerf", {"feature_combinations": 2.5}),
     "binned": ("smerf", {"max_bins": 6}),
     "targets": ("smerf", {"min_samples_leaf": 2}),
     "binned_targets": ("smerf", {"max_bins": 256}),
     "embedding": ("smerf", {"bootstrap": False, "max_samples": 0.7}),
     "distances": ("smerf", {"min_samples_split": 12}),
     "members": ("smerf", {"n_estimators": 6}),
+    "random": (
+        "smerf",
+        {"splitter": "random", "coefficients": "normal", "feature_combinations": 2.0, "feature_weights": "given"},
+    ),
+    "urerf": ("urerf", {"min_samples_split": 6, "feature_weights": "given"}),
+    "urerf_paper": (
+        "urerf",
+        {
+            "criterion": "fast_bic",
+            "relative": False,
+            "n_witnesses": 0,
+            "max_features": "sqrt",
+            "coefficients": "sign",
+            "feature_weights": None,
+            "splitter": "best",
+            "min_samples_split": 6,
+            "bootstrap": True,
+            "max_samples": None,
+        },
+    ),
     "dense": ("simforest", {"min_samples_leaf": 1}),
     "missing": ("simforest", {"min_samples_leaf": 1, "n_pairs": 3}),
     "surrogate": ("simforest", {"n_pairs": 3, "n_columns": 2, "on_missing": "surrogate"}),
@@ -47,7 +68,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 INCOMPLETE = ("missing", "surrogate")
 KERNEL_CASES = ("linear", "cosine", "rbf", "rbf_targets")
-FEATURE_CASES = ("labels", "oblique", "binned", "targets", "binned_targets", "embedding", "distances", "members")
+UNTAUGHT_CASES = ("urerf", "urerf_paper")
+WEIGHTED_CASES = ("random", "urerf")
+FEATURE_CASES = (
+    *("labels", "oblique", "binned", "targets", "binned_targets", "embedding", "distances", "members"),
+    *("random", *UNTAUGHT_CASES),
+)
 
 
 def features(n_rows: int = N_ROWS, n_columns: int = N_COLUMNS, seed: int = 0) -> NDArray[np.float32]:
@@ -112,6 +138,8 @@ def truth_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> dict[str, Any]:
     if case in {"distances", "members"}:
         z = distances(n_rows, seed)
         return {"judge": "distances", "truth": z, "largest": float(z.max())}
+    if case in UNTAUGHT_CASES:
+        return {"judge": "nothing", "truth": np.empty((n_rows, 0))}
     return {"judge": "labels", "truth": labels(n_rows, seed), "classes": ["a", "b", "c"]}
 
 
@@ -124,7 +152,8 @@ def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
     elif case not in FEATURE_CASES:
         matrix = similarities(n_rows, seed, 0.2 if case in INCOMPLETE else 0.0)
         rows = {"kind": "dense", "measure": "similarity", "n_columns": n_rows}
-    return Data(rows, matrix, **truth_of(case, n_rows, seed))
+    weights = np.array([4.0, 3.0, 2.0, 1.0, 0.0]) if case in WEIGHTED_CASES else None
+    return Data(rows, matrix, **truth_of(case, n_rows, seed), feature_weights=weights)
 
 
 def problem_of(case: str, data: Data | None = None, seed: int = SEED, **params: Any) -> Problem:

@@ -16,6 +16,7 @@ from distforest import cli
 from distforest.errors import ArtifactError, InputError, JobError, MemoryLimitError, SpecError
 from distforest.forest import scoring
 from distforest.forest.artifact import open_forest
+from distforest.forest.proximities import proximity
 from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
@@ -99,7 +100,8 @@ def test_help_imports_nothing_heavy():
 def test_help_names_every_door():
     code, out, _ = run("--help")
     assert code == 0
-    assert all(f"\n  {door} " in out for door in ("fit", "ingest", "inspect", "quickstart", "score", "verify"))
+    doors = ("evaluate", "fit", "ingest", "inspect", "quickstart", "score", "simulate", "verify")
+    assert all(f"\n  {door} " in out for door in doors)
 
 
 @pytest.mark.parametrize(
@@ -386,6 +388,19 @@ def test_score_does_not_replace_unasked(home, tmp_path):
     code, out, err = run(*command, "--answer", "neighbors", "--n-neighbors", 4, "--overwrite")
     assert (code, "indices 30 x 4" in out) == (0, True)
     assert err.splitlines()[-1].startswith("score 30/30 rows, 100 %")
+
+
+def test_score_writes_proximities_and_neighbours(home, tmp_path):
+    forest = open_forest(f"{home}/forest.zarr")
+    question = (home / "forest.zarr", home / "data.zarr/X", tmp_path / "o.zarr", "--threads-here", 1, "--overwrite")
+    code, found = run_json("score", *question, "--answer", "proximity")
+    assert (code, found["answer"], found["arrays"]) == (0, "proximity", {"proximity": [30, 30]})
+    written = np.asarray(open_array(f"{tmp_path}/o.zarr/proximity")[...])
+    assert (written == proximity(forest.leaves, forest.leaves).astype(np.float32)).all()
+    code, found = run_json("score", *question, "--answer", "neighbors", "--n-neighbors", 4, "--without-self")
+    assert (code, found["arrays"]) == (0, {"indices": [30, 4], "distance": [30, 4]})
+    _, indices = scoring.kneighbors(forest, forest.leaves, forest.leaves, 4, True)
+    assert (np.asarray(open_array(f"{tmp_path}/o.zarr/indices")[...]) == indices).all()
 
 
 def test_score_wants_one_place_to_run(home, tmp_path):

@@ -14,10 +14,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "distforest"
 FLOORS = {"sources": 1, "forest": 2, "growth": 3, "jobs": 4}
-GROUND = {"errors", "jit", "metrics", "simulate"}
+GROUND = {"errors", "jit", "arguments", "geodesics", "manifolds", "metrics", "simulate"}
 ON_THE_GROUND = {
-    "metrics": {"errors"},
-    "simulate": {"errors"},
+    "arguments": {"errors"},
+    "geodesics": {"errors", "arguments"},
+    "manifolds": {"errors", "arguments", "geodesics"},
+    "metrics": {"errors", "arguments", "geodesics"},
+    "simulate": {"errors", "arguments", "manifolds"},
     "plotting": {"errors", "metrics"},
     "errors": set(),
     "jit": set(),
@@ -25,16 +28,17 @@ ON_THE_GROUND = {
 """Modules beside the floors, and all that they may import."""
 DOOR = 5
 
+ESTIMATORS = ("forest_estimator", "on_features", "smerf", "simforest", "outliers", "urerf")
 ONLY_IN = {
     "distributed": {"jobs.on_dask", "service"},
     "zarr": {"sources.arrays", "forest.artifact", "jobs.score"},
-    "sklearn": {"metrics", *(f"estimators.{name}" for name in ("forest_estimator", "smerf", "simforest", "outliers"))},
+    "sklearn": {"metrics", *(f"estimators.{name}" for name in ESTIMATORS)},
     "matplotlib": {"plotting"},
     "pyarrow": {"sources.tables"},
-    "click": {"cli"},
+    "click": {"cli", "trial_commands"},
     "numba": {"jit"},
 }
-INSIDE_FUNCTIONS = {"cli", "quickstart"}
+INSIDE_FUNCTIONS = {"cli", "trial_commands", "quickstart"}
 LATE = {
     "sources.tables": {"pyarrow.parquet", "pyarrow.types"},  # may be missing
     # slow, and a fit in threads does without

@@ -16,13 +16,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.errors import InputError
-from distforest.forest import scoring
+from distforest.forest import proximities, scoring
 from distforest.forest.artifact import open_forest, save
 from distforest.growth.class_weights import key_of
-from distforest.growth.methods import METHODS, Data, problem
+from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import Parameter, complete
+from distforest.growth.problem import Data
+from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
+from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.sparse import SparseSource
 from distforest.sources.truth import Truth, is_stored, opened
@@ -70,14 +73,14 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         twin.client = self.client
         return twin
 
-    def distance(self, X: Any, Y: Any = None) -> Floats:
+    def distance(self, X: Any = None, Y: Any = None) -> Floats:
         """Take the distance of each row of ``X`` to each of ``Y``, the mean over the trees (SMERF, Eq. 3).
 
         Parameters
         ----------
         X, Y
             Rows like those of `fit`, shapes (n_x, n_columns) and (n_y, n_columns), in memory or in Zarr;
-            ``Y`` is ``X`` by default.
+            ``X`` is the training rows by default, and ``Y`` is ``X``.
 
         Returns
         -------
@@ -90,7 +93,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Take the distance of row k of ``left`` to row k of ``right``, shapes (n, n_columns); shape (n,)."""
         return scoring.pair_distance(self.forest_, self._nodes(left), self._nodes(right))
 
-    def proximity(self, X: Any, Y: Any = None) -> Floats:
+    def proximity(self, X: Any = None, Y: Any = None) -> Floats:
         """Take the share of trees in which each row of ``X`` ends in the same node as each of ``Y``.
 
         Parameters
@@ -103,7 +106,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n_x, n_y)
         """
         nodes = self._nodes(X)
-        return scoring.proximity(nodes, nodes if Y is None else self._nodes(Y))
+        return proximities.proximity(nodes, nodes if Y is None else self._nodes(Y), _n_threads(self.n_jobs))
 
     def leaf_embedding(self, X: Any) -> Any:
         """Take the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
@@ -113,7 +116,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         csr_matrix of shape (n, n_nodes)
             ``E @ E.T / n_estimators`` is the `proximity` of the rows.
         """
-        return scoring.leaf_embedding(self.forest_, self._nodes(X))
+        return proximities.leaf_embedding(self.forest_, self._nodes(X))
 
     def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
         """Find the nearest training rows of each row of ``X``.
@@ -130,10 +133,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         distances, indices : ndarray of shape (n, n_neighbors)
             Nearest first, equal distances in the order of the index; ``indices`` alone on request.
         """
-        check_is_fitted(self)
-        training = self.forest_.training_nodes
-        nodes = training if X is None else self._nodes(X)
-        distances, indices = scoring.kneighbors(self.forest_, nodes, training, n_neighbors, X is None)
+        nodes, training = self._nodes(X), self.forest_.training_nodes
+        threads = _n_threads(self.n_jobs)
+        distances, indices = scoring.kneighbors(self.forest_, nodes, training, n_neighbors, X is None, threads)
         return (distances, indices) if return_distance else indices
 
     def apply(self, X: Any) -> Rows:
@@ -159,8 +161,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return validate_data(self, X, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
 
     def _nodes(self, X: Any) -> Rows:
-        """Find the nodes of the rows of ``X``, shape (n_trees, n)."""
+        """Find the nodes of the rows of ``X``, or of the training rows for None, shape (n_trees, n)."""
         check_is_fitted(self)
+        if X is None:
+            return self.forest_.training_nodes
         return scoring.apply(self.forest_, self.forest_.source(self._rows(X, reset=False)))
 
     def _checked(self, truth: Any) -> dict[str, Any]:
@@ -176,13 +180,21 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return {row.name: getattr(self, row.name) for row in self._parameters}
 
     def _grow(
-        self, rows: dict[str, Any], matrix: np.ndarray | SparseSource, truth: Truth, params: dict[str, Any]
+        self,
+        rows: dict[str, Any],
+        matrix: np.ndarray | SparseSource,
+        truth: Truth | None,
+        params: dict[str, Any],
+        weights: Floats | None = None,
     ) -> None:
-        """Grow the forest, here or on the cluster."""
-        data = Data(rows, matrix, truth.judge, truth.values, truth.classes, truth.largest)
+        """Grow the forest, here or on the cluster; from nothing but the matrix where there is no truth."""
+        truth = truth or Truth("nothing", np.empty((matrix.shape[0], 0)))
+        data = Data(rows, matrix, truth.judge, truth.values, truth.classes, truth.largest, weights)
         seed, method = seed_of(self.random_state), METHODS[self._method]
         if self.client is None:
-            self.forest_ = fit_here(problem(method, data, params, seed), _n_threads(self.n_jobs))
+            threads = _n_threads(self.n_jobs)
+            data = screened_data(data, params, seed, Here(threads))
+            self.forest_ = fit_here(problem(method, data, params, seed), threads)
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)

@@ -12,6 +12,7 @@ from distforest.errors import ArtifactError, InputError
 from distforest.estimators.outliers import SimForestOutlier
 from distforest.estimators.simforest import SUBSETS, OnSimilarities, SimForestClassifier, SimForestRegressor
 from distforest.estimators.smerf import SMERF
+from distforest.estimators.urerf import URerF
 from distforest.forest.artifact import open_forest
 from distforest.growth.class_weights import key_of
 from distforest.growth.methods import METHODS
@@ -20,10 +21,13 @@ from distforest.jobs.lockstep import check_origin, warn_of_change
 from distforest.sources.callbacks import Lazy
 from distforest.sources.lazy import Objects, items_of
 
+DOORS = {"smerf": SMERF, "urerf": URerF, "isolation": SimForestOutlier}
+"""The estimators of methods that have one."""
+
 
 def load(
     address: str | os.PathLike[str], similarity: Lazy | None = None, X: Any = None
-) -> SMERF | SimForestClassifier | SimForestRegressor | SimForestOutlier:
+) -> SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForestOutlier:
     """Open a sealed forest as a fitted estimator, whichever door it was grown through.
 
     It answers as the original does, but has no names of features and no out-of-bag errors, which a forest
@@ -52,9 +56,9 @@ def load(
         params: dict[str, Any] = complete(METHODS[meaning.method].parameters, meaning.params)
     except (KeyError, InputError) as error:
         raise ArtifactError(f"{address}: unknown method or parameters: {error}") from error
-    kind: Any = SMERF
-    if meaning.method == "isolation":
-        kind = SimForestOutlier
+    kind: Any = DOORS.get(meaning.method)
+    if params.get("feature_weights") == "given":
+        params["feature_weights"] = forest.feature_weights
     if meaning.method == "simforest":
         kind = SimForestRegressor if meaning.classes is None else SimForestClassifier
         weights = params.pop("class_weight")

@@ -12,7 +12,6 @@ from distforest.estimators.simforest import SIMILARITY, OnSimilarities
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.sources.kernels import KERNELS
-from distforest.sources.truth import Truth
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -92,7 +91,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         """
         params = self._checked(())
         rows, matrix = self._similarities(self._rows(X, reset=True))
-        self._grow(rows, matrix, Truth("nothing", np.empty((matrix.shape[0], 0))), params)
+        self._grow(rows, matrix, None, params)
         self._set_offset()
         return self
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError
-from distforest.estimators.forest_estimator import ForestEstimator, estimated, r_squared
+from distforest.estimators.forest_estimator import estimated, r_squared
+from distforest.estimators.on_features import OnFeatures
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
-from distforest.sources.readings import FEATURES, read
 from distforest.sources.truth import Truth, pairs_of_rows
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ BLOCK_NODES = 1 << 25
 
 
 @dataclass(eq=False, repr=False)
-class SMERF(TransformerMixin, ForestEstimator):  # type: ignore[misc]
+class SMERF(TransformerMixin, OnFeatures):  # type: ignore[misc]
     """Similarity and metric random forest (Tomita and Vogelstein): learns a given distance from features.
 
     A cut makes the mean pairwise distance inside its two sides as small as it can be. The distance of two
@@ -35,6 +34,8 @@ class SMERF(TransformerMixin, ForestEstimator):  # type: ignore[misc]
     ----------
     {parameters}
 
+    An array of numbers that are not negative, shape (n_features,), may be given as ``feature_weights``.
+
     Attributes
     ----------
     forest_ : Forest
@@ -43,6 +44,8 @@ class SMERF(TransformerMixin, ForestEstimator):  # type: ignore[misc]
         sha256 of the forest: equal for equal forests, wherever and however grown.
     feature_importances_ : ndarray of shape (n_features_in_,)
         Share of each feature in the gain of all cuts.
+    feature_weights_, dependence_
+        As of `URerF`.
     oob_rmse_, oob_score_ : float
         With ``oob_score``: root mean squared error and coefficient of determination of the out-of-bag
         distances of all pairs i < j of training rows, or of 2^21 pairs drawn at random where there are more.
@@ -66,8 +69,10 @@ class SMERF(TransformerMixin, ForestEstimator):  # type: ignore[misc]
     n_estimators: int = 500
     _: KW_ONLY
     max_features: float | str | None = "sqrt"
-    splitter: str = "axis"
-    feature_combinations: float = 1.5
+    feature_combinations: float = 1.0
+    coefficients: str = "sign"
+    feature_weights: Any = None
+    splitter: str = "best"
     max_bins: int | None = None
     min_samples_split: int = 2
     min_samples_leaf: int = 1
@@ -97,11 +102,10 @@ class SMERF(TransformerMixin, ForestEstimator):  # type: ignore[misc]
             A parameter, ``X`` or ``Z`` cannot be used.
         """
         params = self._checked(Z)
-        features = read(self._rows(X, reset=True), FEATURES)
         truth = Truth.of(Z)
-        self._grow({"kind": "features", "n_columns": features.shape[1]}, features, truth, params)
+        n_rows = self._grow_on(X, truth, params)
         if self.oob_score:
-            left, right = pairs_of_rows(len(features))
+            left, right = pairs_of_rows(n_rows)
             found, count = scoring.out_of_bag_distance(self.forest_, left, right)
             known = estimated(count, "pairs")
             true, found = truth.distances(left[known], right[known]), found[known]
@@ -135,9 +139,3 @@ class SMERF(TransformerMixin, ForestEstimator):  # type: ignore[misc]
         blocks = [slice(first, first + step) for first in range(0, len(left), step)]
         found = [scoring.pair_distance(self.forest_, nodes[:, left[b]], nodes[:, right[b]]) for b in blocks]
         return np.concatenate(found)
-
-    @property
-    def feature_importances_(self) -> Floats:
-        """Share of each feature in the gain of all cuts, shape (n_features_in_,)."""
-        check_is_fitted(self)
-        return scoring.feature_importances(self.forest_)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
 from distforest.growth.ordering import order_values
+from distforest.growth.rng import Keys
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, Rows
 
@@ -51,6 +52,9 @@ class Criterion(Protocol):
     def at(self, frontier: Frontier) -> Criterion:
         """The criterion for the level of ``frontier`` and those below it: itself, or one that holds less data."""
 
+    def attempted(self, keys: Keys, attempt: int) -> Criterion:
+        """The criterion for one attempt of the nodes with these streams: itself, or one that has drawn where to cut."""
+
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a cut of each node could gain anything, shape (n_nodes,)."""
 
@@ -72,6 +76,10 @@ class Gini:
     class_weights: Ints | None = None
 
     def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
+        """Itself."""
+        return self
+
+    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
         """Itself."""
         return self
 
@@ -115,6 +123,10 @@ class Variance:
         return cls(np.rint(centred * scale).astype(np.int64), 2.0 * factor * scale**-2.0)
 
     def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
+        """Itself."""
+        return self
+
+    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
         """Itself."""
         return self
 

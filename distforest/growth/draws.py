@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.rng import below, mix, unit
+from distforest.growth.column_weights import ColumnWeights, column_at
+from distforest.growth.rng import Keys, below, mix, unit
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, Projections, Rows, offsets
 
-Keys = NDArray[np.uint64]
+TRIES = 32
+"""How often a candidate draws in vain before it is content with the columns it has."""
 
 
 class Draw(Protocol):
@@ -71,33 +73,46 @@ def axis_columns(keys: Keys, n_columns: int, first: int, columns: Rows) -> None:
 
 @dataclass(frozen=True)
 class Oblique:
-    """Sparse sums of columns with weights +1 or -1 (SMERF, section 2; Tomita et al., SPORF).
+    """Sparse sums of columns (SMERF, section 2; Tomita et al., SPORF).
 
     Each of the ``width`` candidates reads one column, and ``width * (combinations - 1)`` further columns (rounded)
-    are dealt out among them at random; the columns of one candidate differ.
+    are dealt out among them at random; the columns of one candidate differ. A column's coefficient is +1 or -1, or
+    normal with the standard deviation ``scales`` of the column, shape (n_columns,): collinear columns would cancel
+    exactly with signs alone.
     """
 
-    n_columns: int
+    columns: ColumnWeights
     width: int
     combinations: float
+    scales: Floats | None = None
     attempts: int = 3
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node."""
         total = self.width + round(self.width * (self.combinations - 1.0))
-        size = np.empty(frontier.n_nodes * self.width, np.int64)
+        size = np.zeros(frontier.n_nodes * self.width, np.int64)
         columns = np.empty(frontier.n_nodes * total, np.int32)
         weights = np.empty(frontier.n_nodes * total)
-        n = oblique_terms(keys, attempt, self.n_columns, self.width, size, columns, weights)
-        offset = offsets(size)
-        return Projections(self.width, offset, columns[:n], weights[:n])
+        scales = np.empty(0) if self.scales is None else self.scales
+        n = oblique_terms(keys, attempt, self.columns.cumulative, scales, self.width, size, columns, weights)
+        return Projections(self.width, offsets(size), columns[:n], weights[:n])
 
 
 @kernel
 def oblique_terms(
-    keys: Keys, attempt: int, n_columns: int, width: int, size: Ints, columns: Rows, weights: Floats
+    keys: Keys,
+    attempt: int,
+    cumulative: Floats,
+    scales: Floats,
+    width: int,
+    size: Ints,
+    columns: Rows,
+    weights: Floats,
 ) -> int:
-    """Deal the columns out: ``size`` of each candidate, then its distinct columns, each with a random sign."""
+    """Deal the columns out: ``size`` of each candidate, then its distinct columns, each with its coefficient.
+
+    A candidate that drew nothing new `TRIES` times is content with the columns it has: others may have no weight.
+    """
     extra = columns.shape[0] // keys.shape[0] - width if keys.shape[0] else 0
     filled = 0
     for f in range(keys.shape[0]):
@@ -109,14 +124,24 @@ def oblique_terms(
             own[below(key, drawn, width)] += 1
             drawn += 1
         for k in range(width):
-            own[k] = min(own[k], n_columns)
-            begin = filled
-            while filled < begin + own[k]:
-                column = below(key, drawn, n_columns)
-                sign = unit(key, drawn + 1)
-                drawn += 2
-                if column not in columns[begin:filled]:
+            begin, tries = filled, 0
+            while filled < begin + own[k] and tries < TRIES:
+                column = column_at(cumulative, unit(key, drawn))
+                if column in columns[begin:filled]:
+                    tries += 1
+                else:
                     columns[filled] = column
-                    weights[filled] = 1.0 if sign < 0.5 else -1.0
-                    filled += 1
+                    weights[filled] = coefficient(key, drawn + 1, column, scales)
+                    filled, tries = filled + 1, 0
+                drawn += 3
+            own[k] = filled - begin
     return filled
+
+
+@kernel
+def coefficient(key: np.uint64, draw: int, column: int, scales: Floats) -> float:
+    """+1 or -1; or scales[column] sqrt(-2 log(1 - u)) cos(2 pi v), normal (Box, Muller, 1958), u and v the next two."""
+    u = unit(key, draw)
+    if scales.shape[0] == 0:
+        return 1.0 if u < 0.5 else -1.0
+    return scales[column] * math.sqrt(-2.0 * math.log(1.0 - u)) * math.cos(2.0 * math.pi * unit(key, draw + 1))

@@ -171,7 +171,8 @@ class Growth:
                 break
             places = np.flatnonzero(~found)
             projections = self.draw(asking, keys[places], attempt)
-            cuts, values[rows] = self.search(self.source, criterion, asking, projections, self.limits)
+            trying = criterion.attempted(keys[places], attempt)
+            cuts, values[rows] = self.search(self.source, trying, asking, projections, self.limits)
             has = cuts.candidate >= 0
             threshold[places], gain[places] = cuts.threshold, cuts.gain
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))

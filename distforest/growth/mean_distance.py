@@ -16,6 +16,7 @@ from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
 from distforest.growth.criteria import ROUNDING, Cuts, keep_best, power_of_two
 from distforest.growth.ordering import order_values
+from distforest.growth.rng import Keys
 from distforest.jit import kernel
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
@@ -76,6 +77,10 @@ class MeanDistance:
         if not 0 < n_cells <= min(PACKED_CELLS, self._scattered_among(frontier) // 4):
             return self
         return self.pack(frontier)
+
+    def attempted(self, keys: Keys, attempt: int) -> MeanDistance:  # noqa: ARG002  (nothing is drawn)
+        """Itself."""
+        return self
 
     def pack(self, frontier: Frontier) -> MeanDistance:
         """The same criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""

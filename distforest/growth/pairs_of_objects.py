@@ -20,7 +20,7 @@ from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows,
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
-    from distforest.growth.draws import Keys
+    from distforest.growth.rng import Keys
 
 EXTRA = 1 << 32
 """The draw of a node's stream from which on there are the streams of its candidates, for all that a pair needs more."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
@@ -119,6 +119,11 @@ def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dic
     return {p.name: given.get(p.name, p.default) for p in parameters}
 
 
+def with_defaults(parameters: Iterable[Parameter], **defaults: Value) -> tuple[Parameter, ...]:
+    """The same parameters with other defaults."""
+    return tuple(replace(p, default=defaults.get(p.name, p.default)) for p in parameters)
+
+
 _COUNT = (1, math.inf)
 _N_ESTIMATORS = "number of trees"
 FOREST = (
@@ -133,24 +138,47 @@ FOREST = (
         real=(0.0, 1.0),
         words=(None,),
     ),
-    Parameter("oob_score", False, "estimate the error from the out-of-bag rows", words=(True, False)),
 )
-"""What every method of the house can be told."""
+"""What every method can be told whose trees grow until a rule stops them."""
 
-SMERF_PARAMETERS = (
-    Parameter("n_estimators", 500, _N_ESTIMATORS, integer=(1, 1_000_000)),
+OOB_SCORE = Parameter("oob_score", False, "estimate the error from the out-of-bag rows", words=(True, False))
+
+COLUMNS = (
     Parameter(
         "max_features",
         "sqrt",
-        "candidate projections of a node: a number, a share of the columns, 'sqrt', 'log2' or None for all",
+        "candidate projections of a node: a number, a share of the columns, 'sqrt', 'log2', None for all, or "
+        "'effective': the effective number of columns, 1 / sum of squared feature weights, to the power 3/4",
         integer=_COUNT,
         real=(0.0, 1.0),
-        words=("sqrt", "log2", None),
+        words=("sqrt", "log2", "effective", None),
     ),
-    Parameter("splitter", "axis", "one column a candidate, or a sparse sum of columns", words=("axis", "oblique")),
     Parameter(
-        "feature_combinations", 1.5, "mean number of columns in an oblique candidate", integer=(1, 64), real=(1.0, 64.0)
+        "feature_combinations",
+        1.0,
+        "mean number of columns in a candidate; 1: single columns, more: sparse sums of columns",
+        integer=(1, 10_000),
+        real=(1.0, 10_000.0),
     ),
+    Parameter(
+        "coefficients",
+        "sign",
+        "of the columns of a sum: +1 or -1, or normal, over the standard deviation of the column",
+        words=("sign", "normal"),
+    ),
+    Parameter(
+        "feature_weights",
+        None,
+        "how likely a feature is to be drawn: 'dependence': by how much it depends on others; 'given'; None: equally",
+        words=("dependence", "given", None),
+    ),
+    Parameter("splitter", "best", "a candidate is cut where it is best, or at random", words=("best", "random")),
+)
+"""What every method that splits features can be told."""
+
+SMERF_PARAMETERS = (
+    Parameter("n_estimators", 500, _N_ESTIMATORS, integer=(1, 1_000_000)),
+    *COLUMNS,
     Parameter(
         "max_bins",
         None,
@@ -160,6 +188,7 @@ SMERF_PARAMETERS = (
     ),
     Parameter("min_samples_leaf", 1, "least in-bag weight of each side of a cut", integer=_COUNT),
     *FOREST,
+    OOB_SCORE,
 )
 
 SIMFOREST_PARAMETERS = (
@@ -182,6 +211,32 @@ SIMFOREST_PARAMETERS = (
     ),
     Parameter("min_samples_leaf", 3, "least in-bag weight of each side of a cut", integer=_COUNT),
     *FOREST,
+    OOB_SCORE,
+)
+
+URERF_PARAMETERS = (
+    Parameter("n_estimators", 100, _N_ESTIMATORS, integer=(1, 1_000_000)),
+    Parameter(
+        "criterion",
+        "equal_bic",
+        "how well two clusters describe a projection: Gaussians of two variances or one, of one, means alone, or a "
+        "mixture fitted by expectation and maximisation",
+        words=("equal_bic", "fast_bic", "two_means", "mclust_bic"),
+    ),
+    Parameter("relative", True, "two clusters against one, which frees the score of scale", words=(True, False)),
+    Parameter("n_witnesses", 3, "further features that confirm a cut", integer=(0, 64)),
+    *with_defaults(
+        (*COLUMNS, *FOREST),
+        max_features="effective",
+        feature_combinations=2.0,
+        coefficients="normal",
+        feature_weights="dependence",
+        splitter="random",
+        min_samples_split=50,
+        bootstrap=False,
+        max_samples=0.8,
+    ),
+    Parameter("min_samples_leaf", 1, "least in-bag weight of each side of a cut", integer=_COUNT),
 )
 
 ISOLATION_PARAMETERS = (

@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from distforest.jit import kernel
 
+Keys = NDArray[np.uint64]
+"""The streams of some nodes, shape (n_nodes,)."""
+
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
@@ -56,7 +59,7 @@ def unit(key: np.uint64, draw: int) -> float:
 
 
 @kernel
-def streams(seed: int, tree: NDArray[np.int64], node: NDArray[np.int32], keys: NDArray[np.uint64]) -> None:
+def streams(seed: int, tree: NDArray[np.int64], node: NDArray[np.int32], keys: Keys) -> None:
     """keys[f] = stream(seed, tree[f], node[f])."""
     for f in range(keys.shape[0]):
         keys[f] = stream(seed, tree[f], node[f])

@@ -12,7 +12,8 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.forest.forest import canonical
-from distforest.growth.methods import METHODS, Data, Problem, problem
+from distforest.growth.methods import METHODS, problem
+from distforest.growth.problem import Data, Problem
 from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
 from distforest.sources.arrays import open_array, write_array
@@ -53,6 +54,8 @@ class Inputs:
         Where the user said that the inputs are, for the forest's provenance.
     callback
         The function that similarities are asked of; ``matrix`` then holds the objects.
+    feature_weights, dependence
+        What the user gave, or what a screen has found.
     """
 
     method: str
@@ -67,6 +70,8 @@ class Inputs:
     scratch: str | None = None
     addresses: tuple[str, str] = ("in memory", "in memory")
     callback: Callback | None = None
+    feature_weights: Staged | None = None
+    dependence: Staged | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -74,6 +79,8 @@ class Inputs:
         decides = [self.method, self.params, self.seed, self.rows, self.judge, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
+        if self.feature_weights and not self.dependence:  # what a screen finds follows from the rest
+            decides.append(self.feature_weights.sha256)
         return hashlib.sha256(canonical([decides, self.matrix.sha256, self.truth.sha256])).hexdigest()
 
     @property
@@ -90,8 +97,10 @@ class Inputs:
 
     def bound(self, matrix: Any) -> Problem:
         """The method bound to what these inputs hold, with ``matrix`` as what the trees read."""
-        truth = self.truth.open(scratch_of(self.scratch))
-        data = Data(self.rows, matrix, self.judge, truth, self.classes, self.largest)
+        scratch = scratch_of(self.scratch)
+        weights, dependence = (own.open(scratch) if own else None for own in (self.feature_weights, self.dependence))
+        truth = self.truth.open(scratch)
+        data = Data(self.rows, matrix, self.judge, truth, self.classes, self.largest, weights, dependence)
         return problem(METHODS[self.method], data, self.params, self.seed)
 
     def problem(self) -> Problem:
@@ -105,11 +114,15 @@ class _Opened:
 
     inputs: Inputs
 
+    @property
+    def _key(self) -> tuple[str, bool]:
+        return self.inputs.fingerprint, self.inputs.feature_weights is None
+
     def __hash__(self) -> int:
-        return hash(self.inputs.fingerprint)
+        return hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Opened) and other.inputs.fingerprint == self.inputs.fingerprint
+        return isinstance(other, _Opened) and other._key == self._key
 
 
 @lru_cache(maxsize=2)
@@ -155,7 +168,16 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         scratch=spec.run.scratch,
         addresses=(matrix.address, address),
         callback=callback,
+        feature_weights=_stage_weights(spec, folder),
     )
+
+
+def _stage_weights(spec: Spec, folder: str) -> Staged | None:
+    address = spec.input.addresses.get("feature_weights")
+    if address is None:
+        return None
+    weights = np.asarray(open_array(address)[...], np.float64).reshape(-1)
+    return stage_array("feature_weights", weights, folder, scratch_of(spec.run.scratch))
 
 
 def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], Staged, Callback | None]:
@@ -226,8 +248,8 @@ def _judge(spec: Spec) -> tuple[str, str]:
     relation = spec.input.relations.get("distances")
     if relation is not None:
         return ("distances" if relation.kind in {"dense", "graph"} else relation.kind), relation.address
-    judge = "labels" if "labels" in spec.input.addresses else "targets"
-    return judge, spec.input.addresses[judge]
+    judge = next((name for name in ("labels", "targets") if name in spec.input.addresses), "nothing")
+    return judge, spec.input.addresses["features" if judge == "nothing" else judge]
 
 
 def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Staged, list[Any] | None, float]:
@@ -237,6 +259,8 @@ def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Sta
         distances = stage(address, GRAPH if graph else DISTANCES, scratch)
         return distances, None, largest_entry(distances.open(scratch))
     array = open_array(address)
+    if judge == "nothing":
+        return stage_array("truth", np.empty((array.shape[0], 0)), folder, scratch), None, 1.0
     values = np.asarray(array[...])
     names = array.attrs.get("classes") if judge == "labels" else None
     staged, classes = stage_truth(judge, values, folder, scratch)
@@ -274,4 +298,7 @@ def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder
     stage_matrix = stage_sparse if isinstance(data.matrix, SparseSource) else stage_array
     matrix = stage_matrix("matrix", data.matrix, folder, scratch)
     truth = stage_array("truth", data.truth, folder, scratch)
-    return Inputs(method, params, seed, data.rows, matrix, data.judge, truth, data.classes, data.largest)
+    found = Inputs(method, params, seed, data.rows, matrix, data.judge, truth, data.classes, data.largest)
+    if data.feature_weights is None:
+        return found
+    return replace(found, feature_weights=stage_array("feature_weights", data.feature_weights, folder, scratch))

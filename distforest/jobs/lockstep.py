@@ -20,7 +20,8 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.forest import Forest, canonical
 from distforest.forest.scoring import apply
-from distforest.growth.methods import Data, Method, Problem, problem
+from distforest.growth.methods import Method, problem
+from distforest.growth.problem import Data, Problem
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
 from distforest.jobs.shards import Receipt, commit, shard_name

@@ -228,13 +228,15 @@ def _origin(inputs: Inputs) -> dict[str, Any]:
 def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
     """Where a forest comes from: versions, the digests of its inputs, and what its similarities cost."""
     packages = ("distforest", "numpy", "numba", "zarr")
+    truth = {"address": inputs.addresses[1], "sha256": inputs.truth.sha256}
+    taught = {inputs.judge: truth} if inputs.judge != "nothing" else {}
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}
     return {
         **({"similarity": {**_origin(inputs), **costs}} if inputs.callback else {}),
         "fingerprint": inputs.fingerprint,
         "inputs": {
             "matrix": {"address": inputs.addresses[0], "sha256": inputs.matrix.sha256},
-            inputs.judge: {"address": inputs.addresses[1], "sha256": inputs.truth.sha256},
+            **taught,
         },
         "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
     }

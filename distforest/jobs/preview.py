@@ -31,13 +31,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seen:
-    """An input by its metadata; ``matrix`` if the trees read it, else their cuts are judged by it."""
+    """An input by its metadata; ``matrix`` if the trees read it, else their cuts are judged by it or drawn by it."""
 
     name: str
     address: str
     shape: tuple[int, ...]
     dtype: str
     matrix: bool
+
+    @property
+    def by_feature(self) -> bool:
+        """Whether it holds a value for each feature, not for each row."""
+        return self.name == "input.feature_weights"
 
 
 @dataclass(frozen=True)
@@ -144,9 +149,10 @@ def _look(place: str, address: str, reading: Reading, is_matrix: bool) -> Seen:
 
 def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
     """Find inputs that do not describe the same rows, or a sample larger than they are."""
-    rows = {array.shape[0] for array in seen}
+    by_row = [array for array in seen if not array.by_feature]
+    rows = {array.shape[0] for array in by_row}
     if len(rows) > 1:
-        found = ", ".join(f"{array.shape[0]} at {array.address}" for array in seen)
+        found = ", ".join(f"{array.shape[0]} at {array.address}" for array in by_row)
         return [f"input: rows of the same items were asked for, found {found}"]
     try:
         if rows:
@@ -158,16 +164,17 @@ def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
 
 def _size(spec: Spec, seen: list[Seen]) -> Size:
     """Find what `distforest.jobs.train.size_of` will find when the inputs are staged."""
-    truth = next(array for array in seen if not array.matrix)
+    truth = next((array for array in seen if not array.matrix and not array.by_feature), None)
     matrix = next((array for array in seen if array.matrix), truth)  # without objects there is none but the numbers
+    assert matrix is not None  # noqa: S101  (every method reads something)
     relation = spec.input.relations.get("distances")
-    judge = relation.kind if relation else min({"labels", "targets"} & set(spec.input.addresses))
+    judge = relation.kind if relation else "labels" if "labels" in spec.input.addresses else "targets"
     is_dense = judge in {"dense", "graph"}
     return Size(
         matrix.shape[0],
         int(spec.params["n_estimators"] or 1),
         _bytes(matrix, 4),
-        _bytes(truth, 4 if is_dense or judge == "labels" else 8),
+        _bytes(truth, 4 if is_dense or judge == "labels" else 8) if truth else 0,
         _width(spec, matrix.shape[-1]),
         is_dense,
     )
@@ -182,7 +189,8 @@ def _width(spec: Spec, n_columns: int) -> int:
     if "n_pairs" in spec.params:
         return int(spec.params["n_pairs"] or 1)
     width = n_candidates(spec.params["max_features"], n_columns)
-    return width if spec.params["splitter"] == "oblique" else min(width, n_columns)
+    is_axis = spec.params["feature_combinations"] == 1.0 and spec.params["feature_weights"] is None
+    return min(width, n_columns) if is_axis else width
 
 
 def _limit(spec: Spec, workers: int) -> int | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from distforest.growth.parameters import (
     SIMFOREST_PARAMETERS,
     SMERF_PARAMETERS,
+    URERF_PARAMETERS,
     Parameter,
     Value,
     complete,
@@ -69,13 +70,15 @@ class Kind:
 class Method:
     """What the spec of a method holds.
 
-    ``addresses`` are groups of keys of ``[input]``, exactly one of each group to be given; ``relations`` are
-    its keys that have kinds, a bare address standing for the first; ``parameters`` is ``[params]``.
+    ``addresses`` are groups of keys of ``[input]``, exactly one of each group to be given, ``optional`` those that
+    may be left out; ``relations`` are its keys that have kinds, a bare address standing for the first; ``parameters``
+    is ``[params]``.
     """
 
     addresses: tuple[tuple[str, ...], ...]
     relations: Mapping[str, tuple[Kind, ...]]
     parameters: tuple[Parameter, ...]
+    optional: tuple[str, ...] = ()
 
 
 DISTANCES = (
@@ -108,8 +111,9 @@ SIMILARITIES = (
     Kind("lazy", "function", LAZY, text("'module:function', or the name of an entry point")),
 )
 METHODS: Mapping[str, Method] = {
-    "smerf": Method((("features",),), {"distances": DISTANCES}, SMERF_PARAMETERS),
+    "smerf": Method((("features",),), {"distances": DISTANCES}, SMERF_PARAMETERS, ("feature_weights",)),
     "simforest": Method((("labels", "targets"),), {"similarity": SIMILARITIES}, SIMFOREST_PARAMETERS),
+    "urerf": Method((("features",),), {}, URERF_PARAMETERS, ("feature_weights",)),
 }
 HEAD = (
     Key("format", exactly(FORMAT)),
@@ -336,7 +340,7 @@ def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
     found, params = Input({}, {}), dict[str, Value]()
     if (method := METHODS.get(head["method"])) is not None:
         found = _input(reader, method, top.get("input", MISSING))
-        params = _params(reader, method, top.get("params", {}))
+        params = _weighted(reader, _params(reader, method, top.get("params", {})), found, top.get("params", {}))
     else:
         reader.mapping(("input",), top.get("input", MISSING), "a table")
         reader.mapping(("params",), top.get("params", {}), "a table")
@@ -360,7 +364,7 @@ def _know_format(table: object, lines: Mapping[Place, int]) -> None:
 def _input(reader: Reader, method: Method, value: object) -> Input:
     """Read ``[input]`` for a method."""
     names = [name for group in method.addresses for name in group]
-    given = reader.table(("input",), value, [*names, *method.relations])
+    given = reader.table(("input",), value, [*names, *method.optional, *method.relations])
     if given is None:
         return Input({}, {})
     keys = []
@@ -370,6 +374,7 @@ def _input(reader: Reader, method: Method, value: object) -> Input:
             what = f"found {' and '.join(map(repr, found)) or 'none'}"
             reader.fault(("input",), f"must have exactly one of {listed(group)}, {what}")
         keys += [Key(name, ADDRESS) for name in (group if len(group) == 1 else found)]
+    keys += [Key(name, ADDRESS) for name in method.optional if name in given]
     addresses = reader.values(("input",), given, keys)
     relations = {
         name: _relation(reader, ("input", name), given.get(name, MISSING), kinds)
@@ -416,6 +421,16 @@ def _params(reader: Reader, method: Method, value: object) -> dict[str, Value]:
     for name, what in found.items():
         reader.fault((*place, name), what.removeprefix(f"{name} "))
     return {} if found else complete(rows.values(), known)
+
+
+def _weighted(reader: Reader, params: dict[str, Value], found: Input, given: object) -> dict[str, Value]:
+    """Say in the parameters that feature weights are given where the input names them."""
+    named = "feature_weights" in found.addresses
+    said = given.get("feature_weights", MISSING) if isinstance(given, Mapping) else MISSING
+    if said in (("dependence", None) if named else ("given",)):
+        what = "names some" if named else "names none"
+        reader.fault(("params", "feature_weights"), f"is {shown(said)}, but input.feature_weights {what}")
+    return {**params, "feature_weights": "given"} if named else params
 
 
 def _plain(value: object) -> Value:

@@ -18,13 +18,14 @@ import numpy as np
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.artifact import read_manifest
 from distforest.forest.forest import Forest
-from distforest.growth.methods import Problem
+from distforest.growth.problem import Problem
 from distforest.jobs.cluster import Cluster, Here, Watch, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, merge
 from distforest.jobs.plan import Size, plan, refuse_if_too_large
+from distforest.jobs.screening import screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 
 
@@ -120,6 +121,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     if sealed:
         folder.remove()
         return sealed
+    inputs = screened(inputs, folder, cluster, options.watch)
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}")
     size, slots = size_of(inputs.problem()), cluster.slots
     done = committed_shards(shards)

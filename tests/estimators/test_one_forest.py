@@ -107,7 +107,7 @@ def test_clones_share_the_client_and_copies_go_without_it() -> None:
 @pytest.mark.parametrize(
     ("estimator", "rows", "truth"),
     [
-        (SMERF(6, splitter="oblique", random_state=1), POINTS, DISTANCES),
+        (SMERF(6, feature_combinations=1.5, random_state=1), POINTS, DISTANCES),
         (SMERF(6, max_samples=0.5, random_state=1), SMALL, NAMES[::4]),
         (SimForestClassifier(n_estimators=6, kind="distance", random_state=1), DISTANCES, TARGETS > 0),
         (SimForestClassifier("cosine", n_estimators=6, gamma=2.0, random_state=1), X, NAMES),

@@ -16,8 +16,9 @@ from sklearn.preprocessing import StandardScaler
 
 from distforest import SMERF, SimForestClassifier, SimForestRegressor, load
 from distforest.errors import InputError
-from distforest.growth.methods import METHODS, Data
+from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
+from distforest.growth.problem import Data
 from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import dense_rows, from_data

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distforest.growth.column_weights import ColumnWeights
 from distforest.growth.draws import Axis, Oblique
 from tests import naive, samples
 
@@ -42,7 +43,7 @@ def test_axis_walks_the_reference_permutation(seed: int, n_columns: int, width: 
 def test_oblique_candidates_keep_their_rules(
     seed: int, n_columns: int, width: int, combinations: float, n_nodes: int, attempt: int
 ) -> None:
-    draw = Oblique(n_columns, width, combinations)
+    draw = Oblique(ColumnWeights.uniform(n_columns), width, combinations)
     keys = samples.keys_of(seed, [3] * n_nodes, list(range(n_nodes)))
     drawn = draw(one_row_each(n_nodes), keys, attempt)
     sizes = np.diff(drawn.offset).reshape(n_nodes, width)
@@ -61,7 +62,7 @@ def test_oblique_candidates_keep_their_rules(
 
 @given(SEEDS, st.integers(2, 6))
 def test_oblique_draws_of_a_node_depend_on_its_key_and_attempt_alone(seed: int, n_nodes: int) -> None:
-    draw = Oblique(6, 4, 2.0)
+    draw = Oblique(ColumnWeights.uniform(6), 4, 2.0)
     keys = samples.keys_of(seed, list(range(n_nodes)), [2] * n_nodes)
     together = draw(one_row_each(n_nodes), keys, 1)
     alone = [draw(one_row_each(1), keys[f : f + 1], 1) for f in range(n_nodes)]
@@ -72,7 +73,7 @@ def test_oblique_draws_of_a_node_depend_on_its_key_and_attempt_alone(seed: int, 
 
 
 def test_oblique_columns_signs_and_sizes_follow_their_law() -> None:
-    draw = Oblique(5, 4, 1.5)
+    draw = Oblique(ColumnWeights.uniform(5), 4, 1.5)
     drawn = draw(one_row_each(MANY), samples.keys_of(1, [0] * MANY, list(range(MANY))), 0)
     columns = np.bincount(drawn.columns, minlength=5)
     assert samples.chi_square(columns, np.full(5, columns.sum() / 5)) < 5

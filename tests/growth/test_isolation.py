@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from hypothesis import strategies as st
 from distforest.forest.forest import NODE_ARRAYS
 from distforest.forest.path_lengths import PathLengths, usual_length
 from distforest.forest.table import NodeTable
-from distforest.growth.grower import Limits, project_and_cut
-from distforest.growth.isolation import FIRST_SHARE, RandomCut, Thrown, TwoAtRandom, cut_at_random
-from distforest.growth.methods import METHODS, Data, Problem, problem
+from distforest.growth.isolation import RandomCut, TwoAtRandom
+from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
+from distforest.growth.problem import Data, Problem
+from distforest.growth.random_cuts import FIRST_SHARE
 from distforest.sources.arrays import ArraySource
 from tests import naive, naive_simforest, samples
 from tests.growth.test_criteria import FREE
@@ -42,12 +42,11 @@ def trees_of(bound: Problem) -> list[list[naive_simforest.Node]]:
 
 @FREE
 @given(st.integers(0, 2**40), st.integers(2, 12), st.sampled_from([0.0, 0.3]), st.integers(0, 3))
-def test_pairs_and_places_are_those_of_the_reference(seed: int, n_rows: int, missing: float, attempt: int) -> None:
+def test_pairs_are_those_of_the_reference(seed: int, n_rows: int, missing: float, attempt: int) -> None:
     S = samples.similarities(n_rows, seed % 1000, missing)
     rows = [list(range(n_rows)), list(range(n_rows))[::-2] or [0]]
     keys = samples.keys_of(seed, [0, 1], [0, 1])
     drawn = TwoAtRandom(ArraySource.of(S))(samples.level(rows, [[1] * len(own) for own in rows]), keys, attempt)
-    assert isinstance(drawn, Thrown)
     sample = naive_simforest.Sample(S, np.zeros(n_rows), np.ones(n_rows), RULES)
     for node, (own, key) in enumerate(zip(rows, keys.tolist(), strict=True)):
         entries = slice(drawn.offset[node], drawn.offset[node + 1])
@@ -55,20 +54,21 @@ def test_pairs_and_places_are_those_of_the_reference(seed: int, n_rows: int, mis
         expected = found or naive_simforest.NO_PROJECTION
         assert tuple(drawn.columns[entries].tolist()) == expected.columns
         assert tuple(drawn.weights[entries].tolist()) == expected.weights
-        assert drawn.shares[node] == naive.unit(key, FIRST_SHARE + attempt)
 
 
 VALUE = st.one_of(st.sampled_from([0.0, 1.0, float(np.nextafter(1.0, 2.0)), math.nan]), st.floats(-9, 9))
 
 
 @FREE
-@given(st.lists(st.lists(VALUE, min_size=1, max_size=5), min_size=1, max_size=3), st.data())
-def test_random_cuts_are_those_of_the_reference(values: list[list[float]], data: st.DataObject) -> None:
-    places = st.sampled_from([0.0, 0.5, 1 - 2.0**-53]) | st.floats(0, 1, exclude_max=True)
-    shares = [data.draw(places) for _ in values]
+@given(
+    st.lists(st.lists(VALUE, min_size=1, max_size=5), min_size=1, max_size=3), st.integers(0, 2**40), st.integers(0, 3)
+)
+def test_random_cuts_are_those_of_the_reference(values: list[list[float]], seed: int, attempt: int) -> None:
+    keys = samples.keys_of(seed, [0] * len(values), list(range(len(values))))
+    shares = [naive.unit(key, FIRST_SHARE + attempt) for key in keys.tolist()]
     frontier = samples.level([list(range(len(own))) for own in values], [[1] * len(own) for own in values])
     flat = np.array([[value for own in values for value in own]])
-    found = RandomCut(np.array(shares)).cut(frontier, flat, 1)
+    found = RandomCut().attempted(keys, attempt).cut(frontier, flat, 1)
     for node, (own, share) in enumerate(zip(values, shares, strict=True)):
         expected = naive_simforest.random_cut(dict(enumerate(own)), share)
         assert found.candidate[node] == (-1 if expected is None else 0)
@@ -110,15 +110,3 @@ def test_lengths_are_depths_and_the_usual_lengths_below() -> None:
         np.testing.assert_allclose(lengths.shares(tree, np.arange(len(nodes))), expected, rtol=1e-13)
         assert max(node.depth for node in nodes) <= 5  # ceil(log2(25))
     assert usual_length(np.arange(50)).tolist() == pytest.approx([naive_simforest.usual_path(m) for m in range(50)])
-
-
-def test_without_places_a_cut_is_halfway() -> None:
-    bound = problem_of(12, 0.0)
-    frontier = samples.level([list(range(12))], [[1] * 12])
-    projections = samples.projections([[[(3, 1.0), (5, -1.0)]]])
-    cuts, values = cut_at_random(bound.growth.source, RandomCut(), frontier, projections, Limits())
-    assert cuts.threshold[0] == pytest.approx((values.min() + values.max()) / 2)
-    thrown = Thrown.of(projections, np.array([0.5]))
-    again, _ = cut_at_random(bound.growth.source, replace(RandomCut(), shares=0.1), frontier, thrown, Limits())
-    plain, _ = project_and_cut(bound.growth.source, RandomCut(0.1), frontier, projections, Limits())
-    assert again.threshold[0] == cuts.threshold[0] > plain.threshold[0]

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.table import NodeTable, route, route_levels
-from distforest.growth.methods import METHODS, Data, Problem, problem
+from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
+from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
 from tests import naive_simforest as naive
 

@@ -12,14 +12,14 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from distforest.growth.methods import Data
+from distforest.growth.problem import Data
 from distforest.sources.factors import encoded
 from tests import samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from distforest.growth.methods import Problem
+    from distforest.growth.problem import Problem
 
 LABELLED = ["iris", "wine", "breast_cancer", "sonar", "heart", "australian"]
 CLOSE = 1e-9

@@ -14,7 +14,7 @@ from typing import Any
 
 import distributed
 
-from distforest.growth.methods import Problem
+from distforest.growth.problem import Problem
 from distforest.jobs.folder import Folder
 
 POINTS = ("before_growth", "after_growth", "after_commit")

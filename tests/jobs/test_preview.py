@@ -25,6 +25,7 @@ def data(tmp_path):
         "y": rng.integers(0, 3, 24),
         "t": rng.normal(size=24),
         "E": points[:, :2],
+        "w": np.arange(9.0),
         "wide": points.T,
         "short": points[:20],
         "complex": points.astype(np.complex128),
@@ -55,12 +56,14 @@ def spec_of(data, method, inputs, params=(), run=()):
 PLACES = {"matrix", "values", "adjacency", "features"}
 JOBS = [
     ("smerf", {"features": "X", "distances": "Z"}, {}),
-    ("smerf", {"features": "X", "distances": "Z"}, {"splitter": "oblique", "max_features": 30}),
+    ("smerf", {"features": "X", "distances": "Z"}, {"feature_combinations": 1.5, "max_features": 30}),
     ("smerf", {"features": "X", "distances": {"kind": "graph", "adjacency": "A"}}, {"max_features": 0.5}),
     ("smerf", {"features": "X", "distances": {"kind": "labels", "values": "y"}}, {"max_features": None}),
     ("smerf", {"features": "X", "distances": {"kind": "targets", "values": "t"}}, {"max_features": "log2"}),
     ("smerf", {"features": "X", "distances": {"kind": "embedding", "values": "E"}}, {}),
     ("simforest", {"labels": "y", "similarity": "S"}, {"n_pairs": 7}),
+    ("urerf", {"features": "X"}, {"feature_weights": None}),
+    ("urerf", {"features": "X", "feature_weights": "w"}, {"max_features": 5}),
     ("simforest", {"labels": "y", "similarity": {"kind": "rbf", "features": "X"}}, {}),
     ("simforest", {"targets": "t", "similarity": {"kind": "linear", "features": "X"}}, {}),
 ]

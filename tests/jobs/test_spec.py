@@ -188,8 +188,8 @@ ARRAY = "must be the address (path or URL) of an array, found"
         ({**SMERF, "format": "1"}, "format: must be the number 1, found '1'"),
         ({**SMERF, "format": True}, "format: must be the number 1, found True"),
         ({**SMERF, "format": 2}, "format: format 2 is not known to this version, which reads format 1"),
-        ({**SMERF, "method": "smref"}, "method: must be 'smerf' or 'simforest', found 'smref'"),
-        ({**SMERF, "method": ["smerf"]}, "method: must be 'smerf' or 'simforest', found ['smerf']"),
+        ({**SMERF, "method": "smref"}, "method: must be 'smerf' or 'simforest' or 'urerf', found 'smref'"),
+        ({**SMERF, "method": ["smerf"]}, "method: must be 'smerf' or 'simforest' or 'urerf', found ['smerf']"),
         ({**SMERF, "seed": -1}, "seed: must be an integer from 0 to 2^63 - 1, found -1"),
         ({**SMERF, "seed": 2**63}, "seed: must be an integer from 0 to 2^63 - 1, found 9223372036854775808"),
         ({**SMERF, "seed": True}, "seed: must be an integer from 0 to 2^63 - 1, found True"),
@@ -212,7 +212,7 @@ ARRAY = "must be the address (path or URL) of an array, found"
             "run.zz: unknown key 'zz'; known here are 'workers', 'threads_per_worker', ",
         ),
         ({**SMERF, 7: 1}, "7: unknown key 7; known here are 'format', 'method', 'seed', 'output', 'input', "),
-        ({**SMERF, "input": "X"}, "input: must be a table of 'features', 'distances', found 'X'"),
+        ({**SMERF, "input": "X"}, "input: must be a table of 'features', 'feature_weights', 'distances', found 'X'"),
         ({**SMERF, "params": 3}, "params: must be a table of parameters, found 3"),
         ({**SMERF, "run": []}, "run: must be a table of 'workers', "),
         (with_input(SMERF, features=""), f"input.features: {ARRAY} ''"),
@@ -223,7 +223,7 @@ ARRAY = "must be the address (path or URL) of an array, found"
         (with_input(SMERF, feature="X"), "input.feature: unknown key 'feature'; did you mean 'features'?"),
         (
             with_input(SMERF, labels="y"),
-            "input.labels: unknown key 'labels'; known here are 'features', 'distances'",
+            "input.labels: unknown key 'labels'; known here are 'features', 'feature_weights', 'distances'",
         ),
         (with_input(SMERF, distances=""), f"input.distances.matrix: {ARRAY} ''"),
         (
@@ -376,7 +376,7 @@ distances = { kind = "labels", values = "" }
         "params.min_samples_leaf (line 8): must be an integer >= 1, found 0",
         "params.max_samples (line 9): must be an integer >= 1 or a real number in [0.0, 1.0] or None, found [1]",
         "input.features (line 13): is missing; it must be the address (path or URL) of an array",
-        "input.note (line 14): unknown key 'note'; known here are 'features', 'distances'",
+        "input.note (line 14): unknown key 'note'; known here are 'features', 'feature_weights', 'distances'",
         f"input.distances.values (line 17): {ARRAY} ''",
     )
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from distforest.errors import InputError, JobError, MemoryLimitError
 from distforest.forest.artifact import open_forest
 from distforest.forest.scoring import apply, distance
-from distforest.growth.methods import Problem
+from distforest.growth.problem import Problem
 from distforest.jobs import merge, train
 from distforest.jobs.cluster import Here, Work
 from distforest.jobs.folder import Folder

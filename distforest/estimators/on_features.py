@@ -1,0 +1,64 @@
+"""What the estimators share that split features: how features are read, drawn and weighed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from distforest.estimators.forest_estimator import ForestEstimator
+from distforest.forest import scoring
+from distforest.growth.column_weights import ColumnWeights
+from distforest.sources.readings import FEATURES, read
+
+if TYPE_CHECKING:
+    from distforest.sources.source import Floats
+    from distforest.sources.truth import Truth
+
+
+class OnFeatures(ForestEstimator):
+    """What the estimators share that split features.
+
+    ``feature_weights`` may be an array beside the words of the parameter.
+    """
+
+    feature_weights: Any
+
+    def _grow_on(self, X: Any, truth: Truth | None, params: dict[str, Any]) -> int:
+        """Grow the forest on features; without a truth it learns from nothing else. Returns the number of rows."""
+        features = read(self._rows(X, reset=True), FEATURES)
+        rows = {"kind": "features", "n_columns": features.shape[1]}
+        self._grow(rows, features, truth, params, self._weights())
+        return len(features)
+
+    def _given(self) -> dict[str, Any]:
+        """Collect the parameters as they were given; weights in an array go by a word."""
+        given = super()._given()
+        return given if self._weights() is None else {**given, "feature_weights": "given"}
+
+    def _weights(self) -> Floats | None:
+        """Take the weights in an array; None where none were given."""
+        if self.feature_weights is None or isinstance(self.feature_weights, str):
+            return None
+        return np.asarray(self.feature_weights, np.float64)
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of each feature in the gain of all cuts, or in the sizes of the nodes cut, shape (n_features_in_,)."""
+        check_is_fitted(self)
+        return scoring.feature_importances(self.forest_)
+
+    @property
+    def feature_weights_(self) -> Floats:
+        """How likely each feature was to be drawn, shape (n_features_in_,); their sum is 1."""
+        check_is_fitted(self)
+        weights = self.forest_.feature_weights
+        own = ColumnWeights.uniform(self.forest_.n_columns) if weights is None else ColumnWeights.of(weights)
+        return own.shares
+
+    @property
+    def dependence_(self) -> Floats | None:
+        """By how much each feature depends on another, 0 to 1, shape (n_features_in_,); None if not screened."""
+        check_is_fitted(self)
+        return self.forest_.dependence

@@ -1,0 +1,216 @@
+"""A problem: data and parameters bound together, what grows trees, and what their leaves keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.forest.forest import Forest, Meaning
+from distforest.forest.leaves import (
+    Members,
+    accumulate,
+    leaves_per_tree,
+    triangle_size,
+)
+from distforest.forest.table import NodeTable, route
+from distforest.growth.grower import Growth
+from distforest.growth.rng import bootstrap, subsample
+from distforest.sources.arrays import ArraySource
+from distforest.sources.binned import BinnedSource
+from distforest.sources.kernels import KERNELS, KernelSource
+from distforest.sources.lazy import LazySource
+from distforest.sources.source import Source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.forest.leaves import InBag
+    from distforest.sources.source import Floats, Ints, Rows
+
+
+@dataclass(frozen=True)
+class Data:
+    """What a forest learns from, read and checked.
+
+    Attributes
+    ----------
+    rows
+        How the rows are read: see `distforest.forest.forest.Meaning`.
+    matrix
+        Features, shape (n, p), or similarities, shape (n, n), float32; or similarities as a source.
+    judge
+        What cuts are judged by: ``"labels"``, ``"targets"``, ``"embedding"``, ``"distances"`` or ``"nothing"``.
+    truth
+        Codes, shape (n,); targets or embeddings, shape (n, q); distances, shape (n, n); or nothing, shape (n, 0).
+    classes
+        The classes of the codes.
+    largest
+        The largest absolute distance.
+    feature_weights
+        How likely each feature is to be drawn, shape (p,); None: equally.
+    dependence
+        From which the weights follow, if the features were screened: see `distforest.growth.dependence`, shape (p,).
+    """
+
+    rows: dict[str, Any]
+    matrix: Any
+    judge: str
+    truth: np.ndarray
+    classes: list[Any] | None = None
+    largest: float = 1.0
+    feature_weights: Floats | None = None
+    dependence: Floats | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of training rows."""
+        return int(self.matrix.shape[0])
+
+    def source(self) -> Source:
+        """The matrix that splits read."""
+        if isinstance(self.matrix, Source):
+            return self.matrix
+        if self.rows["kind"] in KERNELS:
+            return KernelSource(self.matrix, self.matrix, self.rows["kind"], float(self.rows["gamma"]))
+        return ArraySource.of(self.matrix)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Which rows a tree grows on: ``n_draws`` of ``n_rows``, with replacement or without."""
+
+    n_rows: int
+    n_draws: int
+    replace: bool
+
+    def weights(self, seed: int, trees: Ints) -> NDArray[np.int32]:
+        """Multiplicity of each row in each tree, shape (n_trees, n_rows)."""
+        weights = np.ones((len(trees), self.n_rows), np.int32)
+        if self.replace or self.n_draws < self.n_rows:
+            draw = bootstrap if self.replace else subsample
+            for own, tree in zip(weights, trees.tolist(), strict=True):
+                draw(seed, tree, self.n_draws, own)
+        return weights
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a forest holds.
+
+    Attributes
+    ----------
+    meaning
+        Of the forest: leaf-by-leaf tables where every part of it has one, else the members.
+    grown
+        The arrays that are the parts' arrays one after another.
+    repeated
+        The arrays that repeat an input, and which one: ``"matrix"`` or ``"truth"`` of `Data`.
+    """
+
+    meaning: Meaning
+    grown: list[str]
+    repeated: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data and parameters bound together: what grows trees, and what their leaves keep."""
+
+    meaning: Meaning
+    data: Data
+    growth: Growth
+    sampling: Sampling
+    n_trees: int
+
+    def grow(self, trees: Ints) -> dict[str, np.ndarray]:
+        """Grow the trees numbered ``trees``; the arrays of a forest of these trees, by name."""
+        weights = self.sampling.weights(self.growth.seed, trees)
+        table, leaves = self.growth.grow(trees, weights)
+        if isinstance(self.growth.source, BinnedSource):
+            table = _on_features(table, self.growth.source)
+        out = weights == 0
+        if out.any() and self._routes_out_of_bag:
+            rows = np.arange(self.data.n_rows, dtype=np.int32)
+            routed = route(table, self.data.source(), rows, out)
+            leaves[out] = routed[out]
+        in_bag = weights.astype(np.uint8)
+        arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
+        return {**arrays, **self._leaf_arrays(table, leaves, in_bag)}
+
+    @property
+    def _routes_out_of_bag(self) -> bool:
+        """Whether rows that a tree did not draw are routed: always, unless their values would have to be paid for."""
+        return not isinstance(self.data.matrix, LazySource) or bool(self.meaning.params["oob_score"])
+
+    def _leaf_arrays(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> dict[str, np.ndarray]:
+        if self.data.judge == "labels":
+            one_hot = np.eye(len(self.data.classes or ()))[self.data.truth]
+            return {"class_counts": accumulate(table, leaves, in_bag, one_hot).astype(np.int32)}
+        if self.data.judge == "distances":
+            return {"leaf_distances": self._triangles(table, leaves, in_bag)}
+        if self.data.judge == "nothing":
+            return {}
+        return _means(table, leaves, in_bag, self.data.truth)
+
+    def _triangles(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> np.ndarray:
+        """Packed leaf-by-leaf distances of the trees, or nothing where one of them would be too large."""
+        sizes = triangle_size(leaves_per_tree(table))
+        if (sizes > self.triangle_limit).any():
+            return np.empty(0)
+        members = Members(table, leaves, in_bag, self.data.truth, float(self.meaning.leaf["scale"]))
+        triangles = []
+        for tree in range(table.n_trees):
+            nodes = np.flatnonzero(table.is_leaf[table.tree_start[tree] : table.tree_start[tree + 1]])
+            triangles.append(members.between(tree, nodes, nodes)[np.tril_indices(len(nodes))])
+        return np.concatenate(triangles)
+
+    def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
+        """What a forest of some parts holds; ``parts`` has the lengths of each part's arrays by name."""
+        meaning, grown, repeated = self.meaning, list(parts[0]), {}
+        if self.data.judge == "distances":
+            if all(part["leaf_distances"] for part in parts):
+                meaning = replace(meaning, leaf={"kind": "leaf_distances"})
+            else:
+                grown.remove("leaf_distances")
+                repeated["distances"] = "truth"
+        if self.data.rows["kind"] in KERNELS:
+            repeated["objects"] = "matrix"
+        drawn_by = ("feature_weights", "dependence")
+        repeated |= {name: name for name in drawn_by if getattr(self.data, name) is not None}
+        return Contents(meaning, grown, repeated)
+
+    def forest(self, parts: Sequence[Mapping[str, np.ndarray]]) -> Forest:
+        """The forest of some parts in memory, each as `grow` gives it, in the order of their trees."""
+        contents = self.contents([{name: len(array) for name, array in part.items()} for part in parts])
+        arrays = {name: np.concatenate([part[name] for part in parts]) for name in contents.grown}
+        arrays |= {name: getattr(self.data, of) for name, of in contents.repeated.items()}
+        return Forest.of(contents.meaning, arrays)
+
+    @property
+    def triangle_limit(self) -> int:
+        """Most leaf pairs that a tree may keep as a table of float64.
+
+        All tables together must not be larger than the float32 training distances, the other way to keep the same.
+        """
+        return 4 * self.data.n_rows**2 // (8 * self.n_trees)
+
+
+def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:
+    """The table with thresholds of the features in place of thresholds of their codes."""
+    threshold = table.threshold.copy()
+    threshold[~table.is_leaf] = binned.thresholds(table.columns, threshold[~table.is_leaf])
+    return replace(table, threshold=threshold)
+
+
+def _means(table: NodeTable, leaves: Rows, in_bag: InBag, vectors: np.ndarray) -> dict[str, np.ndarray]:
+    """Mean and mean squared deviation of each node, about the middle of the data so that nothing cancels."""
+    middle = (vectors.min(axis=0) + vectors.max(axis=0)) / 2.0
+    centred = vectors - middle
+    columns = np.concatenate([centred, (centred**2).sum(axis=1, keepdims=True)], axis=1)
+    sums = accumulate(table, leaves, in_bag, columns) / table.n_rows[:, None]
+    means, squares = sums[:, :-1], sums[:, -1]
+    spreads = np.maximum(squares - (means**2).sum(axis=1), 0.0)
+    return {"means": means + middle, "spreads": spreads}

@@ -1,0 +1,175 @@
+"""Screening as a step of a job: blocks of features against blocks, here or on a cluster, with one result for all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from distforest.growth.dependence import (
+    NEAR,
+    NEAR_ROWS,
+    Screen,
+    bins,
+    largest_dependence,
+    nearest_features,
+    polynomial_statistic,
+    polynomials,
+    ranks,
+    screened_rows,
+)
+from distforest.jobs.cluster import Cluster, Watch, Work
+from distforest.jobs.inputs import scratch_of, stage_array
+from distforest.sources.staging import Staged
+
+if TYPE_CHECKING:
+    from distforest.growth.methods import Params
+    from distforest.growth.problem import Data
+    from distforest.jobs.folder import Folder
+    from distforest.jobs.inputs import Inputs
+    from distforest.sources.source import Floats
+
+BLOCK = 256
+"""Features of one side of a task."""
+
+
+class Matrix(Protocol):
+    """Features that a task can open where it runs."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    def opened(self) -> np.ndarray:
+        """The features."""
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Features of this process."""
+
+    matrix: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return tuple(map(int, self.matrix.shape))
+
+    def opened(self) -> np.ndarray:
+        """The features."""
+        return np.asarray(self.matrix)
+
+
+@dataclass(frozen=True)
+class BlockTask:
+    """Some features against some others; ``near`` of many features, by polynomials of few rows, else by bins."""
+
+    matrix: Matrix
+    seed: int
+    own: tuple[int, ...]
+    others: tuple[int, ...]
+    near: bool
+
+    def __str__(self) -> str:
+        return f"features {self.own[0]} to {self.own[-1]} against {self.others[0]} to {self.others[-1]}"
+
+
+def screen_block(task: BlockTask) -> tuple[Floats, Floats]:
+    """The largest statistic of each feature of a block over the other block, and the other way round."""
+    matrix = task.matrix.opened()
+    rows = screened_rows(task.seed, len(matrix), NEAR_ROWS) if task.near else screened_rows(task.seed, len(matrix))
+    own = ranks(matrix, rows, np.array(task.own, np.int32), task.seed)
+    same = task.own == task.others
+    others = own if same else ranks(matrix, rows, np.array(task.others, np.int32), task.seed)
+    if not task.near:
+        codes = bins(own)
+        return largest_dependence(codes, codes if same else bins(others))
+    found = polynomial_statistic(polynomials(own), polynomials(others))
+    if same:
+        np.fill_diagonal(found, 0.0)
+    return found.max(axis=1), found.max(axis=0)
+
+
+@dataclass(frozen=True)
+class OnHosts:
+    """Features that every host has staged, or can stage."""
+
+    staged: Staged
+    scratch: str | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return self.staged.shape
+
+    def opened(self) -> np.ndarray:
+        """The features."""
+        return self.staged.open(scratch_of(self.scratch))
+
+
+def screened(inputs: Inputs, folder: Folder, cluster: Cluster, watch: Watch | None) -> Inputs:
+    """The inputs with the feature weights that a screen finds, if they ask for one; kept in the job's folder."""
+    if inputs.params.get("feature_weights") != "dependence" or inputs.feature_weights:
+        return inputs
+    assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features are never sparse)
+    scratch = scratch_of(inputs.scratch)
+    found = screen(OnHosts(inputs.matrix, inputs.scratch), inputs.seed, cluster, watch)
+    weights = stage_array("feature_weights", found.weights, folder.address, scratch)
+    dependence = stage_array("dependence", found.dependence, folder.address, scratch)
+    return replace(inputs, feature_weights=weights, dependence=dependence)
+
+
+def screened_data(data: Data, params: Params, seed: int, cluster: Cluster) -> Data:
+    """The same of data in memory."""
+    if params.get("feature_weights") != "dependence":
+        return data
+    found = screen(InMemory(data.matrix), seed, cluster)
+    return replace(data, feature_weights=found.weights, dependence=found.dependence)
+
+
+def screen(matrix: Matrix, seed: int, cluster: Cluster, watch: Watch | None = None) -> Screen:
+    """How much each feature depends on others, and the weights that follow.
+
+    Parameters
+    ----------
+    matrix
+        The features.
+    seed
+        Of the forest: it decides which rows are looked at and how ties are broken.
+    cluster
+        Where the tasks run; the result does not depend on it.
+    watch
+        Told of the progress.
+    """
+    n_rows, n_features = matrix.shape
+    features = np.arange(n_features)
+    if n_features > NEAR:
+        features = nearest_features(_largest(matrix, seed, features, cluster, watch, near=True))
+    largest = np.zeros(n_features)
+    largest[features] = _largest(matrix, seed, features, cluster, watch, near=False)
+    return Screen.of(largest, len(screened_rows(seed, n_rows)))
+
+
+def _largest(
+    matrix: Matrix, seed: int, features: np.ndarray, cluster: Cluster, watch: Watch | None, *, near: bool
+) -> Floats:
+    """The largest statistic of each of ``features`` over the others, shape (n,)."""
+    spans = list(_pairs_of_blocks(len(features)))
+    names = features.tolist()
+    tasks = [BlockTask(matrix, seed, tuple(names[own]), tuple(names[others]), near) for own, others in spans]
+    found = np.zeros(len(features))
+    name = "screen roughly" if near else "screen"
+    work = Work(name, weight=lambda task: len(task.own) * len(task.others), watch=watch)
+    for (own, others), (mine, theirs) in zip(spans, cluster.each(screen_block, tasks, work), strict=True):
+        np.maximum(found[own], mine, out=found[own])
+        np.maximum(found[others], theirs, out=found[others])
+    return found
+
+
+def _pairs_of_blocks(n: int) -> Iterator[tuple[slice, slice]]:
+    blocks = [slice(first, min(n, first + BLOCK)) for first in range(0, n, BLOCK)]
+    for place, own in enumerate(blocks):
+        for others in blocks[place:]:
+            yield own, others
