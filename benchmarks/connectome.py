@@ -43,6 +43,7 @@ from sklearn.ensemble import RandomTreesEmbedding
 from sklearn.manifold import Isomap
 
 from distforest import URerF
+from distforest.estimators.urerf import PAPER
 from distforest.metrics import component_precision_recall
 
 if TYPE_CHECKING:
@@ -57,18 +58,6 @@ HALF = 3
 """Features of a neuron as a sender, and as many as a receiver."""
 STEP = 50
 N_NEIGHBORS = 10
-PAPER: dict[str, Any] = {
-    "criterion": "fast_bic",
-    "relative": False,
-    "splitter": "best",
-    "feature_weights": None,
-    "n_witnesses": 0,
-    "feature_combinations": 1.0,  # a twentieth of six features is less than one
-    "max_features": math.ceil(math.sqrt(2 * HALF)),
-    "min_samples_split": 100,
-    "bootstrap": True,
-    "max_samples": None,
-}
 FORESTS: dict[str, dict[str, Any]] = {
     "URerF, defaults": {},
     "URerF, best cuts": {"criterion": "fast_bic", "splitter": "best"},

@@ -51,6 +51,7 @@ from sklearn.metrics import euclidean_distances
 from sklearn.neighbors import kneighbors_graph
 
 from distforest import URerF
+from distforest.estimators.urerf import PAPER
 from distforest.geodesics import proximity_hits
 from distforest.simulate import manifold_helix, manifold_line, manifold_mixture, manifold_sphere
 
@@ -81,19 +82,6 @@ AIMS = {
 }
 """What the default with 100 trees is to reach, raw and rescaled."""
 AIMED = "URerF, 100 trees"
-PAPER: dict[str, Any] = {
-    "criterion": "fast_bic",
-    "relative": False,
-    "splitter": "best",
-    "feature_weights": None,
-    "n_witnesses": 0,
-    "coefficients": "sign",
-    "max_features": "sqrt",
-    "min_samples_split": 100,
-    "bootstrap": True,
-    "max_samples": 1.0,
-}
-"""The paper's method, but for how many features a candidate sums."""
 COLOURS = {
     AIMED: "#0072B2",
     "URerF, 500 trees": "#56B4E9",
@@ -119,12 +107,6 @@ def forest(trees: int, **params: Any) -> Distance:
         return found
 
     return distance
-
-
-def sums_of_a_twentieth(X: Float32s, seed: int) -> Floats:
-    """The paper's rule with its density of 1/20: p/20 features in a candidate, at least one, in the mean."""
-    rule = {**PAPER, "feature_combinations": max(1.0, X.shape[1] / 20)}
-    return forest(100, **rule)(X, seed)
 
 
 def isomap(X: Float32s, _seed: int) -> Floats:
@@ -155,8 +137,8 @@ def random_forest(X: Float32s, seed: int) -> Floats:
 METHODS: dict[str, Distance] = {
     AIMED: forest(100),
     "URerF, 500 trees": forest(500),
-    "the paper's rule, single features": forest(100, **PAPER, feature_combinations=1.0),
-    "the paper's rule, sums of p / 20": sums_of_a_twentieth,
+    "the paper's rule, single features": forest(100, **{**PAPER, "feature_combinations": 1.0}),
+    "the paper's rule, sums of p / 20": forest(100, **PAPER),
     "Isomap": isomap,
     "UMAP": umap,
     "Euclidean": lambda X, _seed: euclidean_distances(X.astype(np.float64)),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import TextIO
 
+    from distforest.forest.feature_shares import FeatureShares
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.spec import Relation, Run, Spec
     from distforest.reports import Report
@@ -379,14 +380,36 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
 
 @main.command()
 @click.argument("forest")
+@click.option("--features", metavar="ADDRESS", help="Array of features whose names, if it has any, are to be told.")
+@click.option("--plot", metavar="FILE", help="Draw how features were weighed: a .png, .pdf or .svg.")
 @_json_option
 @click.pass_context
-def inspect(ctx: click.Context, forest: str) -> None:
-    """Tell what the sealed FOREST is, by its manifest alone; `verify` reads all of it."""
+def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:
+    """Tell what the sealed FOREST is, by its manifest and feature weights alone; `verify` reads all of it."""
     from distforest import reports
     from distforest.forest.artifact import read_manifest
+    from distforest.forest.feature_shares import read_feature_shares
 
-    _print(ctx, reports.inspected(forest, read_manifest(forest)))
+    manifest = read_manifest(forest)
+    drawn = read_feature_shares(forest, manifest, features)
+    if plot is not None:
+        if drawn is None:
+            raise InputError(f"{forest} drew its features alike, or reads none; there are no weights to plot")
+        _plot(drawn, plot)
+    _print(ctx, reports.inspected(forest, manifest, drawn))
+
+
+def _plot(drawn: FeatureShares, path: str) -> None:
+    """Save a picture of feature weights."""
+    try:
+        from distforest import plotting
+    except ImportError as error:
+        raise InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}") from error
+    weights = plotting.Weights(drawn.shares, drawn.dependence, drawn.names)
+    try:
+        plotting.feature_weights(weights).savefig(path, dpi=130)
+    except ValueError as error:  # a suffix that it does not know
+        raise InputError(f"--plot {path}: {error}") from error
 
 
 @main.command()

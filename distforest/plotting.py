@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import StrMethodFormatter
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from distforest.metrics import average_precision, roc_auc
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8A8A8A"
 CLASS_COLOURS = (ORANGE, BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 BINS = 40
+MOST_FEATURES = 12
+"""Features of the largest shares that are named."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,28 @@ class Budgets:
     rival: str
     rival_accuracy: float
     title: str = "Accuracy against budget"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How likely a forest is to draw each feature.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (n_features,)
+        Of the draws.
+    dependence : ndarray of shape (n_features,), or None
+        By how much each feature depends on another, if they were screened.
+    names : sequence of str
+        Of the features; their numbers where it is empty.
+    title : str
+        What the features are of.
+    """
+
+    shares: np.ndarray
+    dependence: np.ndarray | None = None
+    names: Sequence[str] = ()
+    title: str = "Features by weight"
 
 
 def link_prediction(links: Links) -> Figure:
@@ -186,8 +210,77 @@ def budget_curve(budgets: Budgets) -> Figure:
     return figure
 
 
+def feature_weights(weights: Weights) -> Figure:
+    """Draw the dependence of each feature, those marked that depend on others, and the features drawn most.
+
+    Without a screen the shares stand in the place of the dependence.
+
+    Parameters
+    ----------
+    weights
+        The features.
+
+    Examples
+    --------
+    >>> feature_weights(Weights(np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.2, 0.0]), ["a", "b", "c"]))
+    <Figure size 1200x400 with 2 Axes>
+    """
+    figure = _figure(4.0, width=12.0)
+    figure.suptitle(weights.title, fontweight="bold")
+    every, most = figure.subplots(1, 2, width_ratios=(1.6, 1))
+    _draw_every_feature(every, weights)
+    _draw_most(most, weights)
+    return figure
+
+
 def _figure(height: float, width: float = 14.0) -> Figure:
     return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, wspace=0.03))
+
+
+# --- feature weights --------------------------------------------------------------------------------------
+
+
+def _draw_every_feature(axes: Axes, weights: Weights) -> None:
+    """Draw each feature by its number: its dependence, or its share where there is none."""
+    screened = weights.dependence is not None
+    heights = np.asarray(weights.dependence if screened else weights.shares)
+    marked, n_features = heights > 0.0, len(heights)
+    kind = "depends on another" if screened else "drawn"
+    told = f"{kind}: {int(marked.sum()):,} of {n_features:,}, {weights.shares[marked].sum():.0%} of the draws"
+    for chosen, colour, size, label in ((~marked, GREY, 6, "the others"), (marked, ORANGE, 18, told)):
+        places = np.flatnonzero(chosen)
+        if len(places):
+            axes.vlines(places, 0.0, heights[places], color=colour, linewidth=1, alpha=0.6)
+            axes.scatter(places, heights[places], s=size, color=colour, label=label, zorder=3)
+    axes.set(xlabel="feature", ylabel="dependence" if screened else "share of the draws")
+    top = max(float(heights.max()), 1e-9)
+    axes.set(ylim=(-0.03 * top, 1.25 * top), xlim=(-0.5 - 0.01 * n_features, 1.01 * n_features - 0.5))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.set_title("By how much each feature depends on another" if screened else "How often each feature is drawn")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper right", ncols=2, frameon=False)
+
+
+def _draw_most(axes: Axes, weights: Weights) -> None:
+    """Draw the shares of the features that are drawn most, by name."""
+    most = np.argsort(-weights.shares, kind="stable")[:MOST_FEATURES]
+    names = [_shortened(weights.names[k]) if len(weights.names) else str(k) for k in most.tolist()]
+    marked = np.ones(len(most), bool) if weights.dependence is None else weights.dependence[most] > 0.0
+    axes.barh(np.arange(len(most)), weights.shares[most], color=np.where(marked, ORANGE, GREY).tolist())
+    axes.axvline(1.0 / len(weights.shares), color=BLUE, linestyle="--", linewidth=1.5, label="all alike")
+    axes.set_yticks(np.arange(len(most)), names, parse_math=False)
+    axes.invert_yaxis()
+    axes.set(xlabel="share of the draws", ylabel="feature", xlim=(0.0, None))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
+    axes.set_title("Drawn most")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="lower right", framealpha=1.0, edgecolor="none")
+
+
+def _shortened(name: str, most: int = 24) -> str:
+    """Cut a long name, and drop what is no character to be seen."""
+    shown = "".join(letter if letter.isprintable() else " " for letter in name)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 
 # --- links ------------------------------------------------------------------------------------------------

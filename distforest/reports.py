@@ -11,6 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from distforest.forest.feature_shares import FeatureShares
     from distforest.forest.forest import Forest
     from distforest.jobs.preview import Preview
     from distforest.jobs.score import Question, Scored
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from distforest.jobs.train import Fitted
     from distforest.sources.ingest import Ingested
     from distforest.trials import Evaluated, Simulated
+
+
+N_MOST, N_TOLD = 20, 5
+"""Features of the largest shares of which a program, and a person, is told."""
 
 
 class Report(NamedTuple):
@@ -184,8 +189,8 @@ def previewed(seen: Preview) -> Report:
 # --- what a forest is -------------------------------------------------------------------------------------
 
 
-def inspected(address: str, manifest: Mapping[str, Any]) -> Report:
-    """Report what a forest is, by its manifest."""
+def inspected(address: str, manifest: Mapping[str, Any], drawn: FeatureShares | None = None) -> Report:
+    """Report what a forest is, by its manifest, and how it drew its features where they were not alike."""
     meaning = manifest["meaning"]
     arrays = {name: _entry(entry) for name, entry in manifest["arrays"].items()}
     n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
@@ -201,7 +206,35 @@ def inspected(address: str, manifest: Mapping[str, Any]) -> Report:
         "arrays": arrays,
         "provenance": manifest["provenance"],
     }
-    return Report(answer, _inspected_lines(answer))
+    if drawn is None:
+        return Report(answer, _inspected_lines(answer))
+    answer["features"] = {"n_dependent": drawn.n_dependent, "most": _most(drawn)}
+    lines = _inspected_lines(answer)
+    place = next(place for place, (name, _) in enumerate(lines) if name == "nodes")
+    return Report(answer, [*lines[:place], ("features", _in_shares(drawn)), *lines[place:]])
+
+
+def _most(drawn: FeatureShares) -> list[dict[str, Any]]:
+    """The features of the largest shares, none that is never drawn."""
+    most = [k for k in drawn.by_share[:N_MOST].tolist() if drawn.shares[k] > 0.0]
+    dependence = [None] * len(drawn.shares) if drawn.dependence is None else drawn.dependence.tolist()
+    names = drawn.names or [None] * len(drawn.shares)
+    return [
+        {"feature": k, "name": names[k], "share": float(drawn.shares[k]), "dependence": dependence[k]} for k in most
+    ]
+
+
+def _in_shares(drawn: FeatureShares) -> str:
+    """Tell which features were drawn most, and how many of them depend on another."""
+    n_features = len(drawn.shares)
+    kind = f"{int((drawn.shares > 0.0).sum()):,} of {n_features:,} were drawn, by given weights"
+    if drawn.n_dependent is not None:
+        kind = f"{drawn.n_dependent:,} of {n_features:,} depend on another"
+    told = []
+    for own in _most(drawn):
+        by = "" if own["dependence"] is None else f", dependence {own['dependence']:.3f}"
+        told.append(f"{drawn.name(own['feature'])} ({own['share']:.1%}{by})")
+    return f"{kind}; drawn most: {', '.join(told[:N_TOLD])}"
 
 
 def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,6 +288,8 @@ def _leaf_reason(leaf: Mapping[str, Any], arrays: Mapping[str, Any], n_rows: int
         return f"{kind}: the training distances, {distances}; tables of all leaf pairs would be larger"
     if kind == "class_counts":
         return f"{kind}: the classes of the rows in each node, as cuts were judged by labels"
+    if kind == "same_leaf":
+        return f"{kind}: nothing of its own, as cuts were judged by no truth; rows of one leaf are near, any others not"
     if kind == "path_lengths":
         return f"{kind}: nothing of its own, as cuts were judged by nothing; depth and rows are in the node table"
     return f"{kind}: mean and spread of each node, as cuts were judged by targets or an embedding"

@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 FLOOR = 1e-12  # the least variance of a side, as a share of the node's
 BINS = 8
-TOLERANCE = 1e-8  # EM stops when the log-likelihood rises by less than this share of itself
+TOLERANCE = 1e-8  # EM stops when the log-likelihood of a row, on average, rises by less
 ROUNDS = 500
 
 Vector = NDArray[Any]
@@ -174,13 +174,13 @@ def fitted(values: Vector, weights: Integers, equal: bool, floor: float = FLOOR)
     """EM from the best two-means cut, M step first: the mixture, its log-likelihood, the rounds it took."""
     left = values <= first_best(two_means_cuts(values, weights)).below
     shares = np.array([left, ~left], dtype=float)
-    least, before = floor * variance(values, weights), -math.inf
-    for rounds in range(1, ROUNDS + 1):
+    n, least, before = float(np.sum(weights)), floor * variance(values, weights), -math.inf
+    for rounds in range(1, ROUNDS + 1):  # noqa: B007  (it is returned)
         mixture = maximised(values, weights, shares, equal, least)
         logs = log_densities(values, mixture)
         rows = np.logaddexp(logs[0], logs[1])
         after = float(np.sum(weights * rows))
-        if rounds > 1 and after - before < TOLERANCE * abs(after):
+        if after - before < TOLERANCE * n:
             break
         shares, before = np.exp(logs - rows), after
     return mixture, after, rounds
@@ -203,13 +203,19 @@ def equally_likely(mixture: Mixture) -> float:
 
 
 def mclust_bic(values: Vector, weights: Integers, floor: float = FLOOR) -> MclustFit:
-    """The smaller of -2 logL + d log n of unequal (V, d = 5) and equal variances (E, d = 4; wins ties)."""
-    n = float(np.sum(weights))
-    fits = []
-    for equal, parameters in ((True, 4), (False, 5)):
+    """The smaller of -2 logL + d log n of unequal (V, d = 5) and equal variances (E, d = 4; wins ties).
+
+    V is asked for only if both sides of the start have two distinct values, and believed only if both its variances
+    end above the floor.
+    """
+    n, least, fits = float(np.sum(weights)), floor * variance(values, weights), []
+    left = values <= first_best(two_means_cuts(values, weights)).below
+    asked = min(np.unique(values[left]).size, np.unique(values[~left]).size) > 1
+    for equal, parameters in ((True, 4), (False, 5)) if asked else ((True, 4),):
         mixture, likelihood, rounds = fitted(values, weights, equal, floor)
         bic = -2 * likelihood + parameters * math.log(n)
-        fits.append(MclustFit(bic, equally_likely(mixture), mixture, equal, likelihood, rounds))
+        if equal or mixture.variances.min() > least:
+            fits.append(MclustFit(bic, equally_likely(mixture), mixture, equal, likelihood, rounds))
     return min(fits, key=lambda fit: fit.bic)
 
 

@@ -218,6 +218,36 @@ def test_two_atoms_fall_to_the_floor() -> None:
     np.testing.assert_allclose(fit.mixture.means, [0, 6])
 
 
+def test_two_variances_are_asked_for_where_both_sides_of_the_start_have_two_values() -> None:
+    spread = normal_grid(40, 8, 1)
+    alone, pair = np.concatenate([np.zeros(10), spread]), np.concatenate([np.zeros(9), [0.01], spread])
+    assert ref.mclust_bic(alone, ones(alone)).equal  # 1e4 times as narrow: two variances would win by far
+    fit = ref.mclust_bic(pair, ones(pair))
+    assert not fit.equal
+    assert fit.mixture.variances[0] == pytest.approx(9e-6)  # 0.01^2 .1 .9
+
+
+def test_two_variances_are_not_believed_where_one_is_at_the_floor() -> None:
+    narrow = np.concatenate([np.zeros(9), [1e-4], normal_grid(40, 8, 1)])
+    fit = ref.mclust_bic(narrow, ones(narrow))
+    assert not fit.equal
+    assert fit.mixture.variances[0] == pytest.approx(9e-10)
+    least = 9.5e-10 / ref.variance(narrow, ones(narrow))
+    fit = ref.mclust_bic(narrow, ones(narrow), least)
+    assert fit.equal
+    assert ref.fitted(narrow, ones(narrow), False, least)[0].variances[0] == pytest.approx(9.5e-10)
+
+
+def test_rounds_end_where_a_row_gains_less_than_the_tolerance(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.concatenate([normal_grid(60, 0, 1), normal_grid(60, 2, 1)])
+    likelihood, rounds = ref.fitted(values, ones(values), True)[1:]
+    before = []
+    for fewer in (1, 2):
+        monkeypatch.setattr(ref, "ROUNDS", rounds - fewer)
+        before.append(ref.fitted(values, ones(values), True)[1])
+    assert likelihood - before[0] < 1e-8 * 120 <= before[0] - before[1]
+
+
 @settings(max_examples=40)
 @given(rows)
 def test_mclust_reads_weights_as_repeated_rows(pairs: list[tuple[int, int]]) -> None:

@@ -13,8 +13,10 @@ from distforest.plotting import (
     Budgets,
     Classes,
     Links,
+    Weights,
     budget_curve,
     class_separation,
+    feature_weights,
     link_prediction,
     overview,
     principal_coordinates,
@@ -38,6 +40,17 @@ def classes():
     codes = rng.integers(0, 3, 60)
     points = rng.normal(0, 0.2, (60, 2)) + codes[:, None]
     return Classes(np.linalg.norm(points[:, None] - points, axis=2), codes, ["fern", "moss", "tree"], "Plants")
+
+
+@pytest.fixture
+def screened():
+    """Four of twenty features depend on others."""
+    dependence = np.zeros(20)
+    dependence[[2, 3, 11, 17]] = 0.2, 0.6, 0.05, 0.4
+    shares = np.where(dependence > 0, 0.84 * dependence / dependence.sum(), 0.16 / 16)
+    names = [f"a rather long name of feature {k}" for k in range(20)]
+    names[3] = "$x^2$\n\x1b"
+    return Weights(shares, dependence, names, "Stations")
 
 
 def texts(figure):
@@ -111,6 +124,45 @@ def test_budget_curve_shows_each_forest_its_rival_and_all_pairs():
 def test_no_text_lies_on_another_in_a_budget_curve():
     budgets = Budgets(np.geomspace(10, 4e5, 9), np.linspace(0.2, 0.99, 9), 499_500, "1-NN, 1,000,000 pairs", 0.85)
     assert overlapping(budget_curve(budgets)) == []
+
+
+def test_features_that_depend_on_others_are_marked(screened):
+    every, most = feature_weights(screened).axes
+    others, marked = (collection.get_offsets() for collection in every.collections[1::2])
+    assert np.array_equal(np.asarray(marked), [(2, 0.2), (3, 0.6), (11, 0.05), (17, 0.4)])
+    assert len(others) == 16
+    told = [text.get_text() for text in every.get_legend().get_texts()]
+    assert told == ["the others", "depends on another: 4 of 20, 84% of the draws"]
+    assert every.get_ylabel() == "dependence"
+    assert most.lines[0].get_xdata()[0] == 1 / 20
+
+
+def test_the_features_drawn_most_are_named(screened):
+    figure = feature_weights(screened)
+    most = figure.axes[1]
+    widths = [bar.get_width() for bar in most.patches]
+    assert widths == sorted(screened.shares, reverse=True)[:12]
+    names = [label.get_text() for label in most.get_yticklabels()]
+    assert names[:3] == ["$x^2$  ", "a rather long name of f…", "a rather long name of f…"]
+    assert overlapping(figure) == []  # and no name is read as mathematics
+    unnamed = feature_weights(Weights(screened.shares, screened.dependence)).axes[1]
+    assert [label.get_text() for label in unnamed.get_yticklabels()][:4] == ["3", "17", "2", "11"]
+
+
+def test_weights_without_a_screen_are_drawn_as_shares():
+    figure = feature_weights(Weights(np.array([0.5, 0.0, 0.25, 0.25])))
+    every = figure.axes[0]
+    assert every.get_ylabel() == "share of the draws"
+    told = [text.get_text() for text in every.get_legend().get_texts()]
+    assert told == ["the others", "drawn: 3 of 4, 100% of the draws"]
+    assert overlapping(figure) == []
+
+
+@pytest.mark.parametrize("n_features", [1, 2, 10_000])
+def test_a_screen_that_found_nothing_is_drawn(n_features):
+    figure = feature_weights(Weights(np.full(n_features, 1 / n_features), np.zeros(n_features)))
+    assert overlapping(figure) == []
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["the others"]
 
 
 def test_no_text_lies_on_another(links, classes):

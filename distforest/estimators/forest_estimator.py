@@ -19,7 +19,7 @@ from distforest.errors import InputError
 from distforest.forest import proximities, scoring
 from distforest.forest.artifact import open_forest, save
 from distforest.growth.class_weights import key_of
-from distforest.growth.methods import METHODS, problem
+from distforest.growth.methods import METHODS, hold_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Here
@@ -173,7 +173,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         plain = {name: _plain(value) for name, value in self._given().items()}
         complete(self._parameters, plain)
-        return {row.name: plain.get(row.name, row.default) for row in METHODS[self._method].parameters}
+        params = {row.name: plain.get(row.name, row.default) for row in METHODS[self._method].parameters}
+        hold_together(params)  # before features are screened
+        return params
 
     def _given(self) -> dict[str, Any]:
         """Collect the parameters as they were given."""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from distforest.errors import InputError
 from distforest.estimators.forest_estimator import ForestEstimator
 from distforest.forest import scoring
 from distforest.growth.column_weights import ColumnWeights
 from distforest.sources.readings import FEATURES, read
 
 if TYPE_CHECKING:
-    from distforest.sources.source import Floats
+    from distforest.sources.source import Float32s, Floats
     from distforest.sources.truth import Truth
 
 
@@ -25,12 +26,14 @@ class OnFeatures(ForestEstimator):
 
     feature_weights: Any
 
-    def _grow_on(self, X: Any, truth: Truth | None, params: dict[str, Any]) -> int:
-        """Grow the forest on features; without a truth it learns from nothing else. Returns the number of rows."""
-        features = read(self._rows(X, reset=True), FEATURES)
+    def _features(self, X: Any) -> Float32s:
+        """Read the features that the forest is to learn from, shape (n, n_features)."""
+        return read(self._rows(X, reset=True), FEATURES)
+
+    def _grow_on(self, features: Float32s, truth: Truth | None, params: dict[str, Any]) -> None:
+        """Grow the forest on features; without a truth it learns from nothing else."""
         rows = {"kind": "features", "n_columns": features.shape[1]}
         self._grow(rows, features, truth, params, self._weights())
-        return len(features)
 
     def _given(self) -> dict[str, Any]:
         """Collect the parameters as they were given; weights in an array go by a word."""
@@ -38,10 +41,16 @@ class OnFeatures(ForestEstimator):
         return given if self._weights() is None else {**given, "feature_weights": "given"}
 
     def _weights(self) -> Floats | None:
-        """Take the weights in an array; None where none were given."""
+        """Take the weights in an array; None where none were given; raises InputError for what is no vector."""
         if self.feature_weights is None or isinstance(self.feature_weights, str):
             return None
-        return np.asarray(self.feature_weights, np.float64)
+        try:
+            weights = np.asarray(self.feature_weights, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"feature_weights must be numbers, found {self.feature_weights!r}") from error
+        if weights.ndim != 1:
+            raise InputError(f"feature_weights: shape (n_features,) was asked for, found {weights.shape}")
+        return weights
 
     @property
     def feature_importances_(self) -> Floats:

@@ -170,7 +170,7 @@ class _SimForest(OnSimilarities):
         return Supplied(self.similarity, self.objects_, OnDask(self.client))
 
     def _nodes(self, X: Any) -> Rows:
-        if not isinstance(self.similarity, Lazy):
+        if X is None or not isinstance(self.similarity, Lazy):
             return super()._nodes(X)
         check_is_fitted(self)
         return nodes_of(self.forest_, self._supplied(), items_of(self.similarity, X))

@@ -102,10 +102,10 @@ class SMERF(TransformerMixin, OnFeatures):  # type: ignore[misc]
             A parameter, ``X`` or ``Z`` cannot be used.
         """
         params = self._checked(Z)
-        truth = Truth.of(Z)
-        n_rows = self._grow_on(X, truth, params)
+        features, truth = self._features(X), Truth.of(Z)
+        self._grow_on(features, truth, params)
         if self.oob_score:
-            left, right = pairs_of_rows(n_rows)
+            left, right = pairs_of_rows(len(features))
             found, count = scoring.out_of_bag_distance(self.forest_, left, right)
             known = estimated(count, "pairs")
             true, found = truth.distances(left[known], right[known]), found[known]

@@ -16,6 +16,21 @@ from distforest.growth.methods import METHODS
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Ints
 
+PAPER: dict[str, Any] = {
+    "criterion": "fast_bic",
+    "relative": False,
+    "n_witnesses": 0,
+    "max_features": "sqrt",
+    "feature_combinations": 0.05,
+    "coefficients": "sign",
+    "feature_weights": None,
+    "splitter": "best",
+    "min_samples_split": 100,
+    "bootstrap": True,
+    "max_samples": None,
+}
+"""The rule of Madhyastha et al., sections 3 and 4."""
+
 
 @dataclass(eq=False, repr=False)
 class URerF(TransformerMixin, OnFeatures):  # type: ignore[misc]
@@ -46,7 +61,7 @@ class URerF(TransformerMixin, OnFeatures):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from distforest import manifold_helix
+    >>> from distforest.manifolds import manifold_helix
     >>> X = manifold_helix(200, noise_dimensions=5, random_state=0).X
     >>> forest = URerF(20, random_state=0).fit(X)
     >>> forest.proximity().shape, bool(forest.feature_weights_[:3].sum() > 0.7)
@@ -75,6 +90,21 @@ class URerF(TransformerMixin, OnFeatures):  # type: ignore[misc]
     n_jobs: int | None = None
     client: Any = None
 
+    @classmethod
+    def paper(cls, n_estimators: int = 100, **params: Any) -> Self:
+        """Make a forest by the paper's own rule, with other parameters over it.
+
+        Fast-BIC with its signs put right, the best of all cuts, square root of p projections whose columns are a
+        twentieth of all, each with its sign; nodes of fewer than 100 rows are leaves. With many features of noise
+        ``feature_combinations=1`` keeps it above chance.
+
+        Examples
+        --------
+        >>> URerF.paper(random_state=0).criterion
+        'fast_bic'
+        """
+        return cls(n_estimators, **{**PAPER, **params})
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
@@ -95,7 +125,8 @@ class URerF(TransformerMixin, OnFeatures):  # type: ignore[misc]
         InputError
             A parameter or ``X`` cannot be used.
         """
-        self._grow_on(X, None, self._checked(()))
+        params = self._checked(())
+        self._grow_on(self._features(X), None, params)
         return self
 
     def out_of_bag_proximity(self) -> tuple[Floats, Ints]:

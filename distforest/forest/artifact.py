@@ -41,7 +41,7 @@ from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.sources.arrays import create_array, writable_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 64 << 20
@@ -262,6 +262,11 @@ def open_forest(address: str) -> Forest:
         raise ArtifactError(f"class_counts: {len(meaning.classes)} classes were expected")
     forest.check()
     return forest
+
+
+def read_array(address: str, manifest: Mapping[str, Any], name: str) -> np.ndarray:
+    """One array of a forest by its manifest, against its digests; raises ArtifactError where it is damaged."""
+    return _read_array(address, name, manifest["arrays"][name])
 
 
 def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:

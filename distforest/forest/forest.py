@@ -220,16 +220,22 @@ class Forest:
         if self.objects is not None and not np.isfinite(self.objects).all():
             raise ArtifactError("objects: values are finite")
         for name in ("feature_weights", "dependence"):
-            self._hold_columns(name, getattr(self, name))
+            hold_columns(name, getattr(self, name), self.n_columns)
         self.leaf_table.check()
-
-    def _hold_columns(self, name: str, values: Floats | None) -> None:
-        if values is not None and not (values.shape == (self.n_columns,) and (values >= 0).all()):
-            raise ArtifactError(f"{name}: expected a number that is not negative for each of {self.n_columns} columns")
 
     def _hold_leaves(self, holds: NDArray[np.bool_], rule: str) -> None:
         if not holds.all():
             raise ArtifactError(f"leaves{np.argwhere(~holds)[0].tolist()}: {rule}")
+
+
+def hold_columns(name: str, values: Floats | None, n_columns: int) -> None:
+    """Refuse weights or dependences that cannot be those of columns; raises ArtifactError."""
+    if values is None:
+        return
+    if values.shape != (n_columns,) or not (np.isfinite(values) & (values >= 0.0)).all():
+        raise ArtifactError(f"{name}: expected a finite number that is not negative for each of {n_columns} columns")
+    if name == "feature_weights" and not 0.0 < values.sum() < np.inf:
+        raise ArtifactError(f"{name}: expected a finite, positive sum")
 
 
 def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.ndarray]) -> LeafTable:

@@ -61,6 +61,10 @@ class TwoClusters:
         witnesses = self.witnesses.attempted(keys, attempt) if self.witnesses else None
         return replace(self, places=places, witnesses=witnesses)
 
+    def judged_on(self, frontier: Frontier) -> Frontier:
+        """Some rows of each large node, drawn from its stream, if cuts are made at random; else all."""
+        return frontier if self.places is None else self.places.some_rows(frontier)
+
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two rows."""
         return frontier.sizes > 1

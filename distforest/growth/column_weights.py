@@ -38,7 +38,8 @@ class ColumnWeights:
         if weights.ndim != 1 or not good.all() or not (weights > 0.0).any():
             found = f"{int((~good).sum())} that are not" if not good.all() else "none that is positive"
             raise InputError(f"feature_weights must be finite, not negative and not all 0, found {found}")
-        total = np.cumsum(weights, dtype=np.float64)
+        scaled = np.ldexp(weights, -np.frexp(weights.max())[1])  # no bit is lost, and their sum has a float
+        total = np.cumsum(scaled, dtype=np.float64)
         return cls(total / total[-1])
 
     @classmethod

@@ -106,7 +106,7 @@ def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Rows:
     rows = np.arange(n_rows, dtype=np.int32)
     if n_rows <= most:
         return rows
-    shuffle(stream(seed, SCREEN_TREE, 0), 0, rows, most)
+    shuffle(np.uint64(stream(seed, SCREEN_TREE, 0)), 0, rows, most)  # a kernel gives a plain, hence a signed integer
     return np.sort(rows[:most])
 
 

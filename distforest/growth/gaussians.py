@@ -23,6 +23,7 @@ import math
 import numpy as np
 
 from distforest.growth.ordering import order_values
+from distforest.growth.two_means import FEW, ROUNDING, cut_two_means, room_for
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, Rows
 
@@ -30,8 +31,6 @@ FLOOR = 1e-12
 """Least variance of a cluster, as a share of the variance of its node."""
 
 TWO_MEANS, FAST_BIC, EQUAL_BIC = range(3)
-ROUNDING = 1e-12
-"""Scores of one candidate's cuts that differ by less, for each row, are equal: the lowest cut stands."""
 
 
 @kernel
@@ -46,15 +45,17 @@ def cut_clusters(
     scores: Floats,
 ) -> None:
     """The cut of the best score between two distinct values of each candidate of each node, the lowest of equals."""
-    longest = (starts[1:] - starts[:-1]).max()
-    order = np.empty(longest, np.int64)
-    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    room = room_for((starts[1:] - starts[:-1]).max())
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         for k in range(values.shape[0]):
             own, w = values[k, first:last], weights[first:last]
-            n = order_values(own, order, keys, spare)
-            found = scan_clusters(own, w, order[:n], score, min_leaf, relative)
+            found = np.nan, np.nan
+            if score == TWO_MEANS and last - first >= FEW:
+                found = cut_two_means(own, w, min_leaf, relative, room)
+            if np.isnan(found[1]):
+                n = order_values(own, room.order, room.keys, room.spare)
+                found = scan_clusters(own, w, room.order[:n], score, min_leaf, relative)
             thresholds[k, node], scores[k, node] = found
 
 
@@ -65,6 +66,7 @@ def scan_clusters(
     """Threshold and score of the best cut of one candidate's values in ascending order; -inf where there is none.
 
     The moments of the left side are summed about the mean of all values, those of the right side are what is left.
+    All are of distances from the lowest value: those are exact where values are large and close to each other.
     """
     n, mean, square = moments(values, weights, order)
     threshold, best = np.nan, -np.inf
@@ -84,7 +86,7 @@ def scan_clusters(
                 threshold = middle if middle < value else before  # rounding must not send the right side left
                 best = found
         before = value
-        w, x = weights[place], value - mean
+        w, x = weights[place], (value - lowest) - mean
         n_left += w
         sum_left += w * x
         square_left += w * x * x
@@ -93,16 +95,19 @@ def scan_clusters(
 
 @kernel
 def moments(values: Floats, weights: Rows, order: Ints) -> tuple[np.int64, float, float]:
-    """Sum of w, sum of w x / n, and sum of w (x - mean)^2, over the places in ``order``; 0 where all are equal."""
+    """Sum of w, mean = sum of w x / n, and sum of w (x - mean)^2, x the value less the one at ``order[0]``.
+
+    The mean and the squares are 0 where the first and the last value are equal.
+    """
     n, total = np.int64(0), 0.0
     for place in order:
         n += weights[place]
-        total += weights[place] * values[place]
+        total += weights[place] * (values[place] - values[order[0]])
     if n == 0 or values[order[0]] == values[order[order.shape[0] - 1]]:
         return n, 0.0, 0.0
     mean, square = total / float(n), 0.0
     for place in order:
-        square += weights[place] * (values[place] - mean) ** 2
+        square += weights[place] * ((values[place] - values[order[0]]) - mean) ** 2
     return n, mean, square
 
 
@@ -162,18 +167,24 @@ def judge_cuts(
 
 @kernel
 def judge_cut(values: Floats, weights: Rows, threshold: float, score: int, min_leaf: int, relative: bool) -> float:
-    """The score of the cut at ``threshold``, by sums about the mean of the observed values; -inf where it is none."""
+    """The score of the cut at ``threshold``, by sums about the mean of the observed values; -inf where it is none.
+
+    The sums are of distances from the first observed value, see `scan_clusters`.
+    """
     n, n_left, total, sum_left = np.int64(0), np.int64(0), 0.0, 0.0
     low, below, above, high = np.inf, -np.inf, np.inf, -np.inf
+    origin = np.nan
     for r in range(values.shape[0]):
         x = values[r]
         if np.isnan(x):
             continue
+        if n == 0:
+            origin = x
         n += weights[r]
-        total += weights[r] * x
+        total += weights[r] * (x - origin)
         if x <= threshold:
             n_left += weights[r]
-            sum_left += weights[r] * x
+            sum_left += weights[r] * (x - origin)
             low, below = min(low, x), max(below, x)
         else:
             above, high = min(above, x), max(high, x)
@@ -181,7 +192,7 @@ def judge_cut(values: Floats, weights: Rows, threshold: float, score: int, min_l
         return -np.inf
     mean, square_left, square = total / n, 0.0, 0.0
     for r in range(values.shape[0]):
-        x = values[r] - mean
+        x = (values[r] - origin) - mean
         if np.isnan(x):
             continue
         square += weights[r] * x * x

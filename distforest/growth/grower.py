@@ -7,7 +7,7 @@ neither the method nor the kind of source; it is handed a draw, a criterion and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -63,6 +63,31 @@ def project_and_cut(
     values = source.project(frontier.rows, frontier.starts, projections)
     cuts = criterion.cut(frontier, values, limits.min_samples_leaf)
     return cuts, values[cuts.candidate.clip(0)[frontier.place], np.arange(len(frontier.rows))]
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """A criterion that judges the cuts of large nodes on some of their rows."""
+
+    def judged_on(self, frontier: Frontier) -> Frontier:
+        """The same nodes with those rows."""
+
+
+def judge_and_cut(
+    source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+) -> tuple[Cuts, Floats]:
+    """`project_and_cut` that projects all rows on the chosen candidates alone, and on all of them those that judge.
+
+    Where a side may be too light all rows judge: some of them do not know.
+    """
+    some = frontier
+    if isinstance(criterion, Judge) and limits.min_samples_leaf == 1:
+        some = criterion.judged_on(frontier)
+    if some is frontier:
+        return project_and_cut(source, criterion, frontier, projections, limits)
+    cuts = criterion.cut(some, source.project(some.rows, some.starts, projections), limits.min_samples_leaf)
+    chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
+    return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
 
 
 @dataclass(frozen=True)

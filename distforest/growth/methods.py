@@ -16,7 +16,7 @@ from distforest.growth.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.column_weights import ColumnWeights, inverse_deviations
 from distforest.growth.criteria import Criterion, Gini, Variance
 from distforest.growth.draws import Axis, Draw, Oblique
-from distforest.growth.grower import Growth, Limits, project_and_cut
+from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.histograms import cut_codes
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.mean_distance import MeanDistance
@@ -70,12 +70,18 @@ class Method:
 
 
 def _columns_of_features(data: Data, _source: Source, params: Params) -> Draw:
-    weights, combinations = _column_weights(data, params), float(params["feature_combinations"])
+    weights, combinations = _column_weights(data, params), n_combined(params, data.matrix.shape[1])
     width = n_candidates(params["max_features"], data.matrix.shape[1], weights)
     if combinations == 1.0 and data.feature_weights is None:
         return Axis(data.matrix.shape[1], min(width, data.matrix.shape[1]))
     scales = inverse_deviations(ArraySource.of(data.matrix).values) if params["coefficients"] == "normal" else None
     return Oblique(weights, width, combinations, scales)
+
+
+def n_combined(params: Params, n_columns: int) -> float:
+    """The mean number of columns in a candidate that ``feature_combinations`` stands for, at least 1."""
+    given = float(params["feature_combinations"])
+    return given if given >= 1.0 else max(1.0, given * n_columns)
 
 
 def _column_weights(data: Data, params: Params) -> ColumnWeights:
@@ -94,8 +100,6 @@ def _column_weights(data: Data, params: Params) -> ColumnWeights:
 def _two_clusters(data: Data, params: Params) -> tuple[Criterion, dict[str, Any]]:
     """Cuts judged by how well two clusters describe a projection; a leaf says that its rows are near."""
     at_random, n_witnesses = params["splitter"] == "random", int(params["n_witnesses"])
-    if at_random and params["criterion"] == MCLUST_BIC:
-        raise InputError("criterion='mclust_bic' finds its own cuts; it goes with splitter='best'")
     witnesses = None
     if n_witnesses:
         witnesses = Witnesses(ArraySource.of(data.matrix).values, _column_weights(data, params), n_witnesses)
@@ -166,6 +170,18 @@ def sampling(params: Params, n_rows: int) -> Sampling:
     return Sampling(n_rows, n_draws, bool(params["bootstrap"]))
 
 
+def hold_together(params: Params) -> None:
+    """Refuse parameters that do not go together, whatever the data; raises InputError."""
+    if params.get("criterion") == MCLUST_BIC and params["splitter"] != "best":
+        raise InputError("criterion='mclust_bic' finds its own cuts; it goes with splitter='best'")
+    if params.get("max_bins") is None:
+        return
+    wanted = {"feature_combinations": 1.0, "splitter": "best", "feature_weights": None}
+    for name, value in wanted.items():
+        if params[name] != value:
+            raise InputError(f"max_bins cuts single columns; it goes with {name}={value!r}, found {params[name]!r}")
+
+
 def problem(method: Method, data: Data, params: Params, seed: int) -> Problem:
     """Bind a method to data.
 
@@ -185,6 +201,7 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Problem:
     InputError
         The data is not of the kind that the method learns from, or a parameter does not fit its size.
     """
+    hold_together(params)
     if data.judge not in method.judged_by:
         raise InputError(f"{method.name} learns from {' or '.join(method.judged_by)}, found {data.judge}")
     if len(data.truth) != data.n_rows:
@@ -219,11 +236,7 @@ def _searched(data: Data, params: Params) -> tuple[Source, Search]:
     """The source that growth reads, and how a level of it is searched."""
     max_bins = params.get("max_bins")
     if max_bins is None:
-        return data.source(), project_and_cut
-    wanted = {"feature_combinations": 1.0, "splitter": "best", "feature_weights": None}
-    for name, value in wanted.items():
-        if params[name] != value:
-            raise InputError(f"max_bins cuts single columns; it goes with {name}={value!r}, found {params[name]!r}")
+        return data.source(), judge_and_cut
     return BinnedSource.of(data.matrix, int(max_bins)), cut_codes
 
 

@@ -156,9 +156,9 @@ COLUMNS = (
     Parameter(
         "feature_combinations",
         1.0,
-        "mean number of columns in a candidate; 1: single columns, more: sparse sums of columns",
+        "mean number of columns in a candidate; 1: single columns, more: sparse sums, below 1: a share of all columns",
         integer=(1, 10_000),
-        real=(1.0, 10_000.0),
+        real=(0.0, 10_000.0),
     ),
     Parameter(
         "coefficients",
@@ -219,7 +219,7 @@ URERF_PARAMETERS = (
     Parameter(
         "criterion",
         "equal_bic",
-        "how well two clusters describe a projection: Gaussians of two variances or one, of one, means alone, or a "
+        "how well two clusters describe a projection: Gaussians of one variance, of two or one, means alone, or a "
         "mixture fitted by expectation and maximisation",
         words=("equal_bic", "fast_bic", "two_means", "mclust_bic"),
     ),

@@ -7,24 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.forest.frontier import Frontier
 from distforest.growth.criteria import Criterion, Cuts
-from distforest.growth.rng import Keys, below, unit
+from distforest.growth.rng import Keys, mix, unit
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints
+from distforest.sources.source import Floats, Ints, offsets
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.forest.frontier import Frontier
-
 FIRST_SHARE = 1 << 33
 """Place in a node's stream of the first number that says where to cut; projections are drawn from those before it."""
 
-FIRST_ROW = 1 << 35
-"""Place of the first number that draws a row from which the quantiles are taken."""
+FIRST_CHOICE = 1 << 36
+"""Added to a node's stream and the attempt to give the stream that chooses rows."""
 
-MARGIN_ROWS = 256
-"""Rows of a larger node from which the quantiles are taken, drawn with replacement."""
+JUDGED_ROWS = 256
+"""Rows of a larger node on which its cuts are judged: at random places they are no better for being judged on more."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,15 @@ class Places:
     attempt: int
     margin: float
 
+    def some_rows(self, frontier: Frontier) -> Frontier:
+        """The same nodes with at most `JUDGED_ROWS` of their rows, drawn without replacement, in their order."""
+        if frontier.sizes.max(initial=0) <= JUDGED_ROWS:
+            return frontier
+        starts = offsets(np.minimum(frontier.sizes, JUDGED_ROWS))
+        chosen = np.empty(starts[-1], np.int64)
+        choose_rows(frontier.starts, self.keys, self.attempt, starts, chosen)
+        return Frontier(frontier.tree, frontier.node, starts, frontier.rows[chosen], frontier.weights[chosen])
+
     def thresholds(self, frontier: Frontier, values: Floats) -> Floats:
         """A threshold for each candidate of each node, shape (width, n_nodes); NaN where its values are all equal.
 
@@ -54,14 +62,31 @@ class Places:
 
 
 @kernel
+def choose_rows(starts: Ints, keys: Keys, attempt: int, chosen_starts: Ints, chosen: Ints) -> None:
+    """Let each row in turn be chosen with the chance wanted / left, so that every choice of rows is equally likely.
+
+    (Knuth, The art of computer programming, volume 2, 3.4.2, algorithm S.)
+    """
+    for node in range(starts.shape[0] - 1):
+        place, last = chosen_starts[node], chosen_starts[node + 1]
+        key = mix(keys[node] + np.uint64(FIRST_CHOICE + attempt))
+        for r in range(starts[node], starts[node + 1]):
+            if place == last:
+                break
+            if unit(key, r - starts[node]) * (starts[node + 1] - r) < last - place:
+                chosen[place] = r
+                place += 1
+
+
+@kernel
 def draw_cuts(starts: Ints, values: Floats, keys: Keys, attempt: int, margin: float, thresholds: Floats) -> None:
     """thresholds[k, f] = low + u (high - low), u the share that node f draws for candidate k in this attempt.
 
     ``low`` and ``high`` are the values with floor(margin m) of m values below and above them: the extremes without a
-    margin, else taken from all rows or `MARGIN_ROWS` drawn ones. Where they are equal they are the extremes again.
+    margin. Where they are equal they are the extremes again.
     """
     width = values.shape[0]
-    some = np.empty(MARGIN_ROWS)
+    some = np.empty((starts[1:] - starts[:-1]).max() if margin > 0.0 else 0)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         for k in range(width):
@@ -73,7 +98,11 @@ def draw_cuts(starts: Ints, values: Floats, keys: Keys, attempt: int, margin: fl
                 continue
             start, end = low, high
             if margin > 0.0:
-                m = draw_some(values[k, first:last], keys[node], some)
+                m = 0
+                for r in range(first, last):
+                    if not np.isnan(values[k, r]):
+                        some[m] = values[k, r]
+                        m += 1
                 some[:m].sort()
                 left_out = int(margin * m)
                 start, end = some[left_out], some[m - 1 - left_out]
@@ -81,18 +110,6 @@ def draw_cuts(starts: Ints, values: Floats, keys: Keys, attempt: int, margin: fl
                     start, end = low, high
             place = start + unit(keys[node], FIRST_SHARE + attempt * width + k) * (end - start)
             thresholds[k, node] = place if place < high else low  # rounding must not send the right side left
-
-
-@kernel
-def draw_some(values: Floats, key: np.uint64, some: Floats) -> int:
-    """Fill ``some`` with all observed values, or with drawn ones where there are more than room; returns how many."""
-    size, n = values.shape[0], 0
-    for e in range(min(size, some.shape[0])):
-        value = values[e if size <= some.shape[0] else below(key, FIRST_ROW + e, size)]
-        if not np.isnan(value):
-            some[n] = value
-            n += 1
-    return n
 
 
 @dataclass(frozen=True)

@@ -102,9 +102,11 @@ def _explained(own: Floats, weights: Rows, mean: float, values: Floats, threshol
     """The n log(SS_0 / max(SS_1 + SS_2, floor)) of ``own``, over the rows whose value is observed."""
     n_left, n_right = np.int64(0), np.int64(0)
     sum_left, sum_right, square = 0.0, 0.0, 0.0
+    low, high = np.inf, -np.inf
     for r in range(values.shape[0]):
         if np.isnan(values[r]):
             continue
+        low, high = min(low, own[r]), max(high, own[r])
         x = own[r] - mean
         square += weights[r] * x * x
         if values[r] <= threshold:
@@ -115,7 +117,7 @@ def _explained(own: Floats, weights: Rows, mean: float, values: Floats, threshol
             sum_right += weights[r] * x
     n = n_left + n_right
     square -= (sum_left + sum_right) ** 2 / n
-    if not square > 0.0:
+    if not (low < high and square > 0.0):  # equal values may differ from the mean of more rows, by rounding
         return 0.0
     between = sum_left**2 / n_left + sum_right**2 / n_right - (sum_left + sum_right) ** 2 / n
     return -n * math.log(max(1.0 - between / square, FLOOR))

@@ -12,7 +12,8 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.forest.forest import canonical
-from distforest.growth.methods import METHODS, problem
+from distforest.growth.column_weights import ColumnWeights
+from distforest.growth.methods import METHODS, hold_together, problem
 from distforest.growth.problem import Data, Problem
 from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
@@ -153,8 +154,9 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     Raises
     ------
     InputError
-        An array is missing, of the wrong shape, or holds values that are refused.
+        Parameters do not go together, or an array is missing, of the wrong shape, or holds values that are refused.
     """
+    hold_together(spec.params)
     judge, address = _judge(spec)
     truth, classes, largest = _stage_truth(judge, address, spec, folder)
     rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)
@@ -168,16 +170,26 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         scratch=spec.run.scratch,
         addresses=(matrix.address, address),
         callback=callback,
-        feature_weights=_stage_weights(spec, folder),
+        feature_weights=_stage_weights(spec, matrix.shape[1], folder),
     )
 
 
-def _stage_weights(spec: Spec, folder: str) -> Staged | None:
+def _stage_weights(spec: Spec, n_features: int, folder: str) -> Staged | None:
     address = spec.input.addresses.get("feature_weights")
     if address is None:
         return None
-    weights = np.asarray(open_array(address)[...], np.float64).reshape(-1)
+    array = open_array(address)
+    hold_weights(address, tuple(array.shape), str(array.dtype), n_features)
+    weights = np.asarray(array[...], np.float64)
+    ColumnWeights.of(weights)
     return stage_array("feature_weights", weights, folder, scratch_of(spec.run.scratch))
+
+
+def hold_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: int) -> None:
+    """Refuse feature weights that are no vector of numbers, one for each feature; raises InputError."""
+    if shape != (n_features,) or not dtype.startswith(("float", "int", "uint", "bool")):
+        asked = f"{address}: a number for each of {n_features} features was asked for"
+        raise InputError(f"{asked}, found {dtype} of shape {shape}")
 
 
 def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], Staged, Callback | None]:

@@ -79,7 +79,7 @@ class OnDask:
         place = {future.key: number for number, future in enumerate(futures)}
         answers: dict[int, R] = {}
         try:
-            queue = as_completed(futures)
+            queue = as_completed(futures, loop=self.client.loop)  # it may not be the default client
             for _ in futures:
                 self._await(queue)
                 future = next(queue)
@@ -97,7 +97,8 @@ class OnDask:
         """
         coming = enumerate(tasks)
         running: dict[str, tuple[int, T, Any]] = {}
-        queue = as_completed(with_results=True, raise_errors=False)  # fetched at once, before its worker may die
+        # answers are fetched at once, before their worker may die
+        queue = as_completed(loop=self.client.loop, with_results=True, raise_errors=False)
 
         def start(number: int, task: T) -> None:
             future = self._submit(function, task, number, work)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distforest.errors import InputError, SpecError
-from distforest.growth.methods import n_candidates, sampling
-from distforest.jobs.inputs import callback_of
+from distforest.growth.methods import hold_together, n_candidates, n_combined, sampling
+from distforest.jobs.inputs import callback_of, hold_weights
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, plan
 from distforest.sources.arrays import open_array
@@ -89,6 +89,7 @@ def preview(spec: Spec) -> Preview:
         except InputError as error:
             faults.append(f"{place}: {error}")
     faults += _faults_of_functions(spec)
+    faults += _faults_of_features(spec, seen)
     faults += _misfits(spec, seen)
     if faults:
         raise SpecError(faults)
@@ -131,6 +132,23 @@ def _faults_of_functions(spec: Spec) -> list[str]:
                 callback_of(relation, spec.output)
             except InputError as error:
                 faults += [f"input.{name}: {fault}" for fault in str(error).splitlines()]
+    return faults
+
+
+def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
+    """What is at fault with how features are drawn: parameters that do not go together, weights that do not fit."""
+    faults: list[str] = []
+    try:
+        hold_together(spec.params)
+    except InputError as error:
+        faults.append(f"params: {error}")
+    matrix = next((array for array in seen if array.matrix), None)
+    for array in seen:
+        if array.by_feature and matrix is not None:
+            try:
+                hold_weights(array.address, array.shape, array.dtype, matrix.shape[1])
+            except InputError as error:
+                faults.append(f"{array.name}: {error}")
     return faults
 
 
@@ -189,7 +207,7 @@ def _width(spec: Spec, n_columns: int) -> int:
     if "n_pairs" in spec.params:
         return int(spec.params["n_pairs"] or 1)
     width = n_candidates(spec.params["max_features"], n_columns)
-    is_axis = spec.params["feature_combinations"] == 1.0 and spec.params["feature_weights"] is None
+    is_axis = n_combined(spec.params, n_columns) == 1.0 and spec.params["feature_weights"] is None
     return min(width, n_columns) if is_axis else width
 
 

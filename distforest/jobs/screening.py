@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats
 
 BLOCK = 256
-"""Features of one side of a task."""
+NEAR_BLOCK = 1024
+"""Features of one side of a task; more where a pair costs less than to rank its features."""
 
 
 class Matrix(Protocol):
@@ -146,7 +147,7 @@ def screen(matrix: Matrix, seed: int, cluster: Cluster, watch: Watch | None = No
     n_rows, n_features = matrix.shape
     features = np.arange(n_features)
     if n_features > NEAR:
-        features = nearest_features(_largest(matrix, seed, features, cluster, watch, near=True))
+        features = nearest_features(_largest(matrix, seed, features, cluster, watch, near=True), NEAR)
     largest = np.zeros(n_features)
     largest[features] = _largest(matrix, seed, features, cluster, watch, near=False)
     return Screen.of(largest, len(screened_rows(seed, n_rows)))
@@ -156,20 +157,20 @@ def _largest(
     matrix: Matrix, seed: int, features: np.ndarray, cluster: Cluster, watch: Watch | None, *, near: bool
 ) -> Floats:
     """The largest statistic of each of ``features`` over the others, shape (n,)."""
-    spans = list(_pairs_of_blocks(len(features)))
+    spans = list(_pairs_of_blocks(len(features), NEAR_BLOCK if near else BLOCK))
     names = features.tolist()
     tasks = [BlockTask(matrix, seed, tuple(names[own]), tuple(names[others]), near) for own, others in spans]
     found = np.zeros(len(features))
     name = "screen roughly" if near else "screen"
-    work = Work(name, weight=lambda task: len(task.own) * len(task.others), watch=watch)
+    work = Work(name, watch=watch)
     for (own, others), (mine, theirs) in zip(spans, cluster.each(screen_block, tasks, work), strict=True):
         np.maximum(found[own], mine, out=found[own])
         np.maximum(found[others], theirs, out=found[others])
     return found
 
 
-def _pairs_of_blocks(n: int) -> Iterator[tuple[slice, slice]]:
-    blocks = [slice(first, min(n, first + BLOCK)) for first in range(0, n, BLOCK)]
+def _pairs_of_blocks(n: int, size: int) -> Iterator[tuple[slice, slice]]:
+    blocks = [slice(first, min(n, first + size)) for first in range(0, n, size)]
     for place, own in enumerate(blocks):
         for others in blocks[place:]:
             yield own, others

@@ -50,6 +50,7 @@ FORMAT = 1
 """Number of the grammar. It grows when an older spec would be read as another job than it was."""
 
 ADDRESS = text("the address (path or URL) of an array")
+NONE = "none"
 
 
 # --- the grammar ------------------------------------------------------------------------------------------
@@ -414,7 +415,7 @@ def _params(reader: Reader, method: Method, value: object) -> dict[str, Value]:
     known: dict[str, Value] = {}
     for name, held in given.items():
         try:
-            known[name if isinstance(name, str) else shown(name)] = _plain(held) if name in rows else None
+            known[name if isinstance(name, str) else shown(name)] = _value(rows[name], held) if name in rows else None
         except (ValueError, OverflowError):
             reader.fault((*place, name), f"must be {rows[name].allowed()}, found {shown(held)}")
     found = faults(rows.values(), known)
@@ -427,10 +428,15 @@ def _weighted(reader: Reader, params: dict[str, Value], found: Input, given: obj
     """Say in the parameters that feature weights are given where the input names them."""
     named = "feature_weights" in found.addresses
     said = given.get("feature_weights", MISSING) if isinstance(given, Mapping) else MISSING
-    if said in (("dependence", None) if named else ("given",)):
+    if said in (("dependence", NONE, None) if named else ("given",)):
         what = "names some" if named else "names none"
         reader.fault(("params", "feature_weights"), f"is {shown(said)}, but input.feature_weights {what}")
     return {**params, "feature_weights": "given"} if named else params
+
+
+def _value(parameter: Parameter, held: object) -> Value:
+    """Read a parameter; "none" is None where that is allowed, as TOML has no word for it."""
+    return None if held == NONE and None in parameter.words else _plain(held)
 
 
 def _plain(value: object) -> Value:

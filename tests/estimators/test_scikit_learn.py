@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import distforest
-from distforest import SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets
+from distforest import SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, URerF
 from distforest.growth.methods import METHODS
 
 if TYPE_CHECKING:
@@ -41,6 +41,17 @@ def _expected(estimator: BaseEstimator) -> dict[str, str]:
 @parametrize_with_checks(
     [
         SMERF(n_estimators=10),
+        SMERF(n_estimators=10, splitter="random", coefficients="normal", feature_weights="dependence"),
+        URerF(n_estimators=10),
+        URerF(
+            n_estimators=10,
+            criterion="fast_bic",
+            splitter="best",
+            feature_weights=None,
+            n_witnesses=0,
+            coefficients="sign",
+            min_samples_split=4,
+        ),
         SimForestClassifier("linear", n_estimators=10),
         SimForestRegressor("linear", n_estimators=10),
         SimForestClassifier(n_estimators=10),
@@ -64,7 +75,8 @@ def test_rows_of_another_width_are_refused(method: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "method"), [(SMERF, "smerf"), (SimForestClassifier, "simforest"), (SimForestRegressor, "simforest")]
+    ("kind", "method"),
+    [(SMERF, "smerf"), (URerF, "urerf"), (SimForestClassifier, "simforest"), (SimForestRegressor, "simforest")],
 )
 def test_constructors_agree_with_the_one_list_of_parameters(kind: type, method: str) -> None:
     found = {name: p.default for name, p in inspect.signature(kind).parameters.items()}

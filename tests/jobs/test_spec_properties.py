@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import SpecError
-from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS, Parameter
+from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS, URERF_PARAMETERS, Parameter
 from distforest.jobs.spec import METHODS, RUN, Spec
 from tests.jobs.test_spec import LAZEGA
 
@@ -24,6 +24,7 @@ JSON_VALUES = st.recursive(
 )
 NAMES = st.sampled_from(
     [
+        "feature_weights",
         "kind",
         "matrix",
         "values",
@@ -36,12 +37,12 @@ NAMES = st.sampled_from(
         "measure",
     ]
     + [key.name for key in RUN]
-    + [row.name for row in (*SMERF_PARAMETERS, *SIMFOREST_PARAMETERS)]
+    + [row.name for row in (*SMERF_PARAMETERS, *SIMFOREST_PARAMETERS, *URERF_PARAMETERS)]
 )
 
 
 def parameter_values(row: Parameter, nulls: bool) -> st.SearchStrategy[object]:
-    choices = [st.just(word) for word in (*row.words, row.default) if nulls or word is not None]
+    choices = [st.just("none" if word is None and not nulls else word) for word in (*row.words, row.default)]
     if row.integer is not None:
         choices.append(st.integers(int(row.integer[0]), int(min(row.integer[1], 2**63 - 1))))
     if row.real is not None:
@@ -85,6 +86,7 @@ def valid_tables(draw: st.DrawFn, nulls: bool = True) -> dict[str, Any]:
     row = METHODS[method]
     given = {draw(st.sampled_from(group)): draw(ADDRESSES) for group in row.addresses}
     given |= {name: draw(relations(method, name, nulls)) for name in row.relations}
+    given |= draw(st.fixed_dictionaries({}, optional=dict.fromkeys(row.optional, ADDRESSES)))
     count, none = st.integers(1, 2**63 - 1), st.none() if nulls else st.nothing()
     run = {
         **dict.fromkeys(("workers", "batch"), count | none),
@@ -95,6 +97,9 @@ def valid_tables(draw: st.DrawFn, nulls: bool = True) -> dict[str, Any]:
         **dict.fromkeys(("overwrite", "keep_shards"), st.booleans()),
     }
     params = {parameter.name: parameter_values(parameter, nulls) for parameter in row.parameters}
+    if "feature_weights" in params:
+        named = "feature_weights" in given
+        params["feature_weights"] = params["feature_weights"].filter(lambda word: (word == "given") == named)
     head = {"format": 1, "method": method, "output": "out/" + draw(ADDRESSES).replace("/", "") + ".zarr"}
     tables = {
         "seed": st.integers(0, 2**63 - 1),

@@ -1,0 +1,205 @@
+"""The best two-means cut of a node's values on one candidate, found without a sort: only a few of them are looked at.
+
+With z the values less their mean, weights w, and S and a the sums of w z and w to the left of a cut, two-means wants
+the cut of the largest gain g = S^2 n / (a (n - a)). The values are counted in bins of equal width: that gives S, a and
+g at the edges of each bin. Inside a bin j of its c values by weight may lie left of a cut, and as z rises there
+
+::
+
+    S  >=  max(S_first + j low,  S_last - (c - j) high)          low, high: the bin's edges
+                                                                 (0 >= S everywhere)
+    S_first .                       . S_last
+              .                 .
+                 .          .                                    both lines meet at j*
+                    .    .
+                      j*
+
+On either line S^2 n / (a (n - a)) is convex in j, a square over something concave, so that g inside the bin is at most
+the largest of its values at 0, j* and c. Bins that cannot hold the best cut stay closed; the values of the others are
+sorted and scanned, as `distforest.growth.gaussians.scan_clusters` scans them all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.growth.ordering import order_values
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Ints, Rows
+
+MOST_BINS = 512
+FEW = 40
+"""Values that are sorted in less time than they are counted."""
+
+ROUNDING = 1e-12
+"""Gains of one candidate's cuts that differ by less, as a share of the squares, are equal: the lowest cut stands."""
+
+_NARROWEST, _WIDEST = 1e-120, 1e120  # of such values all squares and products are floats
+_QUARTER = 0.2500001
+_EDGE = 1e-9  # by how much of its width a value may lie outside its bin when all is rounded
+
+
+class Room(NamedTuple):
+    """Where the values of a node are worked on; as long as the longest node, the first three as there are bins."""
+
+    counts: Floats
+    totals: Floats
+    opened: NDArray[np.bool_]
+    values: Floats
+    weights: Rows
+    order: Ints
+    keys: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+
+
+class Line(NamedTuple):
+    """Where values lie: the weight n, the ends, z(x) = (x - origin) - mean, and the bin of x, (x - lowest) scale."""
+
+    n: float
+    lowest: float
+    highest: float
+    origin: float
+    mean: float
+    n_bins: int
+    scale: float
+
+
+@kernel
+def room_for(longest: int) -> Room:
+    """Room for nodes of up to ``longest`` rows."""
+    return Room(
+        np.empty(MOST_BINS + 1),
+        np.empty(MOST_BINS + 1),
+        np.empty(MOST_BINS, np.bool_),
+        np.empty(longest),
+        np.empty(longest, np.int32),
+        np.empty(longest, np.int64),
+        np.empty(longest, np.uint64),
+        np.empty(longest, np.uint64),
+    )
+
+
+@kernel
+def cut_two_means(values: Floats, weights: Rows, min_leaf: int, relative: bool, room: Room) -> tuple[float, float]:
+    """Threshold and score of the best cut of the values; a score of NaN where all of them must be sorted.
+
+    That is where one is missing, where all are equal, and where their squares are too large or too small to be floats.
+    """
+    line = line_of(values, weights)
+    if line.scale == 0.0:
+        return np.nan, np.nan
+    square = fill_bins(values, weights, line, room.counts, room.totals)
+    slack = ROUNDING * square
+    least = add_up_bins(line, min_leaf, room.counts, room.totals) - 8.0 * slack / line.n
+    open_bins(line, least, room.counts, room.totals, room.opened)
+    close_bins(line, least, room.counts, room.totals, room.opened)
+    n_open = 0
+    for r in range(values.shape[0]):
+        room.values[n_open], room.weights[n_open] = values[r], weights[r]
+        n_open += room.opened[int((values[r] - line.lowest) * line.scale)]
+    n_open = order_values(room.values[:n_open], room.order, room.keys, room.spare)
+    threshold, gain = scan_bins(line, min_leaf, slack, room.order[:n_open], room)
+    return threshold, gain - (0.0 if relative else square)
+
+
+@kernel
+def line_of(values: Floats, weights: Rows) -> Line:
+    """Where the values lie; a scale of 0 where they cannot be put into bins."""
+    origin = values[0]
+    lowest, highest = origin, origin
+    n, total = np.int64(0), 0.0
+    for r in range(values.shape[0]):
+        x = values[r]
+        n += weights[r]
+        total += weights[r] * (x - origin)
+        lowest = min(lowest, x)
+        highest = max(highest, x)
+    n_bins, scale = min(MOST_BINS, 16 + values.shape[0] // 4), 0.0
+    if np.isfinite(total) and _NARROWEST < highest - lowest < _WIDEST:
+        scale = n_bins * (1.0 - 1e-9) / (highest - lowest)
+    return Line(float(n), lowest, highest, origin, total / n, n_bins, scale)
+
+
+@kernel
+def fill_bins(values: Floats, weights: Rows, line: Line, counts: Floats, totals: Floats) -> float:
+    """The sums of w and of w z in each bin; returns the sum of w z^2."""
+    counts[: line.n_bins], totals[: line.n_bins] = 0.0, 0.0
+    square = 0.0
+    for r in range(values.shape[0]):
+        b = int((values[r] - line.lowest) * line.scale)
+        z, w = (values[r] - line.origin) - line.mean, float(weights[r])
+        counts[b] += w
+        totals[b] += w * z
+        square += w * z * z
+    return square
+
+
+@kernel
+def add_up_bins(line: Line, min_leaf: int, counts: Floats, totals: Floats) -> float:
+    """The sums before each bin in place of those inside, and the largest g / n of cuts between two bins."""
+    a, s, n = 0.0, 0.0, line.n
+    best, over = 0.0, 1.0
+    for b in range(line.n_bins):
+        inside, sum_inside = counts[b], totals[b]
+        counts[b], totals[b] = a, s
+        a += inside
+        s += sum_inside
+        if a >= min_leaf and n - a >= min_leaf and s * s * over > best * (a * (n - a)):
+            best, over = s * s, a * (n - a)
+    counts[line.n_bins], totals[line.n_bins] = a, s
+    return best / over
+
+
+@kernel
+def open_bins(line: Line, least: float, counts: Floats, totals: Floats, opened: NDArray[np.bool_]) -> None:
+    """Open the bins in which g / n may reach ``least``, as far as few steps tell: S >= its lower end - c width / 4."""
+    n, quarter = line.n, _QUARTER / line.scale
+    for b in range(line.n_bins):
+        a, a_last, s, s_last = counts[b], counts[b + 1], totals[b], totals[b + 1]
+        over, over_last = a * (n - a), a_last * (n - a_last)
+        lowest = min(s, s_last) - (a_last - a) * quarter
+        opened[b] = (lowest * lowest >= least * min(over, over_last)) & (a_last > a)
+
+
+@kernel
+def close_bins(line: Line, least: float, counts: Floats, totals: Floats, opened: NDArray[np.bool_]) -> None:
+    """Close the bins in which g / n stays below ``least`` at both ends and where the lines meet."""
+    n, width, start = line.n, 1.0 / line.scale, (line.lowest - line.origin) - line.mean
+    for b in range(line.n_bins):
+        if opened[b]:
+            a, a_last, s, s_last = counts[b], counts[b + 1], totals[b], totals[b + 1]
+            low, high = start + (b - _EDGE) * width, start + (b + 1 + _EDGE) * width
+            j = min(max((s_last - s - (a_last - a) * high) / (low - high), 0.0), a_last - a)
+            lowest, between = s + j * low, a + j
+            opened[b] = (
+                lowest * lowest >= least * between * (n - between)
+                or (a > 0.0 and s * s >= least * a * (n - a))
+                or (a_last < n and s_last * s_last >= least * a_last * (n - a_last))
+            )
+
+
+@kernel
+def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: Room) -> tuple[float, float]:
+    """Threshold and gain of the best cut between two distinct values that lie side by side in open bins."""
+    threshold, best, n = np.nan, -np.inf, line.n
+    a, s, b, before = 0.0, 0.0, -1, np.nan
+    for place in order:
+        x = room.values[place]
+        own = int((x - line.lowest) * line.scale)
+        if own != b:
+            if room.counts[own] != a:  # values in closed bins lie between
+                before = np.nan
+            b, a, s = own, room.counts[own], room.totals[own]
+        if x > before and a >= min_leaf and n - a >= min_leaf:
+            gain = s * s * n / (a * (n - a))
+            if gain > best + slack:
+                middle = before + (x - before) / 2.0
+                threshold = middle if middle < x else before  # rounding must not send the right side left
+                best = gain
+        before = x
+        a += room.weights[place]
+        s += room.weights[place] * ((x - line.origin) - line.mean)
+    return threshold, best

@@ -1,0 +1,461 @@
+"""URerF as an estimator: what it answers, what it refuses, and that its law knows no order of rows or columns."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from distforest import SMERF, URerF, load
+from distforest.errors import InputError
+from distforest.jobs import screening
+from distforest.jobs.on_dask import local_cluster
+from distforest.sources.arrays import ArraySource, write_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+N_ROWS = 120
+CODES = np.repeat([0, 1], [70, 50])
+GIVEN = np.array([3.0, 1.0, 0.0, 0.5, 2.0])
+PAPER: dict[str, Any] = {
+    "criterion": "fast_bic",
+    "relative": False,
+    "n_witnesses": 0,
+    "max_features": 3,
+    "feature_combinations": 1.5,
+    "coefficients": "sign",
+    "feature_weights": None,
+    "splitter": "best",
+    "bootstrap": True,
+    "max_samples": None,
+}
+"""Parameters of the paper's rule, for few features."""
+
+RECIPES = [{}, PAPER, {"feature_weights": GIVEN}, {"criterion": "mclust_bic", "splitter": "best", "n_witnesses": 1}]
+
+
+def points(seed: int = 0) -> np.ndarray:
+    """Rows sorted by class: two clusters in two columns, a column with ties, a duplicated row; two of noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(N_ROWS, 5)) * [1.0, 1.0, 1.0, 9.0, 0.01]
+    X[:, :2] += 2.0 * CODES[:, None]
+    X[:, 2] = np.round(X[:, 2] + CODES)
+    X[7] = X[3]
+    return X
+
+
+X = points()
+
+
+def fitted(**params: Any) -> URerF:
+    return URerF(20, min_samples_split=12, random_state=1, **params).fit(X)
+
+
+@pytest.fixture(scope="module", params=range(len(RECIPES)))
+def forest(request: pytest.FixtureRequest) -> URerF:
+    """A forest by each recipe."""
+    return fitted(**RECIPES[request.param])
+
+
+# --- what it answers --------------------------------------------------------------------------------------
+
+
+def test_proximity_is_the_share_of_common_leaves(forest: URerF) -> None:
+    nodes = forest.apply(X)
+    by_hand = np.array([[np.mean(one == other) for other in nodes] for one in nodes])
+    proximity = forest.proximity()
+    assert np.array_equal(proximity, by_hand)
+    assert np.array_equal(proximity, proximity.T)
+    assert (np.diagonal(proximity) == 1.0).all()
+    assert 0.0 < proximity.mean() < 0.9  # trees that are no stumps, and no single rows
+
+
+def test_training_rows_lie_where_the_same_rows_are_sent(forest: URerF) -> None:
+    assert np.array_equal(forest.apply(None), forest.apply(X))
+    assert np.array_equal(forest.proximity(), forest.proximity(X))
+    assert np.array_equal(forest.proximity(), forest.proximity(X, X))
+    assert np.array_equal(forest.proximity(X[:9], X), forest.proximity()[:9])
+    assert np.array_equal(forest.proximity(X[:9]), forest.proximity()[:9, :9])
+
+
+def test_distance_is_one_minus_proximity(forest: URerF) -> None:
+    distance = forest.distance()
+    np.testing.assert_allclose(distance, 1.0 - forest.proximity(), rtol=0, atol=1e-15)
+    assert (np.diagonal(distance) == 0.0).all()
+    assert np.array_equal(distance, distance.T)
+    assert np.array_equal(distance[3], distance[7])  # equal rows
+    new = points(9)[:6]
+    np.testing.assert_allclose(forest.distance(new, X), 1.0 - forest.proximity(new, X), rtol=0, atol=1e-15)
+    np.testing.assert_allclose(forest.pair_distance(new, X[:6]), np.diagonal(forest.distance(new, X[:6])), atol=1e-15)
+
+
+def test_leaf_vectors_multiply_to_the_proximity(forest: URerF) -> None:
+    embedded = forest.transform(X)
+    assert scipy.sparse.issparse(embedded)
+    assert embedded.shape == (N_ROWS, len(forest.forest_.table.left))
+    assert np.array_equal((embedded @ embedded.T).toarray() / forest.n_estimators, forest.proximity())
+    again = clone(forest).fit_transform(X)
+    assert (again != embedded).nnz == 0
+
+
+def test_neighbours_are_the_nearest_by_distance(forest: URerF) -> None:
+    apart = forest.distance()
+    distances, indices = forest.kneighbors(n_neighbors=8)
+    np.fill_diagonal(apart, np.inf)
+    order = np.argsort(apart, axis=1, kind="stable")[:, :8]
+    assert np.array_equal(indices, order)
+    np.testing.assert_allclose(distances, np.take_along_axis(apart, order, axis=1), rtol=0, atol=1e-15)
+    itself = forest.kneighbors(X[:4], n_neighbors=1, return_distance=False)[:, 0]
+    assert itself.tolist() == [0, 1, 2, 3]
+
+
+def test_out_of_bag_proximity_counts_the_trees_that_drew_neither(forest: URerF) -> None:
+    estimate, count = forest.out_of_bag_proximity()
+    out, leaves = forest.forest_.in_bag == 0, forest.forest_.leaves
+    for i, j in ((0, 1), (3, 7), (5, 110), (60, 61), (11, 11)):
+        trees = out[:, i] & out[:, j]
+        assert count[i, j] == trees.sum()
+        assert (
+            np.isnan(estimate[i, j])
+            if not trees.any()
+            else estimate[i, j] == (leaves[trees, i] == leaves[trees, j]).mean()
+        )
+    assert np.array_equal(np.isnan(estimate), count == 0)
+
+
+def test_it_tells_clusters_apart(forest: URerF) -> None:
+    proximity = forest.proximity()
+    same = CODES[:, None] == CODES
+    assert proximity[same].mean() > 1.5 * proximity[~same].mean()
+
+
+def test_questions_before_fit_are_refused() -> None:
+    for ask in ("proximity", "distance", "kneighbors", "out_of_bag_proximity"):
+        with pytest.raises(NotFittedError):
+            getattr(URerF(), ask)()
+    for name in ("feature_weights_", "dependence_", "feature_importances_"):
+        with pytest.raises(NotFittedError):
+            getattr(URerF(), name)
+
+
+# --- feature weights --------------------------------------------------------------------------------------
+
+
+def test_weights_that_a_screen_finds() -> None:
+    forest = fitted()
+    assert forest.dependence_ is not None
+    assert forest.dependence_.shape == forest.feature_weights_.shape == (5,)
+    assert forest.feature_weights_.sum() == pytest.approx(1.0)
+    assert set(np.argsort(forest.dependence_)[-2:]) == {0, 1}  # the columns of the clusters
+    assert ((forest.dependence_ >= 0.0) & (forest.dependence_ <= 0.999)).all()
+
+
+def test_given_weights_decide_what_is_drawn() -> None:
+    forest = fitted(feature_weights=GIVEN, n_witnesses=0)
+    np.testing.assert_allclose(forest.feature_weights_, GIVEN / GIVEN.sum())
+    assert forest.dependence_ is None
+    assert forest.forest_.meaning.params["feature_weights"] == "given"
+    assert 2 not in forest.forest_.table.columns
+    assert forest.feature_importances_[2] == 0.0
+    only = fitted(feature_weights=[0, 0, 0, 0, 1], n_witnesses=0)
+    assert set(only.forest_.table.columns.tolist()) == {4}
+
+
+def test_without_weights_all_features_are_alike() -> None:
+    forest = fitted(feature_weights=None)
+    np.testing.assert_allclose(forest.feature_weights_, 0.2)
+    assert forest.dependence_ is None
+    assert set(forest.forest_.table.columns.tolist()) == set(range(5))
+
+
+def test_weights_found_can_be_given() -> None:
+    screened = fitted()
+    given_ = fitted(feature_weights=screened.forest_.feature_weights)
+    assert given_.digest_ != screened.digest_  # they are forests of other parameters
+    assert np.array_equal(given_.proximity(), screened.proximity())
+
+
+@hypothesis_settings(max_examples=15)
+@given(st.integers(1, 2**20))
+def test_weights_in_proportion_lead_to_the_same_trees(factor: int) -> None:
+    one, other = (
+        URerF(2, min_samples_split=12, random_state=1, feature_weights=weights).fit(X)
+        for weights in (np.array([4.0, 2.0, 1.0, 1.0, 0.0]), factor * np.array([4.0, 2.0, 1.0, 1.0, 0.0]))
+    )
+    assert np.array_equal(one.apply(X), other.apply(X))
+
+
+@pytest.mark.parametrize("kind", [URerF, SMERF])
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, 2.0], "feature_weights: one for each of 5 features, found 2"),
+        ([1.0, np.nan, 1, 1, 1], "feature_weights must be finite, not negative and not all 0, found 1 that are not"),
+        ([1.0, np.inf, 1, 1, 1], "feature_weights must be finite, not negative and not all 0, found 1 that are not"),
+        ([1.0, -1.0, 1, 1, -1], "feature_weights must be finite, not negative and not all 0, found 2 that are not"),
+        (np.zeros(5), "feature_weights must be finite, not negative and not all 0, found none that is positive"),
+        (np.ones((5, 1)), r"feature_weights: shape \(n_features,\) was asked for, found \(5, 1\)"),
+        (2.0, r"feature_weights: shape \(n_features,\) was asked for, found \(\)"),
+        (["a"] * 5, "feature_weights must be numbers, found"),
+        ("independence", "feature_weights must be 'dependence' or 'given' or None, found 'independence'"),
+        ("given", "feature_weights='given', but found none with the data"),
+    ],
+)
+def test_bad_weights_are_refused(kind: type, weights: Any, message: str) -> None:
+    with pytest.raises(InputError, match=f"^{message}"):
+        kind(5, feature_weights=weights, random_state=0).fit(X, CODES)
+
+
+def test_cuts_of_a_mixture_are_its_own() -> None:
+    with pytest.raises(InputError, match=r"criterion='mclust_bic' .* goes with splitter='best'"):
+        fitted(criterion="mclust_bic", splitter="random")
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"criterion": "gini"}, "criterion must be 'equal_bic' or .*, found 'gini'"),
+        ({"n_witnesses": -1}, "n_witnesses must be an integer .*, found -1"),
+        ({"coefficients": "unit"}, "coefficients must be 'sign' or 'normal', found 'unit'"),
+        ({"splitter": "axis"}, "splitter must be 'best' or 'random', found 'axis'"),
+        ({"relative": 1}, "relative must be True or False, found 1"),
+        ({"max_samples": 1000}, "max_samples=1000 asks for more rows than there are"),
+    ],
+)
+def test_bad_parameters_are_refused(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fitted(**params)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_features_that_are_not_finite_are_refused(value: float) -> None:
+    damaged = X.copy()
+    damaged[4, 2] = value
+    with pytest.raises(InputError, match="row 4, column 2"):
+        URerF(3).fit(damaged)
+
+
+def test_what_cannot_be_split_is_one_leaf() -> None:
+    for rows in (np.ones((60, 3)), X[:1], X[:3]):
+        forest = URerF(4, min_samples_split=2, max_samples=None, random_state=0).fit(rows)
+        assert forest.proximity().shape == (len(rows),) * 2
+        assert forest.feature_weights_.sum() == pytest.approx(1.0)
+    assert (URerF(4, random_state=0).fit(np.ones((60, 3))).proximity() == 1.0).all()
+    assert (URerF(4, random_state=0).fit(X[:40]).proximity() == 1.0).all()  # below min_samples_split
+
+
+# --- one forest -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_saved_forest_answers_as_before(recipe: dict[str, Any], tmp_path: Path) -> None:
+    forest = fitted(**recipe)
+    assert forest.save(tmp_path / "a.forest.zarr") == forest.digest_
+    loaded = load(tmp_path / "a.forest.zarr")
+    assert isinstance(loaded, URerF)
+    params, own = (found.get_params() for found in (loaded, forest))
+    weights = params.pop("feature_weights"), own.pop("feature_weights")
+    assert params == own
+    assert np.array_equal(*weights) if isinstance(weights[1], np.ndarray) else weights[0] == weights[1]
+    assert np.array_equal(loaded.proximity(), forest.proximity())
+    assert np.array_equal(loaded.kneighbors(X[:5])[1], forest.kneighbors(X[:5])[1])
+    assert np.array_equal(loaded.feature_weights_, forest.feature_weights_)
+    assert (loaded.dependence_ is None) == (forest.dependence_ is None)
+    if forest.dependence_ is not None:
+        assert np.array_equal(loaded.dependence_, forest.dependence_)
+    assert clone(loaded).fit(X).digest_ == forest.digest_
+
+
+def test_weights_of_a_taught_forest_are_loaded_too(tmp_path: Path) -> None:
+    forest = SMERF(5, feature_weights=GIVEN, random_state=1).fit(X, CODES)
+    forest.save(tmp_path / "a.forest.zarr")
+    loaded = load(tmp_path / "a.forest.zarr")
+    assert isinstance(loaded, SMERF)
+    assert np.array_equal(loaded.feature_weights, GIVEN)
+    assert clone(loaded).fit(X, CODES).digest_ == forest.digest_
+
+
+def test_the_rule_of_the_paper_is_at_hand() -> None:
+    forest = URerF.paper(6, min_samples_split=12, random_state=1).fit(X)
+    assert isinstance(forest, URerF)
+    assert forest.get_params() == {
+        **URerF(6, **PAPER).get_params(),
+        "max_features": "sqrt",
+        "feature_combinations": 0.05,
+        "min_samples_split": 12,
+        "random_state": 1,
+    }
+    assert forest.dependence_ is None
+    assert set(np.abs(forest.forest_.table.weights).tolist()) == {1.0}
+    assert forest.forest_.in_bag.max() > 1  # drawn with replacement
+    assert URerF.paper().min_samples_split == 100
+
+
+def test_an_array_of_weights_is_shown() -> None:
+    assert repr(URerF(feature_weights=np.ones(2))) == "URerF(feature_weights=array([1., 1.]))"
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_threads_do_not_change_the_forest(recipe: dict[str, Any]) -> None:
+    assert len({fitted(**recipe, n_jobs=n).digest_ for n in (None, 1, 2, -1)}) == 1
+
+
+def test_blocks_of_the_screen_do_not_change_the_forest(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = fitted()
+    monkeypatch.setattr(screening, "BLOCK", 2)
+    assert fitted(n_jobs=2).digest_ == whole.digest_
+
+
+def test_an_address_leads_to_the_forest_of_its_rows(tmp_path: Path) -> None:
+    write_array(str(tmp_path / "in.zarr"), "X", X.shape, X.dtype, [X], chunk_bytes=400)
+    stored = URerF(5, min_samples_split=12, random_state=1).fit(str(tmp_path / "in.zarr" / "X"))
+    assert stored.digest_ == URerF(5, min_samples_split=12, random_state=1).fit(X).digest_
+
+
+@pytest.mark.cluster
+def test_a_client_grows_the_same_forest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    labelled = SMERF(6, splitter="random", feature_weights="dependence", coefficients="normal", random_state=2)
+    estimators = [URerF(6, min_samples_split=12, random_state=1, **recipe) for recipe in RECIPES]
+    with local_cluster(workers=2, folder=tmp_path) as cluster:
+        for estimator in (*estimators, labelled):
+            there = clone(estimator).set_params(client=cluster.client).fit(X, CODES)
+            here = clone(estimator).fit(X, CODES)
+            assert there.digest_ == here.digest_
+            assert np.array_equal(there.proximity(), here.proximity())
+            assert np.array_equal(there.feature_weights_, here.feature_weights_)
+        with pytest.raises(InputError, match="one for each of 5 features, found 2"):
+            URerF(6, feature_weights=[1, 2], client=cluster.client).fit(X)
+
+
+# --- SMERF by the same draws ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("feature_combinations", [1.0, 2.0])
+@pytest.mark.parametrize("feature_weights", ["dependence", "array", None])
+@pytest.mark.parametrize("truth", ["labels", "distances"])
+def test_smerf_draws_as_urerf_does(feature_combinations: float, feature_weights: str | None, truth: str) -> None:
+    learnt = CODES if truth == "labels" else np.abs(X[:, None, 0] - X[:, 0])
+    forest = SMERF(
+        30,
+        splitter="random",
+        coefficients="normal",
+        feature_combinations=feature_combinations,
+        feature_weights=GIVEN if feature_weights == "array" else feature_weights,
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        forest.fit(X, learnt)
+    assert (forest.dependence_ is not None) == (feature_weights == "dependence")
+    assert forest.feature_importances_[:2].sum() > 0.5
+    new, codes = points(5), CODES
+    apart = forest.distance(new, new)
+    assert apart[codes[:, None] != codes].mean() > apart[codes[:, None] == codes].mean() + 0.1
+    if feature_weights == "array":
+        assert 2 not in forest.forest_.table.columns
+
+
+# --- the law of the result --------------------------------------------------------------------------------
+
+SEEDS = range(40)
+LAWS: list[tuple[type, dict[str, Any]]] = [
+    (URerF, {"min_samples_split": 12}),
+    (URerF, {"min_samples_split": 12, **PAPER}),
+    (SMERF, {"splitter": "random", "feature_weights": "dependence", "coefficients": "normal", "max_depth": 3}),
+]
+
+
+def told(kind: type, params: dict[str, Any], rows: np.ndarray, seed: int) -> np.ndarray:
+    """What a forest says of the classes: proximity within each and between them, and precision at 10."""
+    forest = kind(8, random_state=seed, **params).fit(X[rows], CODES[rows])
+    own = np.argsort(rows)  # place of each point among the rows
+    proximity = forest.proximity()[np.ix_(own, own)]
+    first, second = (code == CODES for code in (0, 1))
+    near = np.argsort(-proximity - np.eye(N_ROWS), axis=1, kind="stable")[:, 1:11]
+    precision = (CODES[near] == CODES[:, None]).mean()
+    blocks = (first, first), (second, second), (first, second)
+    return np.array([*(proximity[np.ix_(*block)].mean() for block in blocks), precision])
+
+
+def differing(one: np.ndarray, other: np.ndarray) -> float:
+    """How many standard errors the means of two samples are apart, the largest of their columns."""
+    error = np.sqrt(one.var(axis=0, ddof=1) / len(one) + other.var(axis=0, ddof=1) / len(other))
+    return float((np.abs(one.mean(axis=0) - other.mean(axis=0)) / error).max())
+
+
+def sample(kind: type, params: dict[str, Any], order: Callable[[int], np.ndarray], first_seed: int = 0) -> np.ndarray:
+    return np.array([told(kind, params, order(seed), first_seed + seed) for seed in SEEDS])
+
+
+def as_sorted(_seed: int) -> np.ndarray:
+    return np.arange(N_ROWS)
+
+
+def shuffled(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(N_ROWS)
+
+
+@pytest.mark.parametrize(("kind", "params"), LAWS)
+def test_the_order_of_rows_does_not_change_the_law(kind: type, params: dict[str, Any]) -> None:
+    assert differing(sample(kind, params, as_sorted), sample(kind, params, shuffled, first_seed=1000)) < 4.0
+
+
+def test_reading_values_in_stored_order_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault of other implementations: the values of a node's rows are looked up by place, not by row."""
+    project = ArraySource.project
+
+    def by_place(self: ArraySource, rows: np.ndarray, *rest: Any) -> np.ndarray:
+        return project(self, np.sort(rows), *rest)
+
+    monkeypatch.setattr(ArraySource, "project", by_place)
+    kind, params = LAWS[0]
+    assert differing(sample(kind, params, as_sorted), sample(kind, params, shuffled, first_seed=1000)) > 8.0
+
+
+@pytest.mark.parametrize(("kind", "params"), LAWS)
+def test_the_order_of_columns_does_not_change_the_law(kind: type, params: dict[str, Any]) -> None:
+    def by_columns(shuffles: bool) -> np.ndarray:
+        found = []
+        for seed in SEEDS:
+            order = np.random.default_rng(seed).permutation(5) if shuffles else np.arange(5)
+            forest = kind(8, random_state=seed + 1000 * shuffles, **params).fit(X[:, order], CODES)
+            shares = np.empty(5)
+            shares[order] = forest.feature_importances_
+            found.append([*shares, forest.proximity()[:70, :70].mean()])
+        return np.array(found)
+
+    assert differing(by_columns(shuffles=False), by_columns(shuffles=True)) < 4.0
+
+
+def test_the_screen_follows_its_columns() -> None:
+    order = np.array([3, 0, 4, 1, 2])
+    continuous = X + np.random.default_rng(0).normal(scale=1e-3, size=X.shape)  # ties are broken by the column's number
+    plain, moved = (URerF(1, random_state=0).fit(rows) for rows in (continuous, continuous[:, order]))
+    assert plain.dependence_ is not None
+    assert np.array_equal(plain.dependence_[order], moved.dependence_)
+    upside_down = URerF(1, random_state=0).fit(continuous[::-1])
+    assert np.array_equal(plain.dependence_, upside_down.dependence_)
+
+
+def test_scales_and_origins_do_not_change_the_default_recipe() -> None:
+    moved = X * 2.0 ** np.array([3, -4, 10, 0, 6])
+    assert np.array_equal(fitted().apply(X), URerF(20, min_samples_split=12, random_state=1).fit(moved).apply(moved))
+
+
+def test_a_message_names_the_estimator() -> None:
+    with pytest.raises(ValueError, match=re.escape("X has 3 features, but URerF is expecting 5 features as input")):
+        fitted().proximity(X[:, :3])

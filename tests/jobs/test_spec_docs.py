@@ -1,0 +1,65 @@
+"""docs/spec.md tells the parameters and keys that there are, and its samples are specs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distforest.jobs.spec import METHODS, Run, Spec
+
+TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text()
+
+
+def tables() -> list[list[list[str]]]:
+    """The cells of all tables, row by row, each with its head first."""
+    found = re.findall(r"(?:^\|.*\|\n)+", TEXT, re.MULTILINE)
+    rows = [[line.strip("|").split("|") for line in table.splitlines()] for table in found]
+    return [[[cell.strip() for cell in row] for row in (table[0], *table[2:])] for table in rows]
+
+
+def default(cell: str) -> Any:
+    """A default as a cell tells it."""
+    word = cell.strip("`")
+    return None if word == "none" else json.loads(word)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_parameters_and_their_defaults(method: str) -> None:
+    head, *rows = next(table for table in tables() if table[0][0] == "parameter")
+    column = head.index(method)
+    told = {row[0].strip("`"): default(row[column]) for row in rows if row[column]}
+    known = {row.name: row.default for row in METHODS[method].parameters}
+    assert told == known
+    assert set(head) == {"parameter", "meaning", *METHODS}
+
+
+def test_the_words_of_parameters() -> None:
+    _, *rows = next(table for table in tables() if table[0][0] == "parameter")
+    told = {row[0].strip("`"): " ".join(row[1:]) for row in rows}
+    for method in METHODS.values():
+        for parameter in method.parameters:
+            for word in parameter.words:
+                assert not isinstance(word, str) or f'"{word}"' in told[parameter.name], (parameter.name, word)
+
+
+def test_keys_of_run() -> None:
+    head, *rows = next(table for table in tables() if table[0][0] == "key" and "`workers`" in str(table))
+    assert head[:2] == ["key", "default"]
+    assert {row[0].strip("`") for row in rows} == set(Run.__dataclass_fields__)
+
+
+def test_keys_of_input() -> None:
+    _, *rows = next(table for table in tables() if table[0][:2] == ["method", "key"])
+    for name, method in METHODS.items():
+        told = {key for row in rows if name in row[0].split(", ") for key in re.findall(r"`(\w+)`", row[1])}
+        known = {key for group in method.addresses for key in group} | set(method.optional) | set(method.relations)
+        assert told == known, name
+
+
+def test_samples_are_specs() -> None:
+    samples = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
+    assert [Spec.from_toml(sample).method for sample in samples] == ["smerf", "urerf"]
