@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest.proximities import out_of_bag_proximity
-from distforest.growth.methods import METHODS
+from distforest.growth.methods import METHODS, sampling
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Ints
@@ -126,7 +127,12 @@ class URerF(TransformerMixin, OnFeatures):  # type: ignore[misc]
             A parameter or ``X`` cannot be used.
         """
         params = self._checked(())
-        self._grow_on(self._features(X), None, params)
+        features = self._features(X)
+        self._grow_on(features, None, params)
+        drawn = sampling(params, len(features)).n_draws
+        if len(features) > 1 and drawn < self.min_samples_split:
+            text = f"a tree draws {drawn} rows, and min_samples_split={self.min_samples_split} makes them one leaf"
+            warnings.warn(f"{text}, so all rows are equally near; lower it", stacklevel=2)
         return self
 
     def out_of_bag_proximity(self) -> tuple[Floats, Ints]:

@@ -42,7 +42,7 @@ def _expected(estimator: BaseEstimator) -> dict[str, str]:
     [
         SMERF(n_estimators=10),
         SMERF(n_estimators=10, splitter="random", coefficients="normal", feature_weights="dependence"),
-        URerF(n_estimators=10),
+        URerF(n_estimators=10, min_samples_split=2),
         URerF(
             n_estimators=10,
             criterion="fast_bic",

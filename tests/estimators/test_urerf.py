@@ -251,8 +251,7 @@ def test_what_cannot_be_split_is_one_leaf() -> None:
         forest = URerF(4, min_samples_split=2, max_samples=None, random_state=0).fit(rows)
         assert forest.proximity().shape == (len(rows),) * 2
         assert forest.feature_weights_.sum() == pytest.approx(1.0)
-    assert (URerF(4, random_state=0).fit(np.ones((60, 3))).proximity() == 1.0).all()
-    assert (URerF(4, random_state=0).fit(X[:40]).proximity() == 1.0).all()  # below min_samples_split
+    assert (URerF(4, random_state=0).fit(np.ones((70, 3))).proximity() == 1.0).all()
 
 
 # --- one forest -------------------------------------------------------------------------------------------
@@ -459,3 +458,10 @@ def test_scales_and_origins_do_not_change_the_default_recipe() -> None:
 def test_a_message_names_the_estimator() -> None:
     with pytest.raises(ValueError, match=re.escape("X has 3 features, but URerF is expecting 5 features as input")):
         fitted().proximity(X[:, :3])
+
+
+def test_rows_too_few_for_a_cut_are_told() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    with pytest.warns(UserWarning, match="a tree draws 32 rows, and min_samples_split=50 makes them one leaf"):
+        assert (URerF(2, random_state=0).fit(X).proximity() == 1.0).all()
+    assert (URerF(2, random_state=0, min_samples_split=32).fit(X).proximity() < 1.0).any()
