@@ -79,9 +79,9 @@ class Frontier:
 
     def take(self, which: NDArray[np.bool_]) -> tuple[Frontier, NDArray[np.bool_]]:
         """The frontier of the nodes that are True in ``which``, and which rows they hold."""
-        inside = np.repeat(which, self.sizes)
         if which.all():
-            return self, inside
+            return self, np.ones(len(self.rows), np.bool_)
+        inside = np.repeat(which, self.sizes)
         starts = offsets(self.sizes[which])
         taken = Frontier(self.tree[which], self.node[which], starts, self.rows[inside], self.weights[inside])
         return taken, inside
@@ -103,7 +103,7 @@ class Frontier:
         ``left`` and ``right`` are the children's numbers, shape (n_nodes,); ``side`` has one entry a row.
         """
         starts = np.empty(2 * self.n_nodes + 1, np.int64)
-        order = np.empty(len(self.rows), np.int64)
+        order = np.empty(len(self.rows) + 1, np.int64)
         n_moved = part(self.starts, side, starts, order)
         order = order[:n_moved]
         return Frontier(
@@ -123,15 +123,17 @@ def part(starts: Ints, side: NDArray[np.int8], child_starts: Ints, order: Ints) 
 
         rows    a b c d e | f g         order         a d e  b |  g  f
         side    L R S L L | R L         child_starts  0      3    4  5  6
+
+    Every row is written and the next one over it where it is not wanted: no branch is mispredicted. ``order`` has room
+    for one row more.
     """
     filled = 0
     child_starts[0] = 0
     for node in range(starts.shape[0] - 1):
         for wanted in range(2):
             for r in range(starts[node], starts[node + 1]):
-                if side[r] == wanted:
-                    order[filled] = r
-                    filled += 1
+                order[filled] = r
+                filled += side[r] == wanted
             child_starts[2 * node + wanted + 1] = filled
     return filled
 
@@ -141,9 +143,22 @@ def decide(starts: Ints, values: Floats, threshold: Floats, side: NDArray[np.int
     """side[r] = left where values[r] <= threshold of the row's node, right where it is greater, stay where NaN."""
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
-            if values[r] <= threshold[node]:
-                side[r] = LEFT
-            elif values[r] > threshold[node]:
-                side[r] = RIGHT
-            else:
-                side[r] = STAY
+            below, above = values[r] <= threshold[node], values[r] > threshold[node]
+            side[r] = LEFT if below else (RIGHT if above else STAY)
+
+
+@kernel
+def pick(starts: Ints, values: Floats, which: Rows, picked: Floats) -> None:
+    """picked[r] = values[which of the row's node, r], shape (m,); those of the first where it is none, -1."""
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        picked[first:last] = values[max(which[node], 0), first:last]
+
+
+@kernel
+def settle(starts: Ints, rows: Rows, tree: Ints, node: Rows, nodes: NDArray[np.int32]) -> None:
+    """nodes[tree, row] = the node of every row that the frontier holds; ``nodes`` has shape (n_trees, n_rows)."""
+    for f in range(starts.shape[0] - 1):
+        own = nodes[tree[f]]
+        for r in range(starts[f], starts[f + 1]):
+            own[rows[r]] = node[f]

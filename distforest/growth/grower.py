@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from distforest.forest.frontier import Frontier, decide
+from distforest.forest.frontier import Frontier, decide, pick, settle
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import streams
 from distforest.growth.surrogates import place_missing
@@ -62,7 +62,9 @@ def project_and_cut(
     """The best cut of each node, and the value of each row on the chosen candidate."""
     values = source.project(frontier.rows, frontier.starts, projections)
     cuts = criterion.cut(frontier, values, limits.min_samples_leaf)
-    return cuts, values[cuts.candidate.clip(0)[frontier.place], np.arange(len(frontier.rows))]
+    picked = np.empty(len(frontier.rows))
+    pick(frontier.starts, values, cuts.candidate, picked)
+    return cuts, picked
 
 
 @runtime_checkable
@@ -158,7 +160,7 @@ class Growth:
         leaves = np.full(in_bag.shape, LEAF, np.int32)
         frontier, depth, criterion = Frontier.roots(in_bag), 0, self.criterion
         while frontier.n_nodes:
-            leaves[frontier.tree[frontier.place], frontier.rows] = np.repeat(frontier.node, frontier.sizes)
+            settle(frontier.starts, frontier.rows, frontier.tree, frontier.node, leaves)
             criterion = criterion.at(frontier)
             is_open = self.limits.open(frontier, depth, criterion)
             opened, _ = frontier.take(is_open)

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints
 
-_SIGN = np.uint64(1 << 63)
-_INSERTION, _RADIX = 96, 256  # keys from which the next way is the faster one
+_SIGN, _ONE = np.uint64(1 << 63), np.uint64(1)
+_INSERTION, _RADIX = 96, 128  # keys from which the next way is the faster one
 _SHORT = 24  # longest run of equal keys that is put right by insertion
 
 
@@ -35,7 +35,7 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
             continue
         key = bits[place] if values[place] != 0.0 else np.uint64(0)  # -0.0 is 0.0
         lost |= key & place_bits
-        key = ~key if key & _SIGN else key | _SIGN
+        key = ~key + _ONE if key & _SIGN else key | _SIGN  # low bits that are 0 in float32 values stay 0
         keys[n] = (key & ~place_bits) | np.uint64(place)
         vary |= keys[n] ^ keys[0]
         n += 1
@@ -67,7 +67,7 @@ def _insert(keys: NDArray[np.uint64], n: int) -> None:
 @kernel
 def _radix(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np.uint64) -> None:
     """Sort keys[:n] by the bits from the lowest to the highest one set in ``vary``, least digit first, stable."""
-    digit = 12 if n > 8192 else 9
+    digit = 7 if n <= 512 else (9 if n <= 8192 else 12)
     mask = np.uint64((1 << digit) - 1)
     count = np.empty((1 << digit) + 1, np.int64)
     source, target = keys, spare

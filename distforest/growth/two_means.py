@@ -102,7 +102,7 @@ def cut_two_means(values: Floats, weights: Rows, min_leaf: int, relative: bool, 
         n_open += room.opened[int((values[r] - line.lowest) * line.scale)]
     n_open = order_values(room.values[:n_open], room.order, room.keys, room.spare)
     threshold, gain = scan_bins(line, min_leaf, slack, room.order[:n_open], room)
-    return threshold, gain - (0.0 if relative else square)
+    return threshold, min(gain, square) - (0.0 if relative else square)
 
 
 @kernel

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 4 << 20
 """Size of a chunk, decoded, that `write_array` aims at."""
+BLOCK_ROWS = 128
+"""Rows that are projected at once."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +70,21 @@ class ArraySource:
 def project_array(
     array: Float32s, rows: Rows, starts: Ints, offset: Ints, columns: Rows, weights: Floats, values: Floats
 ) -> None:
-    """values[k, r] = sum over e of weights[e] * array[rows[r], columns[e]], e in candidate k of the row's node."""
+    """values[k, r] = sum over e of weights[e] * array[rows[r], columns[e]], e in candidate k of the row's node.
+
+    A few rows at a time, whose entries stay in the processor's cache from candidate to candidate.
+    """
     width = values.shape[0]
     for node in range(starts.shape[0] - 1):
-        for r in range(starts[node], starts[node + 1]):
-            row = rows[r]
+        for first in range(starts[node], starts[node + 1], BLOCK_ROWS):
+            own = rows[first : min(first + BLOCK_ROWS, starts[node + 1])]
             for k in range(width):
-                total = 0.0
+                sums = values[k, first : first + own.shape[0]]
+                sums[:] = 0.0
                 for e in range(offset[node * width + k], offset[node * width + k + 1]):
-                    total += weights[e] * array[row, columns[e]]
-                values[k, r] = total
+                    column, weight = columns[e], weights[e]
+                    for r in range(own.shape[0]):
+                        sums[r] += weight * array[own[r], column]
 
 
 def open_array(address: str) -> zarr.Array[Any]:

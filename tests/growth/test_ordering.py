@@ -83,7 +83,7 @@ def test_arrays_of_every_kind_and_size(kind: str, n: int, seed: int) -> None:
     assert ordered(values).tolist() == reference(values).tolist()
 
 
-@pytest.mark.parametrize("n", [23, 24, 25, 26, 31, 32, 33, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097])
+@pytest.mark.parametrize("n", [23, 24, 25, 26, 31, 32, 33, 63, 64, 65, 95, 96, 97, 127, 128, 129, 511, 512, 513, 4097])
 @pytest.mark.parametrize("kind", ["runs", "missing", "equal"])
 def test_sizes_around_the_changes_of_method(kind: str, n: int) -> None:
     if n > LARGE:
