@@ -88,8 +88,9 @@ def read_feature_shares(address: str, manifest: Mapping[str, Any], features: str
         found[name] = read_array(address, manifest, name) if name in manifest["arrays"] else None
         hold_columns(name, found[name], n_columns)
     weights = found["feature_weights"]
-    assert weights is not None  # noqa: S101  (held above)
-    return FeatureShares(weights / weights.sum(), found["dependence"], _names(features, n_columns))
+    assert weights is not None  # noqa: S101  (the manifest names them)
+    scaled = weights / weights.max()  # whose sum has a float
+    return FeatureShares(scaled / scaled.sum(), found["dependence"], _names(features, n_columns))
 
 
 def _names(features: str | None, n_columns: int) -> tuple[str, ...]:

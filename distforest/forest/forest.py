@@ -234,8 +234,10 @@ def hold_columns(name: str, values: Floats | None, n_columns: int) -> None:
         return
     if values.shape != (n_columns,) or not (np.isfinite(values) & (values >= 0.0)).all():
         raise ArtifactError(f"{name}: expected a finite number that is not negative for each of {n_columns} columns")
-    if name == "feature_weights" and not 0.0 < values.sum() < np.inf:
-        raise ArtifactError(f"{name}: expected a finite, positive sum")
+    if name == "feature_weights" and not values.any():
+        raise ArtifactError(f"{name}: expected a positive number among them")
+    if name == "dependence" and values.max() > 1.0:
+        raise ArtifactError(f"{name}: expected numbers from 0 to 1")
 
 
 def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.ndarray]) -> LeafTable:

@@ -12,6 +12,7 @@ from distforest.growth.gaussians import EQUAL_BIC, FAST_BIC, TWO_MEANS, cut_clus
 from distforest.growth.mixture import part_mixture
 from distforest.growth.random_cuts import Places
 from distforest.growth.rng import Keys
+from distforest.growth.two_means import ROUNDING
 from distforest.growth.witnesses import Witnesses
 from distforest.sources.source import Floats
 
@@ -82,7 +83,9 @@ class TwoClusters:
             cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, thresholds, scores)
         if self.witnesses:
             self.witnesses.confirm(frontier, values, thresholds, scores)
-        chosen, nodes = np.argmax(scores, axis=0), np.arange(frontier.n_nodes)  # of equal ones the first
+        top, nodes = scores.max(axis=0), np.arange(frontier.n_nodes)
+        size = np.abs(top) if self.score == "two_means" else frontier.weight  # of the terms that a score is made of
+        chosen = np.argmax(scores >= top - ROUNDING * size, axis=0)  # of equal ones the first
         gain = scores[chosen, nodes]
         has = gain > -np.inf
         candidate = np.where(has, chosen, -1).astype(np.int32)

@@ -25,8 +25,8 @@ class ColumnWeights:
     Examples
     --------
     >>> weights = ColumnWeights.of(np.array([3.0, 0.0, 1.0]))
-    >>> weights.cumulative.tolist(), round(weights.effective, 3), weights.n_usable
-    ([0.75, 0.75, 1.0], 1.6, 2)
+    >>> weights.cumulative.tolist(), round(weights.effective, 3)
+    ([0.75, 0.75, 1.0], 1.6)
     """
 
     cumulative: Floats
@@ -56,11 +56,6 @@ class ColumnWeights:
     def effective(self) -> float:
         """1 / sum of squared shares: how many columns of equal weight are as concentrated."""
         return float(1.0 / (self.shares**2).sum())
-
-    @property
-    def n_usable(self) -> int:
-        """How many columns have a weight."""
-        return int((self.shares > 0.0).sum())
 
     @property
     def n_candidates(self) -> int:

@@ -1,13 +1,14 @@
 """The dependence screen: which features know of others, by their ranks alone, so whatever their scales and shapes.
 
-Features of a manifold depend on each other, features of noise on none. Each feature is cut into `BINS` bins of equal
+Features of a manifold depend on each other, features of noise on none. Each feature is cut into B bins of equal
 numbers of rows, ties at random. For a pair of features
 
     G = 2 m MI = 2 (sum o_ab log o_ab - sum o_a log o_a - sum o_b log o_b + m log m)
 
-over the counts of m rows is about chi-square with df = (BINS - 1)^2 if they are independent. A feature is significant
+over the counts of m rows is about chi-square with df = (B - 1)^2 if they are independent, as B is 8, or less where a
+cell would hold fewer than `ROWS_IN_CELL` rows on average. A feature is significant
 if its largest G exceeds the quantile that one of all pairs would exceed by chance; its dependence is
-u = (largest G - df) / (2 m log BINS), from 0 to 0.999.
+u = (largest G - df) / (2 m log B), from 0 to 0.999.
 
 It is blind to a feature that is independent of each other one alone: the height of a swiss roll, a lone bimodal one.
 """
@@ -31,8 +32,10 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.uint8]
 
-BINS = 8
-DEGREES_OF_FREEDOM = (BINS - 1) ** 2
+MOST_BINS = 8
+ROWS_IN_CELL = 5
+"""Rows that a cell of a pair's table should hold on average: of fewer G is too large."""
+
 SCREEN_ROWS = 10_000
 """Rows, drawn at random where there are more, that a screen looks at."""
 
@@ -75,8 +78,9 @@ class Screen:
         >>> Screen.of(np.array([3000.0, 3000.0, 40.0, 40.0]), n_rows=1000).weights
         array([0.375, 0.375, 0.125, 0.125])
         """
-        significant = largest > significant_from(len(largest))
-        u = np.clip((largest - DEGREES_OF_FREEDOM) / (2.0 * n_rows * math.log(BINS)), 0.0, 0.999)
+        significant = largest > significant_from(len(largest), n_rows)
+        n_bins = bin_count(n_rows)
+        u = np.clip((largest - (n_bins - 1) ** 2) / (2.0 * n_rows * math.log(n_bins)), 0.0, 0.999)
         u = np.where(significant, u, 0.0)
         share = float(significant.mean())
         rest = np.where(significant, 0.0, 1.0)
@@ -88,17 +92,28 @@ class Screen:
         return cls(u, (1.0 - lesser) * strong / strong.sum() + lesser * rest / rest.sum())
 
 
-def significant_from(n_features: int) -> float:
+def bin_count(n_rows: int) -> int:
+    """B for so many rows: from 2 to 8.
+
+    Examples
+    --------
+    >>> [bin_count(m) for m in (10, 60, 100, 200, 320, 10_000)]
+    [2, 3, 4, 6, 8, 8]
+    """
+    return max(2, min(MOST_BINS, math.isqrt(n_rows // ROWS_IN_CELL)))
+
+
+def significant_from(n_features: int, n_rows: int) -> float:
     """The chi-square quantile with upper tail 1 / (p (p - 1) / 2): one pair of p features exceeds it by chance.
 
     Examples
     --------
-    >>> round(significant_from(100), 1)
+    >>> round(significant_from(100, 1000), 1)
     91.9
     """
     if n_features < 3:
         return 0.0
-    return float(chi2.isf(2.0 / (n_features * (n_features - 1)), DEGREES_OF_FREEDOM))
+    return float(chi2.isf(2.0 / (n_features * (n_features - 1)), (bin_count(n_rows) - 1) ** 2))
 
 
 def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Rows:
@@ -140,9 +155,9 @@ def rank_columns(matrix: Float32s, rows: Rows, columns: Rows, seed: int, found: 
 
 
 def bins(ranks_of_columns: Rows) -> Codes:
-    """floor(BINS rank / m): the bin of each rank, shape (n_columns, m)."""
+    """floor(B rank / m): the bin of each rank, shape (n_columns, m)."""
     m = ranks_of_columns.shape[1]
-    return (ranks_of_columns.astype(np.int64) * BINS // m).astype(np.uint8)
+    return (ranks_of_columns.astype(np.int64) * bin_count(m) // m).astype(np.uint8)
 
 
 def largest_dependence(codes: Codes, others: Codes) -> tuple[Floats, Floats]:
@@ -162,28 +177,28 @@ def largest_dependence(codes: Codes, others: Codes) -> tuple[Floats, Floats]:
     counts = np.arange(m + 1, dtype=np.float64)
     terms = counts * np.log(np.maximum(counts, 1.0))
     own, theirs = np.zeros(len(codes)), np.zeros(len(others))
-    compare(codes, others, codes is others, terms, own, theirs)
+    compare(codes, others, codes is others, bin_count(m), terms, own, theirs)
     return own, theirs
 
 
 @kernel
-def compare(codes: Codes, others: Codes, within: bool, terms: Floats, own: Floats, theirs: Floats) -> None:
+def compare(codes: Codes, others: Codes, within: bool, n_bins: int, terms: Floats, own: Floats, theirs: Floats) -> None:
     """own[a] = max over b of G(a, b), theirs[b] = max over a; ``terms[o]`` = o log o; pairs a < b within one set."""
     m = codes.shape[1]
-    together = np.zeros(BINS * BINS, np.int64)
-    alone = np.zeros(BINS, np.int64)
+    together = np.zeros(n_bins * n_bins, np.int64)
+    alone = np.zeros(n_bins, np.int64)
     for r in range(m):
         alone[codes[0, r]] += 1  # the same in every column: bins of ranks
     margin = 0.0
-    for b in range(BINS):
+    for b in range(n_bins):
         margin += terms[alone[b]]
     for a in range(codes.shape[0]):
         for b in range(a + 1 if within else 0, others.shape[0]):
             together[:] = 0
             for r in range(m):
-                together[codes[a, r] * BINS + others[b, r]] += 1
+                together[codes[a, r] * n_bins + others[b, r]] += 1
             total = 0.0
-            for cell in range(BINS * BINS):
+            for cell in range(n_bins * n_bins):
                 total += terms[together[cell]]
             g = 2.0 * (total - 2.0 * margin + terms[m])
             own[a] = max(own[a], g)

@@ -43,8 +43,11 @@ class Places:
     margin: float
 
     def some_rows(self, frontier: Frontier) -> Frontier:
-        """The same nodes with at most `JUDGED_ROWS` of their rows, drawn without replacement, in their order."""
-        if frontier.sizes.max(initial=0) <= JUDGED_ROWS:
+        """The same nodes with at most `JUDGED_ROWS` of their rows, drawn without replacement, in their order.
+
+        A node that asks again has found no cut on some of its rows: all of them judge then.
+        """
+        if self.attempt > 0 or frontier.sizes.max(initial=0) <= JUDGED_ROWS:
             return frontier
         starts = offsets(np.minimum(frontier.sizes, JUDGED_ROWS))
         chosen = np.empty(starts[-1], np.int64)

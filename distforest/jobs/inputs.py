@@ -46,7 +46,7 @@ class Inputs:
     method, params, seed
         Of the forest.
     rows, judge, classes, largest
-        As in `distforest.growth.methods.Data`.
+        As in `distforest.growth.problem.Data`.
     matrix, truth
         The two arrays.
     scratch
@@ -170,7 +170,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         scratch=spec.run.scratch,
         addresses=(matrix.address, address),
         callback=callback,
-        feature_weights=_stage_weights(spec, matrix.shape[1], folder),
+        feature_weights=_stage_weights(spec, matrix.shape[-1], folder),
     )
 
 

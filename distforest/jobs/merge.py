@@ -229,7 +229,9 @@ def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
     """Where a forest comes from: versions, the digests of its inputs, and what its similarities cost."""
     packages = ("distforest", "numpy", "numba", "zarr")
     truth = {"address": inputs.addresses[1], "sha256": inputs.truth.sha256}
-    taught = {inputs.judge: truth} if inputs.judge != "nothing" else {}
+    taught: dict[str, Any] = {inputs.judge: truth} if inputs.judge != "nothing" else {}
+    if inputs.feature_weights and not inputs.dependence:
+        taught["feature_weights"] = {"sha256": inputs.feature_weights.sha256}
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}
     return {
         **({"similarity": {**_origin(inputs), **costs}} if inputs.callback else {}),

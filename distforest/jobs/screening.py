@@ -20,7 +20,7 @@ from distforest.growth.dependence import (
     ranks,
     screened_rows,
 )
-from distforest.jobs.cluster import Cluster, Watch, Work
+from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.inputs import scratch_of, stage_array
 from distforest.sources.staging import Staged
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from distforest.jobs.inputs import Inputs
     from distforest.sources.source import Floats
 
+SCREENING = Work("screen")
 BLOCK = 256
 NEAR_BLOCK = 1024
 """Features of one side of a task; more where a pair costs less than to rank its features."""
@@ -110,13 +111,13 @@ class OnHosts:
         return self.staged.open(scratch_of(self.scratch))
 
 
-def screened(inputs: Inputs, folder: Folder, cluster: Cluster, watch: Watch | None) -> Inputs:
+def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> Inputs:
     """The inputs with the feature weights that a screen finds, if they ask for one; kept in the job's folder."""
     if inputs.params.get("feature_weights") != "dependence" or inputs.feature_weights:
         return inputs
     assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features are never sparse)
     scratch = scratch_of(inputs.scratch)
-    found = screen(OnHosts(inputs.matrix, inputs.scratch), inputs.seed, cluster, watch)
+    found = screen(OnHosts(inputs.matrix, inputs.scratch), inputs.seed, cluster, work)
     weights = stage_array("feature_weights", found.weights, folder.address, scratch)
     dependence = stage_array("dependence", found.dependence, folder.address, scratch)
     return replace(inputs, feature_weights=weights, dependence=dependence)
@@ -130,7 +131,7 @@ def screened_data(data: Data, params: Params, seed: int, cluster: Cluster) -> Da
     return replace(data, feature_weights=found.weights, dependence=found.dependence)
 
 
-def screen(matrix: Matrix, seed: int, cluster: Cluster, watch: Watch | None = None) -> Screen:
+def screen(matrix: Matrix, seed: int, cluster: Cluster, work: Work = SCREENING) -> Screen:
     """How much each feature depends on others, and the weights that follow.
 
     Parameters
@@ -139,30 +140,25 @@ def screen(matrix: Matrix, seed: int, cluster: Cluster, watch: Watch | None = No
         The features.
     seed
         Of the forest: it decides which rows are looked at and how ties are broken.
-    cluster
-        Where the tasks run; the result does not depend on it.
-    watch
-        Told of the progress.
+    cluster, work
+        Where the tasks run, and how; the result does not depend on it.
     """
     n_rows, n_features = matrix.shape
     features = np.arange(n_features)
     if n_features > NEAR:
-        features = nearest_features(_largest(matrix, seed, features, cluster, watch, near=True), NEAR)
+        features = nearest_features(_largest(matrix, seed, features, cluster, work, near=True), NEAR)
     largest = np.zeros(n_features)
-    largest[features] = _largest(matrix, seed, features, cluster, watch, near=False)
+    largest[features] = _largest(matrix, seed, features, cluster, work, near=False)
     return Screen.of(largest, len(screened_rows(seed, n_rows)))
 
 
-def _largest(
-    matrix: Matrix, seed: int, features: np.ndarray, cluster: Cluster, watch: Watch | None, *, near: bool
-) -> Floats:
+def _largest(matrix: Matrix, seed: int, features: np.ndarray, cluster: Cluster, work: Work, *, near: bool) -> Floats:
     """The largest statistic of each of ``features`` over the others, shape (n,)."""
     spans = list(_pairs_of_blocks(len(features), NEAR_BLOCK if near else BLOCK))
     names = features.tolist()
     tasks = [BlockTask(matrix, seed, tuple(names[own]), tuple(names[others]), near) for own, others in spans]
     found = np.zeros(len(features))
-    name = "screen roughly" if near else "screen"
-    work = Work(name, watch=watch)
+    work = replace(work, name="screen roughly") if near else work
     for (own, others), (mine, theirs) in zip(spans, cluster.each(screen_block, tasks, work), strict=True):
         np.maximum(found[own], mine, out=found[own])
         np.maximum(found[others], theirs, out=found[others])

@@ -121,8 +121,8 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     if sealed:
         folder.remove()
         return sealed
-    inputs = screened(inputs, folder, cluster, options.watch)
-    shards = folder.within(f"shards-{inputs.fingerprint[:16]}")
+    inputs = screened(inputs, folder, cluster, Work("screen", options.retries, watch=options.watch))
+    shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
     size, slots = size_of(inputs.problem()), cluster.slots
     done = committed_shards(shards)
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
@@ -152,6 +152,11 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         sum(receipt.evaluations for receipt in receipts),
         sum(receipt.closed for receipt in receipts),
     )
+
+
+def _drawn_by(inputs: Inputs) -> str:
+    """What a screen has found, as a part of a name: trees that were drawn by other weights are grown anew."""
+    return f"-{inputs.feature_weights.sha256[:16]}" if inputs.feature_weights and inputs.dependence else ""
 
 
 def size_of(problem: Problem) -> Size:

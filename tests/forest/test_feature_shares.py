@@ -77,12 +77,18 @@ def test_the_largest_come_first_and_of_equal_ones_the_first() -> None:
         ("dependence", [1.0, np.nan, 1.0], "finite number that is not negative"),
         ("dependence", [1.0, np.inf, 1.0], "finite number that is not negative"),
         ("feature_weights", [[1.0, 2.0, 3.0]], "finite number that is not negative"),
-        ("feature_weights", [0.0, 0.0, 0.0], "finite, positive sum"),
+        ("feature_weights", [0.0, 0.0, 0.0], "positive number among them"),
+        ("feature_weights", [0.0, -0.0, 0.0], "positive number"),
     ],
 )
 def test_what_cannot_be_weights_is_refused(name: str, values: list[float], told: str) -> None:
     with pytest.raises(ArtifactError, match=f"^{name}: expected a {told}"):
         hold_columns(name, np.array(values), 3)
+
+
+def test_a_dependence_above_one_is_refused() -> None:
+    with pytest.raises(ArtifactError, match="dependence: expected numbers from 0 to 1"):
+        hold_columns("dependence", np.array([0.0, 1.5]), 2)
 
 
 def test_no_dependence_at_all_is_a_result() -> None:
@@ -99,7 +105,7 @@ def test_a_sealed_forest_of_zero_weights_is_not_opened(sealed_of: Callable[[str]
     digests = write_rows(str(place), "feature_weights", 0, zeros)
     entries = {**manifest["arrays"], "feature_weights": array_entry(zeros.shape, zeros.dtype, digests)}
     seal(str(place), Meaning(**manifest["meaning"]), entries, manifest["provenance"])
-    with pytest.raises(ArtifactError, match="feature_weights: expected a finite, positive sum"):
+    with pytest.raises(ArtifactError, match="feature_weights: expected a positive number"):
         open_forest(str(place))
-    with pytest.raises(ArtifactError, match="feature_weights: expected a finite, positive sum"):
+    with pytest.raises(ArtifactError, match="feature_weights: expected a positive number"):
         read(place)

@@ -357,3 +357,12 @@ def test_unequal_spreads_divide_the_scores() -> None:
     own = line(values.tolist())
     places = [int((values <= own.cut(score)[1]).sum()) for score in ("fast_bic", "two_means")]
     assert places == [62, 69]
+
+
+@pytest.mark.parametrize(("score", "factor"), [("equal_bic", 3.0), ("equal_bic", -1.0), ("two_means", -1.0)])
+def test_a_column_and_its_multiple_are_equal_so_the_first_is_chosen(score: str, factor: float) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        x = rng.normal(size=60)
+        frontier = samples.level([list(range(60))], [[1] * 60])
+        assert TwoClusters(score).cut(frontier, np.stack([x, factor * x]), 1).candidate.tolist() == [0]

@@ -176,7 +176,7 @@ def test_draws_of_the_methods() -> None:
     pairs = samples.problem_of("rbf_targets", n_pairs=5).growth.draw
     assert axis == Axis(5, 4)
     assert isinstance(oblique, Oblique)
-    assert (oblique.columns.n_usable, oblique.width, oblique.combinations, oblique.scales) == (5, 4, 2.5, None)
+    assert (len(oblique.columns.cumulative), oblique.width, oblique.combinations, oblique.scales) == (5, 4, 2.5, None)
     assert isinstance(pairs, TwoObjects)
     assert (pairs.width, pairs.unlike.by_class) == (5, False)
     assert samples.problem_of("labels", max_features=99).growth.draw == Axis(5, 5)

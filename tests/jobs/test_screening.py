@@ -20,7 +20,7 @@ from distforest.growth.dependence import (
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.jobs import screening
-from distforest.jobs.cluster import Cluster, Here, Progress
+from distforest.jobs.cluster import Cluster, Here, Progress, Work
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.screening import InMemory, screen, screened_data
 from tests import samples
@@ -134,7 +134,7 @@ def test_the_watcher_is_told_of_all_pairs_of_blocks(monkeypatch: pytest.MonkeyPa
     in_blocks(monkeypatch, 5)
     monkeypatch.setattr(screening, "NEAR", 6)
     told: list[Progress] = []
-    screen(InMemory(table()), SEED, Here(1), told.append)
+    screen(InMemory(table()), SEED, Here(1), Work("screen", watch=told.append))
     ends = {progress.name: (progress.done, progress.total) for progress in told}
     assert ends == {"screen roughly": (6, 6), "screen": (3, 3)}  # pairs of 3 blocks, and of 2
 
