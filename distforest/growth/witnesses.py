@@ -1,4 +1,4 @@
-"""Witnesses: features that were not asked where to cut, and confirm a cut if its sides differ in them too.
+"""Witnesses: features that confirm a cut if its sides differ in them too, drawn whether or not the cut reads them.
 
 A projection of noise may fall into two clusters by chance; other features then know nothing of it.
 """
