@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from distforest.errors import InputError
 from distforest.estimators.forest_estimator import ForestEstimator
 from distforest.forest import scoring
-from distforest.growth.column_weights import ColumnWeights
+from distforest.forest.forest import shares_of
 from distforest.sources.readings import FEATURES, read
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ class OnFeatures(ForestEstimator):
         """How likely each feature was to be drawn, shape (n_features_in_,); their sum is 1."""
         check_is_fitted(self)
         weights = self.forest_.feature_weights
-        own = ColumnWeights.uniform(self.forest_.n_columns) if weights is None else ColumnWeights.of(weights)
-        return own.shares
+        return shares_of(np.ones(self.forest_.n_columns) if weights is None else weights)
 
     @property
     def dependence_(self) -> Floats | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.forest.artifact import read_array
-from distforest.forest.forest import hold_columns
+from distforest.forest.forest import hold_columns, shares_of
 from distforest.sources.arrays import open_array
 
 if TYPE_CHECKING:
@@ -89,8 +89,7 @@ def read_feature_shares(address: str, manifest: Mapping[str, Any], features: str
         hold_columns(name, found[name], n_columns)
     weights = found["feature_weights"]
     assert weights is not None  # noqa: S101  (the manifest names them)
-    scaled = weights / weights.max()  # whose sum has a float
-    return FeatureShares(scaled / scaled.sum(), found["dependence"], _names(features, n_columns))
+    return FeatureShares(shares_of(weights), found["dependence"], _names(features, n_columns))
 
 
 def _names(features: str | None, n_columns: int) -> tuple[str, ...]:

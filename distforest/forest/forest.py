@@ -228,6 +228,13 @@ class Forest:
             raise ArtifactError(f"leaves{np.argwhere(~holds)[0].tolist()}: {rule}")
 
 
+def shares_of(weights: Floats) -> Floats:
+    """Weights, shape (n_columns,), as shares of one; their sum need not have a float."""
+    scaled = weights / weights.max()
+    shares: Floats = scaled / scaled.sum()
+    return shares
+
+
 def hold_columns(name: str, values: Floats | None, n_columns: int) -> None:
     """Refuse weights or dependences that cannot be those of columns; raises ArtifactError."""
     if values is None:

@@ -34,7 +34,7 @@ from tests.forest.damage import (
 )
 
 FUZZED = ["labels", "targets", "members", "distances", "rbf", "missing", "surrogate"]
-NAMED = rf"^({'|'.join(artifact._DTYPES)}|manifest\.json|leaf\.kind)\b"
+NAMED = rf"^({'|'.join(artifact._DTYPES)}|manifest\.json|leaf\.kind|scale|factor)\b"
 
 
 # --- manifests that lie -----------------------------------------------------------------------------------
