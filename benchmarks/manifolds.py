@@ -53,7 +53,7 @@ from sklearn.neighbors import kneighbors_graph
 from distforest import URerF
 from distforest.estimators.urerf import PAPER
 from distforest.geodesics import proximity_hits
-from distforest.simulate import manifold_helix, manifold_line, manifold_mixture, manifold_sphere
+from distforest.trials import MANIFOLDS as SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
     Distance = Callable[[Any, int], Floats]
     """Distances of all points, shape (n, n), from the points, float32, and a seed."""
 
-SHAPES = {"line": manifold_line, "helix": manifold_helix, "sphere": manifold_sphere, "mixture": manifold_mixture}
 SCALES = ("raw", "rescaled")
 DIMENSIONS = (0, 10, 100, 1000, 10_000)
 DEAR = 1000

@@ -128,8 +128,8 @@ class URerF(TransformerMixin, OnFeatures):  # type: ignore[misc]
         """
         params = self._checked(())
         features = self._features(X)
+        drawn = sampling(params, len(features)).n_draws  # refused before features are screened
         self._grow_on(features, None, params)
-        drawn = sampling(params, len(features)).n_draws
         if len(features) > 1 and drawn < self.min_samples_split:
             text = f"a tree draws {drawn} rows, and min_samples_split={self.min_samples_split} makes them one leaf"
             warnings.warn(f"{text}, so all rows are equally near; lower it", stacklevel=2)

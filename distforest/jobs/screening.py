@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats
 
 SCREENING = Work("screen")
+"""How a screen runs unless it is told otherwise."""
+
 BLOCK = 256
 NEAR_BLOCK = 1024
 """Features of one side of a task; more where a pair costs less than to rank its features."""

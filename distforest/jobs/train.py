@@ -11,7 +11,7 @@ completed by running it again: the plan asks only for trees that no shard holds.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, merge
 from distforest.jobs.plan import Size, plan, refuse_if_too_large
-from distforest.jobs.screening import screened
+from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 
 
@@ -121,7 +121,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     if sealed:
         folder.remove()
         return sealed
-    inputs = screened(inputs, folder, cluster, Work("screen", options.retries, watch=options.watch))
+    inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
     size, slots = size_of(inputs.problem()), cluster.slots
     done = committed_shards(shards)

@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 
 from distforest import SMERF, URerF, load
 from distforest.errors import InputError
+from distforest.estimators import forest_estimator
 from distforest.jobs import screening
 from distforest.jobs.on_dask import local_cluster
 from distforest.sources.arrays import ArraySource, write_array
@@ -465,3 +466,11 @@ def test_rows_too_few_for_a_cut_are_told() -> None:
     with pytest.warns(UserWarning, match="a tree draws 32 rows, and min_samples_split=50 makes them one leaf"):
         assert (URerF(2, random_state=0).fit(X).proximity() == 1.0).all()
     assert (URerF(2, random_state=0, min_samples_split=32).fit(X).proximity() < 1.0).any()
+
+
+def test_a_sample_larger_than_the_rows_is_refused_before_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(forest_estimator, "screened_data", lambda data, *_: asked.append(data) or data)
+    with pytest.raises(InputError, match="max_samples=99 asks for more rows than there are"):
+        URerF(2, max_samples=99).fit(np.eye(60))
+    assert asked == []

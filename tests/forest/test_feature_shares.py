@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from distforest.errors import ArtifactError, InputError
-from distforest.forest.artifact import open_forest, prepare, read_manifest, seal, write_rows
+from distforest.forest.artifact import open_forest, prepare, read_manifest, save, seal, write_rows
 from distforest.forest.feature_shares import FeatureShares, read_feature_shares
 from distforest.forest.forest import Meaning, array_entry, hold_columns
 from distforest.sources.arrays import write_array
@@ -19,6 +20,8 @@ from tests import samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from distforest.forest.forest import Forest
 
 
 def read(place: Path, features: str | None = None) -> FeatureShares | None:
@@ -91,9 +94,16 @@ def test_a_dependence_above_one_is_refused() -> None:
         hold_columns("dependence", np.array([0.0, 1.5]), 2)
 
 
-def test_no_dependence_at_all_is_a_result() -> None:
-    hold_columns("dependence", np.zeros(3), 3)
-    hold_columns("feature_weights", None, 3)
+def test_no_dependence_at_all_is_a_result(forest_of: Callable[[str], Forest], tmp_path: Path) -> None:
+    none = replace(forest_of("urerf"), dependence=np.zeros(samples.N_COLUMNS))
+    save(none, str(tmp_path / "none.zarr"))
+    opened, found = open_forest(str(tmp_path / "none.zarr")).dependence, read(tmp_path / "none.zarr")
+    assert opened is not None
+    assert opened.tolist() == [0.0] * samples.N_COLUMNS
+    assert found is not None
+    assert found.n_dependent == 0
+    save(forest_of("urerf_paper"), str(tmp_path / "alike.zarr"))
+    assert open_forest(str(tmp_path / "alike.zarr")).feature_weights is None
 
 
 def test_a_sealed_forest_of_zero_weights_is_not_opened(sealed_of: Callable[[str], Path], tmp_path: Path) -> None:
