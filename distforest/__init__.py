@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from distforest.estimators.loading import load
     from distforest.estimators.outliers import SimForestOutlier
+    from distforest.estimators.rfd import RFD
     from distforest.estimators.simforest import SimForestClassifier, SimForestRegressor
     from distforest.estimators.smerf import SMERF
+    from distforest.estimators.tree_rank import TreeRank
     from distforest.estimators.urerf import URerF
     from distforest.sources.callbacks import Lazy, pairwise
     from distforest.sources.factors import Embedding, Graph, Labels, Targets
 
 __version__ = "0.1.0"
 __all__ = [
+    "RFD",
     "SMERF",
     "Embedding",
     "Graph",
@@ -25,6 +28,7 @@ __all__ = [
     "SimForestOutlier",
     "SimForestRegressor",
     "Targets",
+    "TreeRank",
     "URerF",
     "load",
     "pairwise",
@@ -32,7 +36,9 @@ __all__ = [
 
 _HOME = {
     "load": "distforest.estimators.loading",
+    "RFD": "distforest.estimators.rfd",
     "SMERF": "distforest.estimators.smerf",
+    "TreeRank": "distforest.estimators.tree_rank",
     "URerF": "distforest.estimators.urerf",
     "SimForestOutlier": "distforest.estimators.outliers",
     **dict.fromkeys(("SimForestClassifier", "SimForestRegressor"), "distforest.estimators.simforest"),

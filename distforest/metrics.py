@@ -3,8 +3,10 @@
 The first three measures are those of SMERF (Tomita and Vogelstein), section 5.1. They compare two matrices
 row by row: ``true[i, j]`` and ``predicted[i, j]`` are distances from query i to point j. Queries against
 themselves (test x test) make square matrices with self pairs on the diagonal, which tell nothing and are left
-out; for queries against other points pass ``exclude_diagonal=False``. Geodesic precision and recall, which compare
-proximities with a manifold, are those of `distforest.geodesics`, offered here too.
+out; for queries against other points pass ``exclude_diagonal=False``. Accuracy of nearest neighbours, precision of
+retrieval and mean ranks are those of RFD (Xiong et al.), section 3. Geodesic precision and recall, which compare
+proximities with a manifold, are those of `distforest.geodesics`, and ROC curves those of `distforest.roc`, offered here
+too.
 """
 
 from __future__ import annotations
@@ -28,26 +30,36 @@ from distforest.geodesics import (
     relevant_by_component,
     relevant_by_distance,
 )
+from distforest.roc import ROC, d1, d_infinity, roc_curve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from distforest.arguments import Floats
 
 __all__ = [
+    "ROC",
     "Hits",
     "average_precision",
     "component_precision_recall",
+    "d1",
+    "d_infinity",
     "geodesic_precision",
     "geodesic_recall",
+    "knn_accuracy",
     "mean_average_precision",
+    "mean_ranks",
     "mean_spearman",
     "neighbor_hits",
     "proximity_hits",
     "relevant_by_component",
     "relevant_by_distance",
+    "retrieval_precision",
     "rmse",
     "roc_auc",
+    "roc_curve",
 ]
 
 
@@ -224,6 +236,140 @@ def average_precision(y: ArrayLike, score: ArrayLike) -> float:
     """
     positive, values = _scored(y, score)
     return float(average_precision_score(positive, values))
+
+
+def knn_accuracy(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike, ks: Sequence[int]) -> Floats:
+    """Share of the queries whose k nearest points vote for their label, for each of several k (RFD, table 2).
+
+    Of points at one distance the first in the training set is the nearer; of labels with as many votes the smallest
+    wins, as with scikit-learn's ``KNeighborsClassifier``.
+
+    Parameters
+    ----------
+    distances : array_like of shape (n_test, n_train)
+        From each query to each training point. Infinite ones are the farthest; an infinite diagonal leaves out the
+        queries themselves.
+    y_train : array_like of shape (n_train,)
+        Labels, numbers or strings.
+    y_test : array_like of shape (n_test,)
+        Labels of the queries; one that no training point has is never found.
+    ks : sequence of int
+        Numbers of neighbours, each at most n_train.
+
+    Returns
+    -------
+    ndarray of shape (len(ks),), float64
+        Accuracies in the order of ``ks``.
+
+    Raises
+    ------
+    InputError
+        The arrays do not fit together or are empty, a distance is NaN, or a k is not an integer in [1, n_train].
+
+    Examples
+    --------
+    >>> knn_accuracy([[1, 2, 3], [3, 2, 1]], ["a", "b", "b"], ["a", "a"], ks=[1, 3])
+    array([0.5, 0. ])
+    """
+    table, train, test = _labelled_distances(distances, y_train, y_test)
+    checked = [_checked_k(k, n_points=table.shape[1]) for k in ks]
+    labels, codes = np.unique(train, return_inverse=True)
+    near = codes[_nearest(table, max(checked, default=1))]
+    row = np.arange(len(near))[:, None] * len(labels)
+    accuracies = []
+    for k in checked:
+        votes = np.bincount((row + near[:, :k]).ravel(), minlength=len(near) * len(labels))
+        chosen = labels[votes.reshape(len(near), len(labels)).argmax(axis=1)]
+        accuracies.append(np.mean(chosen == test))
+    return np.array(accuracies, dtype=np.float64)
+
+
+def retrieval_precision(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike, k: int = 20) -> float:
+    """Mean over the queries of the share of their k nearest points that have their label (RFD, section 3.4).
+
+    Of points at one distance the first in the training set is the nearer.
+
+    Parameters
+    ----------
+    distances : array_like of shape (n_test, n_train)
+        From each query to each training point; infinite ones are the farthest.
+    y_train, y_test : array_like of shape (n_train,), (n_test,)
+        Labels, numbers or strings.
+    k : int
+        Number of points retrieved, at most n_train.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InputError
+        As for `knn_accuracy`.
+
+    Examples
+    --------
+    >>> retrieval_precision([[1, 2, 3], [3, 2, 1]], ["a", "b", "b"], ["a", "b"], k=2)
+    0.75
+    """
+    table, train, test = _labelled_distances(distances, y_train, y_test)
+    near = _nearest(table, _checked_k(k, n_points=table.shape[1]))
+    return float(np.mean(train[near] == test[:, None]))
+
+
+def mean_ranks(accuracies: ArrayLike) -> Floats:
+    """Mean over the data sets of the rank of each method; the most accurate has rank 1 (RFD, table 2).
+
+    Parameters
+    ----------
+    accuracies : array_like of shape (n_methods, n_data_sets)
+        Larger is better; negate errors. Equal accuracies share the mean of their ranks.
+
+    Returns
+    -------
+    ndarray of shape (n_methods,), float64
+        In [1, n_methods], with mean (n_methods + 1) / 2.
+
+    Raises
+    ------
+    InputError
+        The table is not two-dimensional, is empty or holds a value that is not finite.
+
+    Examples
+    --------
+    >>> mean_ranks([[0.9, 0.8], [0.7, 0.8], [0.6, 0.5]])
+    array([1.25, 1.75, 3.  ])
+    """
+    table = numbers(accuracies, "accuracies", 2)
+    if table.size == 0:
+        raise InputError(f"accuracies must have a row a method and a column a data set, found shape {table.shape}")
+    check_finite(table, "accuracies")
+    return np.asarray(rankdata(-table, axis=0).mean(axis=1))
+
+
+def _labelled_distances(
+    distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike
+) -> tuple[Floats, NDArray[np.generic], NDArray[np.generic]]:
+    """Distances from queries to points, and the labels of both, checked."""
+    table, train, test = numbers(distances, "distances", 2), np.asarray(y_train), np.asarray(y_test)
+    if table.size == 0 or (train.shape, test.shape) != ((table.shape[1],), (table.shape[0],)):
+        raise InputError(
+            "distances must have a row for each label of y_test and a column for each of y_train, at least one, found "
+            f"{table.shape} with {test.shape} and {train.shape}"
+        )
+    n_missing = int(np.count_nonzero(np.isnan(table)))
+    if n_missing:
+        raise InputError(
+            f"distances must not be NaN, found {n_missing} of {table.size}; pass infinity for the farthest"
+        )
+    return table, train, test
+
+
+def _nearest(distances: Floats, k: int) -> NDArray[np.intp]:
+    """The k nearest points of each query in order, shape (n_queries, k), the first of those at one distance first."""
+    # Row by row, as a table of ranks of all points would be as large as that of the distances.
+    return np.stack([np.argsort(row, kind="stable")[:k] for row in distances])
 
 
 def _expected_average_precision(true: Floats, predicted: Floats, k: int) -> float:

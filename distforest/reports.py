@@ -199,9 +199,10 @@ def inspected(address: str, manifest: Mapping[str, Any], drawn: FeatureShares | 
         **{key: manifest[key] for key in ("format", "digest")},
         **{key: meaning[key] for key in ("method", "params", "seed", "rows", "leaf", "classes")},
         "n_trees": n_trees,
-        "n_rows": arrays["leaves"]["shape"][-1],
+        "n_rows": arrays["in_bag"]["shape"][-1],
         "n_nodes": n_nodes,
-        "n_leaves": (n_nodes + n_trees) // 2,  # every inner node has two children
+        # every inner node has two children of its own, but for the small trees of a ranking tree
+        "n_leaves": None if meaning["leaf"]["kind"] == "ranks" else (n_nodes + n_trees) // 2,
         "n_bytes": sum(array["n_bytes"] for array in arrays.values()),
         "arrays": arrays,
         "provenance": manifest["provenance"],
@@ -244,7 +245,8 @@ def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    nodes = f"{found['n_nodes']:,} in {found['n_trees']:,} trees, {found['n_leaves']:,} of them leaves"
+    leaves = f", {found['n_leaves']:,} of them leaves" if found["n_leaves"] is not None else ""
+    nodes = f"{found['n_nodes']:,} in {found['n_trees']:,} trees{leaves}"
     rows = {"kind": found["rows"]["kind"], **found["rows"]}
     lines = [
         ("forest", found["forest"]),
@@ -292,4 +294,7 @@ def _leaf_reason(leaf: Mapping[str, Any], arrays: Mapping[str, Any], n_rows: int
         return f"{kind}: nothing of its own, as cuts were judged by no truth; rows of one leaf are near, any others not"
     if kind == "path_lengths":
         return f"{kind}: nothing of its own, as cuts were judged by nothing; depth and rows are in the node table"
+    if kind in {"votes", "ranks"}:
+        says = "votes for unlike follow from them" if kind == "votes" else "and the score of each cell, by which it ranks"
+        return f"{kind}: the pairs alike and unlike in each node; {says}"
     return f"{kind}: mean and spread of each node, as cuts were judged by targets or an embedding"

@@ -1,8 +1,9 @@
-"""Simulated points with a known distance: the three settings of SMERF's section 5.1 and appendix D.2, and manifolds.
+"""Simulated points whose distance is known: the settings of SMERF's section 5.1 and appendix D.2, manifolds, pairs.
 
 In SMERF's settings only the first two of p columns matter. Distances follow from one hidden number of each point,
 ``y``; they are bounded in [0, 1], so that ``Q = 1 - Z`` is the similarity that belongs to them. The manifolds of URerF
-are those of `distforest.manifolds`, offered here too.
+are those of `distforest.manifolds`, and TreeRank's pairs with a known best ranking those of `distforest.ranking_truth`;
+both are offered here too.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from distforest.arguments import generator, whole
 from distforest.manifolds import Manifold, manifold_helix, manifold_line, manifold_mixture, manifold_sphere
+from distforest.ranking_truth import RankedPairs, RankingTruth, treerank_pairs, treerank_truth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Manifold",
+    "RankedPairs",
+    "RankingTruth",
     "Simulation",
     "manifold_helix",
     "manifold_line",
@@ -30,6 +34,8 @@ __all__ = [
     "smerf_bilinear",
     "smerf_radial",
     "smerf_regression",
+    "treerank_pairs",
+    "treerank_truth",
 ]
 
 

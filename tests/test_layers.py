@@ -14,13 +14,15 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "distforest"
 FLOORS = {"sources": 1, "forest": 2, "growth": 3, "jobs": 4}
-GROUND = {"errors", "jit", "arguments", "geodesics", "manifolds", "metrics", "simulate"}
+GROUND = {"errors", "jit", "arguments", "geodesics", "manifolds", "metrics", "ranking_truth", "roc", "simulate"}
 ON_THE_GROUND = {
     "arguments": {"errors"},
     "geodesics": {"errors", "arguments"},
     "manifolds": {"errors", "arguments", "geodesics"},
-    "metrics": {"errors", "arguments", "geodesics"},
-    "simulate": {"errors", "arguments", "manifolds"},
+    "metrics": {"errors", "arguments", "geodesics", "roc"},
+    "ranking_truth": {"errors", "arguments", "roc"},
+    "roc": {"errors", "arguments"},
+    "simulate": {"errors", "arguments", "manifolds", "ranking_truth"},
     "plotting": {"errors", "metrics"},
     "errors": set(),
     "jit": set(),
@@ -28,7 +30,10 @@ ON_THE_GROUND = {
 """Modules beside the floors, and all that they may import."""
 DOOR = 5
 
-ESTIMATORS = ("forest_estimator", "on_features", "smerf", "simforest", "outliers", "urerf")
+ESTIMATORS = (
+    *("forest_estimator", "on_features", "on_pairs", "on_rows"),
+    *("outliers", "rfd", "simforest", "smerf", "tree_rank", "urerf"),
+)
 ONLY_IN = {
     "distributed": {"jobs.on_dask", "service"},
     "zarr": {"sources.arrays", "forest.artifact", "jobs.score"},

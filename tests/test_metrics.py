@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
+from sklearn.neighbors import KNeighborsClassifier
 
 from distforest.errors import InputError
-from distforest.metrics import average_precision, mean_average_precision, mean_spearman, rmse, roc_auc
+from distforest.metrics import (
+    average_precision,
+    knn_accuracy,
+    mean_average_precision,
+    mean_ranks,
+    mean_spearman,
+    retrieval_precision,
+    rmse,
+    roc_auc,
+)
 
 RNG_SEED = 20
 
@@ -251,3 +261,107 @@ def test_k_must_fit_the_points_of_a_query(k):
 def test_labels_and_scores_are_refused_by_name(metric, y, score, message):
     with pytest.raises(InputError, match=message):
         metric(y, score)
+
+
+def naive_neighbors(row, k):
+    return sorted(range(len(row)), key=lambda j: (row[j], j))[:k]
+
+
+def naive_vote(labels):
+    return min(set(labels), key=lambda label: (-labels.count(label), label))
+
+
+labelled = st.tuples(st.integers(1, 6), st.integers(1, 9)).flatmap(
+    lambda shape: st.tuples(
+        st.lists(
+            st.lists(st.sampled_from([0.0, 0.5, 1.0, math.inf]), min_size=shape[1], max_size=shape[1]),
+            min_size=shape[0],
+            max_size=shape[0],
+        ),
+        st.lists(st.sampled_from("abc"), min_size=shape[1], max_size=shape[1]),
+        st.lists(st.sampled_from("abcd"), min_size=shape[0], max_size=shape[0]),
+        st.lists(st.integers(1, shape[1]), min_size=1, max_size=4),
+    )
+)
+
+
+@settings(deadline=None)
+@given(labelled)
+def test_neighbours_and_votes_equal_plain_loops_with_all_ties(data):
+    distances, train, test, ks = data
+    right, found = [], []
+    for k in ks:
+        votes = [[train[j] for j in naive_neighbors(row, k)] for row in distances]
+        right.append(sum(naive_vote(vote) == label for vote, label in zip(votes, test, strict=True)) / len(test))
+        found.append(sum(vote.count(label) / k for vote, label in zip(votes, test, strict=True)) / len(test))
+    assert np.allclose(knn_accuracy(distances, train, test, ks), right, atol=1e-15)
+    each = [retrieval_precision(distances, train, test, k=k) for k in ks]
+    assert np.allclose(each, found, atol=1e-15)
+
+
+def test_votes_are_those_of_scikit_learn():
+    distances, _ = random_matrices(60, 40)
+    rng = np.random.default_rng(5)
+    train, test = rng.integers(-2, 3, 40), rng.integers(-2, 3, 60)
+    ks = [1, 2, 3, 8, 40]
+    expected = []
+    for k in ks:
+        model = KNeighborsClassifier(k, metric="precomputed").fit(np.zeros((40, 40)), train)
+        expected.append(model.score(np.exp(distances), test))
+    assert np.array_equal(knn_accuracy(np.exp(distances), train, test, ks), expected)
+
+
+def test_an_infinite_diagonal_leaves_a_query_out():
+    distances = np.array([[np.inf, 1.0, 2.0], [1.0, np.inf, 3.0], [2.0, 3.0, np.inf]])
+    assert knn_accuracy(distances, [0, 0, 1], [0, 0, 1], [1]).tolist() == [2 / 3]
+    assert retrieval_precision(distances, [0, 0, 1], [0, 0, 1], k=2) == pytest.approx((1 + 1 + 0) / 6)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(0, 3), min_size=3, max_size=3), min_size=1, max_size=6))
+def test_mean_ranks_equal_plain_loops(table):
+    by_data_set = [naive_ranks([-row[j] for row in table]) for j in range(3)]
+    expected = [sum(ranks[i] for ranks in by_data_set) / 3 for i in range(len(table))]
+    assert np.allclose(mean_ranks(table), expected, atol=1e-15)
+    assert np.mean(mean_ranks(table)) == pytest.approx((len(table) + 1) / 2)
+
+
+@pytest.mark.parametrize("k", [0, 3, 2.0, True, None])
+def test_neighbours_asked_for_must_be_there(k):
+    with pytest.raises(InputError, match=r"k must be an integer in \[1, 2\]"):
+        knn_accuracy(np.eye(2), [0, 1], [0, 1], [1, k])
+    with pytest.raises(InputError, match=r"k must be an integer in \[1, 2\]"):
+        retrieval_precision(np.eye(2), [0, 1], [0, 1], k)
+
+
+def test_twenty_are_retrieved_unless_asked_otherwise():
+    with pytest.raises(InputError, match="found 20"):
+        retrieval_precision(np.eye(2), [0, 1], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("distances", "train", "test", "message"),
+    [
+        (np.zeros((2, 3)), [0, 1], [0, 1, 2], r"found \(2, 3\) with \(3,\) and \(2,\)"),
+        (np.zeros((2, 3)), [[0], [1], [2]], [0, 1], r"and \(3, 1\)"),
+        (np.zeros((0, 3)), [0, 1, 2], [], "at least one"),
+        (np.zeros(3), [0, 1, 2], [0], "distances must have 2 dimension"),
+        ([[0, np.nan]], [0, 1], [0], "distances must not be NaN, found 1 of 2"),
+    ],
+)
+def test_labelled_distances_are_refused_by_name(distances, train, test, message):
+    with pytest.raises(InputError, match=message):
+        knn_accuracy(distances, train, test, [1])
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([0.5], "accuracies must have 2 dimension"),
+        ([[]], r"found shape \(1, 0\)"),
+        ([[0.5, np.nan]], "accuracies must be finite"),
+    ],
+)
+def test_tables_of_accuracies_are_refused_by_name(table, message):
+    with pytest.raises(InputError, match=message):
+        mean_ranks(table)

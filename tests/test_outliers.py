@@ -18,7 +18,6 @@ from distforest import SMERF, SimForestOutlier, load
 from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
-from distforest.jobs.on_dask import local_cluster
 from distforest.sources.arrays import write_array
 from tests import naive_simforest, samples
 from tests.forest.damage import manifest_of, refusal, reseal, rewrite, with_value
@@ -167,16 +166,6 @@ def test_input_on_disk_is_the_same_input(tmp_path: Path) -> None:
     write_array(str(tmp_path / "g.zarr"), "S", S.shape, S.dtype, [S])
     there = SimForestOutlier(n_estimators=4, random_state=3).fit(str(tmp_path / "g.zarr" / "S"))
     assert there.digest_ == SimForestOutlier(n_estimators=4, random_state=3, n_jobs=2).fit(S).digest_
-
-
-@pytest.mark.cluster
-def test_a_client_grows_the_same_forest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    forest = SimForestOutlier("rbf", n_estimators=8, random_state=3).fit(POINTS)
-    with local_cluster(workers=2, folder=tmp_path) as cluster:
-        there = clone(forest).set_params(client=cluster.client).fit(POINTS)
-        assert there.digest_ == forest.digest_
-        np.testing.assert_array_equal(there.score_samples(POINTS), forest.score_samples(POINTS))
 
 
 def test_rows_are_as_far_apart_as_trees_tell_them_apart() -> None:

@@ -1,4 +1,4 @@
-"""What all estimators share: growing a forest, and asking it for distances, neighbours and nodes."""
+"""What all estimators share: parameters, growing a forest, sealing it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.errors import InputError
-from distforest.forest import proximities, scoring
 from distforest.forest.artifact import open_forest, save
 from distforest.growth.class_weights import key_of
 from distforest.growth.methods import METHODS, hold_together, problem
@@ -32,7 +31,7 @@ from distforest.sources.truth import Truth, is_stored, opened
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
-    from distforest.sources.source import Floats, Ints, Rows
+    from distforest.sources.source import Floats, Ints
 
 RUN = """random_state : int, RandomState or None, default=None
     Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
@@ -44,7 +43,7 @@ client : distributed.Client or None, default=None
 
 
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
-    """What all estimators share: growing a forest, and asking it for distances, neighbours and nodes."""
+    """What all estimators share: parameters, growing a forest, sealing it."""
 
     _method: ClassVar[str]
     _parameters: ClassVar[tuple[Parameter, ...]] = ()
@@ -73,75 +72,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         twin.client = self.client
         return twin
 
-    def distance(self, X: Any = None, Y: Any = None) -> Floats:
-        """Take the distance of each row of ``X`` to each of ``Y``, the mean over the trees (SMERF, Eq. 3).
-
-        Parameters
-        ----------
-        X, Y
-            Rows like those of `fit`, shapes (n_x, n_columns) and (n_y, n_columns), in memory or in Zarr;
-            ``X`` is the training rows by default, and ``Y`` is ``X``.
-
-        Returns
-        -------
-        ndarray of shape (n_x, n_y)
-        """
-        nodes = self._nodes(X)
-        return scoring.distance(self.forest_, nodes, nodes if Y is None else self._nodes(Y))
-
-    def pair_distance(self, left: Any, right: Any) -> Floats:
-        """Take the distance of row k of ``left`` to row k of ``right``, shapes (n, n_columns); shape (n,)."""
-        return scoring.pair_distance(self.forest_, self._nodes(left), self._nodes(right))
-
-    def proximity(self, X: Any = None, Y: Any = None) -> Floats:
-        """Take the share of trees in which each row of ``X`` ends in the same node as each of ``Y``.
-
-        Parameters
-        ----------
-        X, Y
-            As for `distance`.
-
-        Returns
-        -------
-        ndarray of shape (n_x, n_y)
-        """
-        nodes = self._nodes(X)
-        return proximities.proximity(nodes, nodes if Y is None else self._nodes(Y), _n_threads(self.n_jobs))
-
-    def leaf_embedding(self, X: Any) -> Any:
-        """Take the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
-
-        Returns
-        -------
-        csr_matrix of shape (n, n_nodes)
-            ``E @ E.T / n_estimators`` is the `proximity` of the rows.
-        """
-        return proximities.leaf_embedding(self.forest_, self._nodes(X))
-
-    def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
-        """Find the nearest training rows of each row of ``X``.
-
-        Parameters
-        ----------
-        X
-            Rows, shape (n, n_columns). None: the training rows, none of which is its own neighbour.
-        n_neighbors, return_distance
-            How many, and whether their distances are returned too.
-
-        Returns
-        -------
-        distances, indices : ndarray of shape (n, n_neighbors)
-            Nearest first, equal distances in the order of the index; ``indices`` alone on request.
-        """
-        nodes, training = self._nodes(X), self.forest_.training_nodes
-        threads = _n_threads(self.n_jobs)
-        distances, indices = scoring.kneighbors(self.forest_, nodes, training, n_neighbors, X is None, threads)
-        return (distances, indices) if return_distance else indices
-
-    def apply(self, X: Any) -> Rows:
-        """Find the node of each tree in which each row of ``X`` ends, shape (n, n_trees)."""
-        return self._nodes(X).T
-
     def save(self, address: str | os.PathLike[str]) -> str:
         """Seal the forest in a new Zarr group at a path or URL, for `load`; returns its digest."""
         check_is_fitted(self)
@@ -159,13 +89,6 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             return validate_data(self, X, reset=reset, skip_check_array=True)
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         return validate_data(self, X, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
-
-    def _nodes(self, X: Any) -> Rows:
-        """Find the nodes of the rows of ``X``, or of the training rows for None, shape (n_trees, n)."""
-        check_is_fitted(self)
-        if X is None:
-            return self.forest_.training_nodes
-        return scoring.apply(self.forest_, self.forest_.source(self._rows(X, reset=False)))
 
     def _checked(self, truth: Any) -> dict[str, Any]:
         """Refuse bad parameters, all at once, or no truth; return the method's parameters as plain values."""
@@ -189,12 +112,15 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         params: dict[str, Any],
         weights: Floats | None = None,
     ) -> None:
-        """Grow the forest, here or on the cluster; from nothing but the matrix where there is no truth."""
+        """Grow the forest from a matrix and its truth, or from nothing but the matrix where there is none."""
         truth = truth or Truth("nothing", np.empty((matrix.shape[0], 0)))
-        data = Data(rows, matrix, truth.judge, truth.values, truth.classes, truth.largest, weights)
+        self._grow_from(Data(rows, matrix, truth.judge, truth.values, truth.classes, truth.largest, weights), params)
+
+    def _grow_from(self, data: Data, params: dict[str, Any]) -> None:
+        """Grow the forest, here or on the cluster."""
         seed, method = seed_of(self.random_state), METHODS[self._method]
         if self.client is None:
-            threads = _n_threads(self.n_jobs)
+            threads = n_threads(self.n_jobs)
             data = screened_data(data, params, seed, Here(threads))
             self.forest_ = fit_here(problem(method, data, params, seed), threads)
         else:
@@ -215,7 +141,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _n_threads(n_jobs: Any) -> int:
+def n_threads(n_jobs: Any) -> int:
     """Read ``n_jobs`` as scikit-learn does: None is 1, -1 all cores, -2 all but one."""
     if n_jobs is None:
         return 1

@@ -10,8 +10,10 @@ import numpy as np
 
 from distforest.errors import ArtifactError, InputError
 from distforest.estimators.outliers import SimForestOutlier
+from distforest.estimators.rfd import RFD
 from distforest.estimators.simforest import SUBSETS, OnSimilarities, SimForestClassifier, SimForestRegressor
 from distforest.estimators.smerf import SMERF
+from distforest.estimators.tree_rank import TreeRank
 from distforest.estimators.urerf import URerF
 from distforest.forest.artifact import open_forest
 from distforest.growth.class_weights import key_of
@@ -21,13 +23,13 @@ from distforest.jobs.lockstep import check_origin, warn_of_change
 from distforest.sources.callbacks import Lazy
 from distforest.sources.lazy import Objects, items_of
 
-DOORS = {"smerf": SMERF, "urerf": URerF, "isolation": SimForestOutlier}
+DOORS = {"smerf": SMERF, "urerf": URerF, "isolation": SimForestOutlier, "rfd": RFD, "treerank": TreeRank}
 """The estimators of methods that have one."""
 
 
 def load(
     address: str | os.PathLike[str], similarity: Lazy | None = None, X: Any = None
-) -> SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForestOutlier:
+) -> SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForestOutlier | RFD | TreeRank:
     """Open a sealed forest as a fitted estimator, whichever door it was grown through.
 
     It answers as the original does, but has no names of features and no out-of-bag errors, which a forest

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError
-from distforest.estimators.forest_estimator import ForestEstimator
+from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
 from distforest.sources.readings import FEATURES, read
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from distforest.sources.truth import Truth
 
 
-class OnFeatures(ForestEstimator):
+class OnFeatures(OnRows):
     """What the estimators share that split features.
 
     ``feature_weights`` may be an array beside the words of the parameter.

@@ -14,7 +14,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError
-from distforest.estimators.forest_estimator import ForestEstimator, estimated, r_squared, seed_of
+from distforest.estimators.forest_estimator import estimated, r_squared, seed_of
+from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
@@ -46,7 +47,7 @@ SIMILARITY = (
 )
 
 
-class OnSimilarities(ForestEstimator):
+class OnSimilarities(OnRows):
     """What the estimators share that read similarities: how these come in."""
 
     similarity: Any

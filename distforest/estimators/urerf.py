@@ -144,7 +144,7 @@ class URerF(TransformerMixin, OnFeatures):  # type: ignore[misc]
             NaN where there is no such tree, and how many there are.
         """
         check_is_fitted(self)
-        rows = np.arange(self.forest_.leaves.shape[1])
+        rows = np.arange(self.forest_.n_training)
         return out_of_bag_proximity(self.forest_, rows, rows)
 
     def transform(self, X: Any) -> Any:

@@ -27,6 +27,7 @@ from distforest.errors import ArtifactError
 from distforest.forest.forest import (
     FORMAT,
     NODE_ARRAYS,
+    PAIRS,
     UNTAUGHT,
     Forest,
     Meaning,
@@ -38,7 +39,9 @@ from distforest.forest.forest import (
     digest_of,
 )
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
+from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.sources.arrays import create_array, writable_array
+from distforest.sources.point_pairs import FAMILIES, REDUCTIONS, PairColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,11 +51,15 @@ MAX_MANIFEST_BYTES = 64 << 20
 MAX_ARRAY_BYTES = 1 << 36
 """No array of a forest may announce more than this; refused before anything is allocated."""
 
-LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances", *UNTAUGHT]
+LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances", *UNTAUGHT, "votes", "ranks"]
+LEAF_WORDS = {"votes": ("voting", VOTINGS), "ranks": ("aggregation", AGGREGATIONS)}
+"""Of the kinds of leaf tables over pairs: the name of the word that they need, and its values."""
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts"), "int32"),
-    **dict.fromkeys(("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate"), "float64"),
+    **dict.fromkeys(
+        ("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate", "scores"), "float64"
+    ),
     **dict.fromkeys(("feature_weights", "dependence"), "float64"),
     **dict.fromkeys(("distances", "objects"), "float32"),
     "in_bag": "uint8",
@@ -172,10 +179,11 @@ def _checked_manifest(manifest: Any) -> dict[str, Any]:
         raise ArtifactError(f"{MANIFEST}: unknown keys {sorted(set(manifest) - set(expected))}")
     for name, entry in manifest["arrays"].items():
         _check_entry(name, entry)
-    missing = {*NODE_ARRAYS, "leaves", "in_bag"} - set(manifest["arrays"])
+    meaning = _meaning(manifest["meaning"])
+    lie = set() if meaning.rows["kind"] == PAIRS else {"leaves"}
+    missing = {*NODE_ARRAYS, *lie, "in_bag"} - set(manifest["arrays"])
     if missing:
         raise ArtifactError(f"{min(missing)}: missing from {MANIFEST}")
-    _meaning(manifest["meaning"])
     return manifest
 
 
@@ -212,7 +220,7 @@ def _meaning(found: dict[str, Any]) -> Meaning:
     for key in ("n_columns", "n_features"):
         if key in rows and (type(rows[key]) is not int or not 0 < rows[key] < 2**31):
             raise ArtifactError(f"{MANIFEST}: meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
-    if "n_columns" not in rows or rows.get("kind") not in {"features", "dense", "linear", "cosine", "rbf"}:
+    if "n_columns" not in rows or rows.get("kind") not in {"features", "dense", "linear", "cosine", "rbf", PAIRS}:
         raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
     if rows["kind"] in {"linear", "cosine", "rbf"} and not {"gamma", "n_features"} <= set(rows):
         raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
@@ -224,7 +232,37 @@ def _meaning(found: dict[str, Any]) -> Meaning:
         raise ArtifactError(f"{MANIFEST}: classes must be a list, found {classes!r}")
     if "class_weights" in leaf:
         _check_class_weights(leaf)
+    _check_pairs(rows, leaf)
     return Meaning(**found)
+
+
+def _check_pairs(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
+    """Refuse a forest over pairs whose meaning does not say what is read of a pair, or what a node says of it."""
+    if (rows["kind"] == PAIRS) != (leaf["kind"] in LEAF_WORDS):
+        raise ArtifactError(f"{MANIFEST}: leaf tables {', '.join(LEAF_WORDS)} go with rows of kind {PAIRS}")
+    if rows["kind"] != PAIRS:
+        return
+    name, words = LEAF_WORDS[leaf["kind"]]
+    if leaf.get(name) not in words:
+        raise ArtifactError(f"{MANIFEST}: leaf.{name} must be one of {', '.join(words)}, found {leaf.get(name)!r}")
+    blocks = rows.get("blocks")
+    if set(rows) != {"kind", "family", "n_columns", "n_features", "blocks"} or rows["family"] not in FAMILIES:
+        raise ArtifactError(f"{MANIFEST}: meaning.rows of pairs needs a known family, n_features and blocks")
+    if not isinstance(blocks, list) or not all(_is_block(block) for block in blocks):
+        raise ArtifactError(
+            f"{MANIFEST}: meaning.rows.blocks must be pairs of a known word and a size, found {blocks!r}"
+        )
+    expected = PairColumns.of_rows(rows)
+    if expected.n_columns != rows["n_columns"] or expected.width >= 2**31:
+        raise ArtifactError(
+            f"{MANIFEST}: meaning.rows.n_columns must be {expected.n_columns}, found {rows['n_columns']}"
+        )
+
+
+def _is_block(block: Any) -> bool:
+    if not isinstance(block, list) or len(block) != 2 or block[0] not in REDUCTIONS:
+        return False
+    return type(block[1]) is int and 0 < block[1] < 2**31
 
 
 def _check_class_weights(leaf: dict[str, Any]) -> None:
@@ -256,9 +294,13 @@ def open_forest(address: str) -> Forest:
     forest = Forest.of(meaning, arrays, manifest["provenance"])
     if set(forest.arrays()) != set(arrays):
         raise ArtifactError(f"{MANIFEST}: a forest of this kind has no {sorted(set(arrays) - set(forest.arrays()))}")
-    if (meaning.classes is not None) != ("class_counts" in arrays):
+    if (meaning.classes is not None) != ("class_counts" in arrays) and meaning.rows["kind"] != PAIRS:
         raise ArtifactError(f"{MANIFEST}: classes go with class_counts, found {meaning.classes!r}")
-    if meaning.classes is not None and arrays["class_counts"].shape[1:] != (len(meaning.classes),):
+    if (
+        meaning.classes is not None
+        and meaning.rows["kind"] != PAIRS
+        and arrays["class_counts"].shape[1:] != (len(meaning.classes),)
+    ):
         raise ArtifactError(f"class_counts: {len(meaning.classes)} classes were expected")
     forest.check()
     return forest

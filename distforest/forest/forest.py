@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members
+from distforest.forest.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import NodeTable
 from distforest.sources.arrays import ArraySource, rows_of
 from distforest.sources.kernels import KERNELS, KernelSource
+from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
 
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distforest.sources.source import Float32s, Floats, Rows, Source
+
+AnyLeafTable = LeafTable | Votes | Ranks
 
 FORMAT = 1
 """The format of a sealed forest. It grows by one whenever a reader of the old format would misread a new forest; the
@@ -35,6 +39,9 @@ CHUNK_BYTES = 4 << 20
 
 NOT_ROUTED = -1
 """In ``leaves``: a training row that was not routed."""
+
+PAIRS = "pairs"
+"""The kind of rows of a forest over pairs of points."""
 
 UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
 """Leaf tables that follow from the node table alone."""
@@ -56,9 +63,10 @@ class Meaning:
         How it was grown.
     rows
         How a query's rows are read: ``{"kind": "features"}``, or a similarity, ``{"kind": "dense", "measure": ...}``
-        or one of the built-in kernels with its ``gamma``; with ``n_columns``, and ``n_features`` for a kernel.
+        or one of the built-in kernels with its ``gamma``; or pairs of points (`distforest.sources.point_pairs`); with
+        ``n_columns``, and ``n_features`` for a kernel or pairs.
     leaf
-        The kind of leaf table, with ``factor``, ``scale`` or ``class_weights``.
+        The kind of leaf table, with ``factor``, ``scale``, ``class_weights``, ``voting`` or ``aggregation``.
     classes
         Class labels in the order of the counts, or None.
     """
@@ -89,11 +97,12 @@ class Forest:
         What the nodes say.
     leaves
         Node in which each training row lies, in-bag or not, shape (n_trees, n_rows), int32; -1 for a row out of bag
-        that was not routed, as its similarities would have had to be paid for.
+        that was not routed, as its similarities would have had to be paid for. None for a forest over pairs.
     in_bag
-        Multiplicity of each training row in each tree, 0 for out of bag, shape (n_trees, n_rows), uint8.
+        Multiplicity of each training row, or point of the training pairs, in each tree, 0 for out of bag, shape
+        (n_trees, n_rows), uint8.
     objects
-        Features of the training objects, for a similarity that is computed from features; else None.
+        Features of the training objects, for a similarity that is computed from features, or of the points of pairs.
     feature_weights
         How likely each feature was to be drawn, shape (n_columns,); None: equally.
     dependence
@@ -104,8 +113,8 @@ class Forest:
 
     meaning: Meaning
     table: NodeTable
-    leaf_table: LeafTable
-    leaves: Rows
+    leaf_table: AnyLeafTable
+    leaves: Rows | None
     in_bag: NDArray[np.uint8]
     objects: Float32s | None = None
     feature_weights: Floats | None = None
@@ -122,6 +131,19 @@ class Forest:
         """Columns that a split may read: features, or training objects."""
         return int(self.meaning.rows["n_columns"])
 
+    @property
+    def n_training(self) -> int:
+        """Training rows, or points of the training pairs."""
+        return int(self.in_bag.shape[1])
+
+    @property
+    def points(self) -> Float32s:
+        """The points of the training pairs, shape (n_points, width); raises InputError for a forest of rows."""
+        if self.meaning.rows["kind"] != PAIRS:
+            raise InputError(f"points of pairs were asked of a forest that reads {self.meaning.rows['kind']}")
+        assert self.objects is not None  # noqa: S101  (held by check)
+        return self.objects
+
     @cached_property
     def training_nodes(self) -> Rows:
         """Node in which each training row lies, shape (n_trees, n_rows), int32.
@@ -131,6 +153,8 @@ class Forest:
         InputError
             Rows out of bag were not routed.
         """
+        if self.leaves is None:
+            raise InputError("a forest over pairs has no nodes of points; ask for distances or neighbours")
         if (self.leaves == NOT_ROUTED).any():
             raise InputError(
                 "where training rows lie was asked for, but rows out of bag were not routed, as their similarities "
@@ -144,7 +168,8 @@ class Forest:
         """A forest of arrays by name; raises ArtifactError where one is missing."""
         try:
             table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
-            leaves, in_bag = arrays["leaves"], arrays["in_bag"]
+            leaves = None if meaning.rows["kind"] == PAIRS else arrays["leaves"]
+            in_bag = arrays["in_bag"]
             leaf_table = _leaf_table(meaning.leaf, table, arrays)
         except KeyError as error:
             raise ArtifactError(f"{error.args[0]}: missing") from error
@@ -153,7 +178,8 @@ class Forest:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays by name, in the order of the format."""
-        found = {**self.table.arrays(), "leaves": self.leaves, "in_bag": self.in_bag, **self.leaf_table.arrays()}
+        lie = {} if self.leaves is None else {"leaves": self.leaves}
+        found = {**self.table.arrays(), **lie, "in_bag": self.in_bag, **self.leaf_table.arrays()}
         further = {name: getattr(self, name) for name in FURTHER_ARRAYS}
         return found | {name: array for name, array in further.items() if array is not None}
 
@@ -179,6 +205,8 @@ class Forest:
         """
         rows = self.meaning.rows
         kind = rows["kind"]
+        if kind == PAIRS:
+            raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading = FEATURES if kind == "features" or kind in KERNELS else SIMILARITIES
         if rows.get("measure") == "distance":
             reading = DISSIMILARITIES
@@ -200,19 +228,10 @@ class Forest:
     def check(self) -> None:
         """Refuse a forest that a kernel could not walk safely; raises ArtifactError with array and place."""
         self.table.check(self.n_columns)
-        n_trees = self.table.n_trees
-        if self.leaves.ndim != 2 or self.leaves.shape[0] != n_trees or self.in_bag.shape != self.leaves.shape:
-            raise ArtifactError(
-                f"leaves: expected (n_trees={n_trees}, n_rows) like in_bag, "
-                f"found {self.leaves.shape} and {self.in_bag.shape}"
-            )
-        size, has_members = self.table.tree_size[:, None], isinstance(self.leaf_table, (Members, LeafDistances))
-        unrouted = (self.leaves == NOT_ROUTED) & (self.in_bag == 0) & (not has_members)
-        inside = (self.leaves >= 0) & (self.leaves < size)
-        self._hold_leaves(inside | unrouted, "a training row lies in a node of its tree")
-        if has_members:
-            is_leaf = self.table.is_leaf[self.table.tree_start[:-1, None] + self.leaves]
-            self._hold_leaves(is_leaf, "a training row lies in a leaf")
+        if self.leaves is None:
+            self._check_points()
+        else:
+            self._check_leaves(self.leaves)
         if self.meaning.rows["kind"] in KERNELS and (
             self.objects is None or self.objects.shape != (self.n_columns, self.meaning.rows["n_features"])
         ):
@@ -222,6 +241,29 @@ class Forest:
         for name in ("feature_weights", "dependence"):
             hold_columns(name, getattr(self, name), self.n_columns)
         self.leaf_table.check()
+
+    def _check_points(self) -> None:
+        """Hold that the points of pairs are as wide as the meaning says, and counted in the bags."""
+        width = PairColumns.of_rows(self.meaning.rows).width
+        found = None if self.objects is None else self.objects.shape
+        if found is None or len(found) != 2 or found[1] != width or self.in_bag.shape != (self.n_trees, found[0]):
+            raise ArtifactError(f"objects: points of {width} columns were expected, as many as in_bag, found {found}")
+
+    def _check_leaves(self, leaves: Rows) -> None:
+        """Hold that training rows lie in nodes, or leaves, of their trees."""
+        n_trees = self.table.n_trees
+        if leaves.ndim != 2 or leaves.shape[0] != n_trees or self.in_bag.shape != leaves.shape:
+            raise ArtifactError(
+                f"leaves: expected (n_trees={n_trees}, n_rows) like in_bag, "
+                f"found {leaves.shape} and {self.in_bag.shape}"
+            )
+        size, has_members = self.table.tree_size[:, None], isinstance(self.leaf_table, (Members, LeafDistances))
+        unrouted = (leaves == NOT_ROUTED) & (self.in_bag == 0) & (not has_members)
+        inside = (leaves >= 0) & (leaves < size)
+        self._hold_leaves(inside | unrouted, "a training row lies in a node of its tree")
+        if has_members:
+            is_leaf = self.table.is_leaf[self.table.tree_start[:-1, None] + leaves]
+            self._hold_leaves(is_leaf, "a training row lies in a leaf")
 
     def _hold_leaves(self, holds: NDArray[np.bool_], rule: str) -> None:
         if not holds.all():
@@ -247,8 +289,12 @@ def hold_columns(name: str, values: Floats | None, n_columns: int) -> None:
         raise ArtifactError(f"{name}: expected numbers from 0 to 1")
 
 
-def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.ndarray]) -> LeafTable:
+def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.ndarray]) -> AnyLeafTable:
     kind = leaf.get("kind")
+    if kind == "votes":
+        return Votes(table, arrays["class_counts"], leaf["voting"])
+    if kind == "ranks":
+        return Ranks(table, arrays["class_counts"], arrays["scores"], leaf["aggregation"])
     if kind == "class_counts":
         weights = leaf.get("class_weights")
         return ClassCounts(table, arrays["class_counts"], None if weights is None else tuple(weights))

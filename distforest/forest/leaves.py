@@ -57,7 +57,8 @@ class LeafTable(Protocol):
         """Refuse arrays that do not fit the node table; raises ArtifactError."""
 
 
-def _expect(name: str, found: np.ndarray, shape: tuple[int, ...], dtype: type) -> None:
+def expect(name: str, found: np.ndarray, shape: tuple[int, ...], dtype: type) -> None:
+    """Refuse an array of another shape or dtype; raises ArtifactError."""
     if found.shape != shape or found.dtype != dtype:
         raise ArtifactError(
             f"{name}: expected {np.dtype(dtype).name} of shape {shape}, found {found.dtype} of shape {found.shape}"
@@ -104,7 +105,7 @@ class ClassCounts:
     def check(self) -> None:
         """Every node has counts, none of them negative, not all of them 0, as many as n_rows says."""
         shape = (len(self.table.left), self.class_counts.shape[-1] if self.class_counts.ndim == 2 else 1)
-        _expect("class_counts", self.class_counts, shape, np.int32)
+        expect("class_counts", self.class_counts, shape, np.int32)
         if self.class_weights is not None and len(self.class_weights) != self.n_outputs:
             raise ArtifactError(f"class_counts: {len(self.class_weights)} classes were expected, one for each weight")
         bad = (self.class_counts < 0).any(axis=1) | (self.class_counts.sum(axis=1, dtype=np.int64) < 1)
@@ -160,8 +161,8 @@ class Means:
     def check(self) -> None:
         """Every node has a finite mean and a finite spread that is not negative."""
         n = len(self.table.left)
-        _expect("means", self.means, (n, self.means.shape[-1] if self.means.ndim == 2 else 1), np.float64)
-        _expect("spreads", self.spreads, (n,), np.float64)
+        expect("means", self.means, (n, self.means.shape[-1] if self.means.ndim == 2 else 1), np.float64)
+        expect("spreads", self.spreads, (n,), np.float64)
         for name, holds in (
             ("means", np.isfinite(self.means).all(axis=1)),
             ("spreads", np.isfinite(self.spreads) & (self.spreads >= 0)),
@@ -220,7 +221,7 @@ class Members:
     def check(self) -> None:
         """The distances are finite, square, and every leaf has members."""
         n = self.leaves.shape[1]
-        _expect("distances", self.distances, (n, n), np.float32)
+        expect("distances", self.distances, (n, n), np.float32)
         for first in range(0, n, 4096):
             holds = np.isfinite(self.distances[first : first + 4096]).all(axis=1)
             if not holds.all():
@@ -269,7 +270,7 @@ class LeafDistances:
     def check(self) -> None:
         """The triangles cover exactly, and are finite."""
         size = int(triangle_size(leaves_per_tree(self.table)).sum())
-        _expect("leaf_distances", self.leaf_distances, (size,), np.float64)
+        expect("leaf_distances", self.leaf_distances, (size,), np.float64)
         holds = np.isfinite(self.leaf_distances)
         if not holds.all():
             raise ArtifactError(f"leaf_distances[{int(np.argmin(holds))}]: values are finite")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.forest.leaves import ClassCounts, Means
+from distforest.forest.leaves import ClassCounts, LeafTable, Means
+from distforest.forest.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import check_n_neighbors, nearest, proximity
 from distforest.forest.same_leaf import SameLeaf
@@ -37,6 +38,13 @@ def apply(forest: Forest, source: Source) -> Rows:
 def says_shared(forest: Forest) -> bool:
     """Whether the forest's distance is 1 - `distforest.forest.proximities.proximity`."""
     return isinstance(forest.leaf_table, SameLeaf)
+
+
+def between_nodes(forest: Forest) -> LeafTable:
+    """The leaf table of a forest whose distance is one of two nodes; raises InputError for a forest over pairs."""
+    if isinstance(forest.leaf_table, (Votes, Ranks)):
+        raise InputError("a forest over pairs has no distance of two nodes; ask for that of two points")
+    return forest.leaf_table
 
 
 def distance(forest: Forest, left: Rows, right: Rows) -> Floats:
@@ -76,7 +84,7 @@ def _add_trees(forest: Forest, left: Rows, right: Rows, total: Floats) -> None:
     for tree in range(forest.n_trees):
         from_nodes, row = np.unique(left[tree], return_inverse=True)
         to_nodes, column = np.unique(right[tree], return_inverse=True)
-        add_looked_up(forest.leaf_table.between(tree, from_nodes, to_nodes), row, column, total)
+        add_looked_up(between_nodes(forest).between(tree, from_nodes, to_nodes), row, column, total)
 
 
 @kernel
@@ -93,7 +101,7 @@ def pair_distance(forest: Forest, left: Rows, right: Rows) -> Floats:
         raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
     total = np.zeros(left.shape[1])
     for tree in range(forest.n_trees):
-        total += forest.leaf_table.pairs(tree, left[tree].astype(np.int64), right[tree].astype(np.int64))
+        total += between_nodes(forest).pairs(tree, left[tree].astype(np.int64), right[tree].astype(np.int64))
     if says_shared(forest):
         return 1.0 - (forest.n_trees - total) / forest.n_trees  # the bits of `distance`
     return total / forest.n_trees
@@ -120,7 +128,7 @@ def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats
     for tree in range(forest.n_trees):
         both = (forest.in_bag[tree, left] == 0) & (forest.in_bag[tree, right] == 0) & (left != right)
         nodes = forest.training_nodes[tree].astype(np.int64)
-        total[both] += forest.leaf_table.pairs(tree, nodes[left[both]], nodes[right[both]])
+        total[both] += between_nodes(forest).pairs(tree, nodes[left[both]], nodes[right[both]])
         count += both
     return np.divide(total, count, out=np.full(len(left), np.nan), where=count > 0), count
 
@@ -249,7 +257,7 @@ def out_of_bag(forest: Forest) -> tuple[Floats, Ints]:
     count : ndarray
         How many trees each estimate rests on, shape (n_rows,).
     """
-    says, n_rows = _predicting(forest), forest.leaves.shape[1]
+    says, n_rows = _predicting(forest), forest.n_training
     total, count = np.zeros((n_rows, says.n_outputs)), np.zeros(n_rows, np.int64)
     for tree in range(forest.n_trees):
         out = forest.in_bag[tree] == 0

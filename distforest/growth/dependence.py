@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from distforest.growth.ordering import order_values
 from distforest.growth.rng import shuffle, stream
@@ -113,7 +113,7 @@ def significant_from(n_features: int, n_rows: int) -> float:
     """
     if n_features < 3:
         return 0.0
-    return float(chi2.isf(2.0 / (n_features * (n_features - 1)), (bin_count(n_rows) - 1) ** 2))
+    return float(chdtri((bin_count(n_rows) - 1) ** 2, 2.0 / (n_features * (n_features - 1))))
 
 
 def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Rows:

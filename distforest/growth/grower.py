@@ -156,11 +156,22 @@ class Growth:
         leaves : ndarray
             The node in which each in-bag row ended, -1 for the others, shape (n_trees, n_rows).
         """
-        written = _Levels(len(trees))
         leaves = np.full(in_bag.shape, LEAF, np.int32)
-        frontier, depth, criterion = Frontier.roots(in_bag), 0, self.criterion
-        while frontier.n_nodes:
+
+        def lie(frontier: Frontier) -> None:
             settle(frontier.starts, frontier.rows, frontier.tree, frontier.node, leaves)
+
+        return self.grow_from(trees, Frontier.roots(in_bag), lie), leaves
+
+    def grow_from(self, trees: Ints, roots: Frontier, lie: Callable[[Frontier], None]) -> NodeTable:
+        """Grow the trees numbered ``trees`` over the rows of their ``roots``.
+
+        ``lie`` is told of every level before it is searched: of its nodes, and the rows that lie in them.
+        """
+        written = _Levels(len(trees))
+        frontier, depth, criterion = roots, 0, self.criterion
+        while frontier.n_nodes:
+            lie(frontier)
             criterion = criterion.at(frontier)
             is_open = self.limits.open(frontier, depth, criterion)
             opened, _ = frontier.take(is_open)
@@ -175,7 +186,7 @@ class Growth:
                 surrogate = place_missing(self.on_missing, self.source, cut, splits.projections, side)
             left = written.add(frontier, is_open, splits, self.criterion.unit, surrogate)
             frontier, depth = cut.descend(side, left, left + np.int32(1)), depth + 1
-        return written.table(), leaves
+        return written.table()
 
     def _search(self, frontier: Frontier, trees: Ints, criterion: Criterion) -> Splits:
         """The best cut of each node, slab by slab; a node without one draws again."""

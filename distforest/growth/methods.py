@@ -20,11 +20,15 @@ from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.histograms import cut_codes
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.mean_distance import MeanDistance
+from distforest.growth.pair_methods import hold_pair_parameters, rfd, tree_rank
+from distforest.growth.pair_problem import PairProblem
 from distforest.growth.pairs_of_objects import FeatureSubsets, TwoObjects, Unlikeness
 from distforest.growth.parameters import (
     ISOLATION_PARAMETERS,
+    RFD_PARAMETERS,
     SIMFOREST_PARAMETERS,
     SMERF_PARAMETERS,
+    TREERANK_PARAMETERS,
     URERF_PARAMETERS,
     Parameter,
 )
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from distforest.sources.source import Ints, Source
 
 Params = Mapping[str, Any]
+Bound = Problem | PairProblem
+"""A method bound to data."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +65,17 @@ class Method:
         The draw for some data.
     untaught
         For a method that needs no truth: what its cuts are judged by, and what its leaves say.
+    over_pairs
+        For a method over pairs of points, in place of a draw: what binds it to data.
     """
 
     name: str
     reads: str
     judged_by: tuple[str, ...]
     parameters: tuple[Parameter, ...]
-    draw: Callable[[Data, Source, Params], Draw]
+    draw: Callable[[Data, Source, Params], Draw] | None = None
     untaught: Callable[[Data, Params], tuple[Criterion, dict[str, Any]]] | None = None
+    over_pairs: Callable[[Data, Params, int, int], PairProblem] | None = None
 
 
 def _columns_of_features(data: Data, _source: Source, params: Params) -> Draw:
@@ -133,7 +142,9 @@ ISOLATION = Method(
     lambda _data, source, _params: TwoAtRandom(source),
     lambda _data, _params: (RandomCut(), {"kind": "path_lengths"}),
 )
-METHODS = {method.name: method for method in (SMERF, SIMFOREST, URERF, ISOLATION)}
+RFD = Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd)
+TREERANK = Method("treerank", "points", ("labels", "links"), TREERANK_PARAMETERS, over_pairs=tree_rank)
+METHODS = {method.name: method for method in (SMERF, SIMFOREST, URERF, ISOLATION, RFD, TREERANK)}
 
 
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
@@ -174,6 +185,9 @@ def hold_together(params: Params) -> None:
     """Refuse parameters that do not go together, whatever the data; raises InputError."""
     if params.get("criterion") == MCLUST_BIC and params["splitter"] != "best":
         raise InputError("criterion='mclust_bic' finds its own cuts; it goes with splitter='best'")
+    if "resample" in params or "region" in params:
+        hold_pair_parameters(params)
+        return
     if params.get("max_bins") is None:
         return
     wanted = {"feature_combinations": 1.0, "splitter": "best", "feature_weights": None}
@@ -182,7 +196,7 @@ def hold_together(params: Params) -> None:
             raise InputError(f"max_bins cuts single columns; it goes with {name}={value!r}, found {params[name]!r}")
 
 
-def problem(method: Method, data: Data, params: Params, seed: int) -> Problem:
+def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
     """Bind a method to data.
 
     Parameters
@@ -204,11 +218,15 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Problem:
     hold_together(params)
     if data.judge not in method.judged_by:
         raise InputError(f"{method.name} learns from {' or '.join(method.judged_by)}, found {data.judge}")
-    if len(data.truth) != data.n_rows:
+    if data.judge != "links" and len(data.truth) != data.n_rows:
         raise InputError(
             f"found {data.n_rows} rows of {method.reads} and {len(data.truth)} of {data.judge}: "
             "inconsistent numbers of samples"
         )
+    if method.over_pairs is not None:
+        width = n_candidates(params["max_features"], data.rows["n_columns"])
+        return method.over_pairs(data, params, seed, width)
+    assert method.draw is not None  # noqa: S101  (a method draws columns, or is one over pairs)
     source, search = _searched(data, params)
     params, class_weights = _weighted(data, params)
     criterion, leaf = method.untaught(data, params) if method.untaught else _taught(data, params, class_weights)

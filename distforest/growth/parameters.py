@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
 from distforest.forest.missing import RULES
+from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+BALANCES = ("points", "classes", "pairs")
+"""Rules by which must-link and cannot-link pairs are drawn from labels."""
 
 Value = int | float | bool | str | None | Mapping[str, float]
 
@@ -237,6 +241,93 @@ URERF_PARAMETERS = (
         max_samples=0.8,
     ),
     Parameter("min_samples_leaf", 1, "least in-bag weight of each side of a cut", integer=_COUNT),
+)
+
+_MAX_BINS = Parameter(
+    "max_bins",
+    256,
+    "nodes of more than 32 pairs are cut at so many quantiles of a column; None: at every value",
+    integer=(2, 256),
+    words=(None,),
+)
+_MAX_FEATURES = replace(next(p for p in COLUMNS if p.name == "max_features"), words=("sqrt", "log2", None))
+_OF_COLUMNS = "candidate columns of a node: a number, a share of the columns of a pair, 'sqrt', 'log2', None for all"
+
+RFD_PARAMETERS = (
+    Parameter("n_estimators", 400, _N_ESTIMATORS, integer=(1, 1_000_000)),
+    Parameter("position", True, "read the middle of a pair too, not only how its points differ", words=(True, False)),
+    Parameter(
+        "n_constraints",
+        2000,
+        "must-link pairs drawn from labels, and as many cannot-link pairs, for each class on average",
+        integer=(1, 100_000_000),
+    ),
+    Parameter(
+        "balance",
+        "points",
+        "which pairs are drawn: of a point and a partner in its class or outside; the same number from all classes; or "
+        "any with equal chances",
+        words=BALANCES,
+    ),
+    Parameter(
+        "voting",
+        "majority",
+        "a tree votes for the more frequent kind of its node, or with the share of cannot-link pairs; or all pairs of "
+        "the nodes vote together",
+        words=VOTINGS,
+    ),
+    replace(_MAX_FEATURES, text=_OF_COLUMNS),
+    _MAX_BINS,
+    Parameter("min_samples_leaf", 5, "least in-bag weight of each side of a cut", integer=_COUNT),
+    *with_defaults(FOREST),
+    Parameter(
+        "resample",
+        "points",
+        "what a tree draws: pairs; or points, and then learns from the pairs of which it drew both",
+        words=("pairs", "points"),
+    ),
+    OOB_SCORE,
+)
+
+TREERANK_PARAMETERS = (
+    Parameter("n_estimators", 44, _N_ESTIMATORS, integer=(1, 1_000_000)),
+    Parameter("max_depth", 15, "deepest level of a ranking tree's cells", integer=(1, 50)),
+    Parameter("leafrank", "tree", "what parts a cell: a small tree, or a linear classifier", words=("tree", "linear")),
+    Parameter("leafrank_depth", 5, "deepest level of the small tree that parts a cell", integer=(1, 30)),
+    Parameter(
+        "region",
+        "diagonal",
+        "what a cut of a small tree is made on: how two points differ and where their middle is, or whether a place on "
+        "a coordinate separates them",
+        words=("diagonal", "square"),
+    ),
+    Parameter("n_pairs", 100_000, "pairs that a tree learns from", integer=(2, 2**31 - 1)),
+    Parameter(
+        "pairs",
+        "uniform",
+        "which pairs of labelled points a tree draws: any, as many alike as unlike, or all",
+        words=("uniform", "balanced", "all"),
+    ),
+    Parameter(
+        "max_samples",
+        None,
+        "points whose pairs a tree may draw, none twice: a number, a share, or None for all",
+        integer=_COUNT,
+        real=(0.0, 1.0),
+        words=(None,),
+    ),
+    replace(_MAX_FEATURES, default=None, text=_OF_COLUMNS),
+    _MAX_BINS,
+    Parameter("min_samples_split", 2, "a cell of fewer pairs is a leaf", integer=(2, math.inf)),
+    Parameter("min_samples_leaf", 5, "fewest pairs on each side of a cut", integer=_COUNT),
+    Parameter(
+        "optimise_fpr",
+        None,
+        "part only cells to whose left there is less than this share of the unlike pairs; None: all",
+        real=(0.0, 1.0),
+        words=(None,),
+    ),
+    Parameter("aggregation", "mean", "how the ranks that the trees give become one", words=AGGREGATIONS),
 )
 
 ISOLATION_PARAMETERS = (

@@ -42,7 +42,8 @@ class Data:
     matrix
         Features, shape (n, p), or similarities, shape (n, n), float32; or similarities as a source.
     judge
-        What cuts are judged by: ``"labels"``, ``"targets"``, ``"embedding"``, ``"distances"`` or ``"nothing"``.
+        What cuts are judged by: ``"labels"``, ``"targets"``, ``"embedding"``, ``"distances"``, ``"links"`` or
+        ``"nothing"``.
     truth
         Codes, shape (n,); targets or embeddings, shape (n, q); distances, shape (n, n); or nothing, shape (n, 0).
     classes
@@ -53,6 +54,9 @@ class Data:
         How likely each feature is to be drawn, shape (p,); None: equally.
     dependence
         From which the weights follow, if the features were screened: see `distforest.growth.dependence`, shape (p,).
+    pairs
+        For a forest over pairs that were given: numbers of the two points of each, shape (m, 2); ``judge`` is then
+        ``"links"`` and ``truth`` the class of each pair, 0 for alike.
     """
 
     rows: dict[str, Any]
@@ -63,6 +67,7 @@ class Data:
     largest: float = 1.0
     feature_weights: Floats | None = None
     dependence: Floats | None = None
+    pairs: Rows | None = None
 
     @property
     def n_rows(self) -> int:
@@ -124,6 +129,16 @@ class Problem:
     growth: Growth
     sampling: Sampling
     n_trees: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of a tree, in the bag or not."""
+        return self.data.n_rows
+
+    @property
+    def width(self) -> int:
+        """Candidates of a node whose values are held at once."""
+        return self.growth.draw.width
 
     def grow(self, trees: Ints) -> dict[str, np.ndarray]:
         """Grow the trees numbered ``trees``; the arrays of a forest of these trees, by name."""

@@ -13,14 +13,16 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.forest import canonical
 from distforest.growth.column_weights import ColumnWeights
-from distforest.growth.methods import METHODS, hold_together, problem
-from distforest.growth.problem import Data, Problem
+from distforest.growth.methods import METHODS, Bound, hold_together, problem
+from distforest.growth.pair_methods import pair_columns
+from distforest.growth.problem import Data
 from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.kernels import KERNELS, scale_gamma
 from distforest.sources.lazy import LazySource, Objects, Supply
+from distforest.sources.point_pairs import codes_of_links, hold_pairs
 from distforest.sources.readings import (
     AS_IT_IS,
     DISSIMILARITIES,
@@ -57,6 +59,8 @@ class Inputs:
         The function that similarities are asked of; ``matrix`` then holds the objects.
     feature_weights, dependence
         What the user gave, or what a screen has found.
+    pairs
+        The pairs of points that were given.
     """
 
     method: str
@@ -73,6 +77,7 @@ class Inputs:
     callback: Callback | None = None
     feature_weights: Staged | None = None
     dependence: Staged | None = None
+    pairs: Staged | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -82,6 +87,8 @@ class Inputs:
             decides.append(self.callback.decides)
         if self.feature_weights and not self.dependence:  # what a screen finds follows from the rest
             decides.append(self.feature_weights.sha256)
+        if self.pairs:
+            decides.append(self.pairs.sha256)
         return hashlib.sha256(canonical([decides, self.matrix.sha256, self.truth.sha256])).hexdigest()
 
     @property
@@ -96,15 +103,15 @@ class Inputs:
         assert isinstance(source, LazySource)  # noqa: S101  (held by the callers, who know of a callback)
         return source
 
-    def bound(self, matrix: Any) -> Problem:
+    def bound(self, matrix: Any) -> Bound:
         """The method bound to what these inputs hold, with ``matrix`` as what the trees read."""
         scratch = scratch_of(self.scratch)
         weights, dependence = (own.open(scratch) if own else None for own in (self.feature_weights, self.dependence))
-        truth = self.truth.open(scratch)
-        data = Data(self.rows, matrix, self.judge, truth, self.classes, self.largest, weights, dependence)
+        truth, pairs = self.truth.open(scratch), self.pairs.open(scratch) if self.pairs else None
+        data = Data(self.rows, matrix, self.judge, truth, self.classes, self.largest, weights, dependence, pairs)
         return problem(METHODS[self.method], data, self.params, self.seed)
 
-    def problem(self) -> Problem:
+    def problem(self) -> Bound:
         """Open the staged arrays on this host and bind them to the method; kept for the next task of this process."""
         return _problem(_Opened(self))
 
@@ -127,7 +134,7 @@ class _Opened:
 
 
 @lru_cache(maxsize=2)
-def _problem(key: _Opened) -> Problem:
+def _problem(key: _Opened) -> Bound:
     inputs = key.inputs
     matrix: Any = inputs.matrix.open(scratch_of(inputs.scratch))
     if inputs.callback:
@@ -160,7 +167,8 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     judge, address = _judge(spec)
     truth, classes, largest = _stage_truth(judge, address, spec, folder)
     rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)
-    if truth.shape[0] != matrix.shape[0]:
+    pairs = _stage_pairs(spec, matrix.shape[0], truth.shape[0], folder)
+    if truth.shape[0] != matrix.shape[0] and pairs is None:
         raise InputError(
             f"input: found {matrix.shape[0]} rows at {matrix.address} and {truth.shape[0]} {judge} at {address}; "
             "they must describe the same items"
@@ -171,6 +179,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         addresses=(matrix.address, address),
         callback=callback,
         feature_weights=_stage_weights(spec, matrix.shape[-1], folder),
+        pairs=pairs,
     )
 
 
@@ -185,6 +194,23 @@ def _stage_weights(spec: Spec, n_features: int, folder: str) -> Staged | None:
     return stage_array("feature_weights", weights, folder, scratch_of(spec.run.scratch))
 
 
+def _stage_pairs(spec: Spec, n_points: int, n_similar: int, folder: str) -> Staged | None:
+    address = spec.input.addresses.get("pairs")
+    if address is None:
+        return None
+    array = open_array(address)
+    hold_pairs_and_links(address, tuple(array.shape), str(array.dtype), n_similar)
+    pairs = hold_pairs(np.asarray(array[...]), n_points)
+    return stage_array("pairs", pairs, folder, scratch_of(spec.run.scratch))
+
+
+def hold_pairs_and_links(address: str, shape: tuple[int, ...], dtype: str, n_similar: int) -> None:
+    """Refuse pairs that are no two numbers each, or not as many as are said to be alike or not; raises InputError."""
+    if shape != (n_similar, 2) or not dtype.startswith(("int", "uint")):
+        asked = f"{address}: row numbers of shape ({n_similar}, 2) were asked for, a pair for each entry of similar"
+        raise InputError(f"{asked}, found {dtype} of shape {shape}")
+
+
 def hold_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: int) -> None:
     """Refuse feature weights that are no vector of numbers, one for each feature; raises InputError."""
     if shape != (n_features,) or not dtype.startswith(("float", "int", "uint", "bool")):
@@ -195,8 +221,10 @@ def hold_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: i
 def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], Staged, Callback | None]:
     """How rows are read, the staged matrix or objects, and the function if similarities are asked for."""
     scratch = scratch_of(spec.run.scratch)
-    if METHODS[spec.method].reads == "features":
-        return *_stage_features(spec.input.addresses["features"], scratch), None
+    reads = METHODS[spec.method].reads
+    if reads in {"features", "points"}:
+        rows, matrix = _stage_features(spec.input.addresses["features"], scratch)
+        return pair_columns(spec.params, matrix.shape[1]).to_rows() if reads == "points" else rows, matrix, None
     similarity = spec.input.relations["similarity"]
     if similarity.kind == "feature_subsets":
         return *_stage_features(similarity.address, scratch), None
@@ -260,6 +288,8 @@ def _judge(spec: Spec) -> tuple[str, str]:
     relation = spec.input.relations.get("distances")
     if relation is not None:
         return ("distances" if relation.kind in {"dense", "graph"} else relation.kind), relation.address
+    if "similar" in spec.input.addresses:
+        return "links", spec.input.addresses["similar"]
     judge = next((name for name in ("labels", "targets") if name in spec.input.addresses), "nothing")
     return judge, spec.input.addresses["features" if judge == "nothing" else judge]
 
@@ -283,6 +313,8 @@ def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Sta
 
 def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
     """Write codes, targets or embeddings into the job's folder and stage them; the classes of the codes."""
+    if judge == "links":
+        return stage_array("truth", codes_of_links(values), folder, scratch), None
     if judge == "labels":
         codes, classes = encoded(values)
         return stage_array("truth", codes, folder, scratch), classes
@@ -311,6 +343,8 @@ def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder
     matrix = stage_matrix("matrix", data.matrix, folder, scratch)
     truth = stage_array("truth", data.truth, folder, scratch)
     found = Inputs(method, params, seed, data.rows, matrix, data.judge, truth, data.classes, data.largest)
-    if data.feature_weights is None:
-        return found
-    return replace(found, feature_weights=stage_array("feature_weights", data.feature_weights, folder, scratch))
+    given = {name: getattr(data, name) for name in ("feature_weights", "pairs")}
+    staged: dict[str, Any] = {
+        name: stage_array(name, own, folder, scratch) for name, own in given.items() if own is not None
+    }
+    return replace(found, **staged)

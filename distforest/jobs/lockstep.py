@@ -20,7 +20,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.forest import Forest, canonical
 from distforest.forest.scoring import apply
-from distforest.growth.methods import Method, problem
+from distforest.growth.methods import Bound, Method, problem
 from distforest.growth.problem import Data, Problem
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
@@ -119,13 +119,13 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
 
 
-def evaluations_of(problem: Problem) -> int:
+def evaluations_of(problem: Bound) -> int:
     """How many pairs this thread has paid for so far; 0 for a similarity that is not asked."""
     return problem.data.matrix.n_evaluations_here if isinstance(problem.data.matrix, LazySource) else 0
 
 
 def grow_in_lockstep(
-    problem: Problem, source: LazySource, watch: Watch | None = None
+    problem: Bound, source: LazySource, watch: Watch | None = None
 ) -> tuple[dict[str, np.ndarray], Costs]:
     """Grow all trees together; with a budget, as many at a time as it is likely to pay for.
 
@@ -148,6 +148,7 @@ def grow_in_lockstep(
     costs : Costs
         What was paid.
     """
+    assert isinstance(problem, Problem)  # noqa: S101  (held by the callers, whose source is one of objects)
     closed, start, budget = 0, time.perf_counter(), source.supply.budget
     most = source.shape[0] * (source.shape[0] - 1) // 2 if budget is None else budget
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distforest.errors import InputError, SpecError
-from distforest.growth.methods import hold_together, n_candidates, n_combined, sampling
-from distforest.jobs.inputs import callback_of, hold_weights
+from distforest.growth.methods import METHODS, hold_together, n_candidates, n_combined, sampling
+from distforest.jobs.inputs import callback_of, hold_pairs_and_links, hold_weights
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, plan
 from distforest.sources.arrays import open_array
@@ -167,6 +167,8 @@ def _look(place: str, address: str, reading: Reading, is_matrix: bool) -> Seen:
 
 def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
     """Find inputs that do not describe the same rows, or a sample larger than they are."""
+    if METHODS[spec.method].reads == "points":
+        return _misfits_of_pairs(spec, seen)
     by_row = [array for array in seen if not array.by_feature]
     rows = {array.shape[0] for array in by_row}
     if len(rows) > 1:
@@ -180,6 +182,37 @@ def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
     return []
 
 
+def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
+    """Find points, labels and pairs that do not go together, or samples larger than there are."""
+    found = {array.name.removeprefix("input."): array for array in seen}
+    n, faults = found["features"].shape[0] if "features" in found else None, []
+    if n is not None and "labels" in found and found["labels"].shape[0] != n:
+        labels = found["labels"]
+        faults.append(
+            f"input: a label for each of {n} points was asked for, found {labels.shape[0]} at {labels.address}"
+        )
+    if "pairs" in found and "similar" in found:
+        pairs = found["pairs"]
+        try:
+            hold_pairs_and_links(pairs.address, pairs.shape, pairs.dtype, found["similar"].shape[0])
+        except InputError as error:
+            faults.append(f"input.pairs: {error}")
+    there = found["pairs"].shape[0] if "pairs" in found and spec.params.get("resample") == "pairs" else n
+    most = spec.params["max_samples"]
+    if there is not None and isinstance(most, int) and most > there and "labels" not in found:
+        faults.append(f"params.max_samples: {most} of {there} were asked for")
+    return faults
+
+
+def _n_pairs(spec: Spec, seen: list[Seen], n_points: int) -> int:
+    """Pairs of a tree."""
+    pairs = next((array.shape[0] for array in seen if array.name == "input.pairs"), None)
+    if spec.method == "rfd":
+        return pairs or 4 * int(spec.params["n_constraints"])
+    there = pairs or n_points * (n_points - 1) // 2
+    return there if spec.params["pairs"] == "all" and not pairs else min(int(spec.params["n_pairs"]), there)
+
+
 def _size(spec: Spec, seen: list[Seen]) -> Size:
     """Find what `distforest.jobs.train.size_of` will find when the inputs are staged."""
     truth = next((array for array in seen if not array.matrix and not array.by_feature), None)
@@ -188,8 +221,9 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
     relation = spec.input.relations.get("distances")
     judge = relation.kind if relation else "labels" if "labels" in spec.input.addresses else "targets"
     is_dense = judge in {"dense", "graph"}
+    over_pairs = METHODS[spec.method].reads == "points"
     return Size(
-        matrix.shape[0],
+        _n_pairs(spec, seen, matrix.shape[0]) if over_pairs else matrix.shape[0],
         int(spec.params["n_estimators"] or 1),
         _bytes(matrix, 4),
         _bytes(truth, 4 if is_dense or judge == "labels" else 8) if truth else 0,
@@ -204,6 +238,8 @@ def _bytes(array: Seen, item: int) -> int:
 
 def _width(spec: Spec, n_columns: int) -> int:
     """Candidates of a node."""
+    if METHODS[spec.method].reads == "points":
+        return 1
     if "n_pairs" in spec.params:
         return int(spec.params["n_pairs"] or 1)
     width = n_candidates(spec.params["max_features"], n_columns)

@@ -17,10 +17,11 @@ import numpy as np
 import zarr
 
 from distforest.errors import InputError
-from distforest.forest import scoring
+from distforest.forest import pair_scores, scoring
 from distforest.forest.artifact import open_forest, read_manifest
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaves import Means
+from distforest.forest.pair_scores import columns_of, is_over_pairs
 from distforest.forest.proximities import nearest, proximity
 from distforest.forest.table import route
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
@@ -28,6 +29,8 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
 from distforest.sources.arrays import create_array, open_array, writable_array
 from distforest.sources.lazy import Objects, joined
+from distforest.sources.point_pairs import PointPairs, hold_points
+from distforest.sources.readings import FEATURES, read
 from distforest.sources.staging import read_objects
 
 if TYPE_CHECKING:
@@ -251,11 +254,13 @@ def _opened(address: str, digest: str) -> Forest:
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
     """The arrays of the answer by name, (dtype, tail of the shape), and the number of answers."""
     queries = open_array(question.queries)
+    if is_over_pairs(forest):
+        return _arrays_of_pairs(question, forest, int(queries.shape[0]))
     if question.callback is None:
         forest.source(np.asarray(queries[:1]))
     elif forest.meaning.rows["kind"] != "dense":
         raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
-    n, training = int(queries.shape[0]), forest.leaves.shape[1]
+    n, training = int(queries.shape[0]), forest.n_training
     if question.answer == "neighbors" or (question.answer in TO_ROWS and not question.reference):
         training = forest.training_nodes.shape[1]  # refused here where they are not known, before anything is paid for
     if question.answer in TO_ROWS:
@@ -278,6 +283,32 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
             raise InputError("a forest trained on targets has no class shares; ask for 'predict'")
         return {"proba": ("float64", (outputs,))}, n
     return {"prediction": ("float64", (outputs,)) if is_mean else ("int64", ())}, n
+
+
+def _arrays_of_pairs(question: Question, forest: Forest, n: int) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
+    """The same of a forest over pairs, which answers with distances and neighbours alone."""
+    if question.callback is not None:
+        raise InputError(f"{question.forest} reads points, it has no similarities to ask for")
+    _points(forest, _read(question.queries, slice(0, 1)))
+    if question.answer == "distance":
+        others = int(open_array(question.reference).shape[0]) if question.reference else forest.n_training
+        return {"distance": ("float32", (others,))}, n
+    if question.answer == "pairs":
+        return {"distance": ("float32", ())}, _n_pairs(question, n)
+    if question.answer == "neighbors":
+        _check_neighbors(question, n, forest.n_training)
+        tail = (question.n_neighbors,)
+        return {"indices": ("int64", tail), "distance": ("float32", tail)}, n
+    raise InputError(f"a forest over pairs answers with distance, pairs or neighbors, not with {question.answer!r}")
+
+
+def _points(forest: Forest, values: np.ndarray) -> np.ndarray:
+    """Points as a forest over pairs reads them; raises InputError for another number of columns."""
+    points, width = read(values, FEATURES), columns_of(forest).width
+    if points.shape[1] != width:
+        raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
+    hold_points(points)
+    return points
 
 
 def _check_neighbors(question: Question, n_queries: int, n_training: int) -> None:
@@ -329,7 +360,9 @@ def answer_rows(task: ScoreTask) -> int:
     """Work out a task's answers and write them; doing it twice changes nothing. Returns how many."""
     question = task.question
     forest = _opened(question.forest, task.digest)
-    if question.answer == "pairs":
+    if is_over_pairs(forest):
+        answers = _answers_of_pairs(task, forest)
+    elif question.answer == "pairs":
         answers = {"distance": _pair_distances(task, forest)}
     else:
         nodes = _nodes(task, forest, "queries", slice(task.first, task.last))
@@ -338,6 +371,22 @@ def answer_rows(task: ScoreTask) -> int:
         array = writable_array(task.target, name)
         array[task.first : task.last] = values.astype(array.dtype)
     return task.last - task.first
+
+
+def _answers_of_pairs(task: ScoreTask, forest: Forest) -> dict[str, np.ndarray]:
+    """A task's answers of a forest over pairs."""
+    question, rows = task.question, slice(task.first, task.last)
+    if question.answer == "pairs":
+        numbers, place = np.unique(_read(str(question.pairs), rows), return_inverse=True)
+        pairs = PointPairs.of(columns_of(forest), _points(forest, _read(question.queries, numbers)), place)
+        return {"distance": pair_scores.pair_distance(forest, pairs)}
+    points = _points(forest, _read(question.queries, rows))
+    if question.answer == "distance":
+        others = _points(forest, _read(question.reference, slice(None))) if question.reference else forest.points
+        return {"distance": pair_scores.distance(forest, points, others)}
+    own = np.arange(task.first, task.last) if question.without_self else None
+    distances, indices = pair_scores.kneighbors(forest, points, question.n_neighbors, own)
+    return {"indices": indices, "distance": distances}
 
 
 def _nodes(task: ScoreTask, forest: Forest, name: str, rows: slice | np.ndarray) -> Rows:

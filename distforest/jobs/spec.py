@@ -15,8 +15,10 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from distforest.growth.parameters import (
+    RFD_PARAMETERS,
     SIMFOREST_PARAMETERS,
     SMERF_PARAMETERS,
+    TREERANK_PARAMETERS,
     URERF_PARAMETERS,
     Parameter,
     Value,
@@ -115,6 +117,8 @@ METHODS: Mapping[str, Method] = {
     "smerf": Method((("features",),), {"distances": DISTANCES}, SMERF_PARAMETERS, ("feature_weights",)),
     "simforest": Method((("labels", "targets"),), {"similarity": SIMILARITIES}, SIMFOREST_PARAMETERS),
     "urerf": Method((("features",),), {}, URERF_PARAMETERS, ("feature_weights",)),
+    "rfd": Method((("features",), ("labels", "similar")), {}, RFD_PARAMETERS, ("pairs",)),
+    "treerank": Method((("features",), ("labels", "similar")), {}, TREERANK_PARAMETERS, ("pairs",)),
 }
 HEAD = (
     Key("format", exactly(FORMAT)),
@@ -342,6 +346,7 @@ def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
     if (method := METHODS.get(head["method"])) is not None:
         found = _input(reader, method, top.get("input", MISSING))
         params = _weighted(reader, _params(reader, method, top.get("params", {})), found, top.get("params", {}))
+        _paired(reader, found)
     else:
         reader.mapping(("input",), top.get("input", MISSING), "a table")
         reader.mapping(("params",), top.get("params", {}), "a table")
@@ -432,6 +437,13 @@ def _weighted(reader: Reader, params: dict[str, Value], found: Input, given: obj
         what = "names some" if named else "names none"
         reader.fault(("params", "feature_weights"), f"is {shown(said)}, but input.feature_weights {what}")
     return {**params, "feature_weights": "given"} if named else params
+
+
+def _paired(reader: Reader, found: Input) -> None:
+    """Refuse pairs without what is known of them, and the other way round."""
+    named = [name for name in ("pairs", "similar") if name in found.addresses]
+    if len(named) == 1:
+        reader.fault(("input",), f"must have 'pairs' and 'similar' together, found only {named[0]!r}")
 
 
 def _value(parameter: Parameter, held: object) -> Value:

@@ -18,7 +18,7 @@ import numpy as np
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.artifact import read_manifest
 from distforest.forest.forest import Forest
-from distforest.growth.problem import Problem
+from distforest.growth.methods import Bound
 from distforest.jobs.cluster import Cluster, Here, Watch, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
@@ -159,15 +159,15 @@ def _drawn_by(inputs: Inputs) -> str:
     return f"-{inputs.feature_weights.sha256[:16]}" if inputs.feature_weights and inputs.dependence else ""
 
 
-def size_of(problem: Problem) -> Size:
+def size_of(problem: Bound) -> Size:
     """What the plan must know of a problem."""
     data = problem.data
     return Size(
-        data.n_rows,
+        problem.n_rows,
         problem.n_trees,
         data.matrix.nbytes,
         data.truth.nbytes,
-        problem.growth.draw.width,
+        problem.width,
         data.judge == "distances",
     )
 
@@ -192,7 +192,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
     raise InputError(f"{output} is a forest of another job; choose another output, or set run.overwrite")
 
 
-def fit_here(problem: Problem, threads: int = 1, watch: Watch | None = None) -> Forest:
+def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None) -> Forest:
     """Train a forest on data in memory, in threads of this process; nothing is written.
 
     Parameters

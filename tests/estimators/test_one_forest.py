@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from distforest import SMERF, SimForestClassifier, SimForestRegressor, load
+from distforest import SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, load
 from distforest.errors import ArtifactError
 from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
@@ -74,6 +74,7 @@ def test_a_client_grows_the_same_forest(scratch: Path, monkeypatch: pytest.Monke
             (SimForestClassifier("rbf", n_estimators=8, random_state=3), X, NAMES),
             (SimForestRegressor(n_estimators=8, random_state=3), S, TARGETS),
             (SimForestClassifier(n_estimators=8, random_state=3), observed(S), TARGETS > 0),
+            (SimForestOutlier("rbf", n_estimators=8, random_state=3), X, None),
         ):
             there = clone(estimator).set_params(client=cluster.client)
             with warnings.catch_warnings():
@@ -83,6 +84,8 @@ def test_a_client_grows_the_same_forest(scratch: Path, monkeypatch: pytest.Monke
             assert there.digest_ == here.digest_
             np.testing.assert_array_equal(there.distance(rows), here.distance(rows))
             assert getattr(there, "oob_score_", 0) == getattr(here, "oob_score_", 0)
+            if truth is None:
+                np.testing.assert_array_equal(there.score_samples(rows), here.score_samples(rows))
     assert list((scratch / "tmp").glob("distforest-*")) == []
 
 

@@ -330,7 +330,7 @@ def test_a_client_grows_the_same_forest(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     labelled = SMERF(6, splitter="random", feature_weights="dependence", coefficients="normal", random_state=2)
     estimators = [URerF(6, min_samples_split=12, random_state=1, **recipe) for recipe in RECIPES]
-    with local_cluster(workers=2, folder=tmp_path) as cluster:
+    with local_cluster(workers=1, folder=tmp_path) as cluster:
         for estimator in (*estimators, labelled):
             there = clone(estimator).set_params(client=cluster.client).fit(X, CODES)
             here = clone(estimator).fit(X, CODES)

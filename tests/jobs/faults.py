@@ -9,6 +9,8 @@ import os
 import signal
 import uuid
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import distributed
 
 from distforest.growth.problem import Problem
 from distforest.jobs.folder import Folder
+from distforest.jobs.on_dask import OnDask
 
 POINTS = ("before_growth", "after_growth", "after_commit")
 
@@ -56,13 +59,27 @@ def die_once(record: str) -> None:
 
 
 class Faults(distributed.WorkerPlugin):
-    """Installs the faults in every worker, also in one that replaces a dead one."""
+    """Installs the faults in every worker, also in one that replaces a dead one, and takes them out again."""
 
     def __init__(self, record: Path, tree: int = -1, point: str = "none") -> None:
         self.record, self.tree, self.point = str(record), tree, point
 
     def setup(self, worker: distributed.Worker) -> None:
+        self.sound = Problem.grow, Folder.write
         install(self.record, self.tree, self.point)
+
+    def teardown(self, worker: distributed.Worker) -> None:
+        Problem.grow, Folder.write = self.sound  # type: ignore[method-assign]
+
+
+@contextmanager
+def faulty(cluster: OnDask, faults: Faults) -> Iterator[None]:
+    """The cluster's workers have the faults; afterwards all of them are alive and sound, for the next test."""
+    n_workers = len(cluster.client.scheduler_info(n_workers=-1)["workers"])
+    cluster.client.register_plugin(faults, name="faults")
+    yield
+    cluster.client.wait_for_workers(n_workers, timeout=60)
+    cluster.client.unregister_worker_plugin("faults")
 
 
 def growths(record: Path) -> Counter[int]:

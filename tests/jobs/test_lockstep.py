@@ -183,9 +183,11 @@ FIT = """
 import json, os, signal, sys
 import numpy as np
 from distforest import Lazy, SimForestClassifier
-from tests.jobs.test_lockstep import DISTANCES, IDS, Y
 
 ledger, log, fatal = sys.argv[1], sys.argv[2], int(sys.argv[3])
+data = np.load(sys.argv[4])
+DISTANCES, Y = data["DISTANCES"], data["Y"]
+IDS = np.arange(len(Y))
 calls = 0
 
 def distance(left, right):
@@ -204,22 +206,34 @@ print(forest.digest_, forest.n_evaluations_, forest.n_closed_)
 """
 
 
-def run_fit(ledger: Path, log: Path, fatal: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", FIT, str(ledger), str(log), str(fatal)]
+def run_fit(folder: Path, fatal: int) -> subprocess.CompletedProcess[str]:
+    """A fit in a process of its own, with its ledger and its log of asked pairs in a folder."""
+    np.savez(folder / "data.npz", DISTANCES=DISTANCES, Y=Y)
+    command = [sys.executable, "-c", FIT, *(str(folder / name) for name in ("ledger", "log")), str(fatal)]
+    command.append(str(folder / "data.npz"))
     root = str(Path(__file__).parents[2])
     return subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=root, env={**os.environ, "PYTHONPATH": root}
     )
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a fit prints that is left alone: its digest and its price."""
+    done = run_fit(tmp_path_factory.mktemp("plain"), -1)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 @pytest.mark.parametrize("fatal", [1, 12])
-def test_a_process_that_is_killed_between_a_return_and_the_commit_loses_one_batch(fatal: int, tmp_path: Path) -> None:
-    killed = run_fit(tmp_path / "ledger", tmp_path / "log", fatal)
+def test_a_process_that_is_killed_between_a_return_and_the_commit_loses_one_batch(
+    fatal: int, plain: str, tmp_path: Path
+) -> None:
+    killed = run_fit(tmp_path, fatal)
     assert killed.returncode == -9
-    again = run_fit(tmp_path / "ledger", tmp_path / "log", -1)
-    plain = run_fit(tmp_path / "other", tmp_path / "log of another", -1)
-    assert again.returncode == plain.returncode == 0, again.stderr
-    assert again.stdout == plain.stdout  # the same forest, at the same price
+    again = run_fit(tmp_path, -1)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout == plain  # the same forest, at the same price
     asked = Counter(tuple(json.loads(line)) for line in (tmp_path / "log").read_text().splitlines())
     twice = [pair for pair, times in asked.items() if times > 1]
     assert 0 < len(twice) <= 60

@@ -104,7 +104,7 @@ def test_only_training_rows_can_leave_themselves_out(place: str) -> None:
 def test_workers_answer_what_threads_do(forest: Forest, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 200)
     expected = [answers_of(place, "proximity"), answers_of(place, "neighbors")]
-    with local_cluster(workers=2, folder=Path(place) / "dask") as cluster:
+    with local_cluster(workers=1, folder=Path(place) / "dask") as cluster:
         found = [answers_of(place, answer, cluster=cluster) for answer in ("proximity", "neighbors")]
     for own, other in zip(expected, found, strict=True):
         assert samples.bits(own) == samples.bits(other)

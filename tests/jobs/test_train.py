@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,12 @@ from distforest.jobs import merge, train
 from distforest.jobs.cluster import Here, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, stage_inputs
-from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.shards import committed_shards
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import write_array
-from tests.jobs.faults import POINTS, Faults, growths
+from tests.jobs.faults import POINTS, Faults, faulty, growths
 
 N_TREES = 50
 
@@ -101,25 +102,34 @@ def test_threads_and_batches_do_not_change_the_forest(
     assert not (tmp_path / "job").exists()
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[OnDask]:
+    """One cluster for the tests of this file, as a worker takes seconds to start; it begins with one process."""
+    with local_cluster(1) as cluster:
+        yield cluster
+
+
 @pytest.mark.cluster
 @pytest.mark.parametrize(("workers", "batch"), [(1, 50), (2, 7), (3, 1)])
 def test_processes_do_not_change_the_forest(
-    inputs: Inputs, tmp_path: Path, reference: str, workers: int, batch: int
+    cluster: OnDask, inputs: Inputs, tmp_path: Path, reference: str, workers: int, batch: int
 ) -> None:
-    with local_cluster(workers) as cluster:
-        assert cluster.slots == workers
-        assert run(inputs, tmp_path, cluster, batch=batch).digest == reference
+    cluster.client.cluster.scale(workers)
+    cluster.client.wait_for_workers(workers, timeout=60)
+    assert cluster.slots == workers
+    assert run(inputs, tmp_path, cluster, batch=batch).digest == reference
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_worker_costs_its_own_task_and_changes_nothing(
-    inputs: Inputs, tmp_path: Path, reference: str, point: str
+    cluster: OnDask, inputs: Inputs, tmp_path: Path, reference: str, point: str
 ) -> None:
     record = tmp_path / "record"
     record.mkdir()
-    with local_cluster(2) as cluster:
-        cluster.client.register_plugin(Faults(record, tree=13, point=point))
+    cluster.client.cluster.scale(3)
+    cluster.client.wait_for_workers(3, timeout=60)
+    with faulty(cluster, Faults(record, tree=13, point=point)):
         fitted = run(inputs, tmp_path, cluster, batch=5)
     assert (record / "died").exists()
     assert fitted.digest == reference

@@ -1,0 +1,150 @@
+"""What the estimators share whose trees read pairs of points: how these come in, and what is asked of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from distforest.errors import InputError
+from distforest.estimators.forest_estimator import ForestEstimator, n_threads
+from distforest.forest import pair_scores
+from distforest.growth.pair_methods import pair_columns
+from distforest.growth.problem import Data
+from distforest.sources.factors import Labels
+from distforest.sources.point_pairs import PointPairs, codes_of_links, hold_pairs, hold_points
+from distforest.sources.readings import FEATURES, read
+from distforest.sources.truth import Truth, in_memory, opened
+
+if TYPE_CHECKING:
+    from distforest.sources.source import Float32s, Floats
+
+
+class OnPairs(ForestEstimator):
+    """What the estimators share whose trees read pairs of points."""
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Grow the forest from labels: pairs of one label are alike, pairs of two are not.
+
+        Parameters
+        ----------
+        X
+            Features of the points, shape (n, n_features): array-like, Zarr array, or the address of one.
+        y
+            Label of each point, shape (n,).
+
+        Raises
+        ------
+        InputError
+            A parameter, ``X`` or ``y`` cannot be used.
+        """
+        params = self._checked(y)
+        points = self._training_points(X)
+        truth = Truth.of(Labels(column_or_1d(in_memory(opened(y)), warn=True)))
+        self._grow_pairs(
+            points, Data(self._rows_of(params, points), points, "labels", truth.values, truth.classes), params
+        )
+        self.classes_ = np.asarray(truth.classes)
+        return self
+
+    def fit_pairs(self, X: Any, pairs: Any, similar: Any) -> Self:
+        """Grow the forest from pairs that are known to be alike (must-link) or not (cannot-link).
+
+        Parameters
+        ----------
+        X
+            Features of the points, as for `fit`.
+        pairs
+            Row numbers of the two points of each pair, shape (n_pairs, 2): array-like, Zarr array, or its address.
+        similar
+            Whether the two are alike, shape (n_pairs,), likewise: True or False, 1 or 0, or 1 or -1.
+
+        Raises
+        ------
+        InputError
+            A parameter or an input cannot be used, or all pairs are of one kind.
+        """
+        params = self._checked(similar)
+        points = self._training_points(X)
+        numbers = hold_pairs(np.asarray(in_memory(opened(pairs))), len(points))
+        codes = codes_of_links(in_memory(opened(similar)))
+        if len(codes) != len(numbers):
+            raise InputError(f"found {len(numbers)} pairs and {len(codes)} entries of similar; one for each")
+        data = Data(self._rows_of(params, points), points, "links", codes, pairs=numbers)
+        self._grow_pairs(points, data, params)
+        return self
+
+    def pair_distance(self, left: Any, right: Any) -> Floats:
+        """Take the distance of row k of ``left`` to row k of ``right``, shapes (n, n_features); shape (n,)."""
+        points, others = self._points(left), self._points(right)
+        if len(points) != len(others):
+            raise InputError(f"pairs need as many left rows as right rows, found {len(points)} and {len(others)}")
+        numbers = np.arange(len(points), dtype=np.int32)
+        pairs = PointPairs(pair_scores.columns_of(self.forest_), points, others, numbers, numbers)
+        return pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs))
+
+    def distance(self, X: Any = None, Y: Any = None) -> Floats:
+        """Take the distance of each row of ``X`` to each of ``Y``.
+
+        It is not negative and symmetric, but no metric: a point may be at some distance from itself, and a way round
+        may be shorter.
+
+        Parameters
+        ----------
+        X, Y
+            Points like those of `fit`, shapes (n_x, n_features) and (n_y, n_features); ``X`` is the training points by
+            default, and ``Y`` is ``X``.
+
+        Returns
+        -------
+        ndarray of shape (n_x, n_y)
+        """
+        points = self._points(X)
+        others = points if Y is None else self._points(Y)
+        return pair_scores.distance(self.forest_, points, others, n_threads(self.n_jobs))
+
+    def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
+        """Find the nearest training points of each row of ``X``, block by block.
+
+        Parameters
+        ----------
+        X
+            Points, shape (n, n_features). None: the training points, none of which is its own neighbour.
+        n_neighbors, return_distance
+            How many, and whether their distances are returned too.
+
+        Returns
+        -------
+        distances, indices : ndarray of shape (n, n_neighbors)
+            Nearest first, equal distances in the order of the index; ``indices`` alone on request.
+        """
+        points, threads = self._points(X), n_threads(self.n_jobs)
+        own = np.arange(len(points)) if X is None else None
+        distances, indices = pair_scores.kneighbors(self.forest_, points, n_neighbors, own, threads)
+        return (distances, indices) if return_distance else indices
+
+    def _rows_of(self, params: dict[str, Any], points: Float32s) -> dict[str, Any]:
+        """How pairs of the points are read."""
+        return pair_columns(params, points.shape[1]).to_rows()
+
+    def _training_points(self, X: Any) -> Float32s:
+        """Read the points that the forest is to learn from, shape (n, n_features)."""
+        points = read(self._rows(X, reset=True), FEATURES)
+        if len(points) < 3:
+            raise InputError(f"three points were asked for, so that pairs can differ; found n_samples={len(points)}")
+        hold_points(points)
+        return points
+
+    def _points(self, X: Any) -> Float32s:
+        """Read points to be asked about, or take the training points for None."""
+        check_is_fitted(self)
+        if X is None:
+            return self.forest_.points
+        points = read(self._rows(X, reset=False), FEATURES)
+        hold_points(points)
+        return points
+
+    def _grow_pairs(self, points: Float32s, data: Data, params: dict[str, Any]) -> None:  # noqa: ARG002
+        """Grow the forest."""
+        self._grow_from(data, params)

@@ -1,0 +1,108 @@
+"""The estimator of the random forest distance."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from distforest.estimators.forest_estimator import estimated
+from distforest.estimators.on_pairs import OnPairs
+from distforest.forest import pair_scores, scoring
+from distforest.growth.methods import METHODS
+from distforest.growth.pair_methods import given_pairs
+from distforest.sources.point_pairs import UNLIKE
+
+if TYPE_CHECKING:
+    from distforest.growth.problem import Data
+    from distforest.sources.source import Float32s, Floats
+
+
+@dataclass(eq=False, repr=False)
+class RFD(OnPairs):
+    """Random forest distance (Xiong et al.): a distance that depends on where two points are, too.
+
+    The trees are taught to tell must-link from cannot-link pairs by |x - x'| and (x + x') / 2. The distance of two
+    points is the share of the trees that would not link them.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    forest_, digest_, n_features_in_, feature_names_in_
+        As of `SMERF`.
+    classes_ : ndarray
+        After `fit`: the labels, sorted.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Share of each feature in the gain of all cuts: the sum of the two next.
+    relative_importances_, absolute_importances_ : ndarray of shape (n_features_in_,)
+        The share of a feature's differences, and of its middles.
+    oob_score_ : float
+        With ``oob_score``: share of the training pairs that are told rightly by the trees that drew neither point.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RFD(50, n_constraints=300, random_state=0).fit(X, y)
+    >>> forest.distance(X[:1], X[[1, 50, 100]]).round(1)
+    array([[0., 1., 1.]])
+    """
+
+    _method = "rfd"
+    _parameters = METHODS["rfd"].parameters
+
+    n_estimators: int = 400
+    _: KW_ONLY
+    position: bool = True
+    n_constraints: int = 2000
+    balance: str = "points"
+    voting: str = "majority"
+    max_features: float | str | None = "sqrt"
+    max_bins: int | None = 256
+    min_samples_split: int = 2
+    min_samples_leaf: int = 5
+    max_depth: int | None = None
+    bootstrap: bool = True
+    max_samples: float | None = None
+    resample: str = "points"
+    oob_score: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    client: Any = None
+
+    def _grow_pairs(self, points: Float32s, data: Data, params: dict[str, Any]) -> None:
+        """Grow the forest, and estimate its error from the pairs of which it drew no point."""
+        super()._grow_pairs(points, data, params)
+        if self.oob_score:
+            sampling = given_pairs(data, params, self.forest_.meaning.seed)
+            pairs = pair_scores.training_pairs(self.forest_, sampling.pairs)
+            found, count = pair_scores.out_of_bag(self.forest_, pairs)
+            known = estimated(count, "pairs")
+            self.oob_score_ = float(np.mean((found[known] > 0.5) == (sampling.codes[known] == UNLIKE)))
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of each feature in the gain of all cuts, shape (n_features_in_,)."""
+        return self._halves().sum(axis=0)
+
+    @property
+    def relative_importances_(self) -> Floats:
+        """Share of each feature's differences in the gain of all cuts, shape (n_features_in_,)."""
+        return self._halves()[0]
+
+    @property
+    def absolute_importances_(self) -> Floats:
+        """Share of each feature's middles in the gain of all cuts, shape (n_features_in_,)."""
+        return self._halves()[1]
+
+    def _halves(self) -> Floats:
+        check_is_fitted(self)
+        found = np.zeros(2 * self.n_features_in_)
+        own = scoring.feature_importances(self.forest_)
+        found[: len(own)] = own
+        return found.reshape(2, -1)

@@ -1,0 +1,109 @@
+"""Bins of the columns of pairs: a value's code is read from a table, without the columns ever being held.
+
+::
+
+    value    low   low + 1/scale   ...               beyond the grid: the first or the last cell
+    cell      0  |  1  |  2  |  3  | ... | 1023      floor((value - low) scale)
+    code      0     0     1     1    ...    255      about as many pairs in each code
+
+A code is at most b exactly where the value is at most ``edges[column, b]``, a float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.jit import kernel
+from distforest.sources.point_pairs import PointPairs
+from distforest.sources.source import Floats, Rows
+
+CELLS = 1024
+SAMPLED = 4096
+"""Pairs, evenly spaced, from which the bins are taken."""
+
+TAILS = 0.002
+"""Share of the sampled values on either side that the grid may leave out."""
+
+
+@dataclass(frozen=True)
+class PairBins:
+    """How values become codes.
+
+    Attributes
+    ----------
+    low, scale
+        Where each column's grid begins, and cells in a unit, shape (n_columns,).
+    code
+        The code of each cell, shape (n_columns, `CELLS`).
+    edges
+        The largest value of each code and those below it, shape (n_columns, max_bins); infinite for the last.
+    """
+
+    low: Floats
+    scale: Floats
+    code: NDArray[np.uint8]
+    edges: Floats
+
+    @classmethod
+    def of(cls, pairs: PointPairs, max_bins: int) -> PairBins:
+        """Bins of the columns, from at most `SAMPLED` of the pairs; of two extremes those of the points themselves."""
+        n = pairs.shape[1]
+        low, scale = np.zeros(n), np.zeros(n)
+        code, edges = np.zeros((n, CELLS), np.uint8), np.full((n, max_bins), np.inf)
+        for column in range(n):
+            own = pairs
+            if pairs.columns.family == "max_min" and column < pairs.columns.n_of_family:
+                own = pairs.of_pairs(pairs.left, pairs.left)
+            rows = np.arange(0, own.shape[0], 1 + (own.shape[0] - 1) // SAMPLED, dtype=np.int32)
+            values = np.sort(own.entries(rows, np.full(len(rows), column, np.int32)))
+            low[column], scale[column] = _grid(values)
+            cells = _cells(values, low[column], scale[column])
+            before = np.searchsorted(cells, np.arange(CELLS))  # sampled values in the cells below
+            wanted = before * max_bins // len(values)
+            code[column] = np.cumsum(np.diff(wanted, prepend=0) > 0).clip(max=max_bins - 1)
+            last = np.flatnonzero(np.diff(code[column]))  # the last cell of each code but the last
+            edges[column, : len(last)] = _upper_ends(last, low[column], scale[column])
+        return cls(low, scale, code, edges)
+
+
+def _grid(values: Floats) -> tuple[float, float]:
+    """Where the grid of some ordered values begins, and its cells in a unit; one cell where they are all equal."""
+    out = int(TAILS * len(values))
+    low, high = values[out], values[len(values) - 1 - out]
+    if not low < high:
+        low, high = values[0], values[-1]
+    scale = CELLS / (high - low) if low < high else 0.0
+    return float(low), float(scale) if np.isfinite(scale) else 0.0
+
+
+def _cells(values: Floats, low: float, scale: float) -> NDArray[np.int64]:
+    cells: NDArray[np.int64] = np.floor(((values - low) * scale).clip(0.0, CELLS - 1.0)).astype(np.int64)
+    return cells
+
+
+def _upper_ends(cells: NDArray[np.int64], low: float, scale: float) -> Floats:
+    """The largest float32 in each cell or below it: an estimate, then neighbour by neighbour, as a value is coded."""
+    found = (low + (cells + 1) / scale).astype(np.float32) if len(cells) else np.empty(0, np.float32)
+    one = np.float32(np.inf)
+    while (above := _cells(found.astype(np.float64), low, scale) > cells).any():
+        found[above] = np.nextafter(found[above], -one)
+    while (below := _cells(np.nextafter(found, one).astype(np.float64), low, scale) <= cells).any():
+        found[below] = np.nextafter(found[below], one)
+    return found.astype(np.float64)
+
+
+@kernel
+def code_of(value: float, low: float, scale: float, code: NDArray[np.uint8]) -> int:
+    """code[floor((value - low) scale)], of the first or the last cell for values beyond the grid."""
+    cell = (value - low) * scale
+    return code[np.int64(min(max(cell, 0.0), CELLS - 1.0))]
+
+
+@kernel
+def codes_of(values: Floats, column: int, low: Floats, scale: Floats, code: NDArray[np.uint8], found: Rows) -> None:
+    """found[e] = code of values[e] in a column."""
+    for e in range(values.shape[0]):
+        found[e] = code_of(values[e], low[column], scale[column], code[column])

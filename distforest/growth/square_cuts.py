@@ -1,0 +1,242 @@
+"""Square cuts: a coordinate and a place part the pairs that it separates from those that lie on one side of it.
+
+::
+
+    coordinate    a   b                 c         d          value
+                  |---|   .             |----.----|           a pair (min, max)
+                          A                  A
+                  both below: LEFT      separated: RIGHT      separated where min <= A < max
+
+The cells of TreeRank's square regions (Clemencon, Vogel, section 4) are such pairs, or the others. Candidate c below p
+is a coordinate; candidate c from p on is the further column c - p of a pair, which is cut like any column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.growth.criteria import Criterion, Cuts, keep_best
+from distforest.growth.ordering import order_values
+from distforest.growth.pair_bins import PairBins, code_of
+from distforest.growth.pair_cuts import FEW, walk_bins
+from distforest.growth.two_classes import TwoClasses, gain_of_counts, scan_two_classes, whole_of
+from distforest.jit import kernel
+from distforest.sources.point_pairs import PointPairs, pair_value
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source
+
+if TYPE_CHECKING:
+    from distforest.forest.frontier import Frontier
+    from distforest.growth.grower import Limits
+
+    Codes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class SquareSearch:
+    """The best square cut of each node, or cut of a further column of pairs; ``bins`` as of `PairSearch`."""
+
+    bins: PairBins | None
+
+    def __call__(
+        self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> tuple[Cuts, Floats]:
+        """The cuts, and for each pair a value at most the threshold where it goes left."""
+        assert isinstance(source, PointPairs)  # noqa: S101  (a search of pairs)
+        assert isinstance(criterion, TwoClasses)  # noqa: S101  (and of two classes)
+        cuts, counts = Cuts.none(frontier.n_nodes), criterion.counts(frontier)
+        columns = projections.columns.reshape(frontier.n_nodes, projections.width)
+        nodes = (frontier.starts, frontier.rows, frontier.weights, criterion.codes, columns)
+        judged = (counts, criterion.costs[frontier.tree], limits.min_samples_leaf)
+        few = np.iinfo(np.int64).max if self.bins is None else FEW
+        cut_small_squares(*nodes, *source.where, *source.what, few, *judged, *cuts)
+        if self.bins is not None:
+            own = (self.bins.low, self.bins.scale, self.bins.code, self.bins.edges)
+            cut_large_squares(*nodes, *source.where, *source.what, *own, few, *judged, *cuts)
+        chosen = columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
+        values = np.empty(len(frontier.rows))
+        take_sides(frontier.starts, frontier.rows, chosen, cuts.threshold, *source.where, *source.what, values)
+        return cuts, values
+
+
+@kernel
+def cut_small_squares(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    codes: Codes,
+    columns: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    few: int,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Nodes of at most ``few`` pairs: a pair is separated from its lesser end on, until its greater one."""
+    longest = 0
+    for node in range(starts.shape[0] - 1):
+        if starts[node + 1] - starts[node] <= few:
+            longest = max(longest, starts[node + 1] - starts[node])
+    ends, order = np.empty(2 * longest), np.empty(2 * longest, np.int64)
+    keys, spare = np.empty(2 * longest, np.uint64), np.empty(2 * longest, np.uint64)
+    separated = np.empty(2, np.int64)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        size = last - first
+        if size > few:
+            continue
+        for k in range(columns.shape[1]):
+            c = columns[node, k]
+            for r in range(size):
+                a, b = points[left[rows[first + r]]], others[right[rows[first + r]]]
+                if c < n_features:
+                    ends[r], ends[size + r] = min(a[c], b[c]), max(a[c], b[c])
+                else:
+                    column = c + n_of_family - n_features
+                    ends[r] = pair_value(a, b, column, family, n_features, n_of_family, begin, reduction)
+            if c >= n_features:
+                n = order_values(ends[:size], order, keys, spare)
+                scan_two_classes(
+                    *(node, k, ends[:size], order[:n], rows[first:last], weights[first:last], codes),
+                    *(counts[node], costs[node], min_leaf, separated, best, threshold, gains),
+                )
+                continue
+            n = order_values(ends[: 2 * size], order, keys, spare)
+            scan_ends(
+                *(node, k, ends[: 2 * size], order[:n], rows[first:last], weights[first:last], codes),
+                *(counts[node], costs[node], min_leaf, separated, best, threshold, gains),
+            )
+
+
+@kernel
+def scan_ends(
+    node: int,
+    candidate: int,
+    ends: Floats,
+    order: Ints,
+    rows: Rows,
+    weights: Rows,
+    codes: Codes,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    separated: Ints,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Move the place of the cut over the ends of the pairs, lesser ends first in ``ends``, then the greater ones."""
+    separated[:] = 0
+    size = rows.shape[0]
+    whole, before = whole_of(counts, costs), np.nan
+    for place in order:
+        value = ends[place]
+        if value > before:
+            gain = gain_of_counts(whole, separated, counts, costs, min_leaf)
+            if gain > gains[node]:
+                keep_best(node, candidate, before, value, gain, best, threshold, gains)
+        before = value
+        if place < size:
+            separated[codes[rows[place]]] += weights[place]
+        else:
+            separated[codes[rows[place - size]]] -= weights[place - size]
+
+
+@kernel
+def cut_large_squares(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    codes: Codes,
+    columns: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    low: Floats,
+    scale: Floats,
+    code: Codes,
+    edges: Floats,
+    few: int,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """changed[k, b, s] = weight of class s that is separated from the edge of bin b on, less what is no longer."""
+    changed = np.empty((columns.shape[1], edges.shape[1], 2), np.int32)
+    sides = np.empty(2, np.int64)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        if last - first <= few:
+            continue
+        changed[:] = 0
+        for r in range(first, last):
+            a, b, s, w = points[left[rows[r]]], others[right[rows[r]]], codes[rows[r]], weights[r]
+            for k in range(columns.shape[1]):
+                c = columns[node, k]
+                if c < n_features:
+                    changed[k, code_of(np.float64(min(a[c], b[c])), low[c], scale[c], code[c]), s] += w
+                    changed[k, code_of(np.float64(max(a[c], b[c])), low[c], scale[c], code[c]), s] -= w
+                else:
+                    c += n_of_family - n_features
+                    value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
+                    changed[k, code_of(value, low[c], scale[c], code[c]), s] += w
+        for k in range(columns.shape[1]):
+            c = columns[node, k]
+            if c >= n_features:
+                c += n_of_family - n_features
+            walk_bins(
+                *(node, k, changed[k], edges[c], counts[node], costs[node], min_leaf, sides),
+                *(best, threshold, gains),
+            )
+
+
+@kernel
+def take_sides(
+    starts: Ints,
+    rows: Rows,
+    chosen: Rows,
+    threshold: Floats,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    values: Floats,
+) -> None:
+    """values[r] = infinity where the cut separates pair r, minus infinity where not; a further column as it is."""
+    for node in range(starts.shape[0] - 1):
+        c, place = chosen[node], threshold[node]
+        for r in range(starts[node], starts[node + 1]):
+            a, b = points[left[rows[r]]], others[right[rows[r]]]
+            if c < n_features:
+                values[r] = np.inf if min(a[c], b[c]) <= place < max(a[c], b[c]) else -np.inf
+            else:
+                column = c + n_of_family - n_features
+                values[r] = pair_value(a, b, column, family, n_features, n_of_family, begin, reduction)

@@ -1,0 +1,320 @@
+"""Pairs of points as rows: each column is a symmetric function of the two points, worked out when it is read.
+
+::
+
+    family             columns c < p        columns p <= c < 2p
+    "difference"       |x_c - x'_c|         none
+    "difference_mean"  |x_c - x'_c|         (x_c + x'_c) / 2         (RFD, Eq. 3; TreeRank, Lemma 1, but for its scale)
+    "max_min"          max(x_c, x'_c)       min(x_c, x'_c)           (TreeRank, section 4)
+
+Then a column for each block of further columns of the points: ``"dot"``, the inner product of the two points' parts,
+or ``"same"``, the share of their equal entries. Every value is rounded to float32 and is that of (x', x) too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.jit import kernel
+from distforest.sources.arrays import BLOCK_ROWS
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+ALIKE, UNLIKE = 0, 1
+"""Classes of pairs."""
+
+FAMILIES = ("difference", "difference_mean", "max_min")
+REDUCTIONS = ("dot", "same")
+MAX_MIN = 2
+"""Number of the family of the two extremes."""
+
+LARGEST = float(np.finfo(np.float32).max) / 2.0
+"""Largest absolute value of a feature of a point: differences and sums of two then have a float32."""
+
+
+@dataclass(frozen=True)
+class PairColumns:
+    """What is read of a pair.
+
+    Attributes
+    ----------
+    family
+        One of `FAMILIES`.
+    n_features
+        Features p of a point that the family reads.
+    blocks
+        Further columns of the points, in their order: (one of `REDUCTIONS`, how many of them).
+
+    Examples
+    --------
+    >>> columns = PairColumns("difference_mean", 3, (("dot", 10),))
+    >>> columns.n_columns, columns.width
+    (7, 13)
+    """
+
+    family: str
+    n_features: int
+    blocks: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def n_of_family(self) -> int:
+        """Columns of the family."""
+        return self.n_features * (1 if self.family == "difference" else 2)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of a pair."""
+        return self.n_of_family + len(self.blocks)
+
+    @property
+    def width(self) -> int:
+        """Columns of a point: its features, then the blocks."""
+        return self.n_features + sum(size for _, size in self.blocks)
+
+    def to_rows(self) -> dict[str, Any]:
+        """As a forest's meaning has it."""
+        blocks = [list(block) for block in self.blocks]
+        sizes = {"n_columns": self.n_columns, "n_features": self.n_features}
+        return {"kind": "pairs", "family": self.family, **sizes, "blocks": blocks}
+
+    @classmethod
+    def of_rows(cls, rows: dict[str, Any]) -> PairColumns:
+        """From a forest's meaning."""
+        return cls(rows["family"], rows["n_features"], tuple((kind, size) for kind, size in rows["blocks"]))
+
+
+@dataclass(frozen=True)
+class PointPairs:
+    """Pairs of points: row r is the pair of ``points[left[r]]`` and ``others[right[r]]``.
+
+    Attributes
+    ----------
+    columns
+        What is read of a pair.
+    points, others
+        The points, shapes (n, columns.width) and (n', columns.width), float32.
+    left, right
+        Numbers of the points of each pair, shape (m,), int32.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0, 3.0], [1.0, 1.0]], np.float32)
+    >>> pair = PointPairs.of(PairColumns("difference_mean", 2), points, [[0, 1]])
+    >>> pair.block(np.array([0], np.int32), np.arange(4, dtype=np.int32))
+    array([[1. , 2. , 0.5, 2. ]])
+    """
+
+    columns: PairColumns
+    points: Float32s
+    others: Float32s
+    left: Rows
+    right: Rows
+
+    @classmethod
+    def of(cls, columns: PairColumns, points: np.ndarray, pairs: Any, others: np.ndarray | None = None) -> PointPairs:
+        """Pairs of rows of ``points``, shape (m, 2), or of a row of ``points`` and one of ``others``."""
+        numbers = np.asarray(pairs, np.int32).reshape(-1, 2)
+        left, right = np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
+        points = _readable(points)
+        return cls(columns, points, points if others is None else _readable(others), left, right)
+
+    def of_pairs(self, left: Rows, right: Rows) -> PointPairs:
+        """Other pairs of the same points."""
+        return replace(self, left=left, right=right)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Pairs, and columns of a pair."""
+        return len(self.left), self.columns.n_columns
+
+    @property
+    def where(self) -> tuple[Float32s, Float32s, Rows, Rows]:
+        """The points of the pairs, as kernels take them."""
+        return self.points, self.others, self.left, self.right
+
+    @property
+    def what(self) -> tuple[int, int, int, Ints, Rows]:
+        """The columns as kernels take them: number of the family, p, columns of the family, blocks."""
+        sizes = [self.columns.n_features, *(size for _, size in self.columns.blocks)]
+        reductions = np.array([REDUCTIONS.index(kind) for kind, _ in self.columns.blocks], np.int32)
+        family = FAMILIES.index(self.columns.family)
+        return family, self.columns.n_features, self.columns.n_of_family, np.cumsum(sizes), reductions
+
+    def entries(self, rows: Rows, columns: Rows) -> Floats:
+        """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
+        values = np.empty(len(rows))
+        read_pairs(*self.where, *self.what, rows, columns, values)
+        return values
+
+    def block(self, rows: Rows, columns: Rows) -> Floats:
+        """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
+        return block_entries(self, rows, columns)
+
+    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+        """The candidates' values, shape (width, n_rows)."""
+        values = np.empty((projections.width, len(rows)))
+        project_pairs(
+            *(*self.where, *self.what, rows, starts),
+            *(projections.offset, projections.columns, projections.weights, values),
+        )
+        return values
+
+
+def _readable(points: np.ndarray) -> Float32s:
+    array = np.ascontiguousarray(points, np.float32).view()
+    array.flags.writeable = False  # one type for memory and memory map: the kernels are compiled once
+    return array
+
+
+def hold_points(points: Float32s) -> None:
+    """Refuse points whose differences or sums have no float32; raises InputError."""
+    found = float(np.abs(points).max(initial=0.0))
+    if found > LARGEST:
+        raise InputError(f"features of points in pairs must be at most {LARGEST:g}, found {found:g}; scale them")
+
+
+def hold_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
+    """Refuse what are no pairs of distinct points; returns them as int32 of shape (m, 2).
+
+    Raises
+    ------
+    InputError
+        Another shape or dtype, a number that is no point's, or a point paired with itself; with the first place.
+    """
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(f"pairs: row numbers of shape (n_pairs, 2) were asked for, found {pairs.dtype} {pairs.shape}")
+    outside = (pairs < 0) | (pairs >= n_points)
+    if outside.any():
+        row, column = np.argwhere(outside)[0].tolist()
+        raise InputError(f"pairs: numbers must be in 0..{n_points - 1}, found {pairs[row, column]} in pair {row}")
+    own = pairs[:, 0] == pairs[:, 1]
+    if own.any():
+        raise InputError(f"pairs: two points were asked for, found point {pairs[own.argmax(), 0]} twice in one")
+    return np.ascontiguousarray(pairs, np.int32)
+
+
+def codes_of_links(similar: Any) -> NDArray[np.uint8]:
+    """The class of each pair, shape (n_pairs,): `ALIKE` for True or 1, `UNLIKE` for False, 0 or -1.
+
+    Raises
+    ------
+    InputError
+        Another shape, or other values.
+    """
+    given = np.asarray(similar)
+    asked = "similar: True or False (1 or 0, 1 or -1) for each pair was asked for"
+    if given.ndim != 1:
+        raise InputError(f"{asked}, found shape {given.shape}")
+    values = set(np.unique(given).tolist()) if given.dtype.kind in "biuf" else {str(given.dtype)}
+    if not (values <= {0, 1} or values <= {-1, 1}):
+        raise InputError(f"{asked}, found {sorted(values, key=str)[:5]}")
+    return np.where(given == 1, ALIKE, UNLIKE).astype(np.uint8)
+
+
+def named(columns: PairColumns, features: Iterable[str], blocks: Iterable[str]) -> list[str]:
+    """The columns of a pair in words, for plots and reports.
+
+    Examples
+    --------
+    >>> named(PairColumns("max_min", 1, (("dot", 4),)), ["length"], ["cosine"])
+    ['max(length)', 'min(length)', 'cosine']
+    """
+    own = list(features)
+    first, second = {"max_min": ("max({})", "min({})")}.get(columns.family, ("|d {}|", "mean({})"))
+    halves = [first.format(name) for name in own] + [second.format(name) for name in own]
+    return [*halves[: columns.n_of_family], *blocks]
+
+
+@kernel
+def pair_value(
+    a: Float32s,
+    b: Float32s,
+    column: int,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+) -> float:
+    """|a_c - b_c|, (a_c + b_c) / 2, max(a_c, b_c) or min(a_c, b_c); sum_k a_k b_k or mean_k 1[a_k = b_k] of a block."""
+    if column < n_features:
+        if family == MAX_MIN:
+            return np.float64(max(a[column], b[column])) + 0.0  # no -0.0, which would tell the order
+        return np.float64(abs(a[column] - b[column]))
+    if column < n_of_family:
+        c = column - n_features
+        if family == MAX_MIN:
+            return np.float64(min(a[c], b[c])) + 0.0
+        return np.float64((a[c] + b[c]) * np.float32(0.5))
+    block = column - n_of_family
+    total = 0.0
+    if reduction[block] == 0:
+        for k in range(begin[block], begin[block + 1]):
+            total += np.float64(a[k]) * np.float64(b[k])
+    else:
+        for k in range(begin[block], begin[block + 1]):
+            total += a[k] == b[k]
+        total /= begin[block + 1] - begin[block]
+    return np.float64(np.float32(total))
+
+
+@kernel
+def read_pairs(
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    rows: Rows,
+    columns: Rows,
+    values: Floats,
+) -> None:
+    """values[e] = column columns[e] of pair rows[e]."""
+    for e in range(rows.shape[0]):
+        a, b = points[left[rows[e]]], others[right[rows[e]]]
+        values[e] = pair_value(a, b, columns[e], family, n_features, n_of_family, begin, reduction)
+
+
+@kernel
+def project_pairs(
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    rows: Rows,
+    starts: Ints,
+    offset: Ints,
+    columns: Rows,
+    weights: Floats,
+    values: Floats,
+) -> None:
+    """values[k, r] = sum over e of weights[e] * column columns[e] of pair rows[r], e in candidate k of its node."""
+    width = values.shape[0]
+    for node in range(starts.shape[0] - 1):
+        for first in range(starts[node], starts[node + 1], BLOCK_ROWS):
+            last = min(first + BLOCK_ROWS, starts[node + 1])
+            for k in range(width):
+                values[k, first:last] = 0.0
+                for e in range(offset[node * width + k], offset[node * width + k + 1]):
+                    column, weight = columns[e], weights[e]
+                    for r in range(first, last):
+                        a, b = points[left[rows[r]]], others[right[rows[r]]]
+                        own = pair_value(a, b, column, family, n_features, n_of_family, begin, reduction)
+                        values[k, r] += weight * own
