@@ -32,7 +32,7 @@ DOOR = 5
 
 ESTIMATORS = (
     *("forest_estimator", "on_features", "on_pairs", "on_rows"),
-    *("outliers", "rfd", "simforest", "smerf", "tree_rank", "urerf"),
+    *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "urerf"),
 )
 ONLY_IN = {
     "distributed": {"jobs.on_dask", "service"},

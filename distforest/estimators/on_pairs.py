@@ -40,11 +40,9 @@ class OnPairs(ForestEstimator):
             A parameter, ``X`` or ``y`` cannot be used.
         """
         params = self._checked(y)
-        points = self._training_points(X)
-        truth = Truth.of(Labels(column_or_1d(in_memory(opened(y)), warn=True)))
-        self._grow_pairs(
-            points, Data(self._rows_of(params, points), points, "labels", truth.values, truth.classes), params
-        )
+        labels = column_or_1d(in_memory(opened(y)), warn=True)
+        points, truth = self._training_points(X, labels), Truth.of(Labels(labels))
+        self._grow_pairs(points, Data(self._rows_of(params), points, "labels", truth.values, truth.classes), params)
         self.classes_ = np.asarray(truth.classes)
         return self
 
@@ -66,12 +64,12 @@ class OnPairs(ForestEstimator):
             A parameter or an input cannot be used, or all pairs are of one kind.
         """
         params = self._checked(similar)
-        points = self._training_points(X)
+        points = self._training_points(X, None)
         numbers = hold_pairs(np.asarray(in_memory(opened(pairs))), len(points))
         codes = codes_of_links(in_memory(opened(similar)))
         if len(codes) != len(numbers):
             raise InputError(f"found {len(numbers)} pairs and {len(codes)} entries of similar; one for each")
-        data = Data(self._rows_of(params, points), points, "links", codes, pairs=numbers)
+        data = Data(self._rows_of(params), points, "links", codes, pairs=numbers)
         self._grow_pairs(points, data, params)
         return self
 
@@ -124,16 +122,15 @@ class OnPairs(ForestEstimator):
         distances, indices = pair_scores.kneighbors(self.forest_, points, n_neighbors, own, threads)
         return (distances, indices) if return_distance else indices
 
-    def _rows_of(self, params: dict[str, Any], points: Float32s) -> dict[str, Any]:
+    def _rows_of(self, params: dict[str, Any]) -> dict[str, Any]:
         """How pairs of the points are read."""
-        return pair_columns(params, points.shape[1]).to_rows()
+        return pair_columns(params, self.n_features_in_).to_rows()
 
-    def _training_points(self, X: Any) -> Float32s:
+    def _training_points(self, X: Any, labels: Any) -> Float32s:  # noqa: ARG002  (for further columns)
         """Read the points that the forest is to learn from, shape (n, n_features)."""
         points = read(self._rows(X, reset=True), FEATURES)
         if len(points) < 3:
             raise InputError(f"three points were asked for, so that pairs can differ; found n_samples={len(points)}")
-        hold_points(points)
         return points
 
     def _points(self, X: Any) -> Float32s:

@@ -6,15 +6,21 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from distforest.errors import InputError
 from distforest.estimators.on_pairs import OnPairs
+from distforest.estimators.pair_columns import Columns, PairColumn
 from distforest.forest import pair_scores
 from distforest.growth.methods import METHODS
+from distforest.growth.pair_methods import pair_columns
 from distforest.roc import ROC
+from distforest.sources.point_pairs import hold_points
 
 if TYPE_CHECKING:
-    from distforest.sources.source import Floats
+    from distforest.forest.forest import Forest
+    from distforest.sources.source import Float32s, Floats
 
 
 @dataclass(eq=False, repr=False)
@@ -28,6 +34,9 @@ class TreeRank(OnPairs):
     Parameters
     ----------
     {parameters}
+    pair_columns : list of PairColumn or None, default=None
+        Further symmetric columns of a pair: see `distforest.estimators.pair_columns`. A sealed forest does not hold
+        what makes them: a loaded one reads points as `extended` gives them.
 
     Attributes
     ----------
@@ -69,6 +78,7 @@ class TreeRank(OnPairs):
     min_samples_leaf: int = 5
     optimise_fpr: float | None = None
     aggregation: str = "mean"
+    pair_columns: Any = None
     random_state: Any = None
     n_jobs: int | None = None
     client: Any = None
@@ -83,6 +93,39 @@ class TreeRank(OnPairs):
     def similarity(self, X: Any = None, Y: Any = None) -> Floats:
         """Take the similarity of each row of ``X`` to each of ``Y``, as for `distance`; shape (n_x, n_y)."""
         return 1.0 - self.distance(X, Y)
+
+    def extended(self, X: Any) -> Float32s:
+        """Take the rows of ``X`` with their further columns, as the forest reads points, shape (n, width)."""
+        check_is_fitted(self)
+        return self._points(X)
+
+    def _adopt(self, forest: Forest) -> None:
+        """Take a forest that was opened for the fitted one; it reads points with their further columns."""
+        super()._adopt(forest)
+        self.n_features_in_ = pair_scores.columns_of(forest).width
+
+    def _rows_of(self, params: dict[str, Any]) -> dict[str, Any]:
+        """How pairs of the points are read."""
+        return pair_columns(params, self.n_features_in_, self.columns_.blocks).to_rows()
+
+    def _training_points(self, X: Any, labels: Any) -> Float32s:
+        """Read the points that the forest is to learn from, with their further columns."""
+        points = super()._training_points(X, labels)
+        given = () if self.pair_columns is None else tuple(clone(column) for column in self.pair_columns)
+        strange = [column for column in given if not isinstance(column, PairColumn)]
+        if strange:
+            raise InputError(f"pair_columns: objects with fit_transform and transform, found {strange[0]!r}")
+        self.columns_, points = Columns(given).fit(points, labels)
+        return points
+
+    def _points(self, X: Any) -> Float32s:
+        """Read points to be asked about, with their further columns."""
+        points = super()._points(X)
+        if X is None or not getattr(self, "columns_", Columns(())).fitted:
+            return points
+        points = self.columns_.extended(points)
+        hold_points(points, pair_scores.columns_of(self.forest_))
+        return points
 
     @property
     def tree_rocs_(self) -> list[ROC]:

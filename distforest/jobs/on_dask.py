@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import dask
 from distributed import Client, LocalCluster, Nanny, as_completed
+from distributed.comm import parse_address
+from distributed.comm.registry import get_backend
 from distributed.scheduler import KilledWorker
 from distributed.system import MEMORY_LIMIT
 
@@ -223,6 +225,7 @@ def connected(scheduler: str) -> Iterator[OnDask]:
         Nobody answers at the address.
     """
     try:
+        get_backend(parse_address(scheduler)[0])  # a client that meets an unknown scheme is not collected for 20 s
         client = Client(scheduler, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise JobError(f"no Dask scheduler answers at {scheduler}: {error}") from error

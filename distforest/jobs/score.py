@@ -307,7 +307,7 @@ def _points(forest: Forest, values: np.ndarray) -> np.ndarray:
     points, width = read(values, FEATURES), columns_of(forest).width
     if points.shape[1] != width:
         raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
-    hold_points(points)
+    hold_points(points, columns_of(forest))
     return points
 
 

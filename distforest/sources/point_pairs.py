@@ -174,11 +174,19 @@ def _readable(points: np.ndarray) -> Float32s:
     return array
 
 
-def hold_points(points: Float32s) -> None:
-    """Refuse points whose differences or sums have no float32; raises InputError."""
+def hold_points(points: Float32s, columns: PairColumns | None = None) -> None:
+    """Refuse points whose differences, sums or inner products have no float32; raises InputError."""
     found = float(np.abs(points).max(initial=0.0))
     if found > LARGEST:
         raise InputError(f"features of points in pairs must be at most {LARGEST:g}, found {found:g}; scale them")
+    begin = columns.n_features if columns else 0
+    for kind, size in columns.blocks if columns else ():
+        square = float((points[:, begin : begin + size].astype(np.float64) ** 2).sum(axis=1).max(initial=0.0))
+        if kind == "dot" and square > LARGEST:
+            raise InputError(
+                f"squared lengths of pair columns must be at most {LARGEST:g}, found {square:g}; scale them"
+            )
+        begin += size
 
 
 def hold_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
