@@ -295,8 +295,6 @@ def _leaf_reason(leaf: Mapping[str, Any], arrays: Mapping[str, Any], n_rows: int
     if kind == "path_lengths":
         return f"{kind}: nothing of its own, as cuts were judged by nothing; depth and rows are in the node table"
     if kind in {"votes", "ranks"}:
-        says = (
-            "votes for unlike follow from them" if kind == "votes" else "and the score of each cell, by which it ranks"
-        )
+        says = "votes follow from them" if kind == "votes" else "and the score of each cell, by which it ranks"
         return f"{kind}: the pairs alike and unlike in each node; {says}"
     return f"{kind}: mean and spread of each node, as cuts were judged by targets or an embedding"

@@ -1,8 +1,7 @@
 """Cuts of pairs of points: the fused twin of projecting all candidates, ordering and scanning them.
 
-A node of many pairs is searched through histograms of its candidates' codes, filled pair by pair, so that the features
-of two points are read once for all of them; a small one in the order of its values. Neither holds more than a histogram
-or the values of one candidate.
+A node of many pairs is searched through histograms of its candidates' codes, filled block by block; a small one in the
+order of its values. Neither holds more than the codes of a block, a histogram, or the values of one candidate.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from distforest.growth.criteria import Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
-from distforest.growth.pair_bins import PairBins, code_of
+from distforest.growth.pair_bins import CELLS, PairBins
 from distforest.growth.two_classes import TwoClasses, gain_of_counts, scan_two_classes, whole_of
 from distforest.jit import kernel
 from distforest.sources.point_pairs import PointPairs, pair_value
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
     from distforest.growth.grower import Limits
 
     Codes = NDArray[np.uint8]
+
+BLOCK = 128
+"""Pairs that are coded together: their codes stay in the processor's cache."""
 
 FEW = 32
 """Pairs up to which a node is cut at any value, and not at the edges of bins."""
@@ -142,26 +144,123 @@ def cut_large(
     threshold: Floats,
     gains: Floats,
 ) -> None:
-    """filled[k, b, s] = weight of the pairs of class s with code b on candidate k; then cuts at the edges of bins."""
-    n_bins = edges.shape[1]
-    filled = np.empty((columns.shape[1], n_bins, 2), np.int32)
-    sides = np.empty(2, np.int64)
+    """filled[k, b, s] = weight of the pairs of class s with code b on candidate k; then cuts at the edges of bins.
+
+    A block of pairs is coded on all candidates, then counted candidate by candidate; where all columns are candidates
+    they are coded in their own order, side by side.
+    """
+    n_columns, width = edges.shape[0], columns.shape[1]
+    is_all = width == n_columns
+    coded = np.empty((width, BLOCK), np.uint8)
+    filled = np.empty((width, edges.shape[1], 2), np.int32)
+    cells, sides = np.empty(n_columns, np.int32), np.empty(2, np.int64)
     for node in range(starts.shape[0] - 1):
-        first, last = starts[node], starts[node + 1]
-        if last - first <= few:
+        if starts[node + 1] - starts[node] <= few:
             continue
         filled[:] = 0
-        for r in range(first, last):
-            a, b, s, w = points[left[rows[r]]], others[right[rows[r]]], codes[rows[r]], weights[r]
-            for k in range(columns.shape[1]):
-                c = columns[node, k]
-                value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
-                filled[k, code_of(value, low[c], scale[c], code[c]), s] += w
-        for k in range(columns.shape[1]):
+        for first in range(starts[node], starts[node + 1], BLOCK):
+            some = rows[first : min(first + BLOCK, starts[node + 1])]
+            if is_all:
+                code_all(
+                    *(some, points, others, left, right, family, n_features, n_of_family, begin, reduction),
+                    *(low, scale, code, cells, coded),
+                )
+            else:
+                for k in range(width):
+                    code_one(
+                        *(columns[node, k], some, points, others, left, right),
+                        *(family, n_features, n_of_family, begin, reduction, low, scale, code, coded[k]),
+                    )
+            count_block(some, weights[first : first + some.shape[0]], codes, coded, filled)
+        for k in range(width):
+            c = columns[node, k]
+            own = c if is_all else k
             walk_bins(
-                *(node, k, filled[k], edges[columns[node, k]], counts[node], costs[node], min_leaf, sides),
+                *(node, k, filled[own], edges[c], counts[node], costs[node], min_leaf, sides),
                 *(best, threshold, gains),
             )
+
+
+@kernel
+def code_all(
+    some: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    low: Floats,
+    scale: Floats,
+    code: Codes,
+    cells: Rows,
+    coded: Codes,
+) -> None:
+    """coded[c, r] = code of pair some[r] in column c, for all columns; the cells of a pair are worked out together."""
+    for r in range(some.shape[0]):
+        a, b = points[left[some[r]]], others[right[some[r]]]
+        for c in range(n_features):
+            cell = (np.float64(abs(a[c] - b[c])) - low[c]) * scale[c]
+            cells[c] = np.int32(min(max(cell, 0.0), CELLS - 1.0))
+        for c in range(n_features, n_of_family):
+            middle = (a[c - n_features] + b[c - n_features]) * np.float32(0.5)
+            cells[c] = np.int32(min(max((np.float64(middle) - low[c]) * scale[c], 0.0), CELLS - 1.0))
+        for c in range(n_of_family, cells.shape[0]):
+            value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
+            cells[c] = np.int32(min(max((value - low[c]) * scale[c], 0.0), CELLS - 1.0))
+        for c in range(cells.shape[0]):
+            coded[c, r] = code[c, cells[c]]
+
+
+@kernel
+def code_one(
+    c: int,
+    some: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    low: Floats,
+    scale: Floats,
+    code: Codes,
+    coded: Codes,
+) -> None:
+    """coded[r] = code of pair some[r] in column c."""
+    own, start, step = code[c], low[c], scale[c]
+    if c < n_features:
+        for r in range(some.shape[0]):
+            value = np.float64(abs(points[left[some[r]], c] - others[right[some[r]], c]))
+            coded[r] = own[np.int64(min(max((value - start) * step, 0.0), CELLS - 1.0))]
+    elif c < n_of_family:
+        f = c - n_features
+        for r in range(some.shape[0]):
+            value = np.float64((points[left[some[r]], f] + others[right[some[r]], f]) * np.float32(0.5))
+            coded[r] = own[np.int64(min(max((value - start) * step, 0.0), CELLS - 1.0))]
+    else:
+        for r in range(some.shape[0]):
+            a, b = points[left[some[r]]], others[right[some[r]]]
+            value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
+            coded[r] = own[np.int64(min(max((value - start) * step, 0.0), CELLS - 1.0))]
+
+
+@kernel
+def count_block(some: Rows, weights: Rows, codes: Codes, coded: Codes, filled: NDArray[np.int32]) -> None:
+    """filled[k, coded[k, r], class of some[r]] += weights[r]."""
+    kinds = np.empty(some.shape[0], np.uint8)
+    for r in range(some.shape[0]):
+        kinds[r] = codes[some[r]]
+    for k in range(coded.shape[0]):
+        own, counted = filled[k], coded[k]
+        for r in range(some.shape[0]):
+            own[counted[r], kinds[r]] += weights[r]
 
 
 @kernel

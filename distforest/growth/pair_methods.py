@@ -11,6 +11,7 @@ from distforest.errors import InputError
 from distforest.forest.forest import Meaning
 from distforest.growth.draws import Axis
 from distforest.growth.grower import Growth, Limits
+from distforest.growth.linear_cells import LinearCells
 from distforest.growth.pair_bins import PairBins
 from distforest.growth.pair_cuts import PairSearch
 from distforest.growth.pair_problem import Classifiers, PairProblem
@@ -22,7 +23,7 @@ from distforest.growth.pair_sampling import (
     PairSampling,
 )
 from distforest.growth.square_cuts import SquareSearch
-from distforest.growth.tree_rank import Ranking, SmallTrees
+from distforest.growth.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.two_classes import TwoClasses
 from distforest.sources.point_pairs import ALIKE, UNLIKE, PairColumns, PointPairs, hold_pairs, hold_points
 
@@ -49,6 +50,8 @@ def hold_pair_parameters(params: Params) -> None:
     """Refuse parameters that do not go together, whatever the data; raises InputError."""
     if params.get("oob_score") and params["resample"] != "points":
         raise InputError("oob_score goes with resample='points': two pairs that share a point know of each other")
+    if params.get("leafrank") == "linear" and params["region"] != "diagonal":
+        raise InputError(f"leafrank='linear' goes with region='diagonal', found {params['region']!r}")
 
 
 def points_of(data: Data) -> PointPairs:
@@ -138,11 +141,14 @@ def tree_rank(data: Data, params: Params, seed: int, width: int) -> PairProblem:
     by_columns, n_columns = search_of(params, points, sampling, seed), points.shape[1]
     search: Search = by_columns
     if square:
-        search, n_columns = SquareSearch(by_columns.bins), n_columns - points.columns.n_features
+        search, n_columns = SquareSearch.of(by_columns.bins, points), n_columns - points.columns.n_features
     small = Limits(2, int(params["min_samples_leaf"]), int(params["leafrank_depth"]))
     growth = Growth(points, Axis(n_columns, min(width, n_columns)), nothing, small, seed, search)
     limits = Limits(int(params["min_samples_split"]), 1, int(params["max_depth"]))
-    ranking = Ranking(SmallTrees(growth, square), limits, params["optimise_fpr"], seed)
+    leafrank: LeafRank = SmallTrees(growth, square)
+    if params["leafrank"] == "linear":
+        leafrank = LinearCells(int(params["min_samples_leaf"]))
+    ranking = Ranking(leafrank, limits, params["optimise_fpr"], seed)
     leaf = {"kind": "ranks", "aggregation": params["aggregation"]}
     meaning = Meaning("treerank", dict(params), seed, data.rows, leaf, data.classes)
     return PairProblem(meaning, data, int(params["n_estimators"]), points, sampling, ranking)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from distforest.growth.criteria import Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.pair_bins import PairBins, code_of
-from distforest.growth.pair_cuts import FEW, walk_bins
+from distforest.growth.pair_cuts import BLOCK, FEW, code_one, walk_bins
 from distforest.growth.two_classes import TwoClasses, gain_of_counts, scan_two_classes, whole_of
 from distforest.jit import kernel
 from distforest.sources.point_pairs import PointPairs, pair_value
@@ -37,9 +37,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SquareSearch:
-    """The best square cut of each node, or cut of a further column of pairs; ``bins`` as of `PairSearch`."""
+    """The best square cut of each node, or cut of a further column of pairs.
+
+    Attributes
+    ----------
+    bins
+        As of `PairSearch`.
+    of_points
+        The code of each coordinate of each point, shape (n_points, p).
+    """
 
     bins: PairBins | None
+    of_points: Codes
+
+    @classmethod
+    def of(cls, bins: PairBins | None, pairs: PointPairs) -> SquareSearch:
+        """The search of pairs of some points."""
+        of_points = np.zeros((len(pairs.points) if bins else 0, pairs.columns.n_features), np.uint8)
+        if bins is not None:
+            code_points(pairs.points, bins.low, bins.scale, bins.code, of_points)
+        return cls(bins, of_points)
 
     def __call__(
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
@@ -54,7 +71,7 @@ class SquareSearch:
         few = np.iinfo(np.int64).max if self.bins is None else FEW
         cut_small_squares(*nodes, *source.where, *source.what, few, *judged, *cuts)
         if self.bins is not None:
-            own = (self.bins.low, self.bins.scale, self.bins.code, self.bins.edges)
+            own = (self.bins.low, self.bins.scale, self.bins.code, self.bins.edges, self.of_points)
             cut_large_squares(*nodes, *source.where, *source.what, *own, few, *judged, *cuts)
         chosen = columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
         values = np.empty(len(frontier.rows))
@@ -176,6 +193,7 @@ def cut_large_squares(
     scale: Floats,
     code: Codes,
     edges: Floats,
+    of_points: Codes,
     few: int,
     counts: Ints,
     costs: Floats,
@@ -184,33 +202,49 @@ def cut_large_squares(
     threshold: Floats,
     gains: Floats,
 ) -> None:
-    """changed[k, b, s] = weight of class s that is separated from the edge of bin b on, less what is no longer."""
+    """changed[k, b, s] = weight of class s that is separated from the edge of bin b on, less what is no longer.
+
+    The code of the lesser end of a pair is the lesser code of its two points.
+    """
     changed = np.empty((columns.shape[1], edges.shape[1], 2), np.int32)
-    sides = np.empty(2, np.int64)
+    sides, coded = np.empty(2, np.int64), np.empty(BLOCK, np.uint8)
     for node in range(starts.shape[0] - 1):
-        first, last = starts[node], starts[node + 1]
-        if last - first <= few:
+        last = starts[node + 1]
+        if last - starts[node] <= few:
             continue
         changed[:] = 0
-        for r in range(first, last):
-            a, b, s, w = points[left[rows[r]]], others[right[rows[r]]], codes[rows[r]], weights[r]
+        for first in range(starts[node], last, BLOCK):
+            some = rows[first : min(first + BLOCK, last)]
             for k in range(columns.shape[1]):
-                c = columns[node, k]
+                c, own = columns[node, k], changed[k]
                 if c < n_features:
-                    changed[k, code_of(np.float64(min(a[c], b[c])), low[c], scale[c], code[c]), s] += w
-                    changed[k, code_of(np.float64(max(a[c], b[c])), low[c], scale[c], code[c]), s] -= w
-                else:
-                    c += n_of_family - n_features
-                    value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
-                    changed[k, code_of(value, low[c], scale[c], code[c]), s] += w
+                    for r in range(some.shape[0]):
+                        one, other = of_points[left[some[r]], c], of_points[right[some[r]], c]
+                        own[min(one, other), codes[some[r]]] += weights[first + r]
+                        own[max(one, other), codes[some[r]]] -= weights[first + r]
+                    continue
+                code_one(
+                    *(c + n_of_family - n_features, some, points, others, left, right),
+                    *(family, n_features, n_of_family, begin, reduction, low, scale, code, coded),
+                )
+                for r in range(some.shape[0]):
+                    own[coded[r], codes[some[r]]] += weights[first + r]
         for k in range(columns.shape[1]):
             c = columns[node, k]
             if c >= n_features:
                 c += n_of_family - n_features
             walk_bins(
-                *(node, k, changed[k], edges[c], counts[node], costs[node], min_leaf, sides),
-                *(best, threshold, gains),
+                *(node, k, changed[k], edges[c]),
+                *(counts[node], costs[node], min_leaf, sides, best, threshold, gains),
             )
+
+
+@kernel
+def code_points(points: Float32s, low: Floats, scale: Floats, code: Codes, of_points: Codes) -> None:
+    """of_points[i, c] = code of coordinate c of point i."""
+    for i in range(of_points.shape[0]):
+        for c in range(of_points.shape[1]):
+            of_points[i, c] = code_of(np.float64(points[i, c]), low[c], scale[c], code[c])
 
 
 @kernel

@@ -81,7 +81,8 @@ def count_classes(starts: Ints, rows: Rows, weights: Rows, codes: Codes, counts:
 @kernel
 def two_class_gain(whole: float, left_0: float, left_1: float, right_0: float, right_1: float) -> float:
     """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = 2 m_0 m_1, ``whole`` = P(S)/m; 0 where it is rounding."""
-    inside = 2.0 * left_0 * left_1 / (left_0 + left_1) + 2.0 * right_0 * right_1 / (right_0 + right_1)
+    left, right = left_0 + left_1, right_0 + right_1
+    inside = 2.0 * (left_0 * left_1 * right + right_0 * right_1 * left) / (left * right)  # one division, not two
     gain = whole - inside
     return gain if gain > ROUNDING * (whole + inside) else 0.0
 
