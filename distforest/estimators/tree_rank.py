@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,16 +11,20 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError
+from distforest.estimators.forest_estimator import n_threads
 from distforest.estimators.on_pairs import OnPairs
 from distforest.estimators.pair_columns import Columns, PairColumn
 from distforest.forest import pair_scores
-from distforest.growth.methods import METHODS
+from distforest.growth.methods import METHODS, problem
 from distforest.growth.pair_methods import pair_columns
+from distforest.growth.pruning import prune
+from distforest.jobs.train import fit_here
 from distforest.roc import ROC
 from distforest.sources.point_pairs import hold_points
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
+    from distforest.growth.problem import Data
     from distforest.sources.source import Float32s, Floats
 
 
@@ -37,6 +42,8 @@ class TreeRank(OnPairs):
     pair_columns : list of PairColumn or None, default=None
         Further symmetric columns of a pair: see `distforest.estimators.pair_columns`. A sealed forest does not hold
         what makes them: a loaded one reads points as `extended` gives them.
+    pruning_folds : int >= 2 or None, default=None
+        Prune the trees as far as cross-validation says, by so many folds of the points; None: not at all.
 
     Attributes
     ----------
@@ -48,6 +55,8 @@ class TreeRank(OnPairs):
         The ROC curve of the training pairs, the mean of the trees' curves: better than that of new pairs.
     auc_ : float
         The area under it.
+    pruning_ : Pruning
+        With ``pruning_folds``: the gain of area up to which partings went, and what held-out pairs said of others.
     tree_rocs_ : list of ROC
         The curve of each tree on its own training pairs, a knot for each leaf.
 
@@ -79,6 +88,7 @@ class TreeRank(OnPairs):
     optimise_fpr: float | None = None
     aggregation: str = "mean"
     pair_columns: Any = None
+    pruning_folds: int | None = None
     random_state: Any = None
     n_jobs: int | None = None
     client: Any = None
@@ -126,6 +136,23 @@ class TreeRank(OnPairs):
         points = self.columns_.extended(points)
         hold_points(points, pair_scores.columns_of(self.forest_))
         return points
+
+    def _grow_pairs(self, points: Float32s, data: Data, params: dict[str, Any]) -> None:
+        """Grow the forest, and prune it."""
+        folds = self.pruning_folds
+        if folds is not None and not (isinstance(folds, Integral) and 2 <= folds <= len(points) // 2):
+            raise InputError(
+                f"pruning_folds: None or an integer in 2..{len(points) // 2} was asked for, found {folds!r}"
+            )
+        super()._grow_pairs(points, data, params)
+        if folds is not None:
+            method, seed, threads = METHODS[self._method], self.forest_.meaning.seed, n_threads(self.n_jobs)
+
+            def grow(some: Data) -> Forest:
+                return fit_here(problem(method, some, params, seed), threads)
+
+            self.forest_, self.pruning_ = prune(self.forest_, data, int(folds), grow)
+            self.digest_ = self.forest_.digest
 
     @property
     def tree_rocs_(self) -> list[ROC]:

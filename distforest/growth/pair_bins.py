@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from distforest.jit import kernel
 from distforest.sources.point_pairs import PointPairs
-from distforest.sources.source import Floats, Rows
+from distforest.sources.source import Float32s, Floats, Rows
 
 CELLS = 1024
 SAMPLED = 4096
@@ -26,6 +26,9 @@ SAMPLED = 4096
 
 TAILS = 0.002
 """Share of the sampled values on either side that the grid may leave out."""
+
+_INFINITE = 0x7F800000
+"""Place of infinity among the float32 in their order, 0 at place 0."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class PairBins:
             rows = np.arange(0, own.shape[0], 1 + (own.shape[0] - 1) // SAMPLED, dtype=np.int32)
             values = np.sort(own.entries(rows, np.full(len(rows), column, np.int32)))
             low[column], scale[column] = _grid(values)
+            if not scale[column]:  # all are equal: one bin
+                continue
             cells = _cells(values, low[column], scale[column])
             before = np.searchsorted(cells, np.arange(CELLS))  # sampled values in the cells below
             wanted = before * max_bins // len(values)
@@ -85,14 +90,33 @@ def _cells(values: Floats, low: float, scale: float) -> NDArray[np.int64]:
 
 
 def _upper_ends(cells: NDArray[np.int64], low: float, scale: float) -> Floats:
-    """The largest float32 in each cell or below it: an estimate, then neighbour by neighbour, as a value is coded."""
-    found = (low + (cells + 1) / scale).astype(np.float32) if len(cells) else np.empty(0, np.float32)
-    one = np.float32(np.inf)
-    while (above := _cells(found.astype(np.float64), low, scale) > cells).any():
-        found[above] = np.nextafter(found[above], -one)
-    while (below := _cells(np.nextafter(found, one).astype(np.float64), low, scale) <= cells).any():
-        found[below] = np.nextafter(found[below], one)
-    return found.astype(np.float64)
+    """The largest float32 in each cell or below it, as a value is coded: doubling steps from an estimate, then halves.
+
+    Around 0 an estimate that is off by rounding has a thousand million float32 between itself and the end.
+    """
+    guess = _place((low + (cells + 1) / scale).astype(np.float32))
+    inside, above, step = guess - 1, guess + 1, 1
+    while (moved := _cells(_at(inside), low, scale) > cells).any():
+        inside, step = np.where(moved, np.maximum(inside - step, -_INFINITE), inside), 2 * step
+    step = 1
+    while (moved := _cells(_at(above), low, scale) <= cells).any():
+        above, step = np.where(moved, np.minimum(above + step, _INFINITE), above), 2 * step
+    while (above - inside > 1).any():
+        middle = (inside + above) // 2
+        is_inside = _cells(_at(middle), low, scale) <= cells
+        inside, above = np.where(is_inside, middle, inside), np.where(is_inside, above, middle)
+    return _at(inside)
+
+
+def _place(values: Float32s) -> NDArray[np.int64]:
+    """Places among the float32 in their order."""
+    size = np.abs(values).view(np.int32).astype(np.int64)
+    return np.where(values < 0, -size, size)
+
+
+def _at(places: NDArray[np.int64]) -> Floats:
+    """The float32 at some places."""
+    return np.copysign(np.abs(places).astype(np.int32).view(np.float32), places).astype(np.float64)
 
 
 @kernel
