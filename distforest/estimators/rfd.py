@@ -48,7 +48,7 @@ class RFD(OnPairs):
     --------
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> forest = RFD(50, n_constraints=300, random_state=0).fit(X, y)
+    >>> forest = RFD(50, random_state=0).fit(X, y)
     >>> forest.distance(X[:1], X[[1, 50, 100]]).round(1)
     array([[0., 1., 1.]])
     """
@@ -59,7 +59,7 @@ class RFD(OnPairs):
     n_estimators: int = 400
     _: KW_ONLY
     position: bool = True
-    n_constraints: int = 2000
+    n_constraints: int | str = "auto"
     balance: str = "points"
     voting: str = "majority"
     max_features: float | str | None = "sqrt"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,11 +138,9 @@ class TreeRank(OnPairs):
 
     def _grow_pairs(self, points: Float32s, data: Data, params: dict[str, Any]) -> None:
         """Grow the forest, and prune it."""
-        folds = self.pruning_folds
-        if folds is not None and not (isinstance(folds, Integral) and 2 <= folds <= len(points) // 2):
-            raise InputError(
-                f"pruning_folds: None or an integer in 2..{len(points) // 2} was asked for, found {folds!r}"
-            )
+        folds, most = self.pruning_folds, len(points) // 2
+        if folds is not None and not (isinstance(folds, (int, np.integer)) and 2 <= folds <= most):
+            raise InputError(f"pruning_folds: None or an integer in 2..{most} was asked for, found {folds!r}")
         super()._grow_pairs(points, data, params)
         if folds is not None:
             method, seed, threads = METHODS[self._method], self.forest_.meaning.seed, n_threads(self.n_jobs)

@@ -32,11 +32,17 @@ class Cells:
 
     Attributes
     ----------
+    start
+        Number of the root in the whole table.
+    counts
+        In-bag pairs of the two classes in each node, shape (tree_size, 2), int64.
     better, worse
         The two cells into which each node is parted, numbers within the tree, shape (tree_size,); -1 for a leaf and for
         what is no cell.
     """
 
+    start: int
+    counts: Ints
     better: Ints
     worse: Ints
 
@@ -58,7 +64,7 @@ class Cells:
                     better[cell] = child
                 else:
                     worse[cell] = child
-        return cls(better, worse)
+        return cls(start, ranks.class_counts[start : start + n].astype(np.int64), better, worse)
 
     def gains(self, counts: Ints) -> Floats:
         """Area under the curve that parting each cell gains, from the counts of the two classes, shape (tree_size, 2).
@@ -70,20 +76,18 @@ class Cells:
         return np.where(self.better == LEAF, 0.0, found)
 
 
-def order_of_pruning(cells: Cells, gains: Floats) -> list[tuple[int, float]]:
-    """Parted cells in the order in which they are made leaves: the one that gains least of those whose parts are leaves.
+def order_of_pruning(cells: Cells) -> list[tuple[int, float]]:
+    """Parted cells in the order in which they are made leaves: the least gain first, of those whose parts are leaves.
 
     Equal gains: the cell with the lower number. With each cell comes the largest gain of those that have gone so far.
     """
-    parent = {
-        int(child): cell
-        for cell in np.flatnonzero(cells.better != LEAF)
-        for child in (cells.better[cell], cells.worse[cell])
-    }
-    open_parts = {int(cell): 0 for cell in np.flatnonzero(cells.better != LEAF)}
-    for cell in open_parts:
-        open_parts[cell] = sum(int(part) in open_parts for part in (cells.better[cell], cells.worse[cell]))
-    weakest = [(float(gains[cell]), cell) for cell, parts in open_parts.items() if not parts]
+    gains = cells.gains(cells.counts).tolist()
+    parted = np.flatnonzero(cells.better != LEAF)
+    two_of = np.stack([cells.better[parted], cells.worse[parted]], axis=1).tolist()
+    parts = dict(zip(parted.tolist(), two_of, strict=True))
+    parent = {part: cell for cell, two in parts.items() for part in two}
+    waiting = {cell: sum(part in parts for part in two) for cell, two in parts.items()}
+    weakest = [(gains[cell], cell) for cell, parted_parts in waiting.items() if not parted_parts]
     heapq.heapify(weakest)
     found: list[tuple[int, float]] = []
     largest = -np.inf
@@ -93,9 +97,9 @@ def order_of_pruning(cells: Cells, gains: Floats) -> list[tuple[int, float]]:
         found.append((cell, largest))
         above = parent.get(cell)
         if above is not None:
-            open_parts[int(above)] -= 1
-            if not open_parts[int(above)]:
-                heapq.heappush(weakest, (float(gains[above]), int(above)))
+            waiting[above] -= 1
+            if not waiting[above]:
+                heapq.heappush(weakest, (gains[above], above))
     return found
 
 
@@ -112,10 +116,8 @@ def pruned(forest: Forest, gain: float) -> Forest:
     ranks = ranks_of(forest)
     made_leaves = []
     for tree in range(forest.n_trees):
-        start, cells = ranks.table.tree_start[tree], Cells.of(ranks, tree)
-        counts = ranks.class_counts[start : start + ranks.table.tree_size[tree]]
-        order = order_of_pruning(cells, cells.gains(counts))
-        made_leaves += [int(start) + cell for cell, own in order if own <= gain]
+        cells = Cells.of(ranks, tree)
+        made_leaves += [cells.start + cell for cell, own in order_of_pruning(cells) if own <= gain]
     kept = _reached(ranks.table, made_leaves)
     table = _without(ranks.table, kept, made_leaves)
     own = Ranks(table, ranks.class_counts[kept], ranks.scores[kept], ranks.aggregation)
@@ -142,14 +144,12 @@ def _without(table: NodeTable, kept: NDArray[np.bool_], leaves: Sequence[int]) -
     total = offsets(kept)
     root = np.repeat(table.tree_start[:-1], table.tree_size)
     number = total[:-1] - total[root]
-    children = {
-        name: np.where(is_leaf, LEAF, number[root + getattr(table, name).clip(0)]).astype(np.int32)[kept]
-        for name in ("left", "right")
-    }
+    left, right = (np.where(is_leaf, LEAF, number[root + own.clip(0)])[kept] for own in (table.left, table.right))
     entry = np.repeat(kept & ~is_leaf, table.width)
     return NodeTable(
         tree_size=np.diff(total[table.tree_start]),
-        **children,
+        left=left.astype(np.int32),
+        right=right.astype(np.int32),
         threshold=np.where(is_leaf, 0.0, table.threshold)[kept],
         width=np.where(is_leaf, 0, table.width).astype(np.int32)[kept],
         columns=table.columns[entry],

@@ -101,7 +101,7 @@ def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:
     if data.judge == "links":
         pairs, codes = links_of(data)
     else:
-        rule = Constraints(int(params["n_constraints"]), str(params["balance"]))
+        rule = Constraints.of(params["n_constraints"], str(params["balance"]))
         pairs, codes = rule.draw(data.truth, seed)
     by_points = params["resample"] == "points"
     there, given = data.n_rows if by_points else len(pairs), params["max_samples"]

@@ -32,6 +32,9 @@ _CONSTRAINTS = 1 << 40
 
 _TYPICAL = 1 << 12
 
+ENOUGH = 2000
+"""Constraints of each kind for a class, on average, from which more hardly help."""
+
 
 class PairSample(NamedTuple):
     """Pairs of a tree, shape (m, 2); their classes and multiplicities, shape (m,); that of the points, (n_points,)."""
@@ -298,6 +301,8 @@ class Constraints:
     ----------
     n_constraints
         Pairs of each kind for a class, on average.
+    warns
+        Whether it is told if there are fewer.
     balance
         ``"points"``: a point is drawn with equal chances, then its partner in its class, or outside, so that a rare
         class is as rare among the pairs; ``"classes"``: ``n_constraints`` pairs of each kind from every class
@@ -306,6 +311,12 @@ class Constraints:
 
     n_constraints: int
     balance: str
+    warns: bool = True
+
+    @classmethod
+    def of(cls, given: int | str, balance: str) -> Constraints:
+        """The rule for a number, or for ``"auto"``: `ENOUGH`, without a warning where there are fewer."""
+        return cls(ENOUGH, balance, warns=False) if given == "auto" else cls(int(given), balance)
 
     def draw(self, labels: Rows, seed: int) -> tuple[Rows, Codes]:
         """The pairs, shape (m, 2), none twice, and their classes; warns where there are fewer than asked for.
@@ -322,7 +333,7 @@ class Constraints:
             if not len(pairs):
                 what = "two classes" if code == UNLIKE else "a class of two points"
                 raise InputError(f"labels: {what} were asked for, there is no {name} pair")
-            if len(pairs) < wanted:
+            if len(pairs) < wanted and self.warns:
                 text = f"found {len(pairs)} {name} pairs where {wanted} were asked for, as a class is small"
                 warnings.warn(f"{text}; set a smaller n_constraints", stacklevel=2)
             parts.append((pairs, np.full(len(pairs), code, np.uint8)))

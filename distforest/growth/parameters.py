@@ -258,9 +258,11 @@ RFD_PARAMETERS = (
     Parameter("position", True, "read the middle of a pair too, not only how its points differ", words=(True, False)),
     Parameter(
         "n_constraints",
-        2000,
-        "must-link pairs drawn from labels, and as many cannot-link pairs, for each class on average",
+        "auto",
+        "must-link pairs drawn from labels, and as many cannot-link pairs, for each class on average; 'auto': 2000, or "
+        "as many as there are",
         integer=(1, 100_000_000),
+        words=("auto",),
     ),
     Parameter(
         "balance",

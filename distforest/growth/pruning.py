@@ -82,9 +82,7 @@ def _gains_of(forest: Forest) -> Floats:
     """Gains up to which the forest may be pruned: none, and quantiles of the gains at which its partings go."""
     ranks, found = ranks_of(forest), [0.0]
     for tree in range(forest.n_trees):
-        start, cells = ranks.table.tree_start[tree], Cells.of(ranks, tree)
-        counts = ranks.class_counts[start : start + ranks.table.tree_size[tree]].astype(np.int64)
-        found += [gain for _, gain in order_of_pruning(cells, cells.gains(counts))][:-1]
+        found += [gain for _, gain in order_of_pruning(Cells.of(ranks, tree))][:-1]
     return np.unique(np.quantile(found, np.linspace(0.0, 1.0, GAINS), method="lower"))
 
 
@@ -128,11 +126,8 @@ def _areas(grown: Forest, held: Data, gains: Floats) -> Floats:
     pairs = PointPairs(points.columns, held.matrix, held.matrix, left, right)
     ones = np.ones(len(codes), np.int32)
     for tree in range(grown.n_trees):
-        start, cells = ranks.table.tree_start[tree], Cells.of(ranks, tree)
-        nodes = slice(start, start + ranks.table.tree_size[tree])
-        seen = tallied(ranks.table, tree, pairs, codes, ones)
-        lost = cells.gains(seen)
-        order = order_of_pruning(cells, cells.gains(ranks.class_counts[nodes].astype(np.int64)))
+        cells = Cells.of(ranks, tree)
+        lost, order = cells.gains(tallied(ranks.table, tree, pairs, codes, ones)), order_of_pruning(cells)
         went = np.array([gain for _, gain in order])
         losses = np.cumsum([0.0, *(lost[cell] for cell, _ in order)])
         whole = 0.5 + losses[-1]

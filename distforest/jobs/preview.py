@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from distforest.errors import InputError, SpecError
 from distforest.growth.methods import METHODS, hold_together, n_candidates, n_combined, sampling
+from distforest.growth.pair_sampling import ENOUGH
 from distforest.jobs.inputs import callback_of, hold_pairs_and_links, hold_weights
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, plan
@@ -208,7 +209,8 @@ def _n_pairs(spec: Spec, seen: list[Seen], n_points: int) -> int:
     """Pairs of a tree."""
     pairs = next((array.shape[0] for array in seen if array.name == "input.pairs"), None)
     if spec.method == "rfd":
-        return pairs or 4 * int(spec.params["n_constraints"])
+        given = spec.params["n_constraints"]
+        return pairs or 4 * (ENOUGH if given == "auto" else int(given))  # of two classes; metadata tells of no more
     there = pairs or n_points * (n_points - 1) // 2
     return there if spec.params["pairs"] == "all" and not pairs else min(int(spec.params["n_pairs"]), there)
 
