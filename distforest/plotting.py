@@ -264,7 +264,7 @@ def _draw_every_feature(axes: Axes, weights: Weights) -> None:
 def _draw_most(axes: Axes, weights: Weights) -> None:
     """Draw the shares of the features that are drawn most, by name."""
     most = np.argsort(-weights.shares, kind="stable")[:MOST_FEATURES]
-    names = [_shortened(weights.names[k]) if len(weights.names) else str(k) for k in most.tolist()]
+    names = [shortened(weights.names[k]) if len(weights.names) else str(k) for k in most.tolist()]
     marked = np.ones(len(most), bool) if weights.dependence is None else weights.dependence[most] > 0.0
     axes.barh(np.arange(len(most)), weights.shares[most], color=np.where(marked, ORANGE, GREY).tolist())
     axes.axvline(1.0 / len(weights.shares), color=BLUE, linestyle="--", linewidth=1.5, label="all alike")
@@ -277,8 +277,14 @@ def _draw_most(axes: Axes, weights: Weights) -> None:
     axes.legend(loc="lower right", framealpha=1.0, edgecolor="none")
 
 
-def _shortened(name: str, most: int = 24) -> str:
-    """Cut a long name, and drop what is no character to be seen."""
+def shortened(name: str, most: int = 24) -> str:
+    """Cut a long name, and drop what is no character to be seen.
+
+    Examples
+    --------
+    >>> shortened("a rather long name of a feature")
+    'a rather long name of a…'
+    """
     shown = "".join(letter if letter.isprintable() else " " for letter in name)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
@@ -324,7 +330,7 @@ def _draw_roc(axes: Axes, linked: np.ndarray, score: np.ndarray) -> None:
     axes.plot(alarms / alarms[-1], hits / hits[-1], color=BLUE, linewidth=2)
     axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="chance")
     axes.set_title(f"ROC: area {roc_auc(linked, score):.3f}")
-    _square(axes, "false positive rate", "true positive rate")
+    on_unit_square(axes, "false positive rate", "true positive rate")
     axes.legend(loc="lower right", frameon=False)
 
 
@@ -334,11 +340,12 @@ def _draw_precision(axes: Axes, linked: np.ndarray, score: np.ndarray) -> None:
     axes.step(hits[1:] / hits[-1], precision, where="pre", color=BLUE, linewidth=2)
     axes.axhline(linked.mean(), color=GREY, linestyle="--", linewidth=1, label="chance: the share of links")
     axes.set_title(f"Precision and recall: area {average_precision(linked, score):.3f}")
-    _square(axes, "recall", "precision")
+    on_unit_square(axes, "recall", "precision")
     axes.legend(loc="upper right", frameon=False)
 
 
-def _square(axes: Axes, x: str, y: str) -> None:
+def on_unit_square(axes: Axes, x: str, y: str) -> None:
+    """Give axes of two shares, named ``x`` and ``y``, their ticks and their form."""
     axes.set(xlabel=x, ylabel=y, xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])

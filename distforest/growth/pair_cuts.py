@@ -17,7 +17,7 @@ from distforest.growth.ordering import order_values
 from distforest.growth.pair_bins import CELLS, PairBins
 from distforest.growth.two_classes import TwoClasses, gain_of_counts, scan_two_classes, whole_of
 from distforest.jit import kernel
-from distforest.sources.point_pairs import PointPairs, pair_value
+from distforest.sources.point_pairs import PointPairs, pair_value, read_column
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, taken
 
 if TYPE_CHECKING:
@@ -106,9 +106,10 @@ def cut_small(
         if size > few:
             continue
         for k in range(columns.shape[1]):
-            for r in range(size):
-                a, b = points[left[rows[first + r]]], others[right[rows[first + r]]]
-                own[r] = pair_value(a, b, columns[node, k], family, n_features, n_of_family, begin, reduction)
+            read_column(
+                *(columns[node, k], rows[first:last], points, others, left, right),
+                *(family, n_features, n_of_family, begin, reduction, own),
+            )
             n = order_values(own[:size], order, keys, spare)
             scan_two_classes(
                 *(node, k, own[:size], order[:n], rows[first:last], weights[first:last], codes),
@@ -151,7 +152,7 @@ def cut_large(
     """
     n_columns, width = edges.shape[0], columns.shape[1]
     is_all = width == n_columns
-    coded = np.empty((width, BLOCK), np.uint8)
+    coded, values = np.empty((width, BLOCK), np.uint8), np.empty(BLOCK)
     filled = np.empty((width, edges.shape[1], 2), np.int32)
     cells, sides = np.empty(n_columns, np.int32), np.empty(2, np.int64)
     for node in range(starts.shape[0] - 1):
@@ -169,7 +170,7 @@ def cut_large(
                 for k in range(width):
                     code_one(
                         *(columns[node, k], some, points, others, left, right),
-                        *(family, n_features, n_of_family, begin, reduction, low, scale, code, coded[k]),
+                        *(family, n_features, n_of_family, begin, reduction, low, scale, code, values, coded[k]),
                     )
             count_block(some, weights[first : first + some.shape[0]], codes, coded, filled)
         for k in range(width):
@@ -231,24 +232,14 @@ def code_one(
     low: Floats,
     scale: Floats,
     code: Codes,
+    values: Floats,
     coded: Codes,
 ) -> None:
-    """coded[r] = code of pair some[r] in column c."""
+    """coded[r] = code of pair some[r] in column c; ``values`` has room for those of the column."""
+    read_column(c, some, points, others, left, right, family, n_features, n_of_family, begin, reduction, values)
     own, start, step = code[c], low[c], scale[c]
-    if c < n_features:
-        for r in range(some.shape[0]):
-            value = np.float64(abs(points[left[some[r]], c] - others[right[some[r]], c]))
-            coded[r] = own[np.int64(min(max((value - start) * step, 0.0), CELLS - 1.0))]
-    elif c < n_of_family:
-        f = c - n_features
-        for r in range(some.shape[0]):
-            value = np.float64((points[left[some[r]], f] + others[right[some[r]], f]) * np.float32(0.5))
-            coded[r] = own[np.int64(min(max((value - start) * step, 0.0), CELLS - 1.0))]
-    else:
-        for r in range(some.shape[0]):
-            a, b = points[left[some[r]]], others[right[some[r]]]
-            value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
-            coded[r] = own[np.int64(min(max((value - start) * step, 0.0), CELLS - 1.0))]
+    for r in range(some.shape[0]):
+        coded[r] = own[np.int64(min(max((values[r] - start) * step, 0.0), CELLS - 1.0))]
 
 
 @kernel

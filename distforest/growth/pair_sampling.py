@@ -243,7 +243,7 @@ class AllPairs:
 
 def part_of(seed: int, tree: int, part: int) -> np.uint64:
     """A stream of a tree beside that in which it draws its rows."""
-    return np.uint64(stream(seed, tree, SAMPLE_NODE - 1 - part))
+    return np.uint64(stream(seed, tree, np.int64(SAMPLE_NODE - 1 - part)))  # wraps around with and without Numba
 
 
 def distinct(key: np.uint64, n: int, total: int) -> Ints:

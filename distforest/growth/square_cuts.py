@@ -207,7 +207,7 @@ def cut_large_squares(
     The code of the lesser end of a pair is the lesser code of its two points.
     """
     changed = np.empty((columns.shape[1], edges.shape[1], 2), np.int32)
-    sides, coded = np.empty(2, np.int64), np.empty(BLOCK, np.uint8)
+    sides, coded, values = np.empty(2, np.int64), np.empty(BLOCK, np.uint8), np.empty(BLOCK)
     for node in range(starts.shape[0] - 1):
         last = starts[node + 1]
         if last - starts[node] <= few:
@@ -225,7 +225,7 @@ def cut_large_squares(
                     continue
                 code_one(
                     *(c + n_of_family - n_features, some, points, others, left, right),
-                    *(family, n_features, n_of_family, begin, reduction, low, scale, code, coded),
+                    *(family, n_features, n_of_family, begin, reduction, low, scale, code, values, coded),
                 )
                 for r in range(some.shape[0]):
                     own[coded[r], codes[some[r]]] += weights[first + r]

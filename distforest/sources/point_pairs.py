@@ -296,6 +296,35 @@ def read_pairs(
 
 
 @kernel
+def read_column(
+    column: int,
+    rows: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    values: Floats,
+) -> None:
+    """values[r] = a column of pair rows[r]; as `pair_value`, but what the column is is asked once."""
+    if family != MAX_MIN and column < n_features:
+        for r in range(rows.shape[0]):
+            values[r] = np.float64(abs(points[left[rows[r]], column] - others[right[rows[r]], column]))
+    elif family != MAX_MIN and column < n_of_family:
+        c = column - n_features
+        for r in range(rows.shape[0]):
+            values[r] = np.float64((points[left[rows[r]], c] + others[right[rows[r]], c]) * np.float32(0.5))
+    else:
+        for r in range(rows.shape[0]):
+            a, b = points[left[rows[r]]], others[right[rows[r]]]
+            values[r] = pair_value(a, b, column, family, n_features, n_of_family, begin, reduction)
+
+
+@kernel
 def project_pairs(
     points: Float32s,
     others: Float32s,
