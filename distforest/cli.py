@@ -381,7 +381,7 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
 @main.command()
 @click.argument("forest")
 @click.option("--features", metavar="ADDRESS", help="Array of features whose names, if it has any, are to be told.")
-@click.option("--plot", metavar="FILE", help="Draw how features were weighed: a .png, .pdf or .svg.")
+@click.option("--plot", metavar="FILE", help="Draw feature weights, or a ranking tree and ROC: a .png, .pdf, .svg.")
 @_json_option
 @click.pass_context
 def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:
@@ -393,21 +393,30 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
     if plot is not None:
-        if drawn is None:
-            raise InputError(f"{forest} drew its features alike, or reads none; there are no weights to plot")
-        _plot(drawn, plot)
+        _plot(forest, manifest, drawn, features, plot)
     _print(ctx, reports.inspected(forest, manifest, drawn))
 
 
-def _plot(drawn: FeatureShares, path: str) -> None:
-    """Save a picture of feature weights."""
+def _plot(
+    forest: str, manifest: Mapping[str, Any], drawn: FeatureShares | None, features: str | None, path: str
+) -> None:
+    """Save a picture of a ranking tree and its curves, or of feature weights."""
+    ranks, rows = manifest["meaning"]["leaf"]["kind"] == "ranks", manifest["meaning"]["rows"]
+    if drawn is None and not ranks:
+        raise InputError(f"{forest} drew its features alike, or reads none; there are no weights to plot")
     try:
-        from distforest import plotting
+        from distforest import plotting, ranking_plots
     except ImportError as error:
         raise InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}") from error
-    weights = plotting.Weights(drawn.shares, drawn.dependence, drawn.names)
+    if drawn is None:
+        from distforest.estimators.loading import load
+        from distforest.forest.feature_shares import read_names
+
+        figure = ranking_plots.ranking(load(forest), names=read_names(features, rows["n_features"]))
+    else:
+        figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
     try:
-        plotting.feature_weights(weights).savefig(path, dpi=130)
+        figure.savefig(path, dpi=130)
     except ValueError as error:  # a suffix that it does not know
         raise InputError(f"--plot {path}: {error}") from error
 

@@ -310,17 +310,18 @@ def _draw_tree(axes: Axes, cells: Sequence[Cell], title: str) -> None:
     """Draw cells where their scores are, each below the one that it is a part of."""
     deepest, shown = max(cell.depth for cell in cells), {(cell.depth, cell.place) for cell in cells}
     for cell in cells:
-        _draw_cell(axes, cell, (cells[0].alike, cells[0].unlike))
-        if (cell.depth + 1, 2 * cell.place) in shown:
+        is_parted = (cell.depth + 1, 2 * cell.place) in shown
+        _draw_cell(axes, cell, (cells[0].alike, cells[0].unlike), is_parted)
+        if is_parted:
             _draw_fork(axes, cell)
     axes.set(xlim=(0.0, 1.0), ylim=(-deepest - 0.45, 0.3), yticks=[])
     axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["1", "0.75", "0.5", "0.25", "0"])
-    axes.set_xlabel(f"score of a cell\n{KEY}")
+    axes.set_xlabel(f"score: a cell stands amid those of its leaves\n{KEY}")
     axes.set_title(title)
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _draw_cell(axes: Axes, cell: Cell, totals: tuple[int, int]) -> None:
+def _draw_cell(axes: Axes, cell: Cell, totals: tuple[int, int], is_parted: bool) -> None:
     """Draw a box with the pairs of a cell, coloured by the kind of which it has the larger share."""
     alike, unlike = cell.alike / max(1, totals[0]), cell.unlike / max(1, totals[1])
     is_leaf = cell.n_leaves == 1
@@ -330,7 +331,7 @@ def _draw_cell(axes: Axes, cell: Cell, totals: tuple[int, int]) -> None:
         "edgecolor": "black" if is_leaf else GREY,
         "linewidth": 1.4 if is_leaf else 0.8,
     }
-    told = f"+ {cell.alike:,}\n− {cell.unlike:,}"
+    told = f"+ {cell.alike:,}\n− {cell.unlike:,}" + ("" if is_leaf or is_parted else f"\n{cell.n_leaves:,} leaves")
     axes.text(cell.middle, -cell.depth, told, ha="center", va="center", fontsize=8, bbox=box, zorder=3)
 
 
@@ -362,7 +363,7 @@ def _draw_curves(axes: Axes, curves: Sequence[ROC], log: bool, title: str) -> No
         decades = np.arange(round(np.log10(places[0])), 1)
         axes.set_xticks(10.0**decades, [f"$10^{{{power}}}$" for power in decades])
     axes.set_title(title)
-    axes.legend(loc="lower right" if not log else "best", frameon=False)
+    axes.legend(loc="upper left" if log else "lower right", framealpha=1.0, edgecolor="none")
 
 
 def _left_end(curves: Sequence[ROC]) -> float:

@@ -10,7 +10,8 @@ import numpy as np
 
 from distforest.forest.forest import Forest
 from distforest.forest.frontier import Frontier
-from distforest.growth.methods import METHODS, problem
+from distforest.growth.methods import METHODS, Bound, problem
+from distforest.growth.pair_methods import pair_columns
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.growth.rng import streams
@@ -66,6 +67,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """Name of each case: its method, and its parameters where they are not the defaults."""
 
+PAIR_CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "votes": ("rfd", {"n_constraints": 20, "min_samples_leaf": 2}),
+    "ranks": ("treerank", {"n_pairs": 90, "max_depth": 3, "leafrank_depth": 2, "min_samples_leaf": 3}),
+}
+"""The same of forests over pairs of points."""
+
 INCOMPLETE = ("missing", "surrogate")
 KERNEL_CASES = ("linear", "cosine", "rbf", "rbf_targets")
 UNTAUGHT_CASES = ("urerf", "urerf_paper")
@@ -120,7 +127,7 @@ def gap(a: float, b: float) -> float:
 def queries(case: str, n_rows: int = 9) -> NDArray[np.float32]:
     """New rows as a case's forest reads them: features, or similarities to the training objects."""
     X = features(n_rows, seed=77)
-    if case in FEATURE_CASES or case in KERNEL_CASES:
+    if case in FEATURE_CASES or case in KERNEL_CASES or case in PAIR_CASES:
         return X
     apart = X.astype(np.float64)[:, None] - features()
     S = np.exp(-0.2 * (apart**2).sum(axis=2)).astype(np.float32)
@@ -149,6 +156,9 @@ def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
     if case in KERNEL_CASES:
         kind = case.split("_", maxsplit=1)[0]
         rows = {"kind": kind, "n_columns": n_rows, "n_features": N_COLUMNS, "gamma": 0.25}
+    elif case in PAIR_CASES:
+        method, params = PAIR_CASES[case]
+        rows = pair_columns(complete(METHODS[method].parameters, params), N_COLUMNS).to_rows()
     elif case not in FEATURE_CASES:
         matrix = similarities(n_rows, seed, 0.2 if case in INCOMPLETE else 0.0)
         rows = {"kind": "dense", "measure": "similarity", "n_columns": n_rows}
@@ -156,14 +166,14 @@ def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
     return Data(rows, matrix, **truth_of(case, n_rows, seed), feature_weights=weights)
 
 
-def problem_of(case: str, data: Data | None = None, seed: int = SEED, **params: Any) -> Problem:
+def problem_of(case: str, data: Data | None = None, seed: int = SEED, **params: Any) -> Any:
     """A case's method bound to its data, or to ``data``; four trees."""
-    method, own = CASES[case]
+    method, own = {**CASES, **PAIR_CASES}[case]
     chosen = complete(METHODS[method].parameters, {"n_estimators": 4, **own, **params})
     return problem(METHODS[method], data_of(case) if data is None else data, chosen, seed)
 
 
-def forest_from(problem: Problem) -> Forest:
+def forest_from(problem: Bound) -> Forest:
     """Grow all trees at once in this thread, without the plan and the threads of `fit_here`."""
     return problem.forest([problem.grow(np.arange(problem.n_trees))])
 

@@ -37,7 +37,7 @@ ESTIMATORS = (
 ONLY_IN = {
     "distributed": {"jobs.on_dask", "service"},
     "zarr": {"sources.arrays", "forest.artifact", "jobs.score"},
-    "sklearn": {"metrics", *(f"estimators.{name}" for name in ESTIMATORS)},
+    "sklearn": {"metrics", "growth.linear_cells", *(f"estimators.{name}" for name in ESTIMATORS)},
     "matplotlib": {"plotting"},
     "pyarrow": {"sources.tables"},
     "click": {"cli", "trial_commands"},

@@ -78,7 +78,7 @@ class TreeRank(OnPairs):
     leafrank_depth: int = 5
     region: str = "diagonal"
     n_pairs: int = 100_000
-    pairs: str = "uniform"
+    sampling: str = "uniform"
     max_samples: float | None = None
     max_features: float | str | None = None
     max_bins: int | None = 256

@@ -89,10 +89,29 @@ def read_feature_shares(address: str, manifest: Mapping[str, Any], features: str
         hold_columns(name, found[name], n_columns)
     weights = found["feature_weights"]
     assert weights is not None  # noqa: S101  (the manifest names them)
-    return FeatureShares(shares_of(weights), found["dependence"], _names(features, n_columns))
+    return FeatureShares(shares_of(weights), found["dependence"], read_names(features, n_columns))
 
 
-def _names(features: str | None, n_columns: int) -> tuple[str, ...]:
+def read_names(features: str | None, n_columns: int) -> tuple[str, ...]:
+    """Read the names of features.
+
+    Parameters
+    ----------
+    features
+        Address of an array whose ``feature_names`` name them; None: they have none.
+    n_columns
+        How many there are.
+
+    Returns
+    -------
+    tuple of str
+        One for each, or empty.
+
+    Raises
+    ------
+    InputError
+        There are no names at ``features``, or not one for each feature.
+    """
     if features is None:
         return ()
     names = open_array(features).attrs.get("feature_names")

@@ -122,9 +122,9 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
     n_draws = max(2, round(given * n)) if isinstance(given, float) else int(given or n)
     if not 2 <= n_draws <= n:
         raise InputError(f"max_samples={given!r} asks for {n_draws} of {n} points; a tree needs two to all of them")
-    found = LabelledPairs(data.truth, int(params["n_pairs"]), str(params["pairs"]), n_draws)
+    found = LabelledPairs(data.truth, int(params["n_pairs"]), str(params["sampling"]), n_draws)
     if found.n_rows > MOST_PAIRS:
-        raise InputError(f"pairs='all' asks for {found.n_rows} pairs, at most {MOST_PAIRS} fit; set n_pairs")
+        raise InputError(f"sampling='all' asks for {found.n_rows} pairs, at most {MOST_PAIRS} fit; set n_pairs")
     return found
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
 from distforest.forest.missing import RULES
-from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
+from distforest.forest.pair_leaves import AGGREGATIONS, MOST_DEPTH, VOTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -293,7 +293,7 @@ RFD_PARAMETERS = (
 
 TREERANK_PARAMETERS = (
     Parameter("n_estimators", 44, _N_ESTIMATORS, integer=(1, 1_000_000)),
-    Parameter("max_depth", 15, "deepest level of a ranking tree's cells", integer=(1, 50)),
+    Parameter("max_depth", 15, "deepest level of a ranking tree's cells", integer=(1, MOST_DEPTH)),
     Parameter("leafrank", "tree", "what parts a cell: a small tree, or a linear classifier", words=("tree", "linear")),
     Parameter("leafrank_depth", 5, "deepest level of the small tree that parts a cell", integer=(1, 30)),
     Parameter(
@@ -305,7 +305,7 @@ TREERANK_PARAMETERS = (
     ),
     Parameter("n_pairs", 100_000, "pairs that a tree learns from", integer=(2, 2**31 - 1)),
     Parameter(
-        "pairs",
+        "sampling",
         "uniform",
         "which pairs of labelled points a tree draws: any, as many alike as unlike, or all",
         words=("uniform", "balanced", "all"),

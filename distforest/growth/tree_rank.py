@@ -43,9 +43,6 @@ if TYPE_CHECKING:
 MIXED = 2
 """A node of a small tree below which are leaves of both kinds."""
 
-MOST_DEPTH = 50
-"""Deepest cells: their scores, multiples of 2^-50, have a float64 each."""
-
 NO_CELL = -1.0
 
 

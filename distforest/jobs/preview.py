@@ -212,7 +212,7 @@ def _n_pairs(spec: Spec, seen: list[Seen], n_points: int) -> int:
         given = spec.params["n_constraints"]
         return pairs or 4 * (ENOUGH if given == "auto" else int(given))  # of two classes; metadata tells of no more
     there = pairs or n_points * (n_points - 1) // 2
-    return there if spec.params["pairs"] == "all" and not pairs else min(int(spec.params["n_pairs"]), there)
+    return there if spec.params["sampling"] == "all" and not pairs else min(int(spec.params["n_pairs"]), there)
 
 
 def _size(spec: Spec, seen: list[Seen]) -> Size:

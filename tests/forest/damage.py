@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from distforest.errors import ArtifactError, InputError
-from distforest.forest import scoring
+from distforest.forest import pair_scores, scoring
 from distforest.forest.artifact import open_forest, prepare, write_rows
 from distforest.forest.forest import FORMAT, NOT_ROUTED, Forest, array_entry
+from distforest.forest.pair_scores import is_over_pairs
 from tests import samples
 
 ForestOf = Callable[[str], Forest]
@@ -63,11 +64,15 @@ def refusal(path: Path) -> str:
 
 def score(forest: Forest, case: str) -> None:
     """Ask an opened forest everything: whatever it holds, no kernel may fail."""
+    if is_over_pairs(forest):
+        score_pairs(forest)
+        return
     queries = samples.queries(case, 4)
     try:
         nodes = scoring.apply(forest, forest.source(queries))
     except InputError:  # it reads other rows now
         return
+    assert forest.leaves is not None
     if (forest.leaves == NOT_ROUTED).any():  # an answer about training rows is refused
         with pytest.raises(InputError, match="where training rows lie was asked for"):
             scoring.out_of_bag_distance(forest, np.array([0]), np.array([1]))
@@ -83,6 +88,15 @@ def score(forest: Forest, case: str) -> None:
         scoring.out_of_bag(forest)
     except InputError as error:
         assert re.search("predicts distances|predicts nothing", str(error))
+
+
+def score_pairs(forest: Forest) -> None:
+    """The same of a forest over pairs."""
+    points = forest.points[:4]
+    assert pair_scores.distance(forest, points, forest.points).shape == (4, forest.n_training)
+    pair_scores.kneighbors(forest, points, 1, np.arange(len(points)))
+    pair_scores.out_of_bag(forest, pair_scores.training_pairs(forest, np.array([[0, 1], [2, 0]], np.int32)))
+    scoring.feature_importances(forest)
 
 
 def places(node: Any, at: Place = ()) -> Iterator[Place]:

@@ -107,6 +107,15 @@ def is_refused_or_whole(path: Path, file: Path, expected: dict[str, Any]) -> boo
     return False
 
 
+@pytest.mark.parametrize("case", sorted(samples.PAIR_CASES))
+def test_a_sealed_forest_over_pairs_comes_back_as_it_was(case: str, forest_of: ForestOf, sealed_of: SealedOf) -> None:
+    forest, path = forest_of(case), sealed_of(case)
+    found = open_forest(str(path))
+    assert contents(found) == contents(forest)
+    assert found.digest == forest.digest == read_manifest(str(path))["digest"]
+    score(found, case)
+
+
 @settings(max_examples=120)
 @given(st.sampled_from(["labels", "rbf"]), st.data())
 def test_a_flipped_bit_is_refused_or_changes_nothing(

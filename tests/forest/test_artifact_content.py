@@ -33,7 +33,7 @@ from tests.forest.damage import (
     with_value,
 )
 
-FUZZED = ["labels", "targets", "members", "distances", "rbf", "missing", "surrogate"]
+FUZZED = ["labels", "targets", "members", "distances", "rbf", "missing", "surrogate", *samples.PAIR_CASES]
 NAMED = rf"^({'|'.join(artifact._DTYPES)}|manifest\.json|leaf\.kind|scale|factor)\b"
 
 
@@ -41,11 +41,13 @@ NAMED = rf"^({'|'.join(artifact._DTYPES)}|manifest\.json|leaf\.kind|scale|factor
 
 SCALARS: list[Any] = [None, True, False, 0, 1, -1, 3, 2**31, 2**63, 2**70, 10**400, 1.5, 0.0, -1.0, 1e308, 5e-324]
 WORDS = ["", "x", "features", "dense", "rbf", "class_counts", "means", "members", "leaf_distances", "int32", "float64"]
+WORDS += ["pairs", "votes", "ranks", "difference", "max_min", "dot", "mean", "median", "evidence"]
 PARTS: list[Any] = [[], {}, [1], ["a", None], [0, 2**70], [0, 10**9], [2**40, 2**40], {"kind": "features"}, [[1]]]
+PARTS += [[["dot", 1]], [["same", 2**31 - 1]], ["dot", 0]]
 VALUES = st.one_of(
     st.sampled_from([..., *SCALARS, math.nan, math.inf, *WORDS, *PARTS]), st.integers(), st.text(max_size=3)
 )
-EXTRA = ["extra", "scale", "factor", "gamma", "class_weights", "n_features", "measure", "kind"]
+EXTRA = ["extra", "scale", "factor", "gamma", "class_weights", "n_features", "measure", "kind", "voting", "blocks"]
 
 
 @settings(max_examples=120)
@@ -82,6 +84,7 @@ def at(node: Any, place: Place) -> Any:
 
 
 HUGE = 10**400
+BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,28 @@ HUGE = 10**400
         ("members", ("meaning", "leaf", "scale"), 0.0, "manifest.json: scale must be a positive number"),
         ("members", ("meaning", "leaf", "scale"), HUGE, "manifest.json: scale"),
         ("labels", ("meaning", "leaf", "kind"), "means", "means: missing"),
-        ("labels", ("meaning", "leaf", "kind"), "ranks", "leaf.kind: unknown leaf table 'ranks'"),
+        ("labels", ("meaning", "leaf", "kind"), "votes", "manifest.json: leaf tables votes, ranks go with rows of"),
+        ("labels", ("meaning", "rows", "kind"), "pairs", "manifest.json: leaf tables votes, ranks go with rows of"),
+        ("votes", ("meaning", "rows", "kind"), "features", "manifest.json: leaf tables votes, ranks go with rows of"),
+        ("votes", ("meaning", "leaf", "kind"), "class_counts", "manifest.json: leaf tables votes, ranks go with rows"),
+        ("votes", ("meaning", "leaf", "kind"), "ranks", "manifest.json: leaf.aggregation must be one of mean, median"),
+        ("votes", ("meaning", "leaf", "voting"), "all", "manifest.json: leaf.voting must be one of majority, mean, ev"),
+        ("votes", ("meaning", "leaf", "voting"), ..., "manifest.json: leaf.voting must be one of .*, found None"),
+        ("votes", ("meaning", "leaf", "voting"), [], r"manifest.json: leaf.voting must be one of .*, found \[\]"),
+        ("votes", ("meaning", "leaf", "class_weights"), [64, 64], "manifest.json: leaf.class_weights go with class_c"),
+        ("ranks", ("meaning", "leaf", "aggregation"), "sum", "manifest.json: leaf.aggregation must be one of mean, m"),
+        ("votes", ("meaning", "rows", "family"), "sum", "manifest.json: meaning.rows of pairs needs a known family"),
+        ("votes", ("meaning", "rows", "family"), ..., "manifest.json: meaning.rows of pairs needs a known family"),
+        ("votes", ("meaning", "rows", "family"), [], "manifest.json: meaning.rows of pairs needs a known family"),
+        ("votes", ("meaning", "rows", "family"), "difference", "manifest.json: meaning.rows.n_columns must be 5, foun"),
+        ("votes", ("meaning", "rows", "n_features"), 4, "manifest.json: meaning.rows.n_columns must be 8, found 10"),
+        ("votes", ("meaning", "rows", "n_features"), ..., "manifest.json: meaning.rows of pairs needs a known family"),
+        ("votes", ("meaning", "rows", "gamma"), 1.0, "manifest.json: meaning.rows of pairs needs a known family"),
+        *(
+            ("votes", ("meaning", "rows", "blocks"), lie, "manifest.json: meaning.rows.blocks must be pairs of a known")
+            for lie in (None, {}, "dot", ["dot"], [["dot"]], *([own] for own in BAD_BLOCKS))
+        ),
+        ("votes", ("meaning", "rows", "blocks"), [["dot", 1]], "manifest.json: meaning.rows.n_columns must be 11, fou"),
         ("labels", ("meaning", "leaf", "kind"), ..., "leaf.kind: unknown leaf table None"),
         ("labels", ("meaning", "leaf", "kind"), [], "leaf.kind: unknown leaf table"),
         *(
@@ -236,6 +260,20 @@ Change = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
         ("rbf", "objects", lambda a: {"objects": a["objects"][:-1]}),
         ("rbf", "objects", lambda a: {"objects": a["objects"].ravel()}),
         ("rbf", "objects", lambda a: {"objects": changed(a["objects"], (0, 0), np.nan)}),
+        ("votes", "objects", lambda a: {"objects": a["objects"][:-1]}),
+        ("votes", "objects", lambda a: {"objects": a["objects"][:, :-1].copy()}),
+        ("votes", "objects", lambda a: {"objects": a["objects"].ravel()}),
+        ("votes", "objects", lambda a: {"objects": changed(a["objects"], (0, 0), np.nan)}),
+        ("votes", "objects", lambda a: {"in_bag": a["in_bag"][:-1]}),
+        ("votes", "columns", lambda a: {"columns": changed(a["columns"], 0, 10)}),
+        ("votes", "class_counts", lambda a: {"class_counts": changed(a["class_counts"], (2, 0), -5)}),
+        ("votes", "class_counts", lambda a: {"class_counts": changed(a["class_counts"], 2, 0)}),
+        ("votes", "class_counts", lambda a: {"class_counts": a["class_counts"][:, :1].copy()}),
+        ("votes", "class_counts", lambda a: {"class_counts": a["class_counts"][:-1]}),
+        ("ranks", "scores", lambda a: {"scores": a["scores"][:-1]}),
+        ("ranks", "scores", lambda a: {"scores": changed(a["scores"], -1, 0.0)}),
+        ("ranks", "scores", lambda a: {"scores": changed(a["scores"], 0, np.nan)}),
+        ("ranks", "scores", lambda a: {"scores": np.where(a["left"] < 0, 0.5, a["scores"])}),
         *(("labels", name, lambda a, n=name: {n: np.stack([a[n]] * 2, axis=1)}) for name in NODE_ARRAYS),
         *((case, "leaves", lambda a: {"leaves": changed(a["leaves"], (0, 0), 0)}) for case in ("distances", "members")),
     ],

@@ -77,9 +77,11 @@ def faulty(cluster: OnDask, faults: Faults) -> Iterator[None]:
     """The cluster's workers have the faults; afterwards all of them are alive and sound, for the next test."""
     n_workers = len(cluster.client.scheduler_info(n_workers=-1)["workers"])
     cluster.client.register_plugin(faults, name="faults")
-    yield
-    cluster.client.wait_for_workers(n_workers, timeout=60)
-    cluster.client.unregister_worker_plugin("faults")
+    try:
+        yield
+    finally:
+        cluster.client.wait_for_workers(n_workers, timeout=60)
+        cluster.client.unregister_worker_plugin("faults")
 
 
 def growths(record: Path) -> Counter[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests import samples
 KINDS = ("looked_up", "shared")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def forest(request: pytest.FixtureRequest, forest_of: Callable[[str], Forest]) -> Forest:
     """A forest whose distances are looked up, and one whose rows are apart where they share no leaf."""
     grown = forest_of("labels")
@@ -35,12 +36,20 @@ def forest(request: pytest.FixtureRequest, forest_of: Callable[[str], Forest]) -
     return replace(grown, meaning=meaning, leaf_table=PathLengths(grown.table))
 
 
-@pytest.fixture
-def place(forest: Forest, tmp_path: Path) -> str:
-    """A folder with the sealed forest, its training rows, and new rows."""
-    save(forest, f"{tmp_path}/forest.zarr")
+@pytest.fixture(scope="module")
+def sealed(forest: Forest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sealed forest, its training rows, and new rows; not to be written to."""
+    folder = tmp_path_factory.mktemp("sealed")
+    save(forest, f"{folder}/forest.zarr")
     for name, rows in (("training", samples.features()), ("new", samples.queries("labels", 20))):
-        write_array(f"{tmp_path}/{name}.zarr", "X", rows.shape, rows.dtype, [rows])
+        write_array(f"{folder}/{name}.zarr", "X", rows.shape, rows.dtype, [rows])
+    return folder
+
+
+@pytest.fixture
+def place(sealed: Path, tmp_path: Path) -> str:
+    """The test's own copy of that folder."""
+    shutil.copytree(sealed, tmp_path, dirs_exist_ok=True)
     return str(tmp_path)
 
 

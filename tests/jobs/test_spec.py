@@ -188,8 +188,14 @@ ARRAY = "must be the address (path or URL) of an array, found"
         ({**SMERF, "format": "1"}, "format: must be the number 1, found '1'"),
         ({**SMERF, "format": True}, "format: must be the number 1, found True"),
         ({**SMERF, "format": 2}, "format: format 2 is not known to this version, which reads format 1"),
-        ({**SMERF, "method": "smref"}, "method: must be 'smerf' or 'simforest' or 'urerf' or 'rfd' or 'treerank', found 'smref'"),
-        ({**SMERF, "method": ["smerf"]}, "method: must be 'smerf' or 'simforest' or 'urerf' or 'rfd' or 'treerank', found ['smerf']"),
+        (
+            {**SMERF, "method": "smref"},
+            "method: must be 'smerf' or 'simforest' or 'urerf' or 'rfd' or 'treerank', found 'smref'",
+        ),
+        (
+            {**SMERF, "method": ["smerf"]},
+            "method: must be 'smerf' or 'simforest' or 'urerf' or 'rfd' or 'treerank', found ['smerf']",
+        ),
         ({**SMERF, "seed": -1}, "seed: must be an integer from 0 to 2^63 - 1, found -1"),
         ({**SMERF, "seed": 2**63}, "seed: must be an integer from 0 to 2^63 - 1, found 9223372036854775808"),
         ({**SMERF, "seed": True}, "seed: must be an integer from 0 to 2^63 - 1, found True"),
