@@ -393,26 +393,20 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
     if plot is not None:
-        _plot(forest, manifest, drawn, features, plot)
+        if drawn is None and manifest["meaning"]["leaf"]["kind"] != "ranks":
+            raise InputError(f"{forest} drew its features alike, or reads none; there are no weights to plot")
+        _plot(forest, drawn, features, plot)
     _print(ctx, reports.inspected(forest, manifest, drawn))
 
 
-def _plot(
-    forest: str, manifest: Mapping[str, Any], drawn: FeatureShares | None, features: str | None, path: str
-) -> None:
-    """Save a picture of a ranking tree and its curves, or of feature weights."""
-    ranks, rows = manifest["meaning"]["leaf"]["kind"] == "ranks", manifest["meaning"]["rows"]
-    if drawn is None and not ranks:
-        raise InputError(f"{forest} drew its features alike, or reads none; there are no weights to plot")
+def _plot(forest: str, drawn: FeatureShares | None, features: str | None, path: str) -> None:
+    """Save a picture of feature weights; without any, of a ranking tree and its curves."""
     try:
         from distforest import plotting, ranking_plots
     except ImportError as error:
         raise InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}") from error
     if drawn is None:
-        from distforest.estimators.loading import load
-        from distforest.forest.feature_shares import read_names
-
-        figure = ranking_plots.ranking(load(forest), names=read_names(features, rows["n_features"]))
+        figure = ranking_plots.sealed_ranking(forest, features)
     else:
         figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
     try:

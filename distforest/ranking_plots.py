@@ -15,7 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from distforest.errors import InputError
+from distforest.estimators.loading import load
+from distforest.estimators.tree_rank import TreeRank
 from distforest.forest.cells import Cells
+from distforest.forest.feature_shares import read_names
 from distforest.forest.pair_scores import columns_of, ranks_of
 from distforest.forest.table import LEAF
 from distforest.plotting import BLUE, GREY, ORANGE, on_unit_square, shortened
@@ -26,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
     from numpy.typing import NDArray
 
-    from distforest.estimators.tree_rank import TreeRank
     from distforest.forest.pair_leaves import Ranks
 
     Floats = NDArray[np.float64]
@@ -45,7 +48,9 @@ MOST_CURVES = 100
 SIDES = LinearSegmentedColormap.from_list("sides", ["#F3B994", "#FFFFFF", "#9CCBE8"])
 """From cells of unlike pairs to cells of pairs alike, pale enough for black words."""
 
-KEY = "+ alike and − unlike training pairs; where the words below a cell hold, its pairs go left"
+MINUS = "\N{MINUS SIGN}"
+
+KEY = f"+ alike and {MINUS} unlike training pairs; where the words below a cell hold, its pairs go left"
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,32 @@ def ranking(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence
     linear, logarithmic = parts[1].subplots(2, 1)
     _draw_curves(linear, curves, log=False, title="ROC of the training pairs")
     _draw_curves(logarithmic, curves, log=True, title="The same, left end")
+    _add_legend(parts[1], logarithmic)
     return figure
+
+
+def sealed_ranking(address: str, features: str | None = None) -> Figure:
+    """Draw the first tree and the curves of a sealed ranking forest, as `ranking` does.
+
+    Parameters
+    ----------
+    address
+        Path or URL of the forest.
+    features
+        Address of an array whose ``feature_names`` name them, as `distforest ingest` writes it; None: by their
+        numbers.
+
+    Raises
+    ------
+    ArtifactError
+        There is no sealed forest, or it is damaged.
+    InputError
+        It is no ranking forest, or there are no names at ``features``, or not one for each feature.
+    """
+    forest = load(address)
+    if not isinstance(forest, TreeRank):
+        raise InputError(f"{address}: a forest of TreeRank was asked for, found {forest.forest_.meaning.method!r}")
+    return ranking(forest, names=read_names(features, columns_of(forest.forest_).n_features))
 
 
 def ranking_tree(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence[str] = ()) -> Figure:
@@ -169,7 +199,9 @@ def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC") -> 
     <Figure size 560x500 with 1 Axes>
     """
     figure = _figure(5.6, 5.0)
-    _draw_curves(figure.subplots(), curves, log, title)
+    axes = figure.subplots()
+    _draw_curves(axes, curves, log, title)
+    _add_legend(figure, axes)
     return figure
 
 
@@ -331,7 +363,8 @@ def _draw_cell(axes: Axes, cell: Cell, totals: tuple[int, int], is_parted: bool)
         "edgecolor": "black" if is_leaf else GREY,
         "linewidth": 1.4 if is_leaf else 0.8,
     }
-    told = f"+ {cell.alike:,}\n− {cell.unlike:,}" + ("" if is_leaf or is_parted else f"\n{cell.n_leaves:,} leaves")
+    told = f"+ {cell.alike:,}\n{MINUS} {cell.unlike:,}"
+    told += "" if is_leaf or is_parted else f"\n{cell.n_leaves:,} leaves"
     axes.text(cell.middle, -cell.depth, told, ha="center", va="center", fontsize=8, bbox=box, zorder=3)
 
 
@@ -363,7 +396,11 @@ def _draw_curves(axes: Axes, curves: Sequence[ROC], log: bool, title: str) -> No
         decades = np.arange(round(np.log10(places[0])), 1)
         axes.set_xticks(10.0**decades, [f"$10^{{{power}}}$" for power in decades])
     axes.set_title(title)
-    axes.legend(loc="upper left" if log else "lower right", framealpha=1.0, edgecolor="none")
+
+
+def _add_legend(figure: FigureBase, axes: Axes) -> None:
+    """Name the curves below the axes, where none of them can lie."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
 def _left_end(curves: Sequence[ROC]) -> float:

@@ -120,11 +120,12 @@ class TreeRank(OnPairs):
     def _training_points(self, X: Any, labels: Any) -> Float32s:
         """Read the points that the forest is to learn from, with their further columns."""
         points = super()._training_points(X, labels)
-        given = () if self.pair_columns is None else tuple(clone(column) for column in self.pair_columns)
+        given = () if self.pair_columns is None else tuple(self.pair_columns)
         strange = [column for column in given if not isinstance(column, PairColumn)]
         if strange:
             raise InputError(f"pair_columns: objects with fit_transform and transform, found {strange[0]!r}")
-        self.columns_, points = Columns(given).fit(points, labels)
+        own = tuple(clone(column, safe=False) for column in given)  # one that is no estimator is copied
+        self.columns_, points = Columns(own).fit(points, labels)
         return points
 
     def _points(self, X: Any) -> Float32s:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError
 from distforest.forest.leaves import expect
+from distforest.forest.pair_walks import Walks
 
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
@@ -49,8 +50,8 @@ class PairLeafTable(Protocol):
         """What each node adds to the answer, shape (N,)."""
 
     @property
-    def wholes(self) -> Floats:
-        """Of how much that is a part, shape (N,)."""
+    def wholes(self) -> Floats | None:
+        """Of how much that is a part, shape (N,); None: of one."""
 
     @property
     def median(self) -> bool:
@@ -90,6 +91,11 @@ class Votes:
         return {"class_counts": self.class_counts}
 
     @cached_property
+    def walks(self) -> Walks:
+        """The trees, for pairs to walk down."""
+        return Walks.of(self.table)
+
+    @cached_property
     def parts(self) -> Floats:
         """The vote for unlike, or the pairs unlike."""
         alike, unlike = self.class_counts.T.astype(np.float64)
@@ -98,11 +104,9 @@ class Votes:
         return unlike if self.voting == "evidence" else unlike / (alike + unlike)
 
     @cached_property
-    def wholes(self) -> Floats:
+    def wholes(self) -> Floats | None:
         """One vote, or all pairs."""
-        if self.voting == "evidence":
-            return self.class_counts.sum(axis=1).astype(np.float64)
-        return np.ones(len(self.class_counts))
+        return self.class_counts.sum(axis=1).astype(np.float64) if self.voting == "evidence" else None
 
     def check(self) -> None:
         """Every node has counts, none of them negative, as many as n_rows says."""
@@ -134,6 +138,11 @@ class Ranks:
         return self.aggregation == "median"
 
     @cached_property
+    def walks(self) -> Walks:
+        """The trees, for pairs to walk down."""
+        return Walks.of(self.table)
+
+    @cached_property
     def parts(self) -> Floats:
         """Rank of each leaf among those of its tree, from 1 for the best in steps of 1 / their number; 0 elsewhere."""
         ranks = np.zeros(len(self.scores))
@@ -142,10 +151,10 @@ class Ranks:
             ranks[ordered] = np.arange(len(ordered), 0, -1) / len(ordered)
         return ranks
 
-    @cached_property
-    def wholes(self) -> Floats:
+    @property
+    def wholes(self) -> Floats | None:
         """One rank."""
-        return np.ones(len(self.scores))
+        return None
 
     def leaves_in_order(self, tree: int) -> Ints:
         """The leaves of a tree from the best to the worst, numbers in the whole table."""

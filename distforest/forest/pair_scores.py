@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from distforest.errors import InputError
 from distforest.forest.pair_leaves import Ranks, Votes
+from distforest.forest.pair_walks import Walks, blocks_of
 from distforest.forest.proximities import check_n_neighbors
-from distforest.jit import kernel
-from distforest.sources.point_pairs import PairColumns, PointPairs, pair_value
+from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
 
 BLOCK_PAIRS = 1 << 14
-"""Pairs that walk together: their answers stay in the processor's cache from tree to tree."""
+"""Pairs of a thread's turn."""
 
 
 def is_over_pairs(forest: Forest) -> bool:
@@ -87,17 +87,15 @@ def pair_answers(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
 
 
 def _answers(forest: Forest, pairs: PointPairs) -> Floats:
-    says_of, n = says(forest), len(pairs.left)
-    if says_of.median:
-        ends = [walked(forest.table, tree, pairs) for tree in range(forest.n_trees)]
-        medians: Floats = np.median([says_of.parts[own] for own in ends], axis=0)
-        return medians
-    parts, wholes = np.zeros(n), np.zeros(n)
-    for tree in range(forest.n_trees):
-        ends_of_tree = walked(forest.table, tree, pairs)
-        parts += says_of.parts[ends_of_tree]
-        wholes += says_of.wholes[ends_of_tree]
-    return np.divide(parts, wholes, out=parts)
+    says_of, found = says(forest), np.empty(len(pairs.left))
+    for block, values in blocks_of(pairs):
+        if says_of.median:
+            ends = (says_of.walks.ends(tree, values) for tree in range(forest.n_trees))
+            found[block] = np.median([says_of.parts[own] for own in ends], axis=0)
+        else:
+            of = forest.n_trees if says_of.wholes is None else says_of.walks.sums(says_of.wholes, values)
+            found[block] = says_of.walks.sums(says_of.parts, values) / of
+    return found
 
 
 def pair_distance(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
@@ -182,122 +180,33 @@ def out_of_bag(forest: Forest, pairs: PointPairs) -> tuple[Floats, Ints]:
     for tree in range(forest.n_trees):
         unseen = forest.in_bag[tree] == 0
         out = np.flatnonzero(unseen[pairs.left] & unseen[pairs.right])
-        ends = walked(forest.table, tree, pairs.of_pairs(pairs.left[out], pairs.right[out]))
+        ends = _walked(says_of.walks, tree, pairs.of_pairs(pairs.left[out], pairs.right[out]))
         parts[out] += says_of.parts[ends]
-        wholes[out] += says_of.wholes[ends]
+        wholes[out] += 1.0 if says_of.wholes is None else says_of.wholes[ends]
         count[out] += 1
     return np.divide(parts, wholes, out=np.full(n, np.nan), where=count > 0), count
 
 
 def walked(table: NodeTable, tree: int, pairs: PointPairs) -> Ints:
     """The node in which each pair ends in a tree, numbers in the whole table, shape (n_pairs,)."""
+    return _walked(Walks.of(table), tree, pairs)
+
+
+def _walked(walks: Walks, tree: int, pairs: PointPairs) -> Ints:
     ends = np.empty(len(pairs.left), np.int64)
-    walk_pairs(
-        *(table.tree_start[tree], table.left, table.right, table.threshold, table.offset, table.columns),
-        *(table.weights, *pairs.where, *pairs.what, ends),
-    )
+    for block, values in blocks_of(pairs):
+        ends[block] = walks.ends(tree, values)
     return ends
 
 
 def tallied(table: NodeTable, tree: int, pairs: PointPairs, codes: NDArray[np.uint8], weights: Rows) -> Ints:
     """Weight of each class in each node of a tree, shape (tree_size, 2), by the walk of its pairs."""
-    counts = np.zeros((int(table.tree_size[tree]), 2), np.int64)
-    tally_pairs(
-        *(table.tree_start[tree], table.left, table.right, table.threshold, table.offset, table.columns),
-        *(table.weights, *pairs.where, *pairs.what, codes, weights, counts),
-    )
+    counts, walks = np.zeros((int(table.tree_size[tree]), 2), np.int64), Walks(table, None)
+    for block, values in blocks_of(pairs):
+        walks.tally(tree, values, codes[block], weights[block], counts)
     return counts
 
 
 def _blocks(n: int, step: int) -> Iterator[slice]:
     for first in range(0, n, step):
         yield slice(first, min(n, first + step))
-
-
-@kernel
-def child_of(
-    node: int,
-    a: Float32s,
-    b: Float32s,
-    left: Rows,
-    right: Rows,
-    threshold: Floats,
-    offset: Ints,
-    columns: Rows,
-    weights: Floats,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
-) -> int:
-    """The child that a pair goes to: left where sum over e of weights[e] column columns[e] is at most the threshold."""
-    value = 0.0
-    for e in range(offset[node], offset[node + 1]):
-        value += weights[e] * pair_value(a, b, columns[e], family, n_features, n_of_family, begin, reduction)
-    return left[node] if value <= threshold[node] else right[node]
-
-
-@kernel
-def walk_pairs(
-    root: int,
-    left: Rows,
-    right: Rows,
-    threshold: Floats,
-    offset: Ints,
-    columns: Rows,
-    weights: Floats,
-    points: Float32s,
-    others: Float32s,
-    first: Rows,
-    second: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
-    ends: Ints,
-) -> None:
-    """ends[r] = the node in which pair r ends, going down from a root."""
-    for r in range(first.shape[0]):
-        a, b, node = points[first[r]], others[second[r]], root
-        while left[node] >= 0:
-            node = root + child_of(
-                *(node, a, b, left, right, threshold, offset, columns, weights),
-                *(family, n_features, n_of_family, begin, reduction),
-            )
-        ends[r] = node
-
-
-@kernel
-def tally_pairs(
-    root: int,
-    left: Rows,
-    right: Rows,
-    threshold: Floats,
-    offset: Ints,
-    columns: Rows,
-    weights: Floats,
-    points: Float32s,
-    others: Float32s,
-    first: Rows,
-    second: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
-    codes: NDArray[np.uint8],
-    own: Rows,
-    counts: Ints,
-) -> None:
-    """counts[node, s] = sum of ``own`` over the pairs of class s that pass through the node or end there."""
-    for r in range(first.shape[0]):
-        a, b, node = points[first[r]], others[second[r]], root
-        counts[0, codes[r]] += own[r]
-        while left[node] >= 0:
-            node = root + child_of(
-                *(node, a, b, left, right, threshold, offset, columns, weights),
-                *(family, n_features, n_of_family, begin, reduction),
-            )
-            counts[node - root, codes[r]] += own[r]

@@ -17,7 +17,7 @@ from distforest.growth.ordering import order_values
 from distforest.growth.pair_bins import CELLS, PairBins
 from distforest.growth.two_classes import TwoClasses, gain_of_counts, scan_two_classes, whole_of
 from distforest.jit import kernel
-from distforest.sources.point_pairs import PointPairs, pair_value, read_column
+from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value, read_column
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, taken
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def cut_large(
     they are coded in their own order, side by side.
     """
     n_columns, width = edges.shape[0], columns.shape[1]
-    is_all = width == n_columns
+    is_all = width == n_columns and family != MAX_MIN
     coded, values = np.empty((width, BLOCK), np.uint8), np.empty(BLOCK)
     filled = np.empty((width, edges.shape[1], 2), np.int32)
     cells, sides = np.empty(n_columns, np.int32), np.empty(2, np.int64)
