@@ -38,7 +38,7 @@ ONLY_IN = {
     "distributed": {"jobs.on_dask", "service"},
     "zarr": {"sources.arrays", "forest.artifact", "jobs.score"},
     "sklearn": {"metrics", "growth.linear_cells", *(f"estimators.{name}" for name in ESTIMATORS)},
-    "matplotlib": {"plotting"},
+    "matplotlib": {"plotting", "ranking_plots"},
     "pyarrow": {"sources.tables"},
     "click": {"cli", "trial_commands"},
     "numba": {"jit"},
@@ -49,6 +49,7 @@ LATE = {
     # slow, and a fit in threads does without
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
     "estimators.simforest": {"distforest.jobs.on_dask"},
+    "growth.linear_cells": {"sklearn.linear_model"},
 }
 """An import inside a function is for these modules, or one of these imports."""
 

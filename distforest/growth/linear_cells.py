@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import SGDClassifier
-
 from distforest.forest.frontier import Frontier, decide
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.tree_rank import Parted
@@ -70,6 +68,8 @@ class LinearCells:
 
 def _classifier(pairs: PointPairs, rows: Rows, codes: Codes, costs: Floats, name: int) -> Floats:
     """Weights of a logistic classifier of unlike pairs, over the columns as they are, shape (n_columns,)."""
+    from sklearn.linear_model import SGDClassifier  # noqa: PLC0415  (a second that other forests do without)
+
     mean, deviation = _moments(pairs, rows)
     passes = min(MOST_PASSES, -(-STEPS // len(rows)))
     own = SGDClassifier("log_loss", average=True, max_iter=passes, tol=None, random_state=name % (1 << 31))
