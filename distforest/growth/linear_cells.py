@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
 from distforest.forest.frontier import Frontier, decide
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.tree_rank import Parted
