@@ -5,6 +5,8 @@
     python -m venv treeple; treeple/bin/pip install treeple==0.10.3 scikit-learn==1.6.1
     python -m venv forestgeom; forestgeom/bin/pip install forestgeom==0.4.0
     python benchmarks/unsupervised.py --peer-python treeple/bin/python forestgeom/bin/python
+    python -m venv metric; metric/bin/pip install metric-learn==0.7.0 "scikit-learn<1.8"
+    python benchmarks/rfd.py table_k --peer-python metric/bin/python
 
 `Peer` starts this file with the Python of the environment, which needs NumPy and the peer only. Questions and answers
 are lines of JSON; arrays travel as files.
@@ -17,6 +19,7 @@ import json
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -98,7 +101,7 @@ def packages() -> Answer:
         except PackageNotFoundError:
             return None
 
-    return {name: found(name) for name in ("treeple", "forestgeom", "scikit-learn", "numpy", "scipy")}
+    return {name: found(name) for name in ("treeple", "forestgeom", "metric-learn", "scikit-learn", "numpy", "scipy")}
 
 
 @functools.cache
@@ -183,6 +186,28 @@ def strongest(matrix: Any, row: int, n: int) -> NDArray[np.float32]:
     return found
 
 
+def linear_map(metric: str, rows: str, labels: str, seed: int, **params: Any) -> Answer:
+    """The map that metric-learn finds from labels, shape (n_new, p), and the seconds it took.
+
+    ITML sweeps over its constraints until ``n_projections`` are done or it has converged. RCA's chunks are the classes:
+    the points that a thousand must-link pairs a class join.
+    """
+    import metric_learn  # noqa: PLC0415  (in the peer's environment)
+
+    warnings.simplefilter("ignore")  # of its use of scikit-learn, and that a class has fewer pairs than were asked for
+    X, y = array(rows), array(labels)
+    start = time.perf_counter()
+    if metric == "RCA":
+        found = metric_learn.RCA(**params).fit(X, y)
+    elif metric == "ITML":
+        n = params["constraints_per_class"] * len(np.unique(y))
+        sweeps = max(1, params["n_projections"] // (2 * n))
+        found = metric_learn.ITML_Supervised(n_constraints=n, max_iter=sweeps, random_state=seed).fit(X, y)
+    else:
+        found = getattr(metric_learn, metric)(random_state=seed, **params).fit(X, y)
+    return {"components": found.components_.tolist(), "seconds": time.perf_counter() - start}
+
+
 def peak_bytes() -> int:
     """The most memory that this process has held, as Linux tells it."""
     status = Path("/proc/self/status").read_text()
@@ -190,7 +215,7 @@ def peak_bytes() -> int:
 
 
 ANSWERS: dict[str, Callable[..., Answer]] = {
-    function.__name__: function for function in (packages, trees, sparse_proximity)
+    function.__name__: function for function in (packages, trees, sparse_proximity, linear_map)
 }
 
 

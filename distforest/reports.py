@@ -275,7 +275,7 @@ def _in_words(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {_in_words(held)}" for key, held in value.items())
     if isinstance(value, list):
-        return ", ".join(map(_in_words, value))
+        return ", ".join(map(_in_words, value)) or "none"
     return str(value)
 
 

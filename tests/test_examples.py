@@ -13,6 +13,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 NEEDS = {"dna_edit_distance": "rapidfuzz", "series_dtw": "dtaidistance", "crowd_budget": "matplotlib"}
 BUDGET = re.compile(r"^ +([\d,]+|none) +\d+ +([\d,]+) +([\d.]+)% +([\d,]+) +([\d,]+) +([\d.]+)%$", re.MULTILINE)
 NEAREST = re.compile(r"^ +1-NN +0 +([\d,]+) +([\d.]+)%$", re.MULTILINE)
+RANKED = re.compile(r"^(RFD|TreeRank|Euclidean) +([\d.]+) +([\d.]+) +([\d.]+)$", re.MULTILINE)
 UNWOUND = re.compile(r"^(?:URerF|Euclidean) +([\d.]+) +(-?[\d.]+)$", re.MULTILINE)
 
 
@@ -48,8 +49,22 @@ def test_the_helix_is_unwound_and_drawn(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
+def test_pairs_of_wines_are_ranked_and_drawn(tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "wine.png"
+    printed = ran("wine_pairs", picture)
+    rows = {name: [float(cell) for cell in cells] for name, *cells in RANKED.findall(printed)}
+    assert list(rows) == ["RFD", "TreeRank", "Euclidean"]
+    for name in ("RFD", "TreeRank"):
+        assert all(own > rival for own, rival in zip(rows[name][:2], rows["Euclidean"], strict=False))
+        assert rows[name][2] > 0.95
+    assert "The first tree parts 2,000 pairs by " in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_every_example_is_run():
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*NEEDS, "helix", "budgets"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*NEEDS, "helix", "budgets", "wine_pairs"}
 
 
 def ran(name, picture):

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import distforest
-from distforest import SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, URerF
+from distforest import RFD, SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, URerF
 from distforest.growth.methods import METHODS
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def _expected(estimator: BaseEstimator) -> dict[str, str]:
             coefficients="sign",
             min_samples_split=4,
         ),
+        RFD(n_estimators=10, n_constraints=20),
         SimForestClassifier("linear", n_estimators=10),
         SimForestRegressor("linear", n_estimators=10),
         SimForestClassifier(n_estimators=10),
@@ -76,7 +77,13 @@ def test_rows_of_another_width_are_refused(method: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "method"),
-    [(SMERF, "smerf"), (URerF, "urerf"), (SimForestClassifier, "simforest"), (SimForestRegressor, "simforest")],
+    [
+        (RFD, "rfd"),
+        (SMERF, "smerf"),
+        (URerF, "urerf"),
+        (SimForestClassifier, "simforest"),
+        (SimForestRegressor, "simforest"),
+    ],
 )
 def test_constructors_agree_with_the_one_list_of_parameters(kind: type, method: str) -> None:
     found = {name: p.default for name, p in inspect.signature(kind).parameters.items()}

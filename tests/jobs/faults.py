@@ -9,34 +9,39 @@ import os
 import signal
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import distributed
 
+from distforest.growth.pair_problem import PairProblem
 from distforest.growth.problem import Problem
 from distforest.jobs.folder import Folder
 from distforest.jobs.on_dask import OnDask
 
+KINDS: tuple[Any, ...] = (Problem, PairProblem)
 POINTS = ("before_growth", "after_growth", "after_commit")
 
 
 def install(record: str, tree: int, point: str) -> None:
     """Count growth in the folder ``record``; die once, by SIGKILL, at ``point`` of the task that holds ``tree``."""
-    grow, write = Problem.grow, Folder.write
+    write = Folder.write
 
-    def counted(self: Problem, trees: Any) -> Any:
-        holds = tree in trees.tolist()
-        if holds and point == "before_growth":
-            die_once(record)
-        for number in trees.tolist():
-            (Path(record) / f"grown-{number}-{uuid.uuid4().hex}").touch()
-        arrays = grow(self, trees)
-        if holds and point == "after_growth":
-            die_once(record)
-        return arrays
+    def counting(grow: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def counted(self: Any, trees: Any) -> Any:
+            holds = tree in trees.tolist()
+            if holds and point == "before_growth":
+                die_once(record)
+            for number in trees.tolist():
+                (Path(record) / f"grown-{number}-{uuid.uuid4().hex}").touch()
+            arrays = grow(self, trees)
+            if holds and point == "after_growth":
+                die_once(record)
+            return arrays
+
+        return counted
 
     def committed(self: Folder, name: str, content: bytes) -> None:
         write(self, name, content)
@@ -45,7 +50,8 @@ def install(record: str, tree: int, point: str) -> None:
             if first <= tree <= last:
                 die_once(record)
 
-    Problem.grow = counted  # type: ignore[method-assign]
+    for kind in KINDS:
+        kind.grow = counting(kind.grow)
     Folder.write = committed  # type: ignore[method-assign]
 
 
@@ -65,11 +71,13 @@ class Faults(distributed.WorkerPlugin):
         self.record, self.tree, self.point = str(record), tree, point
 
     def setup(self, worker: distributed.Worker) -> None:
-        self.sound = Problem.grow, Folder.write
+        self.sound = [kind.grow for kind in KINDS], Folder.write
         install(self.record, self.tree, self.point)
 
     def teardown(self, worker: distributed.Worker) -> None:
-        Problem.grow, Folder.write = self.sound  # type: ignore[method-assign]
+        grow, Folder.write = self.sound  # type: ignore[method-assign]
+        for kind, own in zip(KINDS, grow, strict=True):
+            kind.grow = own
 
 
 @contextmanager

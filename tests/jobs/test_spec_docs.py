@@ -62,4 +62,4 @@ def test_keys_of_input() -> None:
 
 def test_samples_are_specs() -> None:
     samples = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
-    assert [Spec.from_toml(sample).method for sample in samples] == ["smerf", "urerf"]
+    assert [Spec.from_toml(sample).method for sample in samples] == ["smerf", "urerf", "treerank"]

@@ -1,0 +1,233 @@
+"""RFD against scikit-learn's random forest on the materialised features of the same pairs: growth, memory, scoring.
+
+``python benchmarks/rfd_speed.py FOLDER QUESTION`` grows one forest in a fresh process, which is what `print_growth`
+starts. Its kernels are compiled or found in the cache before the clock runs; the peer's features are made before its
+clock runs. The peak is that of the whole process; beside it stands what it rose above what the process, with its
+packages and with the points and pairs in memory, held before.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from measurement import Paired, interleaved, mib, print_table, ratio_cell, seconds_cell
+from peers import peak_bytes
+from sklearn.datasets import make_classification
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Float32s = NDArray[np.float32]
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
+
+N_COLUMNS = 50
+N_POINTS = 20_000
+N_HELD_OUT = 200_000
+FOREST: dict[str, Any] = {"n_estimators": 20, "max_features": "sqrt", "min_samples_leaf": 5, "random_state": 0}
+"""What both forests have alike; both draw pairs with replacement, and both average the leaves' shares."""
+AT_ONCE = 65_536
+
+
+@dataclass(frozen=True)
+class Size:
+    """Pairs to grow on, and pairs to score."""
+
+    grown: int
+    scored: int
+    grown_to_score: int
+
+
+FULL = Size(1_000_000, 1_000_000, 100_000)
+QUICK = Size(100_000, 100_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured, how often, in how many threads."""
+
+    size: Size
+    runs: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Points, shape (n, p), pairs of their numbers, shape (m, 2), and whether a pair is of one class, shape (m,)."""
+
+    points: Float32s
+    pairs: Ints
+    similar: Bools
+
+    @classmethod
+    def drawn(cls, n_pairs: int, seed: int) -> Pairs:
+        """Pairs of the points of five classes, half of them of one class; of points of their own for each seed."""
+        X, y = make_classification(
+            *(2 * N_POINTS, N_COLUMNS), n_informative=10, n_classes=5, n_clusters_per_class=1, random_state=0
+        )
+        X, y = X[seed * N_POINTS : (seed + 1) * N_POINTS].astype(np.float32), y[seed * N_POINTS :][:N_POINTS]
+        rng = np.random.default_rng(seed)
+        left, right = rng.integers(N_POINTS, size=(2, n_pairs))
+        for code in range(5):
+            mates, alike = np.flatnonzero(y == code), np.flatnonzero((y[left] == code) & (np.arange(n_pairs) % 2 == 0))
+            right[alike] = rng.choice(mates, len(alike))
+        distinct = left != right
+        return cls(X, np.stack([left, right], axis=1)[distinct], (y[left] == y[right])[distinct])
+
+    def features(self) -> Float32s:
+        """|x - x'| and (x + x')/2 of each pair, shape (m, 2p), made in blocks."""
+        found = np.empty((len(self.pairs), 2 * N_COLUMNS), np.float32)
+        for first in range(0, len(found), AT_ONCE):
+            a, b = (self.points[own] for own in self.pairs[first : first + AT_ONCE].T)
+            np.abs(a - b, out=found[first : first + AT_ONCE, :N_COLUMNS])
+            found[first : first + AT_ONCE, N_COLUMNS:] = (a + b) / 2
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write all three arrays."""
+        np.savez(path, points=self.points, pairs=self.pairs, similar=self.similar)
+
+    @classmethod
+    def load(cls, path: Path) -> Pairs:
+        """Read what `save` wrote."""
+        with np.load(path) as file:
+            return cls(file["points"], file["pairs"], file["similar"])
+
+
+# --- growth -----------------------------------------------------------------------------------------------
+
+
+def grow_ours(pairs: Pairs, threads: int) -> Any:
+    """Our forest."""
+    from distforest import RFD  # noqa: PLC0415  (not in the peer's process)
+
+    return RFD(voting="mean", resample="pairs", n_jobs=threads, **FOREST).fit_pairs(
+        pairs.points, pairs.pairs, pairs.similar
+    )
+
+
+def grow_peer(features: Float32s, similar: Bools, threads: int) -> Any:
+    """The peer's forest."""
+    from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415  (not in our process)
+
+    return RandomForestClassifier(n_jobs=threads, **FOREST).fit(features, ~similar)
+
+
+def grown(folder: Path, whose: str, threads: int) -> dict[str, float]:
+    """Grow one forest in this process: seconds, peak, peak before, and accuracy on held-out pairs."""
+    pairs, unseen = Pairs.load(folder / "grown.npz"), Pairs.load(folder / "held_out.npz")
+    few = Pairs(pairs.points, pairs.pairs[:200], pairs.similar[:200])
+    if whose == "ours":
+        warm = grow_ours(few, threads)
+        warm.pair_distance(pairs.points[:2], pairs.points[:2])
+    else:
+        grow_peer(few.features(), few.similar, threads)
+    before, start = peak_bytes(), time.perf_counter()
+    if whose == "ours":
+        made, forest = start, grow_ours(pairs, threads)
+    else:
+        features = pairs.features()
+        made, forest = time.perf_counter(), grow_peer(features, pairs.similar, threads)
+    done, peak = time.perf_counter(), peak_bytes()
+    if whose == "ours":
+        distances = forest.pair_distance(*(unseen.points[own] for own in unseen.pairs.T))
+    else:
+        distances = forest.predict_proba(unseen.features())[:, 1]
+    return {
+        "seconds": done - made,
+        "seconds_to_make": made - start,
+        "peak": peak,
+        "rise": peak - before,
+        "accuracy": float(np.mean((distances < 0.5) == unseen.similar)),
+    }
+
+
+def ask(folder: Path, whose: str, threads: int) -> dict[str, float]:
+    """Ask a fresh process to grow a forest."""
+    command = [sys.executable, __file__, str(folder), json.dumps({"whose": whose, "threads": threads})]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    answer: dict[str, float] = json.loads(done.stdout)
+    return answer
+
+
+def print_growth(effort: Effort) -> None:
+    """Print time, memory and accuracy of both, each run in a process of its own, ours and the peer's in turn."""
+    answers: dict[str, list[dict[str, float]]] = {"ours": [], "peer": []}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        Pairs.drawn(effort.size.grown, 0).save(folder / "grown.npz")
+        Pairs.drawn(N_HELD_OUT, 1).save(folder / "held_out.npz")
+        for run in range(effort.runs):
+            for whose in ("ours", "peer") if run % 2 == 0 else ("peer", "ours"):
+                answers[whose].append(ask(folder, whose, effort.threads))
+                print(whose, answers[whose][-1], file=sys.stderr, flush=True)
+    ours, peer = answers["ours"], answers["peer"]
+    title = f"{effort.size.grown:,} pairs of {N_COLUMNS} features, {FOREST['n_estimators']} trees"
+    print(f"## Growth: {title}, {effort.threads} threads\n")
+    rows = [
+        row(label, key, write, ours, peer)
+        for label, key, write in (
+            ("time to grow", "seconds", seconds_cell),
+            ("peak memory", "peak", mib),
+            ("above what was held before", "rise", mib),
+            ("accuracy on held-out pairs", "accuracy", "{:.4f}".format),
+        )
+    ]
+    print_table(["", "RFD", "random forest", "ours / peer (least to most)"], rows)
+    made = np.median([own["seconds_to_make"] for own in peer])
+    print(f"The peer's features take {seconds_cell(float(made))} to make, which its time leaves out.\n")
+
+
+def row(label: str, key: str, write: Any, ours: list[dict[str, float]], peer: list[dict[str, float]]) -> list[str]:
+    """One measure of both: medians and ratios."""
+    mine, theirs = [own[key] for own in ours], [own[key] for own in peer]
+    ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
+    return [label, write(float(np.median(mine))), write(float(np.median(theirs))), ratio_cell(ratios)]
+
+
+# --- scoring ----------------------------------------------------------------------------------------------
+
+
+def print_scoring(effort: Effort) -> None:
+    """Print pairs per second of both; the peer's features are there before its clock runs, or are made by it."""
+    pairs, unseen = Pairs.drawn(effort.size.grown_to_score, 0), Pairs.drawn(effort.size.scored, 1)
+    ours = grow_ours(pairs, effort.threads)
+    peer = grow_peer(pairs.features(), pairs.similar, effort.threads)
+    left, right = (np.ascontiguousarray(unseen.points[own]) for own in unseen.pairs.T)
+    features = unseen.features()
+    ours.pair_distance(left[:100], right[:100])  # compile
+    peers = {
+        "features made before": lambda: peer.predict_proba(features)[:, 1],
+        "features made by the way": lambda: peer.predict_proba(unseen.features())[:, 1],
+    }
+    rows = []
+    for label, scored in peers.items():
+        timed = interleaved(lambda: ours.pair_distance(left, right), scored, effort.runs)
+        rates = [f"{len(left) / np.median(own):,.0f}" for own in (timed.ours, timed.peer)]
+        rows.append([label, *rates, ratio_of_rates(timed), *accuracies(timed, unseen.similar)])
+    size = f"forests of {FOREST['n_estimators']} trees grown on {len(pairs.pairs):,} pairs"
+    print(f"## Scoring {len(left):,} pairs of {N_COLUMNS} features, {size}, {effort.threads} threads\n")
+    head = ["the peer's", "RFD, pairs/s", "predict_proba, pairs/s", "ours / peer (least to most)", "accuracy", "peer's"]
+    print_table(head, rows)
+
+
+def ratio_of_rates(timed: Paired) -> str:
+    """How many times as many pairs ours scores in a second."""
+    return ratio_cell([1.0 / ratio for ratio in timed.ratios])
+
+
+def accuracies(timed: Paired, similar: Bools) -> list[str]:
+    """Share of pairs on the right side of a half, of both."""
+    return [f"{np.mean((own < 0.5) == similar):.4f}" for own in timed.answers]
+
+
+if __name__ == "__main__":
+    print(json.dumps(grown(Path(sys.argv[1]), **json.loads(sys.argv[2]))))

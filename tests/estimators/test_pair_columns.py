@@ -1,0 +1,152 @@
+"""Further columns of a pair: what they say, that they give no labels away, and how a forest reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from distforest import SMERF, TreeRank, load
+from distforest.errors import InputError
+from distforest.estimators.pair_columns import Cosine, PlugIn
+from distforest.sources.factors import Labels
+from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
+
+QUICK: dict[str, Any] = {"n_pairs": 400, "max_depth": 4, "leafrank_depth": 2, "random_state": 0}
+FEW = {"n_estimators": 40, "random_state": 5}
+
+
+class Width:
+    """Vectors of whatever shape or values; no estimator."""
+
+    def __init__(self, vectors: Any) -> None:
+        self.vectors = vectors
+
+    def fit_transform(self, X: Any, y: Any) -> Any:
+        return self.vectors
+
+    def transform(self, X: Any) -> Any:
+        return self.vectors
+
+
+def test_the_cosine_is_that_of_two_points() -> None:
+    points = np.array([[3.0, 4.0], [-6.0, -8.0], [4.0, -3.0], [0.0, 0.0]])
+    vectors = Cosine().fit_transform(points, None)
+    np.testing.assert_allclose(
+        vectors @ vectors.T, [[1, -1, 0, 0], [-1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]], atol=1e-15
+    )
+    np.testing.assert_array_equal(Cosine().transform(points), vectors)
+
+
+def test_shares_of_training_points_come_from_trees_that_have_not_drawn_them() -> None:
+    own = PlugIn(calibrated=False, **FEW)
+    found = own.fit_transform(X, NAMES)
+    forest = SMERF(**FEW).fit(X, Labels(NAMES))
+    bag = forest.forest_.in_bag
+    expected = np.zeros((len(X), 3))
+    votes = forest.apply(X).T
+    counts = forest.forest_.leaf_table.arrays()["class_counts"]
+    for i in range(len(X)):
+        out = np.flatnonzero(bag[:, i] == 0)
+        at = forest.forest_.table.tree_start[out] + votes[out, i]
+        expected[i] = (counts[at] / counts[at].sum(axis=1, keepdims=True)).mean(axis=0)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    new = own.transform(X)
+    assert np.abs(new - found).max() > 0.2  # as new points they would give their labels away
+    np.testing.assert_allclose(new.sum(axis=1), 1, atol=1e-12)
+
+
+def test_calibrated_shares_are_shares_and_tell_more() -> None:
+    plain, calibrated = (PlugIn(calibrated=on, **FEW).fit_transform(X, Y) for on in (False, True))
+    for shares in (plain, calibrated):
+        assert shares.shape == (150, 3)
+        np.testing.assert_allclose(shares.sum(axis=1), 1, atol=1e-12)
+        assert (shares.argmax(axis=1) == Y).mean() > 0.9
+    assert not np.allclose(plain, calibrated)
+
+
+def test_random_labels_are_not_given_away() -> None:
+    rng = np.random.default_rng(0)
+    points, labels = rng.normal(size=(150, 3)), rng.integers(0, 2, 150)
+    shares = PlugIn(**FEW).fit_transform(points, labels)
+    assert (shares.argmax(axis=1) == labels).mean() < 0.65
+
+
+def test_a_forest_reads_a_column_for_each() -> None:
+    columns = [Cosine(), PlugIn(**FEW)]
+    forest = TreeRank(3, pair_columns=columns, **QUICK).fit(X, Y)
+    rows = forest.forest_.meaning.rows
+    assert (rows["n_columns"], rows["n_features"]) == (8 + 2, 4)
+    assert rows["blocks"] == [["dot", 4], ["dot", 3]]
+    assert forest.n_features_in_ == 4
+    used = forest.forest_.table.columns
+    assert (used >= 8).any()
+    assert not hasattr(columns[1], "smerf_")  # a clone has learned
+    extended = forest.extended(X[:5])
+    assert extended.shape == (5, 4 + 4 + 3)
+    np.testing.assert_array_equal(extended[:, :4], X[:5].astype(np.float32))
+    np.testing.assert_allclose(extended[:, 4:8], Cosine().transform(X[:5]), atol=1e-6)
+    np.testing.assert_array_equal(forest.extended(None), forest.forest_.points)
+    new, some = X[1::9], X[::11]
+    assert forest.distance(new, some).tobytes() == np.ascontiguousarray(forest.distance(some, new).T).tobytes()
+    assert forest.similarity(X[:1], X[1:2]) > forest.similarity(X[:1], X[120:121])
+
+
+def test_columns_help_where_the_region_cannot() -> None:
+    """Points on the sphere whose direction is their class, at any length: the cosine says all."""
+    rng = np.random.default_rng(1)
+    y = np.arange(80) % 4
+    axes = np.linalg.qr(rng.normal(size=(6, 6)))[0][:4]
+    points = axes[y] * rng.lognormal(sigma=2, size=(80, 1))
+    plain = TreeRank(1, **QUICK).fit(points, y)
+    cosine = TreeRank(1, pair_columns=[Cosine()], **QUICK).fit(points, y)
+    assert cosine.auc_ == 1.0
+    assert plain.auc_ < 0.95
+    assert cosine.forest_.table.columns.tolist() == [12]
+
+
+@pytest.mark.parametrize("region", ["diagonal", "square"])
+def test_a_loaded_forest_reads_points_as_they_are_extended(region: str, tmp_path: Path) -> None:
+    forest = TreeRank(3, region=region, pair_columns=[Cosine(), PlugIn(**FEW)], **QUICK).fit(SMALL, SMALL_Y)
+    forest.save(tmp_path / "f.zarr")
+    opened = load(tmp_path / "f.zarr")
+    assert isinstance(opened, TreeRank)
+    assert opened.n_features_in_ == 11
+    assert opened.distance(forest.extended(X[:7])).tobytes() == forest.distance(X[:7]).tobytes()
+    assert opened.distance().tobytes() == forest.distance().tobytes()
+    with pytest.raises(ValueError, match="X has 4 features, but TreeRank is expecting 11"):
+        opened.distance(X[:7])
+
+
+def test_clones_and_threads_lead_to_the_same_forest() -> None:
+    forest = TreeRank(3, pair_columns=[PlugIn(**FEW)], leafrank="linear", **QUICK).fit(SMALL, SMALL_Y)
+    for twin in (clone(forest), clone(forest).set_params(n_jobs=2)):
+        assert twin.fit(SMALL, SMALL_Y).digest_ == forest.digest_
+        assert twin.distance(X[:9]).tobytes() == forest.distance(X[:9]).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([3], "pair_columns: objects with fit_transform and transform, found 3"),
+        ([Width(np.ones(38))], r"a finite vector for each of 38 points was asked for, found shape \(38,\) of Width"),
+        ([Width(np.ones((37, 2)))], r"found shape \(37, 2\) of Width"),
+        ([Width(np.ones((38, 0)))], r"found shape \(38, 0\) of Width"),
+        ([Width(np.full((38, 2), np.nan))], r"a finite vector"),
+        ([Width(np.full((38, 2), 1e30))], "at most"),
+    ],
+)
+def test_columns_that_cannot_be_used_are_refused(columns: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        TreeRank(2, pair_columns=columns, **QUICK).fit(SMALL, SMALL_Y)
+
+
+def test_what_learns_from_labels_is_refused_for_pairs() -> None:
+    pairs = np.array([[0, 1], [2, 30], [3, 4]])
+    with pytest.raises(InputError, match="PlugIn learns from labels, found pairs alone"):
+        TreeRank(2, pair_columns=[PlugIn(**FEW)], **QUICK).fit_pairs(SMALL, pairs, [1, 0, 1])
+    forest = TreeRank(2, pair_columns=[Cosine()], min_samples_leaf=1, **QUICK).fit_pairs(SMALL, pairs, [1, 0, 1])
+    assert forest.distance().shape == (38, 38)
