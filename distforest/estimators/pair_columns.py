@@ -1,8 +1,8 @@
-"""Further symmetric columns of a pair for TreeRank: inner products of what each of its two points says of itself.
+"""Further symmetric columns of a pair for TreeRank: how alike what each of its two points says of itself is.
 
 A column is given by a vector for each point; the value of a pair is the inner product of the vectors of its two points,
-so it is symmetric by construction and is worked out when it is read. What learns from labels must not give away those
-of the training points: their vectors are made by trees that have not drawn them.
+or the share of their equal entries, so it is symmetric by construction and is worked out when it is read. What learns
+from labels must not give away those of the training points: their vectors are made by trees that have not drawn them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 
 from distforest.errors import InputError
@@ -28,7 +28,7 @@ FLOOR = 1e-3
 
 @runtime_checkable
 class PairColumn(Protocol):
-    """A vector for each point."""
+    """A vector for each point; with an attribute ``reduction``, ``"dot"`` (the default) or ``"same"``."""
 
     def fit_transform(self, X: Any, y: Any) -> Any:
         """Learn from the training points, and give their vectors as if they were new, shape (n, k)."""
@@ -127,6 +127,36 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
         return found
 
 
+@dataclass(eq=False, repr=False)
+class SharedLeaves(BaseEstimator):  # type: ignore[misc]
+    """The share of trees in which two points share a leaf, of a forest that is taught nothing: labels cannot leak.
+
+    Parameters
+    ----------
+    forest : estimator with fit(X) and apply(X)
+        `URerF`, say.
+
+    Examples
+    --------
+    >>> from distforest import URerF
+    >>> X = np.random.default_rng(0).normal(size=(80, 3))
+    >>> SharedLeaves(URerF(10, random_state=0)).fit_transform(X, None).shape
+    (80, 10)
+    """
+
+    forest: Any
+    reduction = "same"
+
+    def fit_transform(self, X: Any, y: Any) -> Any:  # noqa: ARG002  (labels are not looked at)
+        """Grow the forest, and give the leaves of the points, shape (n, n_trees)."""
+        self.forest_ = clone(self.forest).fit(X)
+        return self.transform(X)
+
+    def transform(self, X: Any) -> Any:
+        """The leaves of new points, shape (n, n_trees)."""
+        return self.forest_.apply(X)
+
+
 @dataclass(frozen=True)
 class Columns:
     """The fitted columns of a forest, and how many of a point's further columns are of each."""
@@ -137,7 +167,8 @@ class Columns:
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
         """As `distforest.sources.point_pairs.PairColumns` has them."""
-        return tuple(("dot", size) for size in self.sizes)
+        kinds = [getattr(column, "reduction", "dot") for column in self.fitted]
+        return tuple(zip(kinds, self.sizes, strict=False))
 
     def fit(self, points: Float32s, y: Any) -> tuple[Self, Float32s]:
         """Learn from the training points; the same with their sizes, and the points with their further columns."""

@@ -104,7 +104,10 @@ class TreeRank(OnPairs):
         return 1.0 - self.distance(X, Y)
 
     def extended(self, X: Any) -> Float32s:
-        """Take the rows of ``X`` with their further columns, as the forest reads points, shape (n, width)."""
+        """Take the rows of ``X`` with their further columns, as the forest reads points, shape (n, width).
+
+        A loaded forest does not know what makes them, so it takes and gives points that have them already.
+        """
         check_is_fitted(self)
         return self._points(X)
 

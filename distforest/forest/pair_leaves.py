@@ -7,7 +7,8 @@ kind           arrays                  a tree says of a pair in node l
 ``ranks``      class_counts, scores    how alike: the rank of the leaf, 1 best, 0 worst
 =============  ======================  ====================================================
 
-A forest's answer is the sum of ``parts`` over its trees, divided by the sum of ``wholes``.
+A forest's answer is the sum of ``parts`` over its trees, divided by the sum of ``wholes``: a mean of votes or ranks, or
+with evidence a share of pairs.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""LeafRank by a linear classifier: a cell is parted by one oblique cut over all columns of a pair (Clemencon, Vogel).
+"""LeafRank by a linear classifier: a cell is parted by one oblique cut over all columns of a pair.
 
+Clemencon and Vogel (appendix 6.3) name a support vector machine with costs; here the classifier is logistic.
 A classifier with the costs of the cell is fitted by stochastic gradient steps to blocks of its pairs, each column over
 its standard deviation, so that the columns of at most a block are ever held; then the cell is cut where the projection
 onto its weights is best cut.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class Method:
     parameters: tuple[Parameter, ...]
     draw: Callable[[Data, Source, Params], Draw] | None = None
     untaught: Callable[[Data, Params], tuple[Criterion, dict[str, Any]]] | None = None
-    over_pairs: Callable[[Data, Params, int, int], PairProblem] | None = None
+    over_pairs: Callable[[Data, Params, int, Callable[[int], int]], PairProblem] | None = None
 
 
 def _columns_of_features(data: Data, _source: Source, params: Params) -> Draw:
@@ -224,8 +225,7 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
             "inconsistent numbers of samples"
         )
     if method.over_pairs is not None:
-        width = n_candidates(params["max_features"], data.rows["n_columns"])
-        return method.over_pairs(data, params, seed, width)
+        return method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
     assert method.draw is not None  # noqa: S101  (a method draws columns, or is one over pairs)
     source, search = _searched(data, params)
     params, class_weights = _weighted(data, params)

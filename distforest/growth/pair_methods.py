@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from distforest.sources.source import Rows
 
 Params = Mapping[str, Any]
+
+SHARE = 1.0 - 1.0 / math.e
+"""Of the points, or the given pairs, that a tree of a ranking forest draws where it would draw all."""
 
 NO_PAIRS = np.empty((0, 2), np.int32)
 
@@ -119,6 +123,9 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
             f"labels: two classes, one of them of two points, were asked for, found sizes {counts.tolist()}"
         )
     given, n = params["max_samples"], data.n_rows
+    same_pairs = params["sampling"] == "all" or params["n_pairs"] >= n * (n - 1) // 2
+    if given is None and same_pairs and params["n_estimators"] > 1:
+        given = SHARE  # or all trees would be the same
     n_draws = max(2, round(given * n)) if isinstance(given, float) else int(given or n)
     if not 2 <= n_draws <= n:
         raise InputError(f"max_samples={given!r} asks for {n_draws} of {n} points; a tree needs two to all of them")
@@ -128,14 +135,16 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
     return found
 
 
-def tree_rank(data: Data, params: Params, seed: int, width: int) -> PairProblem:
-    """Bind TreeRank to data; ``width`` is how many columns a node of a small tree tries."""
+def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> PairProblem:
+    """Bind TreeRank to data; ``width_of`` says how many of some columns a node of a small tree tries."""
     points = points_of(data)
     if data.judge == "labels":
         sampling: PairSampling = labelled_pairs(data, params)
     else:
         pairs, codes = links_of(data)
         n_draws = min(int(params["n_pairs"]), len(pairs))
+        if n_draws == len(pairs) and params["n_estimators"] > 1:
+            n_draws = max(1, round(SHARE * n_draws))
         sampling = GivenPairs(pairs, codes, data.n_rows, n_draws, replace=False, by_points=False)
     square, nothing = params["region"] == "square", TwoClasses(np.empty(0, np.uint8), np.empty((0, 2)))
     by_columns, n_columns = search_of(params, points, sampling, seed), points.shape[1]
@@ -143,7 +152,7 @@ def tree_rank(data: Data, params: Params, seed: int, width: int) -> PairProblem:
     if square:
         search, n_columns = SquareSearch.of(by_columns.bins, points), n_columns - points.columns.n_features
     small = Limits(2, int(params["min_samples_leaf"]), int(params["leafrank_depth"]))
-    growth = Growth(points, Axis(n_columns, min(width, n_columns)), nothing, small, seed, search)
+    growth = Growth(points, Axis(n_columns, min(width_of(n_columns), n_columns)), nothing, small, seed, search)
     limits = Limits(int(params["min_samples_split"]), 1, int(params["max_depth"]))
     leafrank: LeafRank = SmallTrees(growth, square)
     if params["leafrank"] == "linear":
@@ -154,12 +163,12 @@ def tree_rank(data: Data, params: Params, seed: int, width: int) -> PairProblem:
     return PairProblem(meaning, data, int(params["n_estimators"]), points, sampling, ranking)
 
 
-def rfd(data: Data, params: Params, seed: int, width: int) -> PairProblem:
-    """Bind RFD to data; ``width`` is how many columns a node tries."""
+def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> PairProblem:
+    """Bind RFD to data; ``width_of`` says how many of some columns a node tries."""
     points, sampling = points_of(data), given_pairs(data, params, seed)
     search = search_of(params, points, sampling, seed)
     draw, no_pairs = (
-        Axis(points.shape[1], min(width, points.shape[1])),
+        Axis(points.shape[1], min(width_of(points.shape[1]), points.shape[1])),
         TwoClasses(np.empty(0, np.uint8), np.empty((0, 2))),
     )
     growth = Growth(points, draw, no_pairs, limits_of(params), seed, search)

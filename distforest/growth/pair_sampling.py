@@ -75,7 +75,7 @@ class GivenPairs:
         With replacement.
     by_points
         Points are drawn, and a tree learns from the pairs of which it drew both, with the product of their
-        multiplicities: what it has not drawn is then unknown to it.
+        multiplicities: what it has not drawn is then unknown to it. Where there is no such pair it learns from all.
     """
 
     pairs: Rows

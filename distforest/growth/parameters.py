@@ -313,7 +313,8 @@ TREERANK_PARAMETERS = (
     Parameter(
         "max_samples",
         None,
-        "points whose pairs a tree may draw, none twice: a number, a share, or None for all",
+        "points whose pairs a tree may draw, none twice: a number, a share, or None for all (0.632 of them where each "
+        "of several trees would draw all pairs); given pairs are drawn themselves",
         integer=_COUNT,
         real=(0.0, 1.0),
         words=(None,),

@@ -7,8 +7,8 @@
                           A                  A
                   both below: LEFT      separated: RIGHT      separated where min <= A < max
 
-The cells of TreeRank's square regions (Clemencon, Vogel, section 4) are such pairs, or the others. Candidate c below p
-is a coordinate; candidate c from p on is the further column c - p of a pair, which is cut like any column.
+The cells of TreeRank's square regions (Clemencon, Vogel, appendix 6.3) are such pairs, or the others. Candidate c below
+p is a coordinate; candidate c from p on is the further column c - p of a pair, which is cut like any column.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ class Ranking:
     limits
         When a cell is a leaf.
     optimise_fpr
-        Cells to whose left there is already this share of the unlike pairs are leaves: the curve is bent where it
-        matters (the left part of it; Clemencon, Vogel, section 3.3). None: all cells are parted.
+        Cells to whose left there is already this share of the unlike pairs are leaves: the left part of the curve is
+        bent, where it matters. None: all cells are parted.
     seed
         Of the forest.
     """

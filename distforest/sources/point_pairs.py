@@ -5,7 +5,7 @@
     family             columns c < p        columns p <= c < 2p
     "difference"       |x_c - x'_c|         none
     "difference_mean"  |x_c - x'_c|         (x_c + x'_c) / 2         (RFD, Eq. 3; TreeRank, Lemma 1, but for its scale)
-    "max_min"          max(x_c, x'_c)       min(x_c, x'_c)           (TreeRank, section 4)
+    "max_min"          max(x_c, x'_c)       min(x_c, x'_c)           (TreeRank, appendix 6.3)
 
 Then a column for each block of further columns of the points: ``"dot"``, the inner product of the two points' parts,
 or ``"same"``, the share of their equal entries. Every value is rounded to float32 and is that of (x', x) too.
