@@ -43,8 +43,15 @@ class OnPairs(ForestEstimator):
         labels = column_or_1d(in_memory(opened(y)), warn=True)
         points, truth = self._training_points(X, labels), Truth.of(Labels(labels))
         self._grow_pairs(points, Data(self._rows_of(params), points, "labels", truth.values, truth.classes), params)
-        self.classes_ = np.asarray(truth.classes)
         return self
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted; none where pairs were given."""
+        check_is_fitted(self, "forest_")
+        if self.forest_.meaning.classes is None:
+            raise AttributeError("classes_: the forest was taught pairs, not labels")
+        return np.asarray(self.forest_.meaning.classes)
 
     def fit_pairs(self, X: Any, pairs: Any, similar: Any) -> Self:
         """Grow the forest from pairs that are known to be alike (must-link) or not (cannot-link).

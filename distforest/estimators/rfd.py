@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +79,11 @@ class RFD(OnPairs):
     def _grow_pairs(self, points: Float32s, data: Data, params: dict[str, Any]) -> None:
         """Grow the forest, and estimate its error from the pairs of which it drew no point."""
         super()._grow_pairs(points, data, params)
+        self.__dict__.pop("oob_score_", None)  # of an earlier fit
         if self.oob_score:
-            sampling = given_pairs(data, params, self.forest_.meaning.seed)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what there is to say of constraints has been said
+                sampling = given_pairs(data, params, self.forest_.meaning.seed)
             pairs = pair_scores.training_pairs(self.forest_, sampling.pairs)
             found, count = pair_scores.out_of_bag(self.forest_, pairs)
             known = estimated(count, "pairs")

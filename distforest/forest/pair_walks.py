@@ -156,8 +156,8 @@ def walk_lanes(nodes: Nodes, root: int, values: Float32s, ends: Ints) -> None:
         while lane < n_live:
             here, r = at[np.uint64(lane)], row[np.uint64(lane)]
             node = nodes[np.uint64(here)]
-            goes_right = values[np.uint64(r), np.uint64(node.column)] > node.threshold
-            there = node.left + node.step * np.uint32(goes_right)
+            goes_right = values[np.uint64(r), np.uint64(node["column"])] > node["threshold"]
+            there = node["left"] + node["step"] * np.uint32(goes_right)
             if there != here:
                 at[np.uint64(lane)] = there
                 lane += 1

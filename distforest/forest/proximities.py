@@ -176,8 +176,9 @@ def nearest(
 
 def check_n_neighbors(n_neighbors: int, n_right: int, self_rows: bool) -> None:
     """Refuse a number of neighbours that there are not; raises InputError."""
-    if not 1 <= n_neighbors <= n_right - self_rows:
-        raise InputError(f"n_neighbors must be in 1..{n_right - self_rows} for {n_right} rows, found {n_neighbors}")
+    is_number = isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool)
+    if not is_number or not 1 <= n_neighbors <= n_right - self_rows:
+        raise InputError(f"n_neighbors must be in 1..{n_right - self_rows} for {n_right} rows, found {n_neighbors!r}")
 
 
 def sparse_proximity(

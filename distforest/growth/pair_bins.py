@@ -66,9 +66,11 @@ class PairBins:
             if not scale[column]:  # all are equal: one bin
                 continue
             cells = _cells(values, low[column], scale[column])
-            before = np.searchsorted(cells, np.arange(CELLS))  # sampled values in the cells below
-            wanted = before * max_bins // len(values)
-            code[column] = np.cumsum(np.diff(wanted, prepend=0) > 0).clip(max=max_bins - 1)
+            below = np.searchsorted(cells, np.arange(CELLS + 1))  # sampled values in the cells below
+            filled = below[1:] > below[:-1]
+            wanted = ((below[:-1] + below[1:]) * max_bins // (2 * len(values)))[filled]  # by the middle of its values
+            rank = np.cumsum(np.diff(wanted, prepend=wanted[0]) > 0)
+            code[column] = rank[(np.cumsum(filled) - filled).clip(max=len(rank) - 1)]  # an empty cell as the next one
             last = np.flatnonzero(np.diff(code[column]))  # the last cell of each code but the last
             edges[column, : len(last)] = _upper_ends(last, low[column], scale[column])
         return cls(low, scale, code, edges)

@@ -88,7 +88,7 @@ class GivenPairs:
     @property
     def n_rows(self) -> int:
         """Pairs that were given."""
-        return len(self.pairs)
+        return len(self.pairs) if self.by_points else min(self.n_draws, len(self.pairs))
 
     def typical(self, seed: int) -> Rows:  # noqa: ARG002  (nothing is drawn)
         """All pairs."""
@@ -350,20 +350,26 @@ class Constraints:
         if self.balance == "classes":
             wanted, ordered = self.n_constraints, labels[points.points]
             places = [np.flatnonzero(ordered == code) for code in range(n_classes)]
-        drawn = []
+        found, most = np.empty(0, np.int64), (points.unlike() if unlike else points.alike()).total
         for group, own in enumerate(places):
             parts = (2 * (group * TRIES + attempt) + unlike for attempt in range(TRIES))
             keys = (part_of(seed, _CONSTRAINTS, part) for part in parts)
-            drawn.append(_partner_codes(points, own, unlike, keys, wanted))
-        found = first_of_each(np.concatenate(drawn))
+            found = _with_partners(points, own, unlike, keys, found, min(len(found) + wanted, most))
         return np.stack([found // len(labels), found % len(labels)], axis=1).astype(np.int32)
 
 
-def _partner_codes(points: ByClass, own: Ints, unlike: bool, keys: Iterator[np.uint64], wanted: int) -> Ints:
-    """The first distinct pairs, low * n + high, of points at some places; each key gives as many as are wanted."""
-    n, found = len(points.points), np.empty(0, np.int64)
-    while len(found) < wanted and (key := next(keys, None)) is not None:
+def _with_partners(
+    points: ByClass, own: Ints, unlike: bool, keys: Iterator[np.uint64], found: Ints, wanted: int
+) -> Ints:
+    """``found`` and further distinct pairs, low * n + high, of points at some places, together ``wanted`` of them.
+
+    Each key draws as many as are wanted; fewer are found where a key gives hardly anything new.
+    """
+    n, n_new = len(points.points), wanted
+    while len(found) < wanted and n_new >= wanted // 1000 and (key := next(keys, None)) is not None:
+        n_new = -len(found)
         pairs = points.partners(key, own, unlike, wanted).astype(np.int64)
         low, high = pairs.min(axis=1), pairs.max(axis=1)
         found = first_of_each(np.concatenate([found, (low * n + high)[low < high]]))
+        n_new += len(found)
     return found[:wanted]

@@ -198,9 +198,10 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
             hold_pairs_and_links(pairs.address, pairs.shape, pairs.dtype, found["similar"].shape[0])
         except InputError as error:
             faults.append(f"input.pairs: {error}")
-    there = found["pairs"].shape[0] if "pairs" in found and spec.params.get("resample") == "pairs" else n
-    most = spec.params["max_samples"]
-    if there is not None and isinstance(most, int) and most > there and "labels" not in found:
+    there, most = n, spec.params["max_samples"]
+    if spec.params.get("resample") == "pairs":
+        there = found["pairs"].shape[0] if "pairs" in found else None  # drawn from labels: how many, is seen then
+    if there is not None and isinstance(most, int) and most > there:
         faults.append(f"params.max_samples: {most} of {there} were asked for")
     return faults
 
@@ -228,10 +229,15 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
         _n_pairs(spec, seen, matrix.shape[0]) if over_pairs else matrix.shape[0],
         int(spec.params["n_estimators"] or 1),
         _bytes(matrix, 4),
-        _bytes(truth, 4 if is_dense or judge == "labels" else 8) if truth else 0,
+        _bytes_of_links(seen) or (_bytes(truth, 4 if is_dense or judge == "labels" else 8) if truth else 0),
         _width(spec, matrix.shape[-1]),
         is_dense,
     )
+
+
+def _bytes_of_links(seen: list[Seen]) -> int:
+    """Size of given pairs and of their classes; 0 where there are none."""
+    return next((_bytes(array, 4) + array.shape[0] for array in seen if array.name == "input.pairs"), 0)
 
 
 def _bytes(array: Seen, item: int) -> int:

@@ -166,7 +166,7 @@ def size_of(problem: Bound) -> Size:
         problem.n_rows,
         problem.n_trees,
         data.matrix.nbytes,
-        data.truth.nbytes,
+        data.truth.nbytes + (0 if data.pairs is None else data.pairs.nbytes),
         problem.width,
         data.judge == "distances",
     )

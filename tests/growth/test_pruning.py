@@ -11,8 +11,9 @@ from sklearn.base import clone
 from distforest import TreeRank
 from distforest.errors import InputError
 from distforest.forest.cells import pruned
-from distforest.forest.pair_scores import ranks_of, walked
+from distforest.forest.pair_scores import columns_of, ranks_of, walked
 from distforest.growth import pruning
+from distforest.growth.problem import Data
 from distforest.roc import ROC, roc_curve
 from distforest.sources.point_pairs import PointPairs
 
@@ -46,18 +47,12 @@ def areas_by_hand(forest: TreeRank, X: np.ndarray, y: np.ndarray, pairs: np.ndar
         judges = (folds[every] == fold).all(axis=1)
         left, right = every[judges].T.astype(np.int32)
         points = X.astype(np.float32)
-        asked = PointPairs(forest_columns(model), points, points, left.copy(), right.copy())
+        asked = PointPairs(columns_of(model.forest_), points, points, left.copy(), right.copy())
         for place_of_gain, gain in enumerate(forest.pruning_.gains):
             some = pruned(model.forest_, gain)
             scores = [ranks_of(some).parts[walked(some.table, tree, asked)] for tree in range(some.n_trees)]
             own[place_of_gain] += np.mean([roc_curve(s, alike[judges]).auc for s in scores])
     return own / forest.pruning_folds
-
-
-def forest_columns(forest: TreeRank) -> Any:
-    from distforest.forest.pair_scores import columns_of
-
-    return columns_of(forest.forest_)
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -78,6 +73,23 @@ def test_areas_are_those_of_pruned_trees_on_held_out_pairs(given: bool) -> None:
     assert len(found.gains) > 5
     best = np.flatnonzero(found.areas == found.areas.max())
     assert found.gain == found.gains[best[-1]]
+
+
+def test_a_parting_of_just_the_gain_goes() -> None:
+    """The gains at which the trees' own partings go, tried on new points."""
+    X, y = data()
+    forest, new = TreeRank(2, **QUICK).fit(X, y).forest_, X[::-1] + 0.1
+    gains = pruning._gains_of(forest)
+    held = Data(forest.meaning.rows, new.astype(np.float32), "labels", y.astype(np.int32), [0, 1, 2])
+    left, right = np.stack(np.triu_indices(N_POINTS, 1)).astype(np.int32)
+    asked = PointPairs(columns_of(forest), held.matrix, held.matrix, left, right)
+    expected = []
+    for gain in gains:
+        some = pruned(forest, gain)
+        scores = [ranks_of(some).parts[walked(some.table, tree, asked)] for tree in range(2)]
+        expected.append(np.mean([roc_curve(own, y[left] == y[right]).auc for own in scores]))
+    np.testing.assert_allclose(pruning._areas(forest, held, gains), expected, rtol=0, atol=1e-12)
+    assert len(set(expected)) > 5
 
 
 def test_the_forest_is_pruned_at_the_best_gain() -> None:

@@ -229,6 +229,8 @@ def test_the_rate_bends_the_left_of_the_curve_alone(seed: int) -> None:
     starts = np.cumsum(counts[:, 1]) - counts[:, 1]
     late = starts >= 0.25 * counts[:, 1].sum()
     assert 0 < late.sum() <= 5  # at most one at each depth: what lies right of a cell that is parted
+    leaves = ref.leaves_of(some.asked.expected(some.sample(0)))
+    assert counts.tolist() == [list(leaf["counts"]) for leaf in leaves]
 
 
 @pytest.mark.parametrize("square", [False, True])
@@ -300,9 +302,9 @@ def test_trees_do_not_depend_on_those_that_grow_with_them(params: dict[str, Any]
 def test_all_pairs_of_few_points() -> None:
     rng = np.random.default_rng(0)
     labels = np.array([0, 0, 1, 1, 1])
-    forest = (own := bound(rng.normal(size=(5, 2)), labels, sampling="all", min_samples_leaf=1)).forest(
-        [own.grow(np.arange(5))]
-    )
+    forest = (
+        own := bound(rng.normal(size=(5, 2)), labels, sampling="all", max_samples=1.0, min_samples_leaf=1)
+    ).forest([own.grow(np.arange(5))])
     assert forest.leaf_table.arrays()["class_counts"][forest.table.tree_start[:-1]].tolist() == [[4, 6]] * 5
 
 
