@@ -57,10 +57,13 @@ def goes_left(cut, left, right):
 
 
 @pytest.mark.parametrize("region", ["diagonal", "square"])
-def test_the_words_of_a_cell_send_the_pairs_that_its_parts_count(forests, points, links, region):
+def test_the_words_of_a_cell_send_the_pairs_that_its_parts_count(points, links, region):
     pairs, similar = links
     left, right = points[pairs[:, 0]], points[pairs[:, 1]]
-    cells = {(cell.depth, cell.place): cell for cell in cells_of(forests[region], 1, 4, SHORT)}
+    cells = {
+        (cell.depth, cell.place): cell
+        for cell in cells_of(fitted(points, links, region=region, n_estimators=1), 0, 4, SHORT)
+    }
     inside = {(0, 0): np.ones(len(pairs), bool)}
     assert len(cells) > 12
     for (depth, place), cell in cells.items():

@@ -105,6 +105,8 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
         """
         if y is None:
             raise InputError("PlugIn learns from labels, found pairs alone; leave it out, or call fit(X, y)")
+        if len(np.unique(y)) < 2:
+            raise InputError("PlugIn learns from labels of two classes, found one")
         own = {"n_estimators": self.n_estimators, "random_state": self.random_state, "n_jobs": self.n_jobs}
         self.smerf_ = SMERF(**{**own, **(self.forest or {})}).fit(X, Labels(y))
         shares, count = scoring.out_of_bag(self.smerf_.forest_)

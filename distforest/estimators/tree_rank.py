@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Floats
 
 
+CHANCE = ROC(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+
+
 @dataclass(eq=False, repr=False)
 class TreeRank(OnPairs):
     """Similarity TreeRank (Clemencon, Vogel): a similarity whose ROC curve is as high as it can be.
@@ -123,7 +126,9 @@ class TreeRank(OnPairs):
     def _training_points(self, X: Any, labels: Any) -> Float32s:
         """Read the points that the forest is to learn from, with their further columns."""
         points = super()._training_points(X, labels)
-        given = () if self.pair_columns is None else tuple(self.pair_columns)
+        given: Any = () if self.pair_columns is None else self.pair_columns
+        if not isinstance(given, (list, tuple)):
+            raise InputError(f"pair_columns: a list of columns was asked for, found {given!r}")
         strange = [column for column in given if not isinstance(column, PairColumn)]
         if strange:
             raise InputError(f"pair_columns: objects with fit_transform and transform, found {strange[0]!r}")
@@ -146,6 +151,7 @@ class TreeRank(OnPairs):
         if folds is not None and not (isinstance(folds, (int, np.integer)) and 2 <= folds <= most):
             raise InputError(f"pruning_folds: None or an integer in 2..{most} was asked for, found {folds!r}")
         super()._grow_pairs(points, data, params)
+        self.__dict__.pop("pruning_", None)  # of an earlier fit
         if folds is not None:
             method, seed, threads = METHODS[self._method], self.forest_.meaning.seed, n_threads(self.n_jobs)
 
@@ -157,11 +163,11 @@ class TreeRank(OnPairs):
 
     @property
     def tree_rocs_(self) -> list[ROC]:
-        """The ROC curve of each tree on its own training pairs."""
+        """The ROC curve of each tree on its own training pairs; that of chance where these are of one kind."""
         check_is_fitted(self)
         ranks = pair_scores.ranks_of(self.forest_)
         counts = (ranks.class_counts[ranks.leaves_in_order(tree)] for tree in range(self.forest_.n_trees))
-        return [ROC.of_counts(own[:, 0], own[:, 1]) for own in counts]
+        return [ROC.of_counts(own[:, 0], own[:, 1]) if own.any(axis=0).all() else CHANCE for own in counts]
 
     @property
     def roc_(self) -> ROC:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from distforest.jit import kernel
 from distforest.sources.point_pairs import PointPairs
-from distforest.sources.source import Float32s, Floats, Rows
+from distforest.sources.source import Float32s, Floats, Rows, offsets
 
 CELLS = 1024
 SAMPLED = 4096
@@ -59,7 +59,8 @@ class PairBins:
         for column in range(n):
             own = pairs
             if pairs.columns.family == "max_min" and column < pairs.columns.n_of_family:
-                own = pairs.of_pairs(pairs.left, pairs.left)
+                ends = np.concatenate([pairs.left, pairs.right])
+                own = pairs.of_pairs(ends, ends)
             rows = np.arange(0, own.shape[0], 1 + (own.shape[0] - 1) // SAMPLED, dtype=np.int32)
             values = np.sort(own.entries(rows, np.full(len(rows), column, np.int32)))
             low[column], scale[column] = _grid(values)
@@ -69,8 +70,9 @@ class PairBins:
             below = np.searchsorted(cells, np.arange(CELLS + 1))  # sampled values in the cells below
             filled = below[1:] > below[:-1]
             wanted = ((below[:-1] + below[1:]) * max_bins // (2 * len(values)))[filled]  # by the middle of its values
-            rank = np.cumsum(np.diff(wanted, prepend=wanted[0]) > 0)
-            code[column] = rank[(np.cumsum(filled) - filled).clip(max=len(rank) - 1)]  # an empty cell as the next one
+            rank = np.cumsum(np.append(0, wanted[1:] > wanted[:-1]))
+            following = offsets(filled)[:-1].clip(max=len(rank) - 1)  # an empty cell is as the next filled one
+            code[column] = rank[following]
             last = np.flatnonzero(np.diff(code[column]))  # the last cell of each code but the last
             edges[column, : len(last)] = _upper_ends(last, low[column], scale[column])
         return cls(low, scale, code, edges)

@@ -137,9 +137,9 @@ class LabelledPairs:
         return there if self.rule == "all" else min(self.n_pairs, there)
 
     def typical(self, seed: int) -> Rows:
-        """Some of all pairs."""
-        there = ByClass.of(self.labels, np.arange(len(self.labels))).any()
-        return there.drawn(part_of(seed, _CONSTRAINTS, 0), min(_TYPICAL, there.total))
+        """Some pairs, drawn by the rule from all points."""
+        points = ByClass.of(self.labels, np.arange(len(self.labels)))
+        return self._drawn(points, seed, _CONSTRAINTS, _TYPICAL)
 
     def sample(self, seed: int, tree: int) -> PairSample:
         """The pairs of a tree."""
@@ -147,18 +147,19 @@ class LabelledPairs:
         if self.n_draws < len(self.labels):
             subsample(seed, tree, self.n_draws, in_bag)
         points = ByClass.of(self.labels, np.flatnonzero(in_bag))
-        kinds = [(points.any(), self.n_rows)]
-        if self.rule == "balanced":
-            n_alike = self.n_pairs // 2
-            kinds = [(points.alike(), n_alike), (points.unlike(), self.n_pairs - n_alike)]
-        pairs = np.concatenate(
-            [
-                some.drawn(part_of(seed, tree, part), min(wanted, some.total))
-                for part, (some, wanted) in enumerate(kinds)
-            ]
-        )
+        pairs = self._drawn(points, seed, tree, self.n_pairs if self.rule == "balanced" else self.n_rows)
         codes = (self.labels[pairs[:, 0]] != self.labels[pairs[:, 1]]).astype(np.uint8)
         return PairSample(pairs, codes, np.ones(len(pairs), np.int32), in_bag.astype(np.uint8))
+
+    def _drawn(self, points: ByClass, seed: int, tree: int, n: int) -> Rows:
+        """``n`` pairs of some points, or as many of a kind as there are, from the stream of a tree."""
+        kinds = [(points.any(), n)]
+        if self.rule == "balanced":
+            kinds = [(points.alike(), n // 2), (points.unlike(), n - n // 2)]
+        parts = [
+            some.drawn(part_of(seed, tree, part), min(wanted, some.total)) for part, (some, wanted) in enumerate(kinds)
+        ]
+        return np.concatenate(parts)
 
 
 @dataclass(frozen=True)

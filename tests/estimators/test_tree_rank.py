@@ -175,7 +175,7 @@ def test_a_rate_that_matters_bends_the_curve_there() -> None:
 @pytest.mark.parametrize("region", ["diagonal", "square"])
 def test_given_pairs_lead_to_the_trees_of_their_labels(region: str) -> None:
     """Cuts at any value do not depend on the order of pairs, nor on that of two points."""
-    forest = TreeRank(3, region=region, sampling="all", max_samples=1.0, max_bins=None, min_samples_leaf=2, **QUICK)
+    forest = TreeRank(1, region=region, sampling="all", max_bins=None, min_samples_leaf=2, **QUICK)
     by_labels = clone(forest).fit(SMALL, SMALL_Y)
     order = np.random.default_rng(0).permutation(len(ALL))
     by_pairs = forest.set_params(n_pairs=len(ALL)).fit_pairs(SMALL, ALL[order, ::-1], ALIKE[order])

@@ -207,7 +207,7 @@ def test_a_method_refuses_what_it_cannot_learn_from() -> None:
         problem(SIMFOREST, distances, params, 0)
     with pytest.raises(InputError, match="found 36 rows of features and 35 of labels: inconsistent numbers of samples"):
         problem(SMERF, replace(labelled, truth=labelled.truth[:-1]), complete(SMERF.parameters, {}), 0)
-    assert list(METHODS) == ["smerf", "simforest", "urerf", "isolation"]
+    assert list(METHODS) == ["smerf", "simforest", "urerf", "isolation", "rfd", "treerank"]
 
 
 # --- what leaves keep -------------------------------------------------------------------------------------
