@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import kernel
-from distforest.sources.point_pairs import PointPairs, pair_value
+from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def read_block(
     """values[r, c] = column c of pair r: as `pair_value`, the columns of a family side by side."""
     for r in range(left.shape[0]):
         a, b, own = points[left[r]], others[right[r]], values[r]
-        if family == 2:
+        if family == MAX_MIN:
             for c in range(n_features):
                 own[c] = max(a[c], b[c])
                 own[n_features + c] = min(a[c], b[c])

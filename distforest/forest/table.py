@@ -17,7 +17,7 @@ from distforest.forest.frontier import RIGHT, STAY, Frontier, decide
 from distforest.forest.missing import send_on, send_to_larger, side_of_halves
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets, runs
 
 LEAF = -1
 """The child number of a node that has no children."""
@@ -98,9 +98,7 @@ class NodeTable:
 
     def projections(self, nodes: Ints) -> Projections:
         """The projections of ``nodes`` (numbers in the whole table), one candidate each."""
-        width = self.width[nodes].astype(np.int64)
-        offset = offsets(width)
-        entry = np.repeat(self.offset[nodes] - offset[:-1], width) + np.arange(offset[-1])
+        offset, entry = runs(self.offset, nodes)
         return Projections(1, offset, self.columns[entry], self.weights[entry])
 
     def check(self, n_columns: int) -> None:

@@ -15,7 +15,7 @@ from distforest.forest.frontier import Frontier, decide, pick, settle
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import streams
 from distforest.growth.surrogates import place_missing
-from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets, taken
+from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets, runs, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -305,10 +305,7 @@ class _Levels:
         tree = np.concatenate(self.tree)
         order = np.argsort(tree, kind="stable")  # within a tree the levels come in the order of the node numbers
         columns = {name: np.concatenate(values) for name, values in self.columns.items()}
-        offset = offsets(columns["width"])
-        width = columns["width"][order].astype(np.int64)
-        own = offsets(width)
-        entry = np.repeat(offset[:-1][order] - own[:-1], width) + np.arange(own[-1])
+        _, entry = runs(offsets(columns["width"]), order)
         return NodeTable(
             tree_size=self.next_node.copy(),
             **{name: values[order] for name, values in columns.items()},

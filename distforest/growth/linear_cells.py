@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import Frontier, decide
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.tree_rank import Parted
-from distforest.growth.two_classes import TwoClasses
+from distforest.growth.two_classes import TwoClasses, even_costs
 from distforest.sources.source import Projections, offsets
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class LinearCells:
     def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> Parted:
         """Small trees of one cut, or none where no place of a projection gains."""
         n, n_columns = cells.n_nodes, pairs.shape[1]
-        costs = counts.sum(axis=1, keepdims=True) / (2.0 * counts)
+        costs = even_costs(counts)
         weights = np.empty((n, n_columns))
         for cell in range(n):
             rows = cells.rows[cells.starts[cell] : cells.starts[cell + 1]]

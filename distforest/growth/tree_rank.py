@@ -29,10 +29,10 @@ from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.grower import Growth, Limits
 from distforest.growth.rng import streams
-from distforest.growth.two_classes import TwoClasses
+from distforest.growth.two_classes import TwoClasses, even_costs
 from distforest.jit import kernel
 from distforest.sources.point_pairs import ALIKE, UNLIKE
-from distforest.sources.source import offsets
+from distforest.sources.source import offsets, runs
 
 if TYPE_CHECKING:
     from distforest.sources.point_pairs import PointPairs
@@ -73,8 +73,7 @@ class SmallTrees:
     def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> Parted:
         """The small trees."""
         n = cells.n_nodes
-        costs = counts.sum(axis=1, keepdims=True) / (2.0 * counts)  # a cell's two kinds weigh the same
-        growth = replace(self.growth, source=pairs, criterion=TwoClasses(codes, costs))
+        growth = replace(self.growth, source=pairs, criterion=TwoClasses(codes, even_costs(counts)))
         roots = Frontier(np.arange(n), np.zeros(n, np.int32), cells.starts, cells.rows, cells.weights)
         ends = np.zeros(len(codes), np.int32)
 
@@ -294,10 +293,7 @@ class _Cells:
         tree = np.concatenate(self.tree)
         columns = {name: np.concatenate(values) for name, values in self.columns.items()}
         order = np.lexsort((columns.pop("number"), tree))
-        offset = offsets(columns["width"])
-        width = columns["width"][order].astype(np.int64)
-        own = offsets(width)
-        entry = np.repeat(offset[:-1][order] - own[:-1], width) + np.arange(own[-1])
+        _, entry = runs(offsets(columns["width"]), order)
         scores = columns.pop("scores")[order]
         columns = {name: values[order] for name, values in columns.items()}
         for name in ("left", "right"):

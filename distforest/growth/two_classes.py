@@ -70,6 +70,12 @@ class TwoClasses:
         return cuts
 
 
+def even_costs(counts: Ints) -> Floats:
+    """Costs n / (2 n_s) with which the two classes of a cell weigh the same, from its counts, shape (n_cells, 2)."""
+    costs: Floats = counts.sum(axis=1, keepdims=True) / (2.0 * counts)
+    return costs
+
+
 @kernel
 def count_classes(starts: Ints, rows: Rows, weights: Rows, codes: Codes, counts: Ints) -> None:
     """counts[f, s] = sum of the weights of the rows of node f whose class is s."""

@@ -42,12 +42,16 @@ def offsets(sizes: NDArray[Any]) -> Ints:
     return found
 
 
+def runs(offset: Ints, which: Ints) -> tuple[Ints, Ints]:
+    """Some runs of a ragged array: where each of them then begins, shape (n + 1,), and the places of their entries."""
+    size = offset[which + 1] - offset[which]
+    begin = offsets(size)
+    return begin, np.repeat(offset[which] - begin[:-1], size) + np.arange(begin[-1])
+
+
 def taken(projections: Projections, nodes: Ints, candidate: Rows) -> Projections:
     """One candidate of each of ``nodes``, shape (n,), as projections of one candidate each."""
-    number = nodes * projections.width + candidate
-    size = projections.offset[number + 1] - projections.offset[number]
-    offset = offsets(size)
-    entry = np.repeat(projections.offset[number] - offset[:-1], size) + np.arange(offset[-1])
+    offset, entry = runs(projections.offset, nodes * projections.width + candidate)
     return Projections(1, offset, projections.columns[entry], projections.weights[entry])
 
 

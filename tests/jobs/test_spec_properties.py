@@ -87,6 +87,9 @@ def valid_tables(draw: st.DrawFn, nulls: bool = True) -> dict[str, Any]:
     given = {draw(st.sampled_from(group)): draw(ADDRESSES) for group in row.addresses}
     given |= {name: draw(relations(method, name, nulls)) for name in row.relations}
     given |= draw(st.fixed_dictionaries({}, optional=dict.fromkeys(row.optional, ADDRESSES)))
+    if "pairs" in row.optional:  # with what is known of them, and only then
+        given.pop("pairs", None)
+        given |= {"pairs": draw(ADDRESSES)} if "similar" in given else {}
     count, none = st.integers(1, 2**63 - 1), st.none() if nulls else st.nothing()
     run = {
         **dict.fromkeys(("workers", "batch"), count | none),
