@@ -42,7 +42,7 @@ class OnPairs(ForestEstimator):
         params = self._checked(y)
         labels = column_or_1d(in_memory(opened(y)), warn=True)
         points, truth = self._training_points(X, labels), Truth.of(Labels(labels))
-        self._grow_pairs(points, Data(self._rows_of(params), points, "labels", truth.values, truth.classes), params)
+        self._grow_from(Data(self._rows_of(params), points, "labels", truth.values, truth.classes), params)
         return self
 
     @property
@@ -76,8 +76,7 @@ class OnPairs(ForestEstimator):
         codes = codes_of_links(in_memory(opened(similar)))
         if len(codes) != len(numbers):
             raise InputError(f"found {len(numbers)} pairs and {len(codes)} entries of similar; one for each")
-        data = Data(self._rows_of(params), points, "links", codes, pairs=numbers)
-        self._grow_pairs(points, data, params)
+        self._grow_from(Data(self._rows_of(params), points, "links", codes, pairs=numbers), params)
         return self
 
     def pair_distance(self, left: Any, right: Any) -> Floats:
@@ -148,7 +147,3 @@ class OnPairs(ForestEstimator):
         points = read(self._rows(X, reset=False), FEATURES)
         hold_points(points)
         return points
-
-    def _grow_pairs(self, points: Float32s, data: Data, params: dict[str, Any]) -> None:  # noqa: ARG002
-        """Grow the forest."""
-        self._grow_from(data, params)

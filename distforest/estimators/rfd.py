@@ -18,7 +18,7 @@ from distforest.sources.point_pairs import UNLIKE
 
 if TYPE_CHECKING:
     from distforest.growth.problem import Data
-    from distforest.sources.source import Float32s, Floats
+    from distforest.sources.source import Floats
 
 
 @dataclass(eq=False, repr=False)
@@ -76,9 +76,9 @@ class RFD(OnPairs):
     n_jobs: int | None = None
     client: Any = None
 
-    def _grow_pairs(self, points: Float32s, data: Data, params: dict[str, Any]) -> None:
+    def _grow_from(self, data: Data, params: dict[str, Any]) -> None:
         """Grow the forest, and estimate its error from the pairs of which it drew no point."""
-        super()._grow_pairs(points, data, params)
+        super()._grow_from(data, params)
         self.__dict__.pop("oob_score_", None)  # of an earlier fit
         if self.oob_score:
             with warnings.catch_warnings():

@@ -145,12 +145,12 @@ class TreeRank(OnPairs):
         hold_points(points, pair_scores.columns_of(self.forest_))
         return points
 
-    def _grow_pairs(self, points: Float32s, data: Data, params: dict[str, Any]) -> None:
+    def _grow_from(self, data: Data, params: dict[str, Any]) -> None:
         """Grow the forest, and prune it."""
-        folds, most = self.pruning_folds, len(points) // 2
+        folds, most = self.pruning_folds, data.n_rows // 2
         if folds is not None and not (isinstance(folds, (int, np.integer)) and 2 <= folds <= most):
             raise InputError(f"pruning_folds: None or an integer in 2..{most} was asked for, found {folds!r}")
-        super()._grow_pairs(points, data, params)
+        super()._grow_from(data, params)
         self.__dict__.pop("pruning_", None)  # of an earlier fit
         if folds is not None:
             method, seed, threads = METHODS[self._method], self.forest_.meaning.seed, n_threads(self.n_jobs)

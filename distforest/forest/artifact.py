@@ -27,7 +27,6 @@ from distforest.errors import ArtifactError
 from distforest.forest.forest import (
     FORMAT,
     NODE_ARRAYS,
-    PAIRS,
     UNTAUGHT,
     Forest,
     Meaning,
@@ -41,7 +40,7 @@ from distforest.forest.forest import (
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.sources.arrays import create_array, writable_array
-from distforest.sources.point_pairs import FAMILIES, REDUCTIONS, PairColumns
+from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

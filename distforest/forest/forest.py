@@ -19,7 +19,7 @@ from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import NodeTable
 from distforest.sources.arrays import ArraySource, rows_of
 from distforest.sources.kernels import KERNELS, KernelSource
-from distforest.sources.point_pairs import PairColumns
+from distforest.sources.point_pairs import PAIRS, PairColumns
 from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
 
@@ -39,9 +39,6 @@ CHUNK_BYTES = 4 << 20
 
 NOT_ROUTED = -1
 """In ``leaves``: a training row that was not routed."""
-
-PAIRS = "pairs"
-"""The kind of rows of a forest over pairs of points."""
 
 UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
 """Leaf tables that follow from the node table alone."""

@@ -17,7 +17,7 @@ from distforest.errors import InputError
 from distforest.forest.pair_leaves import Ranks, Votes
 from distforest.forest.pair_walks import Walks, blocks_of
 from distforest.forest.proximities import check_n_neighbors
-from distforest.sources.point_pairs import PairColumns, PointPairs
+from distforest.sources.point_pairs import PAIRS, PairColumns, PointPairs
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def is_over_pairs(forest: Forest) -> bool:
 
 def columns_of(forest: Forest) -> PairColumns:
     """What the forest reads of a pair; raises InputError for a forest of points or objects."""
-    if forest.meaning.rows["kind"] != "pairs":
+    if forest.meaning.rows["kind"] != PAIRS:
         raise InputError(f"pairs were asked of a forest that reads {forest.meaning.rows['kind']}")
     return PairColumns.of_rows(forest.meaning.rows)
 
@@ -180,19 +180,15 @@ def out_of_bag(forest: Forest, pairs: PointPairs) -> tuple[Floats, Ints]:
     for tree in range(forest.n_trees):
         unseen = forest.in_bag[tree] == 0
         out = np.flatnonzero(unseen[pairs.left] & unseen[pairs.right])
-        ends = _walked(says_of.walks, tree, pairs.of_pairs(pairs.left[out], pairs.right[out]))
+        ends = walked(says_of.walks, tree, pairs.of_pairs(pairs.left[out], pairs.right[out]))
         parts[out] += says_of.parts[ends]
         wholes[out] += 1.0 if says_of.wholes is None else says_of.wholes[ends]
         count[out] += 1
     return np.divide(parts, wholes, out=np.full(n, np.nan), where=count > 0), count
 
 
-def walked(table: NodeTable, tree: int, pairs: PointPairs) -> Ints:
+def walked(walks: Walks, tree: int, pairs: PointPairs) -> Ints:
     """The node in which each pair ends in a tree, numbers in the whole table, shape (n_pairs,)."""
-    return _walked(Walks.of(table), tree, pairs)
-
-
-def _walked(walks: Walks, tree: int, pairs: PointPairs) -> Ints:
     ends = np.empty(len(pairs.left), np.int64)
     for block, values in blocks_of(pairs):
         ends[block] = walks.ends(tree, values)

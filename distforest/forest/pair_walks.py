@@ -55,9 +55,8 @@ class Walks:
         nodes["threshold"] = np.where(inner, _rounded_down(table.threshold), np.float32(np.inf))
         nodes["column"][inner] = table.columns
         nodes["left"] = np.where(inner, root + table.left, np.arange(len(table.left)))
-        nodes["step"] = np.where(inner, table.right - table.left, 0).astype(
-            np.uint32
-        )  # modulo 2^32: it may be negative
+        step = np.where(inner, table.right - table.left, 0)
+        nodes["step"] = step.astype(np.uint32)  # modulo 2^32: it may be negative
         return cls(table, nodes)
 
     def ends(self, tree: int, values: Float32s) -> Ints:

@@ -21,7 +21,7 @@ from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.histograms import cut_codes
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.mean_distance import MeanDistance
-from distforest.growth.pair_methods import hold_pair_parameters, rfd, tree_rank
+from distforest.growth.pair_methods import hold_pair_parameters, limits_of, rfd, tree_rank
 from distforest.growth.pair_problem import PairProblem
 from distforest.growth.pairs_of_objects import FeatureSubsets, TwoObjects, Unlikeness
 from distforest.growth.parameters import (
@@ -32,6 +32,7 @@ from distforest.growth.parameters import (
     TREERANK_PARAMETERS,
     URERF_PARAMETERS,
     Parameter,
+    n_drawn,
 )
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.random_cuts import AtRandom
@@ -174,7 +175,7 @@ def n_candidates(max_features: float | str | None, n_columns: int, weights: Colu
 def sampling(params: Params, n_rows: int) -> Sampling:
     """The sampling that ``bootstrap`` and ``max_samples`` stand for; raises InputError."""
     given = params["max_samples"]
-    n_draws = max(1, round(given * n_rows)) if isinstance(given, float) else int(given or n_rows)
+    n_draws = n_drawn(given, n_rows)
     if "bootstrap" not in params:  # isolation: some rows once each, all where there are fewer
         return Sampling(n_rows, min(n_draws, n_rows), replace=False)
     if n_draws > n_rows:
@@ -242,12 +243,7 @@ def _limits(params: Params, n_draws: int) -> Limits:
     """When a node is a leaf; a tree of random cuts ends where ``n_draws`` rows are usually alone, at ceil(log2)."""
     if "max_depth" not in params:
         return Limits(max_depth=(n_draws - 1).bit_length())
-    depth = params["max_depth"]
-    return Limits(
-        int(params["min_samples_split"] or 2),
-        int(params["min_samples_leaf"] or 1),
-        None if depth is None else int(depth),
-    )
+    return limits_of(params)
 
 
 def _searched(data: Data, params: Params) -> tuple[Source, Search]:

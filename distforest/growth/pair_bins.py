@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from distforest.jit import kernel
 from distforest.sources.point_pairs import PointPairs
-from distforest.sources.source import Float32s, Floats, Rows, offsets
+from distforest.sources.source import Float32s, Floats, offsets
 
 CELLS = 1024
 SAMPLED = 4096
@@ -50,17 +50,21 @@ class PairBins:
     code: NDArray[np.uint8]
     edges: Floats
 
+    @property
+    def table(self) -> tuple[Floats, Floats, NDArray[np.uint8], Floats]:
+        """The four arrays, as kernels take them."""
+        return self.low, self.scale, self.code, self.edges
+
     @classmethod
     def of(cls, pairs: PointPairs, max_bins: int) -> PairBins:
         """Bins of the columns, from at most `SAMPLED` of the pairs; of two extremes those of the points themselves."""
         n = pairs.shape[1]
         low, scale = np.zeros(n), np.zeros(n)
         code, edges = np.zeros((n, CELLS), np.uint8), np.full((n, max_bins), np.inf)
+        ends = np.concatenate([pairs.left, pairs.right])
+        of_points = pairs.of_pairs(ends, ends) if pairs.columns.family == "max_min" else pairs
         for column in range(n):
-            own = pairs
-            if pairs.columns.family == "max_min" and column < pairs.columns.n_of_family:
-                ends = np.concatenate([pairs.left, pairs.right])
-                own = pairs.of_pairs(ends, ends)
+            own = of_points if column < pairs.columns.n_of_family else pairs
             rows = np.arange(0, own.shape[0], 1 + (own.shape[0] - 1) // SAMPLED, dtype=np.int32)
             values = np.sort(own.entries(rows, np.full(len(rows), column, np.int32)))
             low[column], scale[column] = _grid(values)
@@ -124,14 +128,12 @@ def _at(places: NDArray[np.int64]) -> Floats:
 
 
 @kernel
-def code_of(value: float, low: float, scale: float, code: NDArray[np.uint8]) -> int:
-    """code[floor((value - low) scale)], of the first or the last cell for values beyond the grid."""
-    cell = (value - low) * scale
-    return code[np.int64(min(max(cell, 0.0), CELLS - 1.0))]
+def cell_of(value: float, low: float, scale: float) -> int:
+    """floor((value - low) scale), of the first or the last cell for values beyond the grid."""
+    return int(min(max((value - low) * scale, 0.0), CELLS - 1.0))
 
 
 @kernel
-def codes_of(values: Floats, column: int, low: Floats, scale: Floats, code: NDArray[np.uint8], found: Rows) -> None:
-    """found[e] = code of values[e] in a column."""
-    for e in range(values.shape[0]):
-        found[e] = code_of(values[e], low[column], scale[column], code[column])
+def code_of(value: float, low: float, scale: float, code: NDArray[np.uint8]) -> int:
+    """The code of the value's cell."""
+    return code[cell_of(value, low, scale)]

@@ -7,14 +7,14 @@ order of its values. Neither holds more than the codes of a block, a histogram, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.growth.criteria import Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
-from distforest.growth.pair_bins import CELLS, PairBins
+from distforest.growth.pair_bins import PairBins, cell_of
 from distforest.growth.two_classes import TwoClasses, gain_of_counts, scan_two_classes, whole_of
 from distforest.jit import kernel
 from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value, read_column
@@ -33,6 +33,43 @@ FEW = 32
 """Pairs up to which a node is cut at any value, and not at the edges of bins."""
 
 
+class Level(NamedTuple):
+    """A level as the kernels of a search take it.
+
+    Attributes
+    ----------
+    nodes
+        Where each node begins, its pairs, their weights and classes, and the candidate columns of each node.
+    pairs
+        The points of the pairs, and what is read of a pair.
+    judged
+        Counts and costs of the two classes in each node, and the fewest pairs of a side.
+    """
+
+    nodes: tuple[Any, ...]
+    pairs: tuple[Any, ...]
+    judged: tuple[Any, ...]
+
+    @classmethod
+    def of(
+        cls, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> Level:
+        """The level of a search of pairs of two classes."""
+        assert isinstance(source, PointPairs)  # noqa: S101  (what is searched here)
+        assert isinstance(criterion, TwoClasses)  # noqa: S101  (and by what it is judged)
+        columns = projections.columns.reshape(frontier.n_nodes, projections.width)
+        return cls(
+            (frontier.starts, frontier.rows, frontier.weights, criterion.codes, columns),
+            (*source.where, *source.what),
+            (criterion.counts(frontier), criterion.costs[frontier.tree], limits.min_samples_leaf),
+        )
+
+
+def most_few(bins: PairBins | None) -> int:
+    """Pairs up to which a node is cut at any value: any number without bins."""
+    return np.iinfo(np.int64).max if bins is None else FEW
+
+
 @dataclass(frozen=True)
 class PairSearch:
     """The best cut of each node over single columns of pairs.
@@ -49,23 +86,13 @@ class PairSearch:
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The cuts, and the value of each pair on the chosen column."""
-        assert isinstance(source, PointPairs)  # noqa: S101  (a search of pairs)
-        assert isinstance(criterion, TwoClasses)  # noqa: S101  (and of two classes)
-        cuts, counts = Cuts.none(frontier.n_nodes), criterion.counts(frontier)
-        columns = projections.columns.reshape(frontier.n_nodes, projections.width)
-        nodes = (frontier.starts, frontier.rows, frontier.weights, criterion.codes, columns)
-        judged = (counts, criterion.costs[frontier.tree], limits.min_samples_leaf)
-        cut_small(*nodes, *source.where, *source.what, self.few, *judged, *cuts)
+        level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
+        few = most_few(self.bins)
+        cut_small(*level.nodes, *level.pairs, few, *level.judged, *cuts)
         if self.bins is not None:
-            own = (self.bins.low, self.bins.scale, self.bins.code, self.bins.edges)
-            cut_large(*nodes, *source.where, *source.what, *own, self.few, *judged, *cuts)
+            cut_large(*level.nodes, *level.pairs, *self.bins.table, few, *level.judged, *cuts)
         chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
         return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
-
-    @property
-    def few(self) -> int:
-        """Pairs up to which a node is cut at any value."""
-        return np.iinfo(np.int64).max if self.bins is None else FEW
 
 
 @kernel
@@ -204,14 +231,13 @@ def code_all(
     for r in range(some.shape[0]):
         a, b = points[left[some[r]]], others[right[some[r]]]
         for c in range(n_features):
-            cell = (np.float64(abs(a[c] - b[c])) - low[c]) * scale[c]
-            cells[c] = np.int32(min(max(cell, 0.0), CELLS - 1.0))
+            cells[c] = cell_of(np.float64(abs(a[c] - b[c])), low[c], scale[c])
         for c in range(n_features, n_of_family):
             middle = (a[c - n_features] + b[c - n_features]) * np.float32(0.5)
-            cells[c] = np.int32(min(max((np.float64(middle) - low[c]) * scale[c], 0.0), CELLS - 1.0))
+            cells[c] = cell_of(np.float64(middle), low[c], scale[c])
         for c in range(n_of_family, cells.shape[0]):
             value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
-            cells[c] = np.int32(min(max((value - low[c]) * scale[c], 0.0), CELLS - 1.0))
+            cells[c] = cell_of(value, low[c], scale[c])
         for c in range(cells.shape[0]):
             coded[c, r] = code[c, cells[c]]
 
@@ -239,7 +265,7 @@ def code_one(
     read_column(c, some, points, others, left, right, family, n_features, n_of_family, begin, reduction, values)
     own, start, step = code[c], low[c], scale[c]
     for r in range(some.shape[0]):
-        coded[r] = own[np.int64(min(max((values[r] - start) * step, 0.0), CELLS - 1.0))]
+        coded[r] = own[cell_of(values[r], start, step)]
 
 
 @kernel

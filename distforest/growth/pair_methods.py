@@ -23,6 +23,7 @@ from distforest.growth.pair_sampling import (
     LabelledPairs,
     PairSampling,
 )
+from distforest.growth.parameters import n_drawn
 from distforest.growth.square_cuts import SquareSearch
 from distforest.growth.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.two_classes import TwoClasses
@@ -41,6 +42,8 @@ SHARE = 1.0 - 1.0 / math.e
 """Of the points, or the given pairs, that a tree of a ranking forest draws where it would draw all."""
 
 NO_PAIRS = np.empty((0, 2), np.int32)
+NO_CLASSES = TwoClasses(np.empty(0, np.uint8), np.empty((0, 2)))
+"""What stands for the pairs, and for their classes, until a tree has drawn some."""
 
 
 def pair_columns(params: Params, n_features: int, blocks: tuple[tuple[str, int], ...] = ()) -> PairColumns:
@@ -63,6 +66,11 @@ def points_of(data: Data) -> PointPairs:
     points = PointPairs.of(PairColumns.of_rows(data.rows), data.matrix, NO_PAIRS)
     hold_points(points.points, points.columns)
     return points
+
+
+def axis_of(n_columns: int, width_of: Callable[[int], int]) -> Axis:
+    """Single columns of some, as many at a time as ``width_of`` says."""
+    return Axis(n_columns, min(width_of(n_columns), n_columns))
 
 
 def limits_of(params: Params) -> Limits:
@@ -109,7 +117,7 @@ def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:
         pairs, codes = rule.draw(data.truth, seed)
     by_points = params["resample"] == "points"
     there, given = data.n_rows if by_points else len(pairs), params["max_samples"]
-    n_draws = max(1, round(given * there)) if isinstance(given, float) else int(given or there)
+    n_draws = n_drawn(given, there)
     if n_draws > there:
         raise InputError(f"max_samples={given!r} asks for more {params['resample']} than there are ({there})")
     return GivenPairs(pairs, codes, data.n_rows, n_draws, bool(params["bootstrap"]), by_points)
@@ -126,7 +134,7 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
     same_pairs = params["sampling"] == "all" or params["n_pairs"] >= n * (n - 1) // 2
     if given is None and same_pairs and params["n_estimators"] > 1:
         given = SHARE  # or all trees would be the same
-    n_draws = max(2, round(given * n)) if isinstance(given, float) else int(given or n)
+    n_draws = max(2, n_drawn(given, n)) if isinstance(given, float) else n_drawn(given, n)
     if not 2 <= n_draws <= n:
         raise InputError(f"max_samples={given!r} asks for {n_draws} of {n} points; a tree needs two to all of them")
     found = LabelledPairs(data.truth, int(params["n_pairs"]), str(params["sampling"]), n_draws)
@@ -146,13 +154,13 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
         if n_draws == len(pairs) and params["n_estimators"] > 1:
             n_draws = max(1, round(SHARE * n_draws))
         sampling = GivenPairs(pairs, codes, data.n_rows, n_draws, replace=False, by_points=False)
-    square, nothing = params["region"] == "square", TwoClasses(np.empty(0, np.uint8), np.empty((0, 2)))
+    square = params["region"] == "square"
     by_columns, n_columns = search_of(params, points, sampling, seed), points.shape[1]
     search: Search = by_columns
     if square:
         search, n_columns = SquareSearch.of(by_columns.bins, points), n_columns - points.columns.n_features
     small = Limits(2, int(params["min_samples_leaf"]), int(params["leafrank_depth"]))
-    growth = Growth(points, Axis(n_columns, min(width_of(n_columns), n_columns)), nothing, small, seed, search)
+    growth = Growth(points, axis_of(n_columns, width_of), NO_CLASSES, small, seed, search)
     limits = Limits(int(params["min_samples_split"]), 1, int(params["max_depth"]))
     leafrank: LeafRank = SmallTrees(growth, square)
     if params["leafrank"] == "linear":
@@ -167,11 +175,7 @@ def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -
     """Bind RFD to data; ``width_of`` says how many of some columns a node tries."""
     points, sampling = points_of(data), given_pairs(data, params, seed)
     search = search_of(params, points, sampling, seed)
-    draw, no_pairs = (
-        Axis(points.shape[1], min(width_of(points.shape[1]), points.shape[1])),
-        TwoClasses(np.empty(0, np.uint8), np.empty((0, 2))),
-    )
-    growth = Growth(points, draw, no_pairs, limits_of(params), seed, search)
+    growth = Growth(points, axis_of(points.shape[1], width_of), NO_CLASSES, limits_of(params), seed, search)
     leaf = {"kind": "votes", "voting": params["voting"]}
     meaning = Meaning("rfd", dict(params), seed, data.rows, leaf, data.classes)
     return PairProblem(meaning, data, int(params["n_estimators"]), points, sampling, Classifiers(growth))

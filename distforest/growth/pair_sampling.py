@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
+from distforest.growth.pair_bins import SAMPLED
 from distforest.growth.rng import SAMPLE_NODE, below, bootstrap, shuffle, stream, subsample, unit
 from distforest.jit import kernel
 from distforest.sources.point_pairs import ALIKE, UNLIKE
@@ -29,8 +30,6 @@ TRIES = 64
 
 _CONSTRAINTS = 1 << 40
 """Number of the tree in whose stream is drawn what serves all trees: beyond all of them."""
-
-_TYPICAL = 1 << 12
 
 ENOUGH = 2000
 """Constraints of each kind for a class, on average, from which more hardly help."""
@@ -139,7 +138,7 @@ class LabelledPairs:
     def typical(self, seed: int) -> Rows:
         """Some pairs, drawn by the rule from all points."""
         points = ByClass.of(self.labels, np.arange(len(self.labels)))
-        return self._drawn(points, seed, _CONSTRAINTS, _TYPICAL)
+        return self._drawn(points, seed, _CONSTRAINTS, SAMPLED)
 
     def sample(self, seed: int, tree: int) -> PairSample:
         """The pairs of a tree."""

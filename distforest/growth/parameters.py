@@ -123,6 +123,17 @@ def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dic
     return {p.name: given.get(p.name, p.default) for p in parameters}
 
 
+def n_drawn(max_samples: float | None, there: int) -> int:
+    """The number that ``max_samples`` stands for of those that there are: a number, a share (at least one), or all.
+
+    Examples
+    --------
+    >>> [n_drawn(given, 50) for given in (20, 0.5, 0.001, None)]
+    [20, 25, 1, 50]
+    """
+    return max(1, round(max_samples * there)) if isinstance(max_samples, float) else int(max_samples or there)
+
+
 def with_defaults(parameters: Iterable[Parameter], **defaults: Value) -> tuple[Parameter, ...]:
     """The same parameters with other defaults."""
     return tuple(replace(p, default=defaults.get(p.name, p.default)) for p in parameters)

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from distforest.growth.criteria import Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.pair_bins import PairBins, code_of
-from distforest.growth.pair_cuts import BLOCK, FEW, code_one, walk_bins
-from distforest.growth.two_classes import TwoClasses, gain_of_counts, scan_two_classes, whole_of
+from distforest.growth.pair_cuts import BLOCK, Level, code_one, most_few, walk_bins
+from distforest.growth.two_classes import gain_of_counts, scan_two_classes, whole_of
 from distforest.jit import kernel
-from distforest.sources.point_pairs import PointPairs, pair_value
+from distforest.sources.point_pairs import PointPairs, read_column
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source
 
 if TYPE_CHECKING:
@@ -55,27 +55,23 @@ class SquareSearch:
         """The search of pairs of some points."""
         of_points = np.zeros((len(pairs.points) if bins else 0, pairs.columns.n_features), np.uint8)
         if bins is not None:
-            code_points(pairs.points, bins.low, bins.scale, bins.code, of_points)
+            code_points(pairs.points, *bins.table[:3], of_points)
         return cls(bins, of_points)
 
     def __call__(
         self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The cuts, and for each pair a value at most the threshold where it goes left."""
-        assert isinstance(source, PointPairs)  # noqa: S101  (a search of pairs)
-        assert isinstance(criterion, TwoClasses)  # noqa: S101  (and of two classes)
-        cuts, counts = Cuts.none(frontier.n_nodes), criterion.counts(frontier)
-        columns = projections.columns.reshape(frontier.n_nodes, projections.width)
-        nodes = (frontier.starts, frontier.rows, frontier.weights, criterion.codes, columns)
-        judged = (counts, criterion.costs[frontier.tree], limits.min_samples_leaf)
-        few = np.iinfo(np.int64).max if self.bins is None else FEW
-        cut_small_squares(*nodes, *source.where, *source.what, few, *judged, *cuts)
+        level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
+        few = most_few(self.bins)
+        cut_small_squares(*level.nodes, *level.pairs, few, *level.judged, *cuts)
         if self.bins is not None:
-            own = (self.bins.low, self.bins.scale, self.bins.code, self.bins.edges, self.of_points)
-            cut_large_squares(*nodes, *source.where, *source.what, *own, few, *judged, *cuts)
+            own = (*self.bins.table, self.of_points)
+            cut_large_squares(*level.nodes, *level.pairs, *own, few, *level.judged, *cuts)
+        columns = level.nodes[-1]
         chosen = columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
         values = np.empty(len(frontier.rows))
-        take_sides(frontier.starts, frontier.rows, chosen, cuts.threshold, *source.where, *source.what, values)
+        take_sides(frontier.starts, frontier.rows, chosen, cuts.threshold, *level.pairs, values)
         return cuts, values
 
 
@@ -118,20 +114,20 @@ def cut_small_squares(
             continue
         for k in range(columns.shape[1]):
             c = columns[node, k]
-            for r in range(size):
-                a, b = points[left[rows[first + r]]], others[right[rows[first + r]]]
-                if c < n_features:
-                    ends[r], ends[size + r] = min(a[c], b[c]), max(a[c], b[c])
-                else:
-                    column = c + n_of_family - n_features
-                    ends[r] = pair_value(a, b, column, family, n_features, n_of_family, begin, reduction)
             if c >= n_features:
+                read_column(
+                    *(c + n_of_family - n_features, rows[first:last], points, others, left, right),
+                    *(family, n_features, n_of_family, begin, reduction, ends),
+                )
                 n = order_values(ends[:size], order, keys, spare)
                 scan_two_classes(
                     *(node, k, ends[:size], order[:n], rows[first:last], weights[first:last], codes),
                     *(counts[node], costs[node], min_leaf, separated, best, threshold, gains),
                 )
                 continue
+            for r in range(size):
+                one, other = points[left[rows[first + r]], c], others[right[rows[first + r]], c]
+                ends[r], ends[size + r] = min(one, other), max(one, other)
             n = order_values(ends[: 2 * size], order, keys, spare)
             scan_ends(
                 *(node, k, ends[: 2 * size], order[:n], rows[first:last], weights[first:last], codes),
@@ -267,10 +263,13 @@ def take_sides(
     """values[r] = infinity where the cut separates pair r, minus infinity where not; a further column as it is."""
     for node in range(starts.shape[0] - 1):
         c, place = chosen[node], threshold[node]
-        for r in range(starts[node], starts[node + 1]):
-            a, b = points[left[rows[r]]], others[right[rows[r]]]
-            if c < n_features:
-                values[r] = np.inf if min(a[c], b[c]) <= place < max(a[c], b[c]) else -np.inf
-            else:
-                column = c + n_of_family - n_features
-                values[r] = pair_value(a, b, column, family, n_features, n_of_family, begin, reduction)
+        first, last = starts[node], starts[node + 1]
+        if c >= n_features:
+            read_column(
+                *(c + n_of_family - n_features, rows[first:last], points, others, left, right),
+                *(family, n_features, n_of_family, begin, reduction, values[first:last]),
+            )
+            continue
+        for r in range(first, last):
+            one, other = points[left[rows[r]], c], others[right[rows[r]], c]
+            values[r] = np.inf if min(one, other) <= place < max(one, other) else -np.inf

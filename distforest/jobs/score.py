@@ -254,14 +254,15 @@ def _opened(address: str, digest: str) -> Forest:
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
     """The arrays of the answer by name, (dtype, tail of the shape), and the number of answers."""
     queries = open_array(question.queries)
-    if is_over_pairs(forest):
-        return _arrays_of_pairs(question, forest, int(queries.shape[0]))
-    if question.callback is None:
+    over_pairs = is_over_pairs(forest)
+    if over_pairs:
+        _check_points(question, forest)
+    elif question.callback is None:
         forest.source(np.asarray(queries[:1]))
     elif forest.meaning.rows["kind"] != "dense":
         raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
     n, training = int(queries.shape[0]), forest.n_training
-    if question.answer == "neighbors" or (question.answer in TO_ROWS and not question.reference):
+    if not over_pairs and (question.answer == "neighbors" or (question.answer in TO_ROWS and not question.reference)):
         training = forest.training_nodes.shape[1]  # refused here where they are not known, before anything is paid for
     if question.answer in TO_ROWS:
         others = int(open_array(question.reference).shape[0]) if question.reference else training
@@ -285,21 +286,13 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
     return {"prediction": ("float64", (outputs,)) if is_mean else ("int64", ())}, n
 
 
-def _arrays_of_pairs(question: Question, forest: Forest, n: int) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
-    """The same of a forest over pairs, which answers with distances and neighbours alone."""
+def _check_points(question: Question, forest: Forest) -> None:
+    """Refuse what a forest over pairs cannot answer: it has distances and neighbours of points alone."""
     if question.callback is not None:
         raise InputError(f"{question.forest} reads points, it has no similarities to ask for")
+    if question.answer not in {"distance", "pairs", "neighbors"}:
+        raise InputError(f"a forest over pairs answers with distance, pairs or neighbors, not with {question.answer!r}")
     _points(forest, _read(question.queries, slice(0, 1)))
-    if question.answer == "distance":
-        others = int(open_array(question.reference).shape[0]) if question.reference else forest.n_training
-        return {"distance": ("float32", (others,))}, n
-    if question.answer == "pairs":
-        return {"distance": ("float32", ())}, _n_pairs(question, n)
-    if question.answer == "neighbors":
-        _check_neighbors(question, n, forest.n_training)
-        tail = (question.n_neighbors,)
-        return {"indices": ("int64", tail), "distance": ("float32", tail)}, n
-    raise InputError(f"a forest over pairs answers with distance, pairs or neighbors, not with {question.answer!r}")
 
 
 def _points(forest: Forest, values: np.ndarray) -> np.ndarray:

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+PAIRS = "pairs"
+"""The kind of rows of a forest over pairs of points."""
+
 ALIKE, UNLIKE = 0, 1
 """Classes of pairs."""
 
@@ -83,7 +86,7 @@ class PairColumns:
         """As a forest's meaning has it."""
         blocks = [list(block) for block in self.blocks]
         sizes = {"n_columns": self.n_columns, "n_features": self.n_features}
-        return {"kind": "pairs", "family": self.family, **sizes, "blocks": blocks}
+        return {"kind": PAIRS, "family": self.family, **sizes, "blocks": blocks}
 
     @classmethod
     def of_rows(cls, rows: dict[str, Any]) -> PairColumns:

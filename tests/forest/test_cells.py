@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from distforest import TreeRank
 from distforest.forest.cells import Cells, order_of_pruning, pruned
 from distforest.forest.pair_scores import ranks_of, training_pairs, walked
+from distforest.forest.pair_walks import Walks
 from distforest.roc import ROC
 from tests import naive_trees_of_pairs as ref
 from tests.ranking_trees import Asked, Trees, planted
@@ -108,10 +109,10 @@ def test_a_pruned_forest_is_the_forest_with_fewer_cells(forest: TreeRank, gain: 
         cells = Cells.of(before, tree)
         order = order_of_pruning(cells)
         gone = {cell for cell, largest in order if largest <= gain}
-        ends = walked(some.table, tree, pairs)
+        ends = walked(Walks.of(some.table), tree, pairs)
         scores = after.scores[ends]
         assert len(after.leaves_in_order(tree)) == len(before.leaves_in_order(tree)) - len(gone)
-        old_scores = before.scores[walked(whole.table, tree, pairs)]
+        old_scores = before.scores[walked(Walks.of(whole.table), tree, pairs)]
         parents = {int(part): cell for cell in gone for part in (cells.better[cell], cells.worse[cell])}
         tops = [cell for cell in gone if cell not in parents]
         spans = {before.scores[start + cell]: _span(cell, cells) for cell in tops}

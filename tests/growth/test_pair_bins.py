@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.growth import pair_bins
-from distforest.growth.pair_bins import CELLS, SAMPLED, PairBins, code_of, codes_of
+from distforest.growth.pair_bins import CELLS, SAMPLED, PairBins, code_of
 from distforest.sources.point_pairs import FAMILIES, LARGEST, PairColumns, PointPairs
 
 pytestmark = pytest.mark.kernels
@@ -29,7 +29,8 @@ def pairs_of(X: np.ndarray, family: str = "difference_mean", pairs: np.ndarray |
 
 def codes(bins: PairBins, column: int, values: np.ndarray) -> np.ndarray:
     found = np.empty(len(values), np.int32)
-    codes_of(values.astype(np.float64), column, bins.low, bins.scale, bins.code, found)
+    own = (bins.low[column], bins.scale[column], bins.code[column])
+    found[:] = [code_of(value, *own) for value in values.astype(np.float64).tolist()]
     return found
 
 
