@@ -4,10 +4,13 @@
 
     DistforestError
     ├── InputError (ValueError)      data or a parameter that cannot be used, found before work starts
-    │   └── SpecError                a job spec with faults: all of them at once
+    │   ├── SpecError                a job spec with faults: all of them at once
+    │   └── ConflictError            what is asked does not go with what is there
+    ├── NotFoundError                there is no such job
     ├── ArtifactError                a forest that is damaged, unknown or not what it says
     └── JobError                     a job that was started and could not be finished
-        └── MemoryLimitError         a job that cannot fit into the memory of its workers
+        ├── MemoryLimitError         a job that cannot fit into the memory of its workers
+        └── CancelledJobError        a job that was told to stop
 """
 
 from __future__ import annotations
@@ -37,6 +40,14 @@ class SpecError(InputError):
         return type(self), (self.faults,)
 
 
+class ConflictError(InputError):
+    """What is asked does not go with what is there: another job has the id, or the job is in the wrong state."""
+
+
+class NotFoundError(DistforestError):
+    """There is no job with this id."""
+
+
 class ArtifactError(DistforestError):
     """A forest file is damaged, of an unknown format, or not a forest; the message names the array and place."""
 
@@ -47,3 +58,7 @@ class JobError(DistforestError):
 
 class MemoryLimitError(JobError):
     """A job would need more memory than its workers have; nothing was started."""
+
+
+class CancelledJobError(JobError):
+    """A job was told to stop; what its running trees had grown is not kept."""

@@ -6,6 +6,7 @@ neither the method nor the kind of source; it is handed a draw, a criterion and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
@@ -18,7 +19,7 @@ from distforest.growth.surrogates import place_missing
 from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets, runs, taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -118,6 +119,10 @@ class Level(NamedTuple):
     n_uncut: int
 
 
+Watch = Callable[[Level], None]
+"""Told of each level; what it raises ends the growth."""
+
+
 def unwatched(level: Level) -> None:
     """Nobody watches."""
 
@@ -136,7 +141,7 @@ class Growth:
     limits: Limits
     seed: int
     search: Search = project_and_cut
-    watch: Callable[[Level], None] = unwatched
+    watch: Watch = unwatched
     on_missing: str = "stop"
 
     def grow(self, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Rows]:

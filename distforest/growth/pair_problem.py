@@ -30,6 +30,7 @@ from distforest.sources.point_pairs import PointPairs
 from distforest.sources.source import offsets
 
 if TYPE_CHECKING:
+    from distforest.growth.grower import Watch
     from distforest.sources.source import Ints
 
 
@@ -40,6 +41,9 @@ class PairGrowth(Protocol):
         self, trees: Ints, pairs: PointPairs, codes: NDArray[np.uint8], roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
         """The trees over the pairs of their roots, and further arrays with an entry for each node."""
+
+    def watched(self, watch: Watch) -> PairGrowth:
+        """The same, with ``watch`` told of every level."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,10 @@ class Classifiers:
         criterion = TwoClasses(codes, np.ones((len(trees), 2)))
         growth = replace(self.growth, source=pairs, criterion=criterion)
         return growth.grow_from(trees, roots, lambda _frontier: None), {}
+
+    def watched(self, watch: Watch) -> Classifiers:
+        """The same, with ``watch`` told of every level."""
+        return replace(self, growth=replace(self.growth, watch=watch))
 
 
 @dataclass(frozen=True)
@@ -107,6 +115,10 @@ class PairProblem:
         table = replace(table, n_rows=counts.sum(axis=1, dtype=np.int64))
         in_bag = np.stack([own.in_bag for own in samples])
         return {**table.arrays(), "in_bag": in_bag, "class_counts": counts, **further}
+
+    def watched(self, watch: Watch) -> PairProblem:
+        """The same problem, with ``watch`` told of every level that grows."""
+        return replace(self, growth=self.growth.watched(watch))
 
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
         """What a forest of some parts holds: the parts' arrays, and the points."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.leaves import InBag
+    from distforest.growth.grower import Watch
     from distforest.sources.source import Floats, Ints, Rows
 
 
@@ -154,6 +155,10 @@ class Problem:
         in_bag = weights.astype(np.uint8)
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
         return {**arrays, **self._leaf_arrays(table, leaves, in_bag)}
+
+    def watched(self, watch: Watch) -> Problem:
+        """The same problem, with ``watch`` told of every level that grows."""
+        return replace(self, growth=replace(self.growth, watch=watch))
 
     @property
     def _routes_out_of_bag(self) -> bool:

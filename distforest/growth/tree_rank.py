@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.table import LEAF, NodeTable
-from distforest.growth.grower import Growth, Limits
+from distforest.growth.grower import Growth, Level, Limits, Watch, unwatched
 from distforest.growth.rng import streams
 from distforest.growth.two_classes import TwoClasses, even_costs
 from distforest.jit import kernel
@@ -137,12 +137,19 @@ class Ranking:
         bent, where it matters. None: all cells are parted.
     seed
         Of the forest.
+    watch
+        Told of every level of cells.
     """
 
     leafrank: LeafRank
     limits: Limits
     optimise_fpr: float | None
     seed: int
+    watch: Watch = unwatched
+
+    def watched(self, watch: Watch) -> Ranking:
+        """The same, with ``watch`` told of every level of cells."""
+        return replace(self, watch=watch)
 
     def grow(
         self, trees: Ints, pairs: PointPairs, codes: Codes, roots: Frontier
@@ -158,6 +165,7 @@ class Ranking:
                 is_open &= before < self.optimise_fpr * totals[frontier.tree, UNLIKE]
             opened, _ = frontier.take(is_open)
             parts = self._part(opened, trees, pairs, codes, counts[is_open])
+            self.watch(Level(depth, opened.n_nodes, opened.n_nodes - int(parts.found.sum())))
             is_open[is_open] = parts.found
             cut, rows = opened.take(parts.found)
             left = written.add(frontier, scores, is_open, parts)

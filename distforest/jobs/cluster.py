@@ -18,6 +18,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 RETRY_SECONDS = 0.2
+"""Before a task is tried again whose store or network failed."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,37 @@ Watch = Callable[[Progress], None]
 
 @dataclass(frozen=True)
 class Work:
-    """A run of tasks: one name, and what a task weighs in the progress."""
+    """A run of tasks.
+
+    Attributes
+    ----------
+    name
+        Of the run.
+    retries
+        How often a task that failed is tried again.
+    weight
+        What a task weighs in the progress.
+    watch
+        Told of the progress.
+    heard
+        Told of each answer when it comes.
+    spares
+        Whether a task that is lost with its workers, again and again, is answered by a `Lost` for the others' sake.
+    """
 
     name: str
     retries: int = 3
     weight: Callable[[Any], int] = lambda _task: 1
     watch: Watch | None = None
+    heard: Callable[[Any], None] | None = None
+    spares: bool = False
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The answer of a task whose workers died, as often as they may: why, in words."""
+
+    why: str
 
 
 class Cluster(Protocol):
@@ -118,7 +144,7 @@ class Here:
                     for future in finished:
                         number = running.pop(future)
                         answers[number] = future.result()
-                        clock.tick(tasks[number])
+                        clock.tick(tasks[number], answers[number])
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
@@ -148,9 +174,13 @@ class Clock:
         self.start = time.monotonic()
         self.tell()
 
-    def tick(self, task: object) -> None:
+    def tick(self, task: object, answer: object) -> None:
         """``task`` is done."""
+        if isinstance(answer, Lost):
+            return
         self.done += self.work.weight(task)
+        if self.work.heard:
+            self.work.heard(answer)
         self.tell()
 
     def tell(self) -> None:

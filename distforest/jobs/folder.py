@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import fsspec.core
+from distforest.sources.stores import reaching, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
 class Folder:
     """A folder by path or URL.
+
+    Every method raises OSError where the store does not answer, or refuses: `FileNotFoundError` for what is not there,
+    `PermissionError` for what is not allowed. Where the protocol is unknown or not installed, it is InputError.
 
     Examples
     --------
@@ -26,8 +33,7 @@ class Folder:
     address: str
 
     def _at(self, name: str) -> tuple[Any, str]:
-        fs, path = fsspec.core.url_to_fs(f"{self.address.rstrip('/')}/{name}" if name else self.address)
-        return fs, str(path)
+        return store_of(f"{self.address.rstrip('/')}/{name}" if name else self.address)
 
     @property
     def is_local(self) -> bool:
@@ -43,7 +49,8 @@ class Folder:
         """Write a file in one step: readers see the old one or the new one, on disk before it has its name."""
         fs, path = self._at(name)
         if not self.is_local:
-            fs.pipe_file(path, content)  # one put; object stores show it whole or not at all
+            with reaching(self.address):
+                fs.pipe_file(path, content)  # one put; object stores show it whole or not at all
             return
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -57,34 +64,74 @@ class Folder:
         finally:
             partial.unlink(missing_ok=True)
 
+    def append(self, name: str, content: bytes) -> None:
+        """Add whole lines at the end of a file that nobody else writes; a line that a crash has cut off is ended.
+
+        An object store cannot append: there the file is written anew, without lines that are its last ones already, as
+        a put may have been done whose answer was lost.
+        """
+        path = Path(self._at(name)[1])
+        if not self.is_local:
+            held = self._read_if_there(name)
+            self.write(name, held + _not_yet(held, content))
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab+") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                content = content if file.read(1) == b"\n" else b"\n" + content
+            file.write(content)
+
+    def discard(self, name: str) -> None:
+        """Remove a file if it is there."""
+        fs, path = self._at(name)
+        with reaching(self.address):
+            if fs.exists(path):
+                fs.rm_file(path)
+
     def read(self, name: str) -> bytes:
         """A file's content; raises FileNotFoundError."""
         fs, path = self._at(name)
-        return bytes(fs.cat_file(path))
+        with reaching(self.address):
+            return bytes(fs.cat_file(path))
 
-    def open(self, name: str) -> Any:
-        """A file, open for reading in any order; raises FileNotFoundError."""
+    def _read_if_there(self, name: str) -> bytes:
+        try:
+            return self.read(name)
+        except FileNotFoundError:
+            return b""
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[Any]:
+        """A file, open for reading in any order within a block; raises FileNotFoundError."""
         fs, path = self._at(name)
-        return fs.open(path, "rb")
+        with reaching(self.address), fs.open(path, "rb") as file:
+            yield file
 
     def exists(self, name: str = "") -> bool:
         """Whether the file (or, without a name, the folder) is there."""
         fs, path = self._at(name)
-        return bool(fs.exists(path))
+        with reaching(self.address):
+            return bool(fs.exists(path))
 
     def names(self) -> list[str]:
         """Names of the files in the folder, sorted, without those that are being written."""
         fs, path = self._at("")
-        if not fs.exists(path):
+        try:
+            with reaching(self.address):
+                entries = [str(entry).rstrip("/") for entry in fs.ls(path, detail=False)]
+        except FileNotFoundError:
             return []
-        found = (str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in fs.ls(path, detail=False))
+        # An object store may hold an empty file that stands for the folder itself.
+        found = (entry.rsplit("/", 1)[-1] for entry in entries if entry != path.rstrip("/"))
         return sorted(name for name in found if not name.endswith(".partial"))
 
     def remove(self) -> None:
         """Remove the folder with all that is in it."""
         fs, path = self._at("")
-        if fs.exists(path):
-            fs.rm(path, recursive=True)
+        with reaching(self.address):
+            if fs.exists(path):
+                fs.rm(path, recursive=True)
 
     def move(self, target: Folder) -> None:
         """Give the folder another name; in a local file system in one step."""
@@ -94,4 +141,12 @@ class Folder:
             other.parent.mkdir(parents=True, exist_ok=True)
             Path(path).rename(other)
         else:
-            fs.mv(path, target._at("")[1], recursive=True)
+            with reaching(self.address):
+                fs.mv(path, target._at("")[1], recursive=True)
+
+
+def _not_yet(held: bytes, content: bytes) -> bytes:
+    """Lines of ``content`` without the first ones that ``held`` ends with."""
+    lines = content.splitlines(keepends=True)
+    done = next((n for n in range(len(lines), 0, -1) if held.endswith(b"".join(lines[:n]))), 0)
+    return b"".join(lines[done:])

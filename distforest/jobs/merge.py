@@ -6,16 +6,18 @@ share nothing, and one that runs twice writes the same chunks again.
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
+from distforest.errors import CancelledJobError
 from distforest.forest.artifact import prepare, seal, write_rows
-from distforest.forest.forest import Meaning, array_entry, chunk_rows
+from distforest.forest.forest import Meaning, array_entry, canonical, chunk_rows
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, scratch_of
@@ -25,6 +27,9 @@ from distforest.sources.arrays import bytes_of, rows_of
 from distforest.sources.lazy import origin_of
 from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
+
+UNFINISHED = "unfinished.json"
+"""The name of the file that says, at an output that is built in place, which job builds it."""
 
 
 @dataclass(frozen=True)
@@ -152,9 +157,26 @@ class Target:
         """Where it is built; object stores cannot move, so there it is built in place."""
         return self.folder.within("forest.zarr") if Folder(self.output).is_local else Folder(self.output)
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether readers see it being built."""
+        return self.building.address == self.output
+
+    def clear(self, fingerprint: str) -> None:
+        """Make room for the building; one in place says whose it is."""
+        self.building.remove()
+        if self.is_in_place:
+            self.building.write(UNFINISHED, canonical({"fingerprint": fingerprint}))
+
+    def withdraw(self) -> None:
+        """Leave nothing of a job that was cancelled."""
+        if self.is_in_place:
+            self.building.remove()
+
     def publish(self) -> None:
         """Move the sealed forest to its address, over an older one if there is one."""
-        if self.building.address == self.output:
+        if self.is_in_place:
+            self.building.discard(UNFINISHED)
             return
         output, older = Folder(self.output), self.folder.within("older.zarr")
         if output.exists():
@@ -183,34 +205,76 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     str
         The forest's digest.
     """
-    meaning, columns = layout(inputs, receipts, target.shards)
+    [layout] = cluster.each(lay_out, [LayoutTask(inputs, tuple(receipts), target.shards)], replace(work, watch=None))
+    columns = layout.columns(receipts, inputs)
+    target.clear(inputs.fingerprint)
     building = target.building
-    building.remove()
     for column in columns:
         prepare(building.address, column.name, column.shape, np.dtype(column.dtype))
     tasks = [MergeTask(spans, target.shards.address, building.address, inputs.scratch) for spans in grouped(columns)]
-    digests: dict[str, list[str]] = {column.name: [] for column in columns}
-    for task, answers in zip(tasks, cluster.each(merge_rows, tasks, work), strict=True):
-        for span, own in zip(task.spans, answers, strict=True):
-            digests[span.name] += own
-    entries = {c.name: array_entry(c.shape, np.dtype(c.dtype), digests[c.name]) for c in columns}
-    digest = seal(building.address, meaning, entries, provenance(inputs, receipts))
+    try:
+        entries = _merged(columns, tasks, cluster, work)
+    except CancelledJobError:
+        target.withdraw()
+        raise
+    digest = seal(building.address, layout.meaning, entries, provenance(inputs, receipts))
     target.publish()
     return digest
 
 
-def layout(inputs: Inputs, receipts: Sequence[Receipt], shards: Folder) -> tuple[Meaning, list[Column]]:
-    """What the merged arrays mean, and where each of them comes from."""
-    contents = inputs.problem().contents([receipt.rows for receipt in receipts])
-    with opened_shard(shards, receipts[0].shard) as sample:
-        columns = [
-            Column(name, sample[name].dtype.name, sample[name].shape[1:], _parts(name, receipts))
-            for name in contents.grown
-        ]
-    for name, of in contents.repeated.items():
-        staged: Staged = getattr(inputs, of)
-        columns.append(Column(name, staged.dtype, staged.shape[1:], (), staged))
-    return contents.meaning, columns
+def is_unfinished(output: str, fingerprint: str) -> bool:
+    """Whether what is at an output is what an earlier run of the same job has built in place and not finished."""
+    try:
+        found = json.loads(Folder(output).read(UNFINISHED))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    return bool(found == {"fingerprint": fingerprint})
+
+
+def _merged(columns: Sequence[Column], tasks: Sequence[MergeTask], cluster: Cluster, work: Work) -> dict[str, Any]:
+    """Run the merge tasks; what the manifest says of each array."""
+    digests: dict[str, list[str]] = {column.name: [] for column in columns}
+    for task, answers in zip(tasks, cluster.each(merge_rows, tasks, work), strict=True):
+        for span, own in zip(task.spans, answers, strict=True):
+            digests[span.name] += own
+    return {c.name: array_entry(c.shape, np.dtype(c.dtype), digests[c.name]) for c in columns}
+
+
+@dataclass(frozen=True)
+class LayoutTask:
+    """A job's inputs and shards, of which a worker says what their forest holds."""
+
+    inputs: Inputs
+    receipts: tuple[Receipt, ...]
+    shards: Folder
+
+    def __str__(self) -> str:
+        return "the layout of the forest"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What merged arrays mean; dtype and tail of those that come from shards; which staged input the others repeat."""
+
+    meaning: Meaning
+    grown: dict[str, tuple[str, tuple[int, ...]]]
+    repeated: dict[str, str]
+
+    def columns(self, receipts: Sequence[Receipt], inputs: Inputs) -> list[Column]:
+        """Each array of the forest, and where its rows come from."""
+        columns = [Column(name, *kind, _parts(name, receipts)) for name, kind in self.grown.items()]
+        for name, of in self.repeated.items():
+            staged: Staged = getattr(inputs, of)
+            columns.append(Column(name, staged.dtype, staged.shape[1:], (), staged))
+        return columns
+
+
+def lay_out(task: LayoutTask) -> Layout:
+    """Say what the forest of a job's shards holds."""
+    contents = task.inputs.problem().contents([receipt.rows for receipt in task.receipts])
+    with opened_shard(task.shards, task.receipts[0].shard) as sample:
+        grown = {name: (sample[name].dtype.name, sample[name].shape[1:]) for name in contents.grown}
+    return Layout(contents.meaning, grown, contents.repeated)
 
 
 def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int], ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import time
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from distributed.scheduler import KilledWorker
 from distributed.system import MEMORY_LIMIT
 
 from distforest.errors import DistforestError, JobError
-from distforest.jobs.cluster import Clock, Work
+from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,27 +37,52 @@ SETTINGS = {
 }
 """Dask settings of the embedded cluster: many deaths before a task is given up, one thread for each kernel."""
 
-PATIENCE, TICK = 30.0, 0.1
-"""Seconds in which nothing may end before it is asked whether there are workers at all, and between two looks."""
+PATIENCE, LOOK, TICK = 30.0, 1.0, 0.1
+"""Seconds without a worker after which a run is given up, between two looks at the workers, and of one wait."""
+
+AHEAD = 2
+"""Tasks for each thread that are handed to the scheduler: one runs, one waits; what is not handed over leaves room for
+other jobs."""
+
+KEYS = "distforest"
+"""With which the keys of all tasks begin: ``distforest-grow-12-0a1b2c3d-name``."""
 
 MACHINE_BYTES = int(MEMORY_LIMIT)
 """Memory that this machine, or the container that this process is in, may use."""
 
 
+def give_up(threads: int, seconds: float) -> None:
+    """Raise JobError where no worker has been seen for `PATIENCE` seconds."""
+    if not threads and seconds >= PATIENCE:
+        raise JobError("the cluster has no workers (left); start some, or see why they died, and try again")
+
+
 @dataclass(frozen=True)
 class OnDask:
-    """The workers of a Dask cluster."""
+    """The workers of a Dask cluster.
+
+    Attributes
+    ----------
+    client
+        Of the cluster.
+    name
+        Of the job, with which the keys of its tasks end.
+    seen
+        Told at each look how many threads the workers have, and for how many seconds there have been none (before the
+        first task: infinitely many); what it raises ends the run. `give_up` by default.
+    """
 
     client: Client
+    name: str = ""
+    seen: Callable[[int, float], None] = give_up
 
     def _workers(self) -> list[dict[str, Any]]:
-        workers = list(self.client.scheduler_info(n_workers=-1)["workers"].values())
-        if not workers:
-            address = self.client.scheduler.address
-            raise JobError(
-                f"the cluster at {address} has no workers (left); start some, or see why they died, and try again"
-            )
-        return workers
+        while True:
+            workers = list(self.client.scheduler_info(n_workers=-1)["workers"].values())
+            self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
+            if workers:
+                return workers
+            time.sleep(LOOK)
 
     @property
     def slots(self) -> int:
@@ -76,20 +102,10 @@ class OnDask:
 
     def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
         """The answers of ``function`` to ``tasks``, in their order; see `Cluster.each`."""
-        clock = Clock(work, tasks)
-        futures = [self._submit(function, task, number, work) for number, task in enumerate(tasks)]
-        place = {future.key: number for number, future in enumerate(futures)}
-        answers: dict[int, R] = {}
-        try:
-            queue = as_completed(futures, loop=self.client.loop)  # it may not be the default client
-            for _ in futures:
-                self._await(queue)
-                future = next(queue)
-                number = place[future.key]
-                answers[number] = _result(future, tasks[number], work)
-                clock.tick(tasks[number])
-        finally:
-            self.client.cancel(futures)
+        clock, answers = Clock(work, tasks), dict[int, R]()
+        for number, answer in self._run(function, tasks, work, AHEAD):
+            answers[number] = answer
+            clock.tick(tasks[number], answer)
         return [answers[number] for number in range(len(tasks))]
 
     def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
@@ -97,42 +113,35 @@ class OnDask:
 
         As many tasks are drawn and run at once as there are slots; errors are those of `each`.
         """
-        coming = enumerate(tasks)
+        yield from self._run(function, tasks, work, 1)
+
+    def _run(self, function: Callable[[T], R], tasks: Iterable[T], work: Work, ahead: int) -> Iterator[tuple[int, Any]]:
+        coming, look = enumerate(tasks), _Look(self)
         running: dict[str, tuple[int, T, Any]] = {}
         # answers are fetched at once, before their worker may die
         queue = as_completed(loop=self.client.loop, with_results=True, raise_errors=False)
-
-        def start(number: int, task: T) -> None:
-            future = self._submit(function, task, number, work)
-            running[future.key] = (number, task, future)
-            queue.add(future)
-
         try:
-            for number, task in itertools.islice(coming, self.slots):
-                start(number, task)
-            while running:
-                self._await(queue)
+            while True:
+                look.again()
+                room = max(1, ahead * look.threads) - len(running)
+                for number, task in itertools.islice(coming, max(0, room)):
+                    future = self._submit(function, task, number, work)
+                    running[future.key] = (number, task, future)
+                    queue.add(future)
+                if not running:
+                    return
+                while not queue.has_ready():
+                    with queue.thread_condition:
+                        queue.thread_condition.wait(TICK)
+                    look.again()
                 future, result = next(queue)
                 number, task, _ = running.pop(future.key)
-                answer = _result(future, task, work) if future.status != "finished" else _raised(result)
+                answer = _raised(result) if future.status == "finished" else self._failed(future, task, work)
                 future.release()  # or its task would run again if its worker died now
                 yield number, answer
-                for following in itertools.islice(coming, 1):
-                    start(*following)
         finally:
-            self.client.cancel([future for _, _, future in running.values()])
-
-    def _await(self, queue: as_completed) -> None:
-        """Wait until a task has ended; raises JobError where none can, as no worker is left."""
-        looked, was_empty = time.monotonic(), False
-        while not queue.has_ready():
-            with queue.thread_condition:
-                queue.thread_condition.wait(TICK)
-            if time.monotonic() - looked > PATIENCE:
-                if was_empty:  # twice in succession: one look may fall into a restart
-                    self._workers()
-                was_empty = not self.client.scheduler_info(n_workers=-1)["workers"]
-                looked = time.monotonic()
+            if running:
+                self.client.cancel([future for _, _, future in running.values()])
 
     def _submit(self, function: Callable[[T], R], task: T, number: int, work: Work) -> Any:
         return self.client.submit(
@@ -140,10 +149,69 @@ class OnDask:
             function,
             task,
             work.name,
-            key=f"distforest-{work.name}-{number}-{os.urandom(4).hex()}",
+            key=f"{KEYS}-{work.name}-{number}-{os.urandom(4).hex()}-{self.name}",
             retries=work.retries,
             pure=False,
         )
+
+    def _failed(self, future: Any, task: object, work: Work) -> Lost:
+        """The answer for a task that was lost with its workers, if that may be; any other failure is raised."""
+        try:
+            future.result()
+        except KilledWorker as error:
+            lost = Lost(f"{work.name}: {task} was lost with its worker {self._deaths(error)}")
+            if work.spares:
+                return lost
+            raise JobError(lost.why) from error
+        except Exception as error:
+            tried = f"failed {work.retries + 1} times, the last time with {error!r}"
+            raise JobError(f"{work.name}: {task} {tried}") from error
+        raise AssertionError("unreachable")
+
+    def _deaths(self, error: KilledWorker) -> str:
+        """How often, where, and whether it was the memory."""
+        where = f"{error.allowed_failures + 1} times, the last one {error.last_worker.address}"
+        killed = [own for _, own in self.client.get_events("worker-restart-memory") or ()]
+        used = [own["rss"] for own in killed if own["worker"] == error.last_worker.address]
+        advice = "raise the workers' memory limit (run.memory_limit) or lower run.batch"
+        if used:
+            limit = error.last_worker.memory_limit
+            held = f"it held {max(used) >> 20:,} MiB of {limit >> 20:,} MiB"
+            return f"{where}, which was out of memory: {held}; {advice}"
+        return f"{where}; if the system has ended it for its memory, {advice}"
+
+
+class _Look:
+    """Looks at the workers, at most once in `LOOK` seconds."""
+
+    def __init__(self, cluster: OnDask) -> None:
+        self._cluster, self._next = cluster, 0.0
+        self._left: float | None = None
+        self.threads = 0
+
+    def again(self) -> None:
+        """Look, if it is time, and tell how many threads there are."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next, self.threads = now + LOOK, sum(self._cluster.client.nthreads().values())
+        if self.threads:
+            self._left = None
+        elif self._left is None:
+            self._left = now
+        self._cluster.seen(self.threads, 0.0 if self._left is None else now - self._left)
+
+
+def job_of(key: str) -> str | None:
+    """The job whose task has this key; None for a task of somebody else.
+
+    Examples
+    --------
+    >>> job_of("distforest-grow-12-0a1b2c3d-smerf-20261122-4f3a"), job_of("sum-0a1b2c3d")
+    ('smerf-20261122-4f3a', None)
+    """
+    parts = key.split("-", 4) if isinstance(key, str) else []
+    return parts[4] if len(parts) == 5 and parts[0] == KEYS else None
 
 
 def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestError:
@@ -153,19 +221,9 @@ def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestErr
         return function(task)
     except DistforestError as error:
         return error
-
-
-def _result(future: Any, task: object, work: Work) -> Any:
-    try:
-        result = future.result()
-    except KilledWorker as error:
-        raise JobError(
-            f"{work.name}: {task} was lost with its worker {error.allowed_failures + 1} times, the last one "
-            f"{error.last_worker.address}; the usual cause is memory: raise run.memory_limit or lower run.batch"
-        ) from error
-    except Exception as error:
-        raise _failed(task, work, error) from error
-    return _raised(result)
+    except OSError:
+        time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
+        raise
 
 
 def _raised(result: Any) -> Any:
@@ -173,10 +231,6 @@ def _raised(result: Any) -> Any:
     if isinstance(result, DistforestError):
         raise result
     return result
-
-
-def _failed(task: object, work: Work, error: Exception) -> JobError:
-    return JobError(f"{work.name}: {task} failed {work.retries + 1} times, the last time with {error!r}")
 
 
 @contextmanager

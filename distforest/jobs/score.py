@@ -6,19 +6,19 @@ and no pair is paid for by two of them.
 
 from __future__ import annotations
 
+import json
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
 
 from distforest.errors import InputError
 from distforest.forest import pair_scores, scoring
-from distforest.forest.artifact import open_forest, read_manifest
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaves import Means
 from distforest.forest.pair_scores import columns_of, is_over_pairs
@@ -27,27 +27,20 @@ from distforest.forest.table import route
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
-from distforest.sources.arrays import create_array, open_array, writable_array
+from distforest.jobs.question import TO_ROWS, Outline, Question, opened, outline, points_of, read_rows
+from distforest.sources.arrays import create_array, open_array, writable_array, zarr_store
 from distforest.sources.lazy import Objects, joined
-from distforest.sources.point_pairs import PointPairs, hold_points
-from distforest.sources.readings import FEATURES, read
+from distforest.sources.point_pairs import PointPairs
 from distforest.sources.staging import read_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from distforest.forest.forest import Forest
-    from distforest.jobs.callback import Callback
     from distforest.jobs.cluster import Watch
     from distforest.sources.lazy import LazySource
     from distforest.sources.source import Rows
 
-ANSWERS = ("distance", "proximity", "pairs", "neighbors", "predict", "proba", "apply")
-"""What can be asked: distances or proximities to rows, distances of pairs, nearest training rows, labels or means,
-shares, nodes."""
-
-TO_ROWS = ("distance", "proximity")
-"""Answers with a number for each training row, or each row of the reference."""
 
 BLOCK_CELLS = 1 << 22
 """Numbers that a task answers with, about."""
@@ -57,48 +50,11 @@ ROUTED_ROWS = 1 << 12
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked of a forest.
-
-    Attributes
-    ----------
-    forest
-        Address of a sealed forest.
-    queries
-        Address of a Zarr array of rows, as `Forest.source` reads them, shape (n, n_columns).
-    answer
-        One of `ANSWERS`.
-    reference
-        For ``"distance"`` and ``"proximity"``: address of the rows that they are taken to; the training rows by
-        default.
-    pairs
-        For ``"pairs"``: address of the row numbers of each pair in ``queries``, shape (n_pairs, 2).
-    n_neighbors
-        For ``"neighbors"``.
-    without_self
-        For ``"neighbors"``: whether the queries are the training rows, in their order, and none is its own neighbour.
-    callback
-        The function that similarities are asked of; ``queries`` and ``reference`` then hold objects.
-    training
-        With a callback, the address of the training objects; their numbers by default.
-    """
-
-    forest: str
-    queries: str
-    answer: str
-    reference: str | None = None
-    pairs: str | None = None
-    n_neighbors: int = 10
-    without_self: bool = False
-    callback: Callback | None = None
-    training: str | None = None
-
-
-@dataclass(frozen=True)
 class ScoreTask:
     """Answers first to last - 1 of a question, to be written into the arrays of ``target``.
 
-    ``routed`` is the group of the nodes of all objects, where similarities were asked for.
+    ``routed`` is the group of the nodes of all objects, where similarities were asked for; ``done`` the folder that
+    keeps which tasks are done.
     """
 
     question: Question
@@ -107,6 +63,12 @@ class ScoreTask:
     first: int
     last: int
     routed: str | None = None
+    done: Folder | None = None
+
+    @property
+    def name(self) -> str:
+        """Under which it is noted that the task is done."""
+        return f"rows-{self.first}"
 
     def __str__(self) -> str:
         return f"rows {self.first} to {self.last - 1}"
@@ -122,7 +84,12 @@ class Scored:
 
 
 def score(
-    question: Question, output: str, cluster: Cluster, overwrite: bool = False, watch: Watch | None = None
+    question: Question,
+    output: str,
+    cluster: Cluster,
+    overwrite: bool = False,
+    watch: Watch | None = None,
+    folder: Folder | None = None,
 ) -> Scored:
     """Answer a question into a new Zarr group, in parallel, in bounded memory.
 
@@ -131,13 +98,16 @@ def score(
     question
         What is asked.
     output
-        Path or URL of the new group. In a local file system it appears only when it is whole.
+        Path or URL of the new group. In a local file system it appears only when it is whole; at a URL it is written in
+        place, and its attribute ``distforest`` says at last that it is ``complete``.
     cluster
         Where the tasks run.
     overwrite
         Whether something at ``output`` may be replaced.
     watch
         Told of the progress.
+    folder
+        A job's own folder: what is answered is kept there if the job is interrupted, and the next run goes on.
 
     Raises
     ------
@@ -146,37 +116,80 @@ def score(
     ArtifactError
         The forest is damaged.
     """
+    if question.callback is None:  # else the forest is needed here, to ask
+        [found] = cluster.each(outline, [question], Work("survey"))
+    else:
+        found = outline(question)
     target = Folder(output)
-    if target.exists() and not overwrite:
-        raise InputError(f"{output} exists; choose another output or allow overwriting")
-    digest = str(read_manifest(question.forest)["digest"])
-    forest = _opened(question.forest, digest)
-    arrays, n_answers = _arrays(question, forest)
-    building = Folder(f"{output}.{uuid.uuid4().hex[:8]}.partial") if target.is_local else target
-    with _routed(question, forest, output, cluster, watch) as routed:
+    done = folder.within(f"done-{found.digest[:16]}") if folder else None
+    names = set(done.names()) if done else set()
+    with _building(target, found, folder) as building:
+        if names and _says(target) == _seal(question, found) and (building is target or not building.exists()):
+            return _scored(output, found)  # by an earlier run, which ended before it could say so
+        if target.exists() and not overwrite and (building is not target or not _is_begun(target, question, found)):
+            raise InputError(f"{output} exists; choose another output or allow overwriting")
+        with _routed(question, found, output, cluster, watch) as routed:
+            if not names:
+                _prepare(building.address, question, found)
+            tasks = (ScoreTask(question, found.digest, building.address, *span, routed, done) for span in _spans(found))
+            missing = [task for task in tasks if task.name not in names]
+            cluster.each(answer_rows, missing, Work("score", weight=lambda task: task.last - task.first, watch=watch))
+        group = zarr.open_group(zarr_store(building.address), mode="r+", zarr_format=3)
+        group.attrs["distforest"] = _seal(question, found)
+        if building is not target:
+            target.remove()
+            building.move(target)
+    return _scored(output, found)
+
+
+def _spans(found: Outline) -> Iterator[tuple[int, int]]:
+    """First and last answer of each task."""
+    step = _step(found.arrays)
+    for first in range(0, found.n_answers, step):
+        yield first, min(first + step, found.n_answers)
+
+
+def _scored(output: str, found: Outline) -> Scored:
+    return Scored(output, found.digest, {name: (found.n_answers, *tail) for name, (_, tail) in found.arrays.items()})
+
+
+def _seal(question: Question, found: Outline, is_complete: bool = True) -> dict[str, Any]:
+    """What the attributes of the answers say."""
+    return {"forest": found.digest, "answer": question.answer, "complete": is_complete}
+
+
+def _says(target: Folder) -> Any:
+    """What the attributes of the group at a target say; None where they say nothing of ours."""
+    try:
+        return json.loads(target.read("zarr.json"))["attributes"]["distforest"]
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _is_begun(target: Folder, question: Question, found: Outline) -> bool:
+    """Whether what is at a target are answers to the same question that were not completed."""
+    return bool(_says(target) == _seal(question, found, is_complete=False))
+
+
+@contextmanager
+def _building(target: Folder, found: Outline, folder: Folder | None) -> Iterator[Folder]:
+    """Where answers are written before they are whole: at a URL in place, else in the job's folder, or beside."""
+    if not target.is_local:
+        yield target
+    elif folder is not None:
+        yield folder.within(f"answers-{found.digest[:16]}.zarr")
+    else:
+        building = Folder(f"{target.address}.{uuid.uuid4().hex[:8]}.partial")
         try:
-            _prepare(building.address, arrays, n_answers, question, forest)
-            step = _step(arrays)
-            tasks = [
-                ScoreTask(question, digest, building.address, first, min(first + step, n_answers), routed)
-                for first in range(0, n_answers, step)
-            ]
-            cluster.each(answer_rows, tasks, Work("score", weight=lambda task: task.last - task.first, watch=watch))
-            group = zarr.open_group(building.address, mode="r+")
-            group.attrs["distforest"] = {"forest": digest, "answer": question.answer, "complete": True}
-            if building is not target:
-                target.remove()
-                building.move(target)
+            yield building
         except BaseException:
-            if building is not target:
-                building.remove()
+            building.remove()
             raise
-    return Scored(output, digest, {name: (n_answers, *tail) for name, (_, tail) in arrays.items()})
 
 
 @contextmanager
 def _routed(
-    question: Question, forest: Forest, output: str, cluster: Cluster, watch: Watch | None
+    question: Question, found: Outline, output: str, cluster: Cluster, watch: Watch | None
 ) -> Iterator[str | None]:
     """Route what a question is about into a group beside its output, for as long as tasks read it.
 
@@ -185,7 +198,7 @@ def _routed(
     if question.callback is None:
         yield None
         return
-    about = _about(question)
+    about, forest = _about(question), opened(question.forest, found.digest)
     training = read_objects(question.training) if question.training else np.arange(forest.n_columns)
     objects = Objects.of(training, reduce(joined, (part.objects[part.numbers] for part in about)))
     lazy = question.callback.lazy()
@@ -194,7 +207,7 @@ def _routed(
     supplied = Supplied(lazy, training, cluster if isinstance(cluster, Stream) else None)
     folder = Folder(f"{output}.{uuid.uuid4().hex[:8]}.nodes")
     try:
-        zarr.open_group(folder.address, mode="w")  # before anything is paid for: it can be written
+        zarr.open_group(zarr_store(folder.address), mode="w")  # before anything is paid for: it can be written
         with supplied.source(objects, "scoring", None) as source:
             _route(forest, source, about, folder.address, watch)
         yield folder.address
@@ -239,94 +252,7 @@ def _route(forest: Forest, source: LazySource, about: list[_About], target: str,
         array = writable_array(target, name)
         array.set_orthogonal_selection((numbers, slice(None)), route(forest.table, source, rows).T)
         first += len(rows)
-        clock.tick((name, numbers))
-
-
-@lru_cache(maxsize=2)
-def _opened(address: str, digest: str) -> Forest:
-    """The forest, opened once in a process; ``digest`` is part of the key, so that a new forest is opened anew."""
-    forest = open_forest(address)
-    if forest.digest != digest:
-        raise InputError(f"{address} has changed while it was scored; start again")
-    return forest
-
-
-def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
-    """The arrays of the answer by name, (dtype, tail of the shape), and the number of answers."""
-    queries = open_array(question.queries)
-    over_pairs = is_over_pairs(forest)
-    if over_pairs:
-        _check_points(question, forest)
-    elif question.callback is None:
-        forest.source(np.asarray(queries[:1]))
-    elif forest.meaning.rows["kind"] != "dense":
-        raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
-    n, training = int(queries.shape[0]), forest.n_training
-    if not over_pairs and (question.answer == "neighbors" or (question.answer in TO_ROWS and not question.reference)):
-        training = forest.training_nodes.shape[1]  # refused here where they are not known, before anything is paid for
-    if question.answer in TO_ROWS:
-        others = int(open_array(question.reference).shape[0]) if question.reference else training
-        return {question.answer: ("float32", (others,))}, n
-    if question.answer == "pairs":
-        return {"distance": ("float32", ())}, _n_pairs(question, n)
-    if question.answer == "neighbors":
-        _check_neighbors(question, n, training)
-        tail = (question.n_neighbors,)
-        return {"indices": ("int64", tail), "distance": ("float32", tail)}, n
-    if question.answer == "apply":
-        return {"nodes": ("int32", (forest.n_trees,))}, n
-    if question.answer not in ANSWERS:
-        raise InputError(f"answer must be one of {', '.join(ANSWERS)}, found {question.answer!r}")
-    outputs = scoring.predict(forest, np.zeros((forest.n_trees, 1), np.int32)).shape[1]
-    is_mean = isinstance(forest.leaf_table, Means)
-    if question.answer == "proba":
-        if is_mean:
-            raise InputError("a forest trained on targets has no class shares; ask for 'predict'")
-        return {"proba": ("float64", (outputs,))}, n
-    return {"prediction": ("float64", (outputs,)) if is_mean else ("int64", ())}, n
-
-
-def _check_points(question: Question, forest: Forest) -> None:
-    """Refuse what a forest over pairs cannot answer: it has distances and neighbours of points alone."""
-    if question.callback is not None:
-        raise InputError(f"{question.forest} reads points, it has no similarities to ask for")
-    if question.answer not in {"distance", "pairs", "neighbors"}:
-        raise InputError(f"a forest over pairs answers with distance, pairs or neighbors, not with {question.answer!r}")
-    _points(forest, _read(question.queries, slice(0, 1)))
-
-
-def _points(forest: Forest, values: np.ndarray) -> np.ndarray:
-    """Points as a forest over pairs reads them; raises InputError for another number of columns."""
-    points, width = read(values, FEATURES), columns_of(forest).width
-    if points.shape[1] != width:
-        raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
-    hold_points(points, columns_of(forest))
-    return points
-
-
-def _check_neighbors(question: Question, n_queries: int, n_training: int) -> None:
-    most = n_training - question.without_self
-    if not 1 <= question.n_neighbors <= most:
-        raise InputError(f"n_neighbors must be in 1..{most}, found {question.n_neighbors}")
-    if question.without_self and n_queries != n_training:
-        raise InputError(
-            f"{question.queries}: the {n_training} training rows were expected, as none shall be its own neighbour, "
-            f"found {n_queries} rows; ask about other rows without without_self"
-        )
-
-
-def _n_pairs(question: Question, n_queries: int) -> int:
-    if question.pairs is None:
-        raise InputError("pairs: the address of an array of row numbers, shape (n_pairs, 2), was expected")
-    pairs = open_array(question.pairs)
-    if len(pairs.shape) != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(
-            f"{question.pairs}: integers of shape (n_pairs, 2) were expected, found {pairs.dtype} {pairs.shape}"
-        )
-    numbers = np.asarray(pairs[...])
-    if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_queries):
-        raise InputError(f"{question.pairs}: row numbers must be in 0..{n_queries - 1}")
-    return len(numbers)
+        clock.tick((name, numbers), None)
 
 
 def _step(arrays: dict[str, tuple[str, tuple[int, ...]]]) -> int:
@@ -335,24 +261,19 @@ def _step(arrays: dict[str, tuple[str, tuple[int, ...]]]) -> int:
     return max(1, min(BLOCK_CELLS // max(1, widest), 1 << 16))
 
 
-def _prepare(
-    address: str,
-    arrays: dict[str, tuple[str, tuple[int, ...]]],
-    n_answers: int,
-    question: Question,
-    forest: Forest,
-) -> None:
-    zarr.open_group(address, mode="w")
-    for name, (dtype, tail) in arrays.items():
-        array = create_array(address, name, (n_answers, *tail), np.dtype(dtype), _step(arrays))
-        if question.answer in {"predict", "proba"} and forest.meaning.classes is not None:
-            array.attrs["classes"] = forest.meaning.classes
+def _prepare(address: str, question: Question, found: Outline) -> None:
+    attributes: dict[str, Any] = {"distforest": _seal(question, found, is_complete=False)}
+    zarr.open_group(zarr_store(address), mode="w", attributes=attributes)
+    for name, (dtype, tail) in found.arrays.items():
+        array = create_array(address, name, (found.n_answers, *tail), np.dtype(dtype), _step(found.arrays))
+        if found.classes is not None:
+            array.attrs["classes"] = found.classes
 
 
 def answer_rows(task: ScoreTask) -> int:
     """Work out a task's answers and write them; doing it twice changes nothing. Returns how many."""
     question = task.question
-    forest = _opened(question.forest, task.digest)
+    forest = opened(question.forest, task.digest)
     if is_over_pairs(forest):
         answers = _answers_of_pairs(task, forest)
     elif question.answer == "pairs":
@@ -363,6 +284,8 @@ def answer_rows(task: ScoreTask) -> int:
     for name, values in answers.items():
         array = writable_array(task.target, name)
         array[task.first : task.last] = values.astype(array.dtype)
+    if task.done:
+        task.done.write(task.name, b"")
     return task.last - task.first
 
 
@@ -370,12 +293,12 @@ def _answers_of_pairs(task: ScoreTask, forest: Forest) -> dict[str, np.ndarray]:
     """A task's answers of a forest over pairs."""
     question, rows = task.question, slice(task.first, task.last)
     if question.answer == "pairs":
-        numbers, place = np.unique(_read(str(question.pairs), rows), return_inverse=True)
-        pairs = PointPairs.of(columns_of(forest), _points(forest, _read(question.queries, numbers)), place)
+        numbers, place = np.unique(read_rows(str(question.pairs), rows), return_inverse=True)
+        pairs = PointPairs.of(columns_of(forest), points_of(forest, read_rows(question.queries, numbers)), place)
         return {"distance": pair_scores.pair_distance(forest, pairs)}
-    points = _points(forest, _read(question.queries, rows))
+    points = points_of(forest, read_rows(question.queries, rows))
     if question.answer == "distance":
-        others = _points(forest, _read(question.reference, slice(None))) if question.reference else forest.points
+        others = points_of(forest, read_rows(question.reference, slice(None))) if question.reference else forest.points
         return {"distance": pair_scores.distance(forest, points, others)}
     own = np.arange(task.first, task.last) if question.without_self else None
     distances, indices = pair_scores.kneighbors(forest, points, question.n_neighbors, own)
@@ -385,17 +308,12 @@ def _answers_of_pairs(task: ScoreTask, forest: Forest) -> dict[str, np.ndarray]:
 def _nodes(task: ScoreTask, forest: Forest, name: str, rows: slice | np.ndarray) -> Rows:
     """The nodes of some queries, or rows of the reference, shape (n_trees, n)."""
     if task.routed is None:
-        return scoring.apply(forest, forest.source(_read(getattr(task.question, name), rows)))
-    return np.ascontiguousarray(_read(f"{task.routed}/{name}", rows).T)
-
-
-def _read(address: str, rows: slice | np.ndarray) -> np.ndarray:
-    array = open_array(address)
-    return np.asarray(array[rows] if isinstance(rows, slice) else array.oindex[rows])
+        return scoring.apply(forest, forest.source(read_rows(getattr(task.question, name), rows)))
+    return np.ascontiguousarray(read_rows(f"{task.routed}/{name}", rows).T)
 
 
 def _pair_distances(task: ScoreTask, forest: Forest) -> np.ndarray:
-    pairs = _read(str(task.question.pairs), slice(task.first, task.last))
+    pairs = read_rows(str(task.question.pairs), slice(task.first, task.last))
     rows, place = np.unique(pairs, return_inverse=True)
     nodes = _nodes(task, forest, "queries", rows)
     place = place.reshape(pairs.shape)
@@ -465,4 +383,4 @@ def _training_index(task: ScoreTask) -> LeafIndex:
 
 @lru_cache(maxsize=1)
 def _indexed(address: str, digest: str) -> LeafIndex:
-    return LeafIndex.of(_opened(address, digest).training_nodes)
+    return LeafIndex.of(opened(address, digest).training_nodes)

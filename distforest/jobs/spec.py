@@ -249,8 +249,7 @@ class Spec:
         distforest.errors.SpecError: output (line 3): must be an address (path or URL) that ends in .zarr...
         params.max_dept (line 5): unknown parameter 'max_dept'; did you mean 'max_depth'?
         """
-        table, lines = read_toml(source)
-        return _spec(table, lines)
+        return cls.from_table(*read_toml(source))
 
     @classmethod
     def from_json(cls, source: str) -> Spec:
@@ -267,7 +266,7 @@ class Spec:
         Traceback (most recent call last):
         distforest.errors.SpecError: spec: is not JSON that can be read: Expecting property name ...
         """
-        return _spec(read_json(source), {})
+        return cls.from_table(read_json(source))
 
     @classmethod
     def from_dict(cls, table: Mapping[str, object]) -> Spec:
@@ -287,7 +286,12 @@ class Spec:
         >>> spec.input.relations["similarity"]
         Relation(kind='rbf', address='wine.zarr/X', options={'gamma': None})
         """
-        return _spec(table, {})
+        return cls.from_table(table)
+
+    @classmethod
+    def from_table(cls, table: object, lines: Mapping[Place, int] | None = None) -> Spec:
+        """Read a spec from what a parser gave, with the line of each key; raises SpecError as `from_toml` does."""
+        return _spec(table, lines or {})
 
     def to_dict(self) -> dict[str, object]:
         """Write the whole spec, defaults included, as plain dicts, numbers, strings, booleans and None.

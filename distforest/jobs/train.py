@@ -11,6 +11,7 @@ completed by running it again: the plan asks only for trees that no shard holds.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,24 +20,26 @@ from distforest.errors import ArtifactError, InputError
 from distforest.forest.artifact import read_manifest
 from distforest.forest.forest import Forest
 from distforest.growth.methods import Bound
-from distforest.jobs.cluster import Cluster, Here, Watch, Work
+from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
-from distforest.jobs.merge import Target, merge
+from distforest.jobs.merge import Target, is_unfinished, merge
 from distforest.jobs.plan import Size, plan, refuse_if_too_large
 from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
+from distforest.jobs.stop import Stop
 
 
 @dataclass(frozen=True)
 class GrowTask:
-    """Trees first to last of a job, to be committed into ``folder``."""
+    """Trees first to last of a job, to be committed into ``folder``; ``stop`` is the folder of a sign to stop."""
 
     inputs: Inputs
     folder: str
     first: int
     last: int
+    stop: str | None = None
 
     @property
     def n_trees(self) -> int:
@@ -44,18 +47,28 @@ class GrowTask:
         return self.last - self.first + 1
 
     def __str__(self) -> str:
-        return f"trees {self.first} to {self.last}"
+        return f"tree {self.first}" if self.n_trees == 1 else f"trees {self.first} to {self.last}"
+
+    def one_by_one(self) -> list[GrowTask]:
+        """A task for each of the trees."""
+        return [replace(self, first=tree, last=tree) for tree in range(self.first, self.last + 1)]
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a job runs; nothing here changes the forest."""
+    """How a job runs; nothing here changes the forest.
+
+    ``heard`` is told of the receipt of each task, and of each task that is lost with its workers; ``stop`` is the
+    address of a folder in which a sign may appear: trees then stop.
+    """
 
     batch: int | None = None
     retries: int = 3
     overwrite: bool = False
     keep_shards: bool = False
     watch: Watch | None = None
+    heard: Callable[[Receipt | Lost], None] | None = None
+    stop: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,10 +97,12 @@ def grow_shard(task: GrowTask) -> Receipt:
     committed = read_receipt(folder, name)
     if committed:
         return committed
+    stop = Stop(task.stop)
     start, problem = time.perf_counter(), task.inputs.problem()
     before = evaluations_of(problem)
-    arrays = problem.grow(np.arange(task.first, task.last + 1))
+    arrays = problem.watched(stop.at).grow(np.arange(task.first, task.last + 1))
     seconds, evaluations = time.perf_counter() - start, evaluations_of(problem) - before
+    stop.check()
     return commit(folder, arrays, Receipt(task.first, task.last, name, seconds, evaluations=evaluations))
 
 
@@ -123,8 +138,8 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         return sealed
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
-    size, slots = size_of(inputs.problem()), cluster.slots
-    done = committed_shards(shards)
+    [size] = cluster.each(survey, [inputs], Work("survey", options.retries))
+    done, slots = _committed(shards, cluster, options), cluster.slots
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
     planned = plan(size, trees, slots, options.batch, cluster.threads)
     refuse_if_too_large(planned, cluster.memory_limit)
@@ -132,9 +147,8 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         grown = [grow_together(inputs, shards, cluster, options.watch)] if planned.tasks else []
         done = [] if grown else done
     else:
-        tasks = [GrowTask(inputs, shards.address, first, last) for first, last in planned.tasks]
-        work = Work("grow", options.retries, lambda task: task.n_trees, options.watch)
-        grown = cluster.each(grow_shard, tasks, work)
+        tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
+        grown = _grown(tasks, cluster, options)
     receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
     merging = Work("merge", options.retries, watch=options.watch)
     digest = merge(inputs, receipts, Target(output, folder, shards), cluster, merging)
@@ -152,6 +166,37 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         sum(receipt.evaluations for receipt in receipts),
         sum(receipt.closed for receipt in receipts),
     )
+
+
+def survey(inputs: Inputs) -> Size:
+    """How large the growth of a job is; opens its inputs, on whatever host it is asked."""
+    return size_of(inputs.problem())
+
+
+def _committed(shards: Folder, cluster: Cluster, options: Options) -> list[Receipt]:
+    """The receipts of an earlier run; its shards are read on the cluster."""
+    if not shards.names():
+        return []
+    [done] = cluster.each(committed_shards, [shards], Work("resume", options.retries))
+    return done
+
+
+def _grown(tasks: list[GrowTask], cluster: Cluster, options: Options) -> list[Receipt]:
+    """The receipts of the tasks.
+
+    A task whose workers die again and again is put aside; when all others are done its trees are tried once more, one
+    at a time, so that a tree that kills its worker takes no other with it and is known by its number.
+    """
+    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch, options.heard, spares=True)
+    answers: list[Receipt | Lost] = cluster.each(grow_shard, tasks, work)
+    lost = [(task, answer) for task, answer in zip(tasks, answers, strict=True) if isinstance(answer, Lost)]
+    receipts = [answer for answer in answers if not isinstance(answer, Lost)]
+    for task, answer in lost:
+        if options.heard:
+            options.heard(answer)
+        for alone in task.one_by_one():
+            receipts += cluster.each(grow_shard, [alone], replace(work, name="alone", spares=False))
+    return receipts
 
 
 def _drawn_by(inputs: Inputs) -> str:
@@ -179,7 +224,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
     try:
         manifest = read_manifest(output)
     except ArtifactError as error:
-        if options.overwrite or not Folder(output).is_local:
+        if options.overwrite or is_unfinished(output, inputs.fingerprint):
             return None
         raise InputError(f"{output} exists and is no sealed forest; remove it, or set run.overwrite") from error
     if manifest["provenance"].get("fingerprint") == inputs.fingerprint:

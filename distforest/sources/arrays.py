@@ -10,10 +10,12 @@ import numpy as np
 import zarr
 import zarr.errors
 from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.storage import FsspecStore
 
 from distforest.errors import InputError
 from distforest.jit import kernel
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
+from distforest.sources.stores import UNCACHED, is_remote, may_pass, reaching
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -87,6 +89,35 @@ def project_array(
                         sums[r] += weight * array[own[r], column]
 
 
+class RemoteStore(FsspecStore):
+    """A store that is reached through a client, whose errors it raises as OSError: see `reaching`."""
+
+    async def get(self, *asked: Any, **more: Any) -> Any:
+        """Read a file; None where there is none."""
+        with reaching(self.path):
+            return await super().get(*asked, **more)
+
+    async def get_partial_values(self, *asked: Any, **more: Any) -> Any:
+        """Read parts of files."""
+        with reaching(self.path):
+            return await super().get_partial_values(*asked, **more)
+
+    async def set(self, *asked: Any, **more: Any) -> None:
+        """Write a file."""
+        with reaching(self.path):
+            await super().set(*asked, **more)
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is a file."""
+        with reaching(self.path):
+            return await super().exists(key)
+
+
+def zarr_store(address: str) -> Any:
+    """The store of a path or URL, as Zarr takes it; what others write is seen at once."""
+    return RemoteStore.from_url(address, storage_options=UNCACHED) if is_remote(address) else address
+
+
 def open_array(address: str) -> zarr.Array[Any]:
     """Open the Zarr array at ``address``: a path or an fsspec URL, such as ``"data.zarr/X"``.
 
@@ -94,10 +125,14 @@ def open_array(address: str) -> zarr.Array[Any]:
     ------
     InputError
         There is no array at the address; the message says what is there.
+    OSError
+        A remote store does not answer.
     """
     try:
-        found = zarr.open(address, mode="r")
+        found = zarr.open(zarr_store(address), mode="r")
     except (FileNotFoundError, KeyError, ValueError, OSError, ImportError, zarr.errors.BaseZarrError) as error:
+        if may_pass(error, address):
+            raise
         raise InputError(f"{address}: a Zarr array was asked for, found none ({error})") from error
     if isinstance(found, zarr.Group):
         inside = ", ".join(sorted(found.array_keys())) or "no array"
@@ -119,7 +154,7 @@ def create_array(
 ) -> zarr.Array[Any]:
     """A new checksummed Zarr array ``group/name``, chunked by rows only; its chunks are always written."""
     return zarr.create_array(
-        f"{group.rstrip('/')}/{name}",
+        zarr_store(f"{group.rstrip('/')}/{name}"),
         shape=shape,
         dtype=dtype,
         chunks=(max(1, min(chunk_rows, shape[0] or 1)), *(max(1, size) for size in shape[1:])),
@@ -132,7 +167,7 @@ def create_array(
 def writable_array(group: str, name: str) -> zarr.Array[Any]:
     """Open ``group/name`` to fill it; a chunk of zeros is written too, or its absence would look like damage."""
     with zarr.config.set({"array.write_empty_chunks": True}):
-        return zarr.open_array(f"{group.rstrip('/')}/{name}", mode="r+")
+        return zarr.open_array(zarr_store(f"{group.rstrip('/')}/{name}"), mode="r+", zarr_format=3)
 
 
 def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
@@ -181,7 +216,7 @@ def write_array(
     InputError
         The blocks do not add up to ``shape``.
     """
-    zarr.open_group(group, mode="a")
+    zarr.open_group(zarr_store(group), mode="a")
     array = create_array(group, name, shape, np.dtype(dtype), rows_of(chunk_bytes, shape, np.dtype(dtype)))
     digest, first = hashlib.sha256(), 0
     for block in _whole_chunks(blocks, array.chunks[0]):

@@ -27,7 +27,8 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.preview import preview
-from distforest.jobs.score import Question, score
+from distforest.jobs.question import Question
+from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.arrays import open_array, write_array

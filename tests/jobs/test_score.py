@@ -19,7 +19,8 @@ from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import proximity
 from distforest.jobs.cluster import Here
 from distforest.jobs.on_dask import local_cluster
-from distforest.jobs.score import Question, score
+from distforest.jobs.question import Question
+from distforest.jobs.score import score
 from distforest.sources.arrays import open_array, write_array
 from tests import samples
 

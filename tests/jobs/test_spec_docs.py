@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from distforest.jobs.any_spec import spec_from_dict
+from distforest.jobs.question import ANSWERS
+from distforest.jobs.reader import MISSING, read_toml
+from distforest.jobs.score_spec import INPUT, PARAMS, ScoreSpec
 from distforest.jobs.spec import METHODS, Run, Spec
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text()
@@ -60,6 +64,21 @@ def test_keys_of_input() -> None:
         assert told == known, name
 
 
+def test_keys_of_a_scoring_job() -> None:
+    head, *rows = next(table for table in tables() if table[0][:2] == ["table", "key"])
+    assert head[2] == "default"
+    for name, keys in (("input", INPUT), ("params", PARAMS)):
+        told = {row[1].strip("`"): row[2] for row in rows if row[0] == name}
+        assert set(told) == {key.name for key in keys}
+        for key in keys:
+            if key.default is MISSING or name == "params":
+                known = "required" if key.default is MISSING else key.default
+                assert (told[key.name] if known == "required" else default(told[key.name])) == known
+    answers = next(row[3] for row in rows if row[1] == "`answer`")
+    assert re.findall(r'"(\w+)"', answers) == list(ANSWERS)
+
+
 def test_samples_are_specs() -> None:
-    samples = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
-    assert [Spec.from_toml(sample).method for sample in samples] == ["smerf", "urerf", "treerank"]
+    samples = [spec_from_dict(*read_toml(sample)) for sample in re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)]
+    assert [spec.method for spec in samples if isinstance(spec, Spec)] == ["smerf", "urerf", "treerank"]
+    assert [spec.params["answer"] for spec in samples if isinstance(spec, ScoreSpec)] == ["neighbors"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ import numpy as np
 import pytest
 
 from distforest import URerF, load
-from distforest.cli import _with_absolute_paths
 from distforest.errors import InputError, SpecError
 from distforest.forest.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import screening, train
+from distforest.jobs.any_spec import moved
 from distforest.jobs.cluster import Cluster, Here
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
@@ -299,7 +300,7 @@ def test_a_spec_survives_json_with_its_weights(store: Path, tmp_path: Path) -> N
 def test_paths_are_written_from_the_root_for_workers_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = spec_of(Path("a.zarr"), Path(), weights="weights").to_dict()
-    spec = _with_absolute_paths(Spec.from_dict(table))
+    spec = moved(Spec.from_dict(table), os.path.abspath)
     assert spec.input.addresses == {
         "features": f"{tmp_path}/a.zarr/X",
         "feature_weights": f"{tmp_path}/a.zarr/weights",

@@ -1,0 +1,98 @@
+"""A job's spec of either kind, fit or score: how it is read, and what it names outside itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from distforest.jobs.reader import Place, read_json, read_toml
+from distforest.jobs.score_spec import ScoreSpec
+from distforest.jobs.spec import METHODS, Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+AnySpec = Spec | ScoreSpec
+
+
+def spec_from_dict(table: object, lines: Mapping[Place, int] | None = None) -> AnySpec:
+    """Read the spec of a job; ``job = "score"`` is a scoring job, and all else is a fit.
+
+    Raises
+    ------
+    SpecError
+        With every fault.
+    """
+    if isinstance(table, Mapping):
+        if table.get("job", "fit") != "fit":
+            return ScoreSpec.from_dict(table, lines)
+        table = {name: value for name, value in table.items() if name != "job"}
+    return Spec.from_table(table, lines)
+
+
+def spec_from_json(text: str) -> AnySpec:
+    """Read the spec of a job from JSON; see `spec_from_dict`."""
+    return spec_from_dict(read_json(text))
+
+
+def spec_from_toml(path: Path) -> AnySpec:
+    """Read the spec of a job from a TOML file; see `spec_from_dict`."""
+    return spec_from_dict(*read_toml(path))
+
+
+def addresses_of(spec: AnySpec) -> dict[str, str]:
+    """The paths and URLs that a spec names, by their places in it.
+
+    Examples
+    --------
+    >>> addresses_of(Spec.from_dict({
+    ...     "format": 1, "method": "smerf", "output": "/a.zarr", "input": {"features": "/x/X", "distances": "/x/Z"},
+    ... }))
+    {'input.features': '/x/X', 'input.distances.matrix': '/x/Z', 'output': '/a.zarr'}
+    """
+    found: dict[str, str | None] = {}
+    if isinstance(spec, ScoreSpec):
+        found |= {f"input.{name}": address for name, address in spec.input.items() if name != "similarity"}
+    else:
+        found |= {f"input.{name}": address for name, address in spec.input.addresses.items()}
+        for name, relation in spec.input.relations.items():
+            if relation.kind == "lazy":
+                found |= {f"input.{name}.{key}": _text(relation.options[key]) for key in ("objects", "ledger")}
+            else:
+                key = next(kind.address for kind in METHODS[spec.method].relations[name] if kind.name == relation.kind)
+                found[f"input.{name}.{key}"] = relation.address
+    found |= {"output": spec.output, "run.scratch": spec.run.scratch}
+    return {place: address for place, address in found.items() if address is not None}
+
+
+def functions_of(spec: AnySpec) -> dict[str, str]:
+    """The functions that a spec names, by their places in it."""
+    if isinstance(spec, ScoreSpec):
+        function = spec.input["similarity"]
+        return {"input.similarity": function} if function else {}
+    lazy = {name: own.address for name, own in spec.input.relations.items() if own.kind == "lazy"}
+    return {f"input.{name}.function": function for name, function in lazy.items()}
+
+
+def moved(spec: AnySpec, move: Callable[[str], str]) -> AnySpec:
+    """The same spec with ``move`` applied to each of its addresses, such as `os.path.abspath`."""
+    run = replace(spec.run, scratch=move(spec.run.scratch)) if spec.run.scratch else spec.run
+    if isinstance(spec, ScoreSpec):
+        own = {name: move(a) if a and name != "similarity" else a for name, a in spec.input.items()}
+        return replace(spec, output=move(spec.output), input=own, run=run)
+    relations = {}
+    for name, relation in spec.input.relations.items():
+        if relation.kind != "lazy":
+            relations[name] = replace(relation, address=move(relation.address))
+            continue
+        paths = {key: move(str(relation.options[key])) for key in ("objects", "ledger") if relation.options[key]}
+        relations[name] = replace(relation, options={**relation.options, **paths})
+    addresses = {name: move(address) for name, address in spec.input.addresses.items()}
+    found = replace(spec.input, addresses=addresses, relations=relations)
+    return replace(spec, output=move(spec.output), input=found, run=run)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

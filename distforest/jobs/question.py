@@ -1,0 +1,179 @@
+"""What is asked of a sealed forest, and what the answer will look like: checked before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest import scoring
+from distforest.forest.artifact import open_forest, read_manifest
+from distforest.forest.leaves import Means
+from distforest.forest.pair_scores import columns_of, is_over_pairs
+from distforest.sources.arrays import open_array
+from distforest.sources.point_pairs import hold_points
+from distforest.sources.readings import FEATURES, read
+
+if TYPE_CHECKING:
+    from distforest.forest.forest import Forest
+    from distforest.jobs.callback import Callback
+
+ANSWERS = ("distance", "proximity", "pairs", "neighbors", "predict", "proba", "apply")
+"""What can be asked: distances or proximities to rows, distances of pairs, nearest training rows, labels or means,
+shares, nodes."""
+
+TO_ROWS = ("distance", "proximity")
+"""Answers with a number for each training row, or each row of the reference."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a forest.
+
+    Attributes
+    ----------
+    forest
+        Address of a sealed forest.
+    queries
+        Address of a Zarr array of rows, as `Forest.source` reads them, shape (n, n_columns).
+    answer
+        One of `ANSWERS`.
+    reference
+        For ``"distance"`` and ``"proximity"``: address of the rows that they are taken to; the training rows by
+        default.
+    pairs
+        For ``"pairs"``: address of the row numbers of each pair in ``queries``, shape (n_pairs, 2).
+    n_neighbors
+        For ``"neighbors"``.
+    without_self
+        For ``"neighbors"``: whether the queries are the training rows, in their order, and none is its own neighbour.
+    callback
+        The function that similarities are asked of; ``queries`` and ``reference`` then hold objects.
+    training
+        With a callback, the address of the training objects; their numbers by default.
+    """
+
+    forest: str
+    queries: str
+    answer: str
+    reference: str | None = None
+    pairs: str | None = None
+    n_neighbors: int = 10
+    without_self: bool = False
+    callback: Callback | None = None
+    training: str | None = None
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What will be written: the digest of the forest, arrays by name with dtype and tail, how many answers, classes."""
+
+    digest: str
+    arrays: dict[str, tuple[str, tuple[int, ...]]]
+    n_answers: int
+    classes: list[Any] | None
+
+
+def outline(question: Question) -> Outline:
+    """Open a question's forest and arrays, on whatever host it is asked; raises what `score` raises at the door."""
+    digest = str(read_manifest(question.forest)["digest"])
+    forest = opened(question.forest, digest)
+    arrays, n_answers = _arrays(question, forest)
+    named = question.answer in {"predict", "proba"} and forest.meaning.classes is not None
+    return Outline(digest, arrays, n_answers, forest.meaning.classes if named else None)
+
+
+@lru_cache(maxsize=2)
+def opened(address: str, digest: str) -> Forest:
+    """The forest, opened once in a process; ``digest`` is part of the key, so that a new forest is opened anew."""
+    forest = open_forest(address)
+    if forest.digest != digest:
+        raise InputError(f"{address} has changed while it was scored; start again")
+    return forest
+
+
+def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
+    """The arrays of the answer by name, (dtype, tail of the shape), and the number of answers."""
+    queries = open_array(question.queries)
+    over_pairs = is_over_pairs(forest)
+    if over_pairs:
+        _check_points(question, forest)
+    elif question.callback is None:
+        forest.source(np.asarray(queries[:1]))
+    elif forest.meaning.rows["kind"] != "dense":
+        raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
+    n, training = int(queries.shape[0]), forest.n_training
+    if not over_pairs and (question.answer == "neighbors" or (question.answer in TO_ROWS and not question.reference)):
+        training = forest.training_nodes.shape[1]  # refused here where they are not known, before anything is paid for
+    if question.answer in TO_ROWS:
+        others = int(open_array(question.reference).shape[0]) if question.reference else training
+        return {question.answer: ("float32", (others,))}, n
+    if question.answer == "pairs":
+        return {"distance": ("float32", ())}, _n_pairs(question, n)
+    if question.answer == "neighbors":
+        _check_neighbors(question, n, training)
+        tail = (question.n_neighbors,)
+        return {"indices": ("int64", tail), "distance": ("float32", tail)}, n
+    if question.answer == "apply":
+        return {"nodes": ("int32", (forest.n_trees,))}, n
+    if question.answer not in ANSWERS:
+        raise InputError(f"answer must be one of {', '.join(ANSWERS)}, found {question.answer!r}")
+    outputs = scoring.predict(forest, np.zeros((forest.n_trees, 1), np.int32)).shape[1]
+    is_mean = isinstance(forest.leaf_table, Means)
+    if question.answer == "proba":
+        if is_mean:
+            raise InputError("a forest trained on targets has no class shares; ask for 'predict'")
+        return {"proba": ("float64", (outputs,))}, n
+    return {"prediction": ("float64", (outputs,)) if is_mean else ("int64", ())}, n
+
+
+def _check_points(question: Question, forest: Forest) -> None:
+    """Refuse what a forest over pairs cannot answer: it has distances and neighbours of points alone."""
+    if question.callback is not None:
+        raise InputError(f"{question.forest} reads points, it has no similarities to ask for")
+    if question.answer not in {"distance", "pairs", "neighbors"}:
+        raise InputError(f"a forest over pairs answers with distance, pairs or neighbors, not with {question.answer!r}")
+    points_of(forest, read_rows(question.queries, slice(0, 1)))
+
+
+def points_of(forest: Forest, values: np.ndarray) -> np.ndarray:
+    """Points as a forest over pairs reads them; raises InputError for another number of columns."""
+    points, width = read(values, FEATURES), columns_of(forest).width
+    if points.shape[1] != width:
+        raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
+    hold_points(points, columns_of(forest))
+    return points
+
+
+def _check_neighbors(question: Question, n_queries: int, n_training: int) -> None:
+    most = n_training - question.without_self
+    if not 1 <= question.n_neighbors <= most:
+        raise InputError(f"n_neighbors must be in 1..{most}, found {question.n_neighbors}")
+    if question.without_self and n_queries != n_training:
+        raise InputError(
+            f"{question.queries}: the {n_training} training rows were expected, as none shall be its own neighbour, "
+            f"found {n_queries} rows; ask about other rows without without_self"
+        )
+
+
+def _n_pairs(question: Question, n_queries: int) -> int:
+    if question.pairs is None:
+        raise InputError("pairs: the address of an array of row numbers, shape (n_pairs, 2), was expected")
+    pairs = open_array(question.pairs)
+    if len(pairs.shape) != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(
+            f"{question.pairs}: integers of shape (n_pairs, 2) were expected, found {pairs.dtype} {pairs.shape}"
+        )
+    numbers = np.asarray(pairs[...])
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_queries):
+        raise InputError(f"{question.pairs}: row numbers must be in 0..{n_queries - 1}")
+    return len(numbers)
+
+
+def read_rows(address: str, rows: slice | np.ndarray) -> np.ndarray:
+    """Some rows of the array at an address."""
+    array = open_array(address)
+    return np.asarray(array[rows] if isinstance(rows, slice) else array.oindex[rows])

@@ -1,0 +1,122 @@
+"""What a scoring job is, as a spec: the question of `distforest score` in TOML, JSON or a dict."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from distforest.forest.artifact import read_manifest
+from distforest.jobs.callback import Callback
+from distforest.jobs.question import ANSWERS, Question
+from distforest.jobs.reader import FLAG, MISSING, Key, Place, Reader, exactly, integer, text, word
+from distforest.jobs.spec import ADDRESS, FORMAT, RUN, Run
+
+HEAD = (
+    Key("format", exactly(FORMAT)),
+    Key("job", word(("score",))),
+    Key("output", text("an address (path or URL) that ends in .zarr", end=".zarr")),
+)
+INPUT = (
+    Key("forest", text("the address (path or URL) of a sealed forest")),
+    Key("queries", ADDRESS),
+    Key("reference", ADDRESS, None),
+    Key("pairs", ADDRESS, None),
+    Key("similarity", text("'module:function', or the name of an entry point"), None),
+    Key("training", ADDRESS, None),
+    Key("ledger", text("the path of a file"), None),
+)
+PARAMS = (
+    Key("answer", word(ANSWERS), "distance"),
+    Key("n_neighbors", integer(1), 10),
+    Key("without_self", FLAG, False),
+)
+
+
+@dataclass(frozen=True)
+class ScoreSpec:
+    """A scoring job, complete with its defaults; ``input`` and ``params`` are what a `Question` is told.
+
+    Examples
+    --------
+    >>> spec = ScoreSpec.from_dict({
+    ...     "format": 1, "job": "score", "output": "near.zarr",
+    ...     "input": {"forest": "wine.forest.zarr", "queries": "wine.zarr/X"},
+    ...     "params": {"answer": "neighbors", "n_neighbors": 3},
+    ... })
+    >>> spec.input["queries"], spec.params["answer"], spec.run.retries
+    ('wine.zarr/X', 'neighbors', 3)
+    >>> ScoreSpec.from_dict(spec.to_dict()) == spec
+    True
+    """
+
+    output: str
+    input: Mapping[str, str | None]
+    params: Mapping[str, Any]
+    run: Run = field(default_factory=Run)
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, object], lines: Mapping[Place, int] | None = None) -> ScoreSpec:
+        """Read a spec from a dict of the same shape as the TOML; raises SpecError with every fault."""
+        reader = Reader(lines or {})
+        top = reader.table((), table, [*(key.name for key in HEAD), "input", "params", "run"])
+        if top is None:
+            raise reader.error()
+        head = reader.values((), top, HEAD)
+        tables = [("input", INPUT, MISSING), ("params", PARAMS, {}), ("run", RUN, {})]
+        found = {
+            name: reader.values((name,), reader.table((name,), top.get(name, absent), [key.name for key in keys]), keys)
+            for name, keys, absent in tables
+        }
+        _hold_together(reader, head["output"], found)
+        if reader.found_faults:
+            raise reader.error()
+        return cls(head["output"], found["input"], found["params"], Run(**found["run"]))
+
+    def to_dict(self) -> dict[str, object]:
+        """Write the whole spec, defaults included, as plain dicts, numbers, strings, booleans and None."""
+        tables = {"input": dict(self.input), "params": dict(self.params), "run": dataclasses.asdict(self.run)}
+        return {"format": FORMAT, "job": "score", "output": self.output, **tables}
+
+    def to_json(self) -> str:
+        """Write the whole spec as canonical JSON."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def question(self) -> Question:
+        """What is asked.
+
+        Raises
+        ------
+        ArtifactError, InputError
+            With a similarity: the forest cannot be read, or the function not be imported.
+        """
+        asked = {name: value for name, value in self.input.items() if name not in ("similarity", "ledger")}
+        function = self.input["similarity"]
+        callback = callback_for(str(asked["forest"]), function, self.input["ledger"]) if function else None
+        return Question(**asked, **self.params, callback=callback)  # type: ignore[arg-type]
+
+
+def callback_for(forest: str, function: str, ledger: str | None) -> Callback:
+    """The function that is asked for a forest's similarities, of the kind that the forest has learned from."""
+    manifest = read_manifest(forest)
+    origin, measure = manifest["provenance"].get("similarity", {}), manifest["meaning"]["rows"].get("measure")
+    options = {"kind": measure or "similarity", "symmetric": origin.get("symmetric", True), "ledger": ledger}
+    return Callback.of(function, options)
+
+
+def _hold_together(reader: Reader, output: str | None, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Note the faults of keys that do not go together."""
+    given, params = found["input"], found["params"]
+    if params["answer"] == "pairs" and given["pairs"] is None:
+        reader.fault(("input", "pairs"), "is missing; it must be the address of row numbers, for answer 'pairs'")
+    if given["similarity"] is None:
+        for name in ("training", "ledger"):
+            if given[name] is not None:
+                reader.fault(("input", name), "goes with similarity, and there is none")
+    around = f"{posixpath.normpath(output)}/" if output else ""
+    for name, address in given.items():
+        if output and address and f"{posixpath.normpath(address)}/".startswith(around):
+            reader.fault(("output",), f"must not be or hold an input, found {output!r} and input.{name} {address!r}")

@@ -1,0 +1,85 @@
+"""The job service, inside a Dask scheduler: ``dask scheduler --preload distforest.service --job-root URL``.
+
+Importing this adds the service's page to the routes of a scheduler that is about to start.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import dask
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from distributed import Scheduler
+
+    Setup = Callable[..., Awaitable[None]]
+
+ROUTES, PAGE = "distributed.scheduler.http.routes", "distforest.service.page"
+
+ONE_AT_A_TIME = {"distributed.scheduler.worker-saturation": 1.0}
+"""A worker is handed no more tasks than it can run: a kill costs the task that ran, not one that waited."""
+
+
+def _prepare() -> None:
+    """Set what a scheduler reads when it is made, which is after its preloads are imported."""
+    import distributed  # noqa: F401, PLC0415  (brings the defaults that are added to)
+
+    routes = dask.config.get(ROUTES)
+    if PAGE not in routes:
+        dask.config.set({ROUTES: [*routes, PAGE]})
+    dask.config.set(ONE_AT_A_TIME)
+
+
+def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
+    variable = f"DISTFOREST_{name.removeprefix('--').replace('-', '_').upper()}"
+    return click.option(name, envvar=variable, show_envvar=True, show_default=True, **more)
+
+
+@click.command()
+@_option("--job-root", required=True, metavar="URL", help="Folder of all jobs: a path or URL.")
+@_option("--max-running", type=click.IntRange(1), default=4, help="Jobs that run at once.")
+@_option("--max-jobs", type=click.IntRange(1), default=1000, help="Jobs that are not finished.")
+@_option("--max-trees", type=click.IntRange(1), default=100_000, help="Trees of a job.")
+@_option("--max-spec-bytes", type=click.IntRange(1), default=65_536, help="Size of a spec.")
+@_option("--allow-prefix", multiple=True, metavar="URL", help="Where jobs may read and write; all stores unless given.")
+@_option(
+    "--allow-callback", multiple=True, metavar="MODULE:FUNCTION", help="What jobs may call; module:* for all of it."
+)
+@_option("--no-workers-timeout", type=click.FloatRange(0), metavar="SECONDS", help="A job waits so long for a worker.")
+async def dask_setup(scheduler: Scheduler, **given: Any) -> None:
+    """Start the service in a scheduler; what keeps it from starting ends the scheduler."""
+    try:
+        await _serve(scheduler, **given)
+    except Exception as error:  # noqa: BLE001  (Dask would log any and go on without the service)
+        print(f"error: the distforest service could not start: {error}", file=sys.stderr, flush=True)
+        await scheduler.close(reason="the distforest service could not start")
+        raise SystemExit(1) from None
+
+
+async def _serve(scheduler: Scheduler, job_root: str, max_running: int, **given: Any) -> None:
+    from distforest.service.jobs import EXTENSION, JobService, Limits  # noqa: PLC0415  (slow; schedulers alone need it)
+    from distforest.service.policy import Policy  # noqa: PLC0415
+    from distforest.service.registry import Registry  # noqa: PLC0415
+
+    names = {"allow_prefix": "prefixes", "allow_callback": "callbacks"}
+    timeout = given.pop("no_workers_timeout")
+    root = job_root.rstrip("/") if "://" in job_root else os.path.abspath(job_root)
+    policy = Policy(**{names.get(name, name): value for name, value in given.items()}, reserved=(root,))
+    service = JobService(scheduler, Registry(root), policy, Limits(max_running, timeout))
+    scheduler.extensions[EXTENSION] = service
+    await service.start()
+
+
+async def dask_teardown(scheduler: Scheduler) -> None:
+    """Stop the service; its running jobs are left to the next one."""
+    service = scheduler.extensions.get("distforest")
+    if service is not None:
+        await service.close()
+
+
+_prepare()

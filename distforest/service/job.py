@@ -1,0 +1,177 @@
+"""One job of a service: its state and its events, as readers see them and as the registry keeps them."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from distforest.service.registry import (
+    CANCELLED,
+    CANCELLING,
+    ENDS,
+    FAILED,
+    FORMAT,
+    MERGING,
+    QUEUED,
+    RUNNING,
+    SUCCEEDED,
+    WAITING,
+)
+
+if TYPE_CHECKING:
+    from distforest.jobs.any_spec import AnySpec
+    from distforest.jobs.cluster import Progress
+    from distforest.service.registry import Json, Registry
+
+BEAT, PROGRESS_BEAT = 2.0, 1.0
+"""Seconds between two heartbeats of a running job, and at least between two writes of nothing but its progress."""
+
+PHASES = {"grow": RUNNING, "alone": RUNNING, "ask": RUNNING, "screen": RUNNING, "score": RUNNING, "merge": MERGING}
+"""The state that goes with a run of tasks; of others nothing is told."""
+
+AT_WORK = (RUNNING, MERGING)
+
+
+def first_state(job: str, spec: AnySpec, now: float) -> Json:
+    """What state.json says of a job that was just submitted."""
+    method = getattr(spec, "method", None)
+    return {
+        "format": FORMAT,
+        "id": job,
+        "state": QUEUED,
+        "revision": 0,
+        "kind": "fit" if method else "score",
+        "method": method,
+        "output": spec.output,
+        "service": None,
+        "heartbeat": now,
+        "submitted": now,
+        "started": None,
+        "ended": None,
+        "phase": None,
+        "done": 0,
+        "total": 0,
+        "rate": 0.0,
+        "remaining": None,
+        "n_trees": spec.params.get("n_estimators"),
+        "retries": 0,
+        "lost_workers": 0,
+        "attempt": 1,
+        "error": None,
+        "result": None,
+    }
+
+
+@dataclass
+class Job:
+    """A job that a service knows; its methods may be called from any thread."""
+
+    state: Json
+    n_events: int = 0
+    is_cancelled: bool = False
+    _unsaid: list[Json] = field(default_factory=list)
+    _changed: bool = False
+    _is_urgent: bool = False
+    _waited: str | None = None
+    _own: Lock = field(default_factory=Lock)
+    _writing: Lock = field(default_factory=Lock)
+
+    @property
+    def id(self) -> str:
+        """The job's name."""
+        return str(self.state["id"])
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more comes unless the job is resumed."""
+        return self.state["state"] in ENDS
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a thread runs it."""
+        return self.state["state"] in (RUNNING, MERGING, WAITING, CANCELLING)
+
+    def note(self, event: str, message: str, **more: Any) -> None:
+        """Say what happened."""
+        with self._own:
+            self.n_events += 1
+            self._unsaid.append({"n": self.n_events, "time": time.time(), "event": event, "message": message, **more})
+
+    def set(self, **changes: Any) -> None:
+        """Change what the state says."""
+        with self._own:
+            self._is_urgent |= changes.get("state", self.state["state"]) != self.state["state"]
+            self.state = {**self.state, **changes, "revision": self.state["revision"] + 1}
+            self._changed = True
+
+    def count(self, name: str, more: int = 1) -> None:
+        """Add to a counter."""
+        self.set(**{name: self.state[name] + more})
+
+    def watch(self, progress: Progress) -> None:
+        """Take over how far a run of tasks is."""
+        goes_with = PHASES.get(progress.name)
+        if goes_with is None:
+            return
+        if goes_with != self.state["state"] and self.state["state"] in AT_WORK:
+            self.set(state=goes_with)
+        left = progress.remaining
+        self.set(
+            phase=progress.name,
+            done=progress.done,
+            total=progress.total,
+            rate=progress.rate,
+            remaining=left if math.isfinite(left) else None,
+        )
+
+    def attend(self, threads: int) -> None:
+        """Wait where there are no workers, go on where they are back."""
+        state = self.state["state"]
+        if not threads and state in AT_WORK:
+            self._waited = state
+            self.set(state=WAITING)
+            self.note("waiting", "there are no workers; the job goes on when one comes")
+        elif threads and state == WAITING:
+            self.set(state=self._waited or RUNNING)
+            self.note("running", f"workers with {threads} threads are at work")
+
+    def end(self, state: str, message: str, **changes: Any) -> None:
+        """Write the last state of a run."""
+        names = {SUCCEEDED: "succeeded", FAILED: "failed", CANCELLED: "cancelled"}
+        self.note(names[state], message)
+        self.set(state=state, ended=time.time(), remaining=None, **changes)
+
+    def save(self, registry: Registry, service: str, at_once: bool = False) -> bool:
+        """Write what is new, if it is time or ``at_once``; whether all that was to be written is.
+
+        What a store refuses is tried again the next time.
+        """
+        with self._writing:
+            with self._own:
+                since = time.time() - self.state["heartbeat"]
+                is_due = at_once or self._is_urgent or since >= PROGRESS_BEAT
+                unsaid, state = (self._unsaid if is_due else []), dict(self.state)
+                changed = (self._changed and is_due) or (self.is_at_work and since >= BEAT)
+                if not unsaid and not changed:
+                    return True
+                self._unsaid = self._unsaid[len(unsaid) :]
+                self._changed, self._is_urgent = self._changed and not changed, False
+            try:
+                if unsaid:
+                    registry.note(self.id, unsaid)
+                    unsaid = []
+                if changed:
+                    now = time.time()
+                    registry.write(self.id, {**state, "service": service, "heartbeat": now})
+                    with self._own:
+                        self.state = {**self.state, "heartbeat": now}
+            except OSError as error:
+                logging.getLogger("distforest").warning("job %s: its state could not be written: %r", self.id, error)
+                with self._own:
+                    self._unsaid, self._changed = [*unsaid, *self._unsaid], self._changed or changed
+                return False
+            return True

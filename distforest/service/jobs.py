@@ -1,0 +1,336 @@
+"""The service: takes jobs, keeps them, runs them one beside the other, answers about them.
+
+It lives in the scheduler's event loop and does no work there: what touches the store runs in threads, what touches data
+runs on workers. All that it knows is in the job root, so that the next service goes on where this one was ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from distributed import Client
+
+from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError, SpecError
+from distforest.jobs.any_spec import AnySpec, spec_from_json
+from distforest.jobs.stop import SIGN
+from distforest.service.job import Job, first_state
+from distforest.service.lease import Lease
+from distforest.service.registry import (
+    CANCELLED,
+    CANCELLING,
+    INTERRUPTED,
+    QUEUED,
+    SUCCEEDED,
+    WORK,
+    Registry,
+    hold_id,
+)
+from distforest.service.running import Desk, allow, run
+from distforest.service.watching import Watching
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from distributed import Scheduler
+
+    from distforest.service.policy import Policy
+    from distforest.service.registry import Json
+
+BEAT, LEASE_BEAT = 0.25, 2.0
+"""Seconds between two looks at the queue, and between two heartbeats of the service."""
+
+CLOSING_SECONDS = 5.0
+"""For running jobs to take note that the service closes."""
+
+EXTENSION = "distforest"
+"""The name of the service among the scheduler's extensions, and before those of its handlers."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a service runs at once, and how long a job waits for a worker."""
+
+    max_running: int = 4
+    no_workers_timeout: float | None = None
+
+
+@dataclass
+class JobService:
+    """The jobs of one job root."""
+
+    scheduler: Scheduler
+    registry: Registry
+    policy: Policy
+    limits: Limits = field(default_factory=Limits)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    failure: str | None = "the service is starting"
+    desk: Desk | None = None
+
+    def __post_init__(self) -> None:
+        self.lease = Lease(self.registry, self.scheduler.address)
+        self._pool = ThreadPoolExecutor(self.limits.max_running, "distforest-job")
+        self._running: dict[str, asyncio.Future[None]] = {}
+        self._entry = asyncio.Lock()
+        self._looping: asyncio.Task[None] | None = None
+
+    # --- life -------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Take the job root, and all unfinished jobs in it.
+
+        Raises
+        ------
+        ConflictError
+            Another service is alive and serves the root.
+        OSError
+            The root cannot be written to.
+        """
+        await self.lease.take()
+        await asyncio.to_thread(self._take_up)
+        self.scheduler.add_plugin(Watching(self.jobs))
+        for name in ("submit", "list", "status", "events", "cancel", "resume", "remove", "health"):
+            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(getattr(self, f"_{name}"))
+        self._looping = asyncio.create_task(self._loop())
+        self._looping.add_done_callback(self._looped)
+
+    async def close(self) -> None:
+        """Stop: running jobs are left to the next service."""
+        if self._looping is None:  # it has not started, or is closed already
+            return
+        self._looping.cancel()
+        self._looping, self.failure = None, "the service closes"
+        if self.desk:
+            self.desk.closing.set()
+        if self._running:
+            await asyncio.wait(self._running.values(), timeout=CLOSING_SECONDS)
+        await asyncio.to_thread(self._leave)
+        if self.desk:
+            await asyncio.to_thread(self.desk.client.close, CLOSING_SECONDS)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _open(self) -> Desk:
+        """Connect to this service's own scheduler, as any client would."""
+        client = Client(self.scheduler.address, security=self.scheduler.security, set_as_default=False)
+        return Desk(self.registry, client, self.policy, self.limits.no_workers_timeout)
+
+    def _take_up(self) -> None:
+        """Read the job root; what no service has finished is queued, oldest first."""
+        for name in self.registry.ids():
+            try:
+                job = self._found(name)
+            except (DistforestError, LookupError, TypeError, ValueError) as error:
+                logging.getLogger("distforest").warning("%s/%s is left alone: %r", self.registry.root, name, error)
+                continue
+            self.jobs[name] = job
+            if job.state["state"] == CANCELLING:
+                self._end_cancelled(job)
+            elif not job.has_ended and job.state["state"] != QUEUED:
+                job.note("resumed", "a new service goes on with the job; what is committed is not done again")
+                job.set(state=QUEUED, attempt=job.state["attempt"] + 1)
+        self._save()
+
+    def _found(self, name: str) -> Job:
+        """A job of the root; raises what a folder leads to that is no job's, or is damaged."""
+        state, text = self.registry.state(name), self.registry.spec(name)
+        first = first_state(name, spec_from_json(text), time.time()) if text is not None else {}
+        events = self.registry.events(name)
+        job = Job({**first, **(state or {})}, n_events=max((int(event["n"]) for event in events), default=0))
+        if not {"id", "state", "submitted", "attempt", "revision"} <= job.state.keys() or job.id != name:
+            raise InputError("it has no spec.json and state.json that can be read")
+        return job
+
+    def _leave(self) -> None:
+        for job in self.jobs.values():
+            if job.is_at_work:
+                job.set(state=INTERRUPTED)
+        self._save()
+        try:
+            self.lease.release()
+        except OSError as error:
+            logging.getLogger("distforest").warning("the lease could not be given back: %r", error)
+
+    async def _loop(self) -> None:
+        beaten = time.monotonic()
+        self.desk = await asyncio.to_thread(self._open)  # answered once the scheduler has started, preloads and all
+        self.failure = None
+        while True:
+            self._start_queued(self.desk)
+            await asyncio.to_thread(self._save)
+            if time.monotonic() - beaten >= LEASE_BEAT:
+                beaten = time.monotonic()
+                await self._beat()
+            await asyncio.sleep(BEAT)
+
+    def _looped(self, loop: asyncio.Task[None]) -> None:
+        """Tell why the loop has ended, if that was not meant: health fails then, and jobs are refused."""
+        if not loop.cancelled() and (error := loop.exception()):
+            self.failure = f"the service has failed: {error!r}"
+            logging.getLogger("distforest").critical(self.failure, exc_info=error)
+
+    async def _beat(self) -> None:
+        try:
+            await asyncio.to_thread(self.lease.beat)
+        except JobError as error:
+            self.failure = str(error)
+            logging.getLogger("distforest").critical("%s; this scheduler ends", error)
+            asyncio.get_running_loop().create_task(self.scheduler.close(reason=self.failure))
+        except OSError as error:
+            logging.getLogger("distforest").warning("the job root does not answer: %r", error)
+
+    def _save(self) -> None:
+        for job in list(self.jobs.values()):
+            job.save(self.registry, self.lease.id)
+
+    def _start_queued(self, desk: Desk) -> None:
+        waiting = [job for job in self.jobs.values() if job.state["state"] == QUEUED and job.id not in self._running]
+        free = self.limits.max_running - len(self._running)
+        for job in sorted(waiting, key=lambda job: job.state["submitted"])[: max(0, free)]:
+            running = asyncio.get_running_loop().run_in_executor(self._pool, run, job, desk)
+            self._running[job.id] = running
+            running.add_done_callback(lambda _, name=job.id: self._running.pop(name, None))  # type: ignore[misc]
+
+    # --- what others are told ---------------------------------------------------------------------------------
+
+    def about(self) -> Json:
+        """The service itself."""
+        workers = self.scheduler.workers.values()
+        threads = sum(worker.nthreads for worker in workers)
+        return {**self.lease.record(), "workers": len(workers), "threads": threads}
+
+    def listed(self) -> list[Json]:
+        """All jobs, newest first."""
+        jobs = sorted(self.jobs.values(), key=lambda job: (job.state["submitted"], job.id), reverse=True)
+        return [self._told(job) for job in jobs]
+
+    def job(self, name: str) -> Json:
+        """What has become of a job; raises NotFoundError."""
+        return self._told(self._known(name))
+
+    async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[Json]:
+        """A job's events with greater numbers than ``after``; raises NotFoundError."""
+        job = self._known(name)
+        await asyncio.to_thread(job.save, self.registry, self.lease.id, True)
+        return await asyncio.to_thread(self.registry.events, name, after, limit)
+
+    def _told(self, job: Job) -> Json:
+        return {**job.state, "service": self.lease.id, "workers": len(self.scheduler.workers)}
+
+    def _known(self, name: str) -> Job:
+        if name not in self.jobs:
+            raise NotFoundError(f"there is no job {name!r} in {self.registry.root}; see `distforest list`")
+        return self.jobs[name]
+
+    # --- what others ask over the comm ------------------------------------------------------------------------
+
+    async def _submit(self, spec: str, id: str | None = None) -> Json:  # noqa: A002  (the word of the protocol)
+        if self.failure:
+            raise JobError(self.failure)
+        self.policy.read(spec)
+        asked = spec_from_json(spec)
+        allow(asked, self.policy)
+        name, text = hold_id(id) if id is not None else _new_id(asked, spec), asked.to_json()
+        async with self._entry:
+            if name in self.jobs:
+                return await self._again(name, text)
+            unfinished = sum(not job.has_ended for job in self.jobs.values())
+            if unfinished >= self.policy.max_jobs:
+                raise JobError(f"{unfinished} jobs are unfinished, as many as may be (--max-jobs); try again later")
+            job = Job(first_state(name, asked, time.time()))
+            job.note("submitted", "the job is taken in")
+            await asyncio.to_thread(self.registry.create, name, text, {**job.state, "service": self.lease.id})
+            self.jobs[name] = job
+        return {"job": self._told(job), "created": True}
+
+    async def _again(self, name: str, text: str) -> Json:
+        """Answer for a job that is known: it is the same one, or the id is taken."""
+        if await asyncio.to_thread(self.registry.spec, name) != text:
+            raise ConflictError(f"id: {name!r} is the id of another job, with another spec; choose another one")
+        return {"job": self.job(name), "created": False}
+
+    async def _list(self) -> Json:
+        return {"service": self.about(), "jobs": self.listed()}
+
+    async def _status(self, id: str) -> Json:  # noqa: A002
+        return {"job": self.job(id)}
+
+    async def _events(self, id: str, after: int = 0) -> Json:  # noqa: A002
+        told = self.job(id)  # before the events: a job that has ended has told all of them
+        return {"job": told, "events": await self.events(id, int(after))}
+
+    async def _cancel(self, id: str) -> Json:  # noqa: A002
+        job = self._known(id)
+        if job.state["state"] == CANCELLED:
+            return {"job": self._told(job)}
+        if job.has_ended:
+            raise ConflictError(f"{id} is {job.state['state']}; only a job that is not finished can be cancelled")
+        job.is_cancelled = True
+        await asyncio.to_thread(self.registry.folder(id).write, SIGN, b"")
+        if id in self._running:
+            job.set(state=CANCELLING)
+            job.note("cancelling", "the job was told to stop; its trees stop at their next level")
+        else:
+            await asyncio.to_thread(self._end_cancelled, job)
+        await asyncio.to_thread(job.save, self.registry, self.lease.id, True)
+        return {"job": self._told(job)}
+
+    def _end_cancelled(self, job: Job) -> None:
+        self.registry.folder(job.id).within(WORK).remove()
+        job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
+
+    async def _resume(self, id: str) -> Json:  # noqa: A002
+        job = self._known(id)
+        if job.state["state"] == SUCCEEDED:
+            raise ConflictError(f"{id} has succeeded; there is nothing to resume")
+        if job.has_ended:
+            if id in self._running:
+                raise ConflictError(f"{id} is ending; try again in a moment")
+            await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
+            job.is_cancelled = False
+            job.note("resumed", "the job is taken up again; what is committed is not done again")
+            job.set(state=QUEUED, ended=None, error=None, attempt=job.state["attempt"] + 1)
+            await asyncio.to_thread(job.save, self.registry, self.lease.id, True)
+        return {"job": self._told(job)}
+
+    async def _remove(self, id: str) -> Json:  # noqa: A002
+        job = self._known(id)
+        if not job.has_ended or id in self._running:
+            raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
+        await asyncio.to_thread(self.registry.remove, id)
+        self.jobs.pop(id, None)
+        return {"id": id}
+
+    async def _health(self) -> Json:
+        if self.failure:
+            raise JobError(self.failure)
+        return {"service": self.about()}
+
+
+def _new_id(spec: AnySpec, text: str) -> str:
+    """A name for a job that was given none: what, when, and of what."""
+    now = datetime.now(UTC)
+    digest = hashlib.sha256(f"{now.isoformat()}{text}".encode()).hexdigest()
+    return f"{getattr(spec, 'method', 'score')}-{now:%Y%m%d-%H%M%S}-{digest[:6]}"
+
+
+def _handler(asked: Callable[..., Awaitable[Json]]) -> Callable[..., Awaitable[Json]]:
+    """A handler of the scheduler, whose refusals are answers."""
+
+    async def answer(**given: Any) -> Json:
+        try:
+            return await asked(**given)
+        except Exception as error:  # an error that went over the comm would be pickled
+            if not isinstance(error, DistforestError):
+                logging.getLogger("distforest").exception("%s", asked.__name__)
+            known = isinstance(error, (DistforestError, OSError))
+            faults = list(error.faults) if isinstance(error, SpecError) else [str(error) if known else repr(error)]
+            kind = type(error).__name__ if isinstance(error, DistforestError) else "JobError"
+            return {"error": {"kind": kind, "message": "\n".join(faults), "faults": faults}}
+
+    return answer

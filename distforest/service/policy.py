@@ -1,0 +1,252 @@
+"""What an operator lets jobs do: which stores they may name, which functions they may call, how large they may be.
+
+A spec comes from a client, a policy from the command that starts the scheduler; nothing in a spec can widen it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from distforest.errors import InputError, SpecError
+from distforest.jobs.reader import listed, sentence, shown
+from distforest.sources.identity import ENTRY_POINTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SAME_STORE = {"s3a": "s3", "gcs": "gs"}
+"""Protocols by another name."""
+
+PROTOCOLS = ("file", "s3", "gs", "abfs", "memory", *SAME_STORE)
+"""Stores that hold files, and whose keys mean what they say. Those of fsspec that fetch from anywhere, unpack, or keep
+a copy on this host are not among them."""
+
+EVERY = "*"
+"""In the list of functions: every public name of a module."""
+
+MOST_DECODINGS = 8
+"""How often an address is decoded to see what it hides; one that is still encoded then is refused."""
+
+_CALLBACK = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:([^\W\d]\w*(\.[^\W\d]\w*)*|\*)")
+
+
+class _RefusedError(ValueError):
+    """What is wrong with an address or the name of a function, in words."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an address leads: a protocol, and the parts of the path; a local path with its links followed.
+
+    Examples
+    --------
+    >>> Place.of("s3://forests/wine.zarr/X")
+    Place(protocol='s3', parts=('forests', 'wine.zarr', 'X'))
+    >>> Place.of("s3://forests/wine.zarr/X").is_within(Place.of("s3a://forests/"))
+    True
+    """
+
+    protocol: str
+    parts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, address: str) -> Place:
+        """Read an address; raises a ValueError that says what it may not hold."""
+        if not address.isprintable():
+            raise _RefusedError("holds a character that is not printable")
+        if "::" in address:
+            raise _RefusedError("chains file systems by '::'; name the store itself")
+        protocol, colons, path = address.partition("://")
+        if not colons:
+            protocol, path = "file", address
+        if protocol not in PROTOCOLS:
+            raise _RefusedError(f"names the protocol {shown(protocol)}; allowed are {listed(PROTOCOLS)}")
+        if protocol == "file":
+            if not path.startswith("/"):
+                raise _RefusedError("is relative; write the path from the root, or a URL")
+            return cls("file", tuple(os.path.realpath("/" + "/".join(_parts(path[1:]))).split("/")[1:]))
+        _check_plain(protocol, path)
+        return cls(SAME_STORE.get(protocol, protocol), _parts(path))
+
+    def is_within(self, prefix: Place) -> bool:
+        """Whether this is the place of ``prefix``, or below it."""
+        held = [part for part in prefix.parts if part]  # the root of the local file system has one empty part
+        return self.protocol == prefix.protocol and list(self.parts[: len(held)]) == held
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """The parts of a path; refuses those that do not name anything, also where they are percent-encoded."""
+    decoded = path
+    for _ in range(MOST_DECODINGS):
+        if any(part in (".", "..") for part in re.split(r"[/\\]", decoded)):
+            raise _RefusedError("has a part '.' or '..'; write the address without it")
+        before, decoded = decoded, unquote(decoded)
+        if before == decoded:
+            break
+    else:
+        raise _RefusedError(f"is percent-encoded more than {MOST_DECODINGS} times over")
+    parts = tuple(path.removesuffix("/").split("/"))
+    if "" in parts[1:] or (parts[0] == "" and len(parts) > 1):
+        raise _RefusedError("has an empty part, '//'; write one '/'")
+    return parts
+
+
+def _check_plain(protocol: str, path: str) -> None:
+    """Refuse a URL that holds more than a bucket and a key."""
+    if not path.strip("/"):
+        raise _RefusedError("names no bucket")
+    if "?" in path or "#" in path:
+        raise _RefusedError("holds '?' or '#'; options of a store belong to the environment of scheduler and workers")
+    user, at, _ = path.partition("/")[0].rpartition("@")
+    if at and (":" in user or protocol != "abfs"):
+        raise _RefusedError("holds a user or a password; secrets belong to the environment of scheduler and workers")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What jobs may do.
+
+    Parameters
+    ----------
+    prefixes
+        Addresses at or below which all that a job reads and writes must lie, by whole parts of the path; none: any
+        store of a known protocol that the users of scheduler and workers can reach. Links in a local path are followed,
+        as this host sees them.
+    callbacks
+        Functions that a job may have called: ``"module:function"``, or ``"module:*"`` for every public name of a
+        module, those that it imports among them. Entry points of the group ``distforest.similarity`` are allowed as
+        installed.
+    max_spec_bytes
+        Largest spec, as UTF-8.
+    max_trees
+        Largest forest.
+    max_jobs
+        Most jobs that are not finished; who admits a job counts them.
+    reserved
+        Addresses at or below which nothing of a job may lie, such as the job root.
+
+    Raises
+    ------
+    InputError
+        A prefix is not an absolute address of a known protocol, a callback is neither of the two forms, or a limit is
+        below 1.
+
+    Examples
+    --------
+    >>> policy = Policy(prefixes=("s3://forests/ours",), callbacks=("ours:alike",))
+    >>> policy.check({"output": "s3://forests/ours/wine.zarr"}, {"input.similarity.function": "ours:alike"}, 100)
+    >>> policy.check({"output": "s3://forests/oursandtheirs.zarr"}, {}, 10**6)
+    Traceback (most recent call last):
+    distforest.errors.SpecError: output: 's3://forests/oursandtheirs.zarr' is outside what this service allows...
+    params.n_estimators: 1000000 trees were asked for, this service allows at most 100000
+    """
+
+    prefixes: tuple[str, ...] = ()
+    callbacks: tuple[str, ...] = ()
+    max_spec_bytes: int = 65536
+    max_trees: int = 100_000
+    max_jobs: int = 1000
+    reserved: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for prefix in (*self.prefixes, *self.reserved):
+            try:
+                Place.of(prefix)
+            except _RefusedError as error:
+                raise InputError(f"the prefix {shown(prefix)} {error}") from None
+        for name in self.callbacks:
+            if not _CALLBACK.fullmatch(name):
+                raise InputError(f"the allowed callback {shown(name)} is neither 'module:function' nor 'module:*'")
+        for name in ("max_spec_bytes", "max_trees", "max_jobs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be an integer from 1, found {getattr(self, name)}")
+
+    def read(self, text: object) -> None:
+        """Refuse what is no text, or too long for a spec, before it is parsed.
+
+        Raises
+        ------
+        SpecError
+            It is not a string, or has more than ``max_spec_bytes`` bytes.
+
+        Examples
+        --------
+        >>> Policy(max_spec_bytes=8).read('{"format": 1}')
+        Traceback (most recent call last):
+        distforest.errors.SpecError: spec: must have at most 8 bytes for this service, found 13
+        """
+        if not isinstance(text, str):
+            raise SpecError([sentence((), 0, f"must be a JSON text, found {shown(text)}")])
+        found = len(text.encode("utf-8", "surrogatepass"))
+        if found > self.max_spec_bytes:
+            what = f"must have at most {self.max_spec_bytes} bytes for this service, found {found}"
+            raise SpecError([sentence((), 0, what)])
+
+    def check(self, addresses: Mapping[str, str], callbacks: Mapping[str, str], n_trees: int | None) -> None:
+        """Refuse a job that asks for more than is allowed.
+
+        Links are followed when this is called: a job that waits is checked again when it starts.
+
+        Parameters
+        ----------
+        addresses
+            What a job reads and writes, by its place in the spec, such as ``"input.features"``.
+        callbacks
+            Functions that it has called, by their place in the spec.
+        n_trees
+            Trees that it grows; None for a job that grows none.
+
+        Raises
+        ------
+        SpecError
+            Every fault: an address that is relative, has a part ``.`` or ``..``, chains file systems, names another
+            protocol, holds a query or a password, or lies, with its links followed, outside the prefixes; a function
+            that is not allowed; too many trees.
+        """
+        faults = [*self._of_addresses(addresses), *self._of_callbacks(callbacks)]
+        if n_trees is not None and n_trees > self.max_trees:
+            what = f"{n_trees} trees were asked for, this service allows at most {self.max_trees}"
+            faults.append(sentence(("params", "n_estimators"), 0, what))
+        if faults:
+            raise SpecError(faults)
+
+    def _of_addresses(self, addresses: Mapping[str, str]) -> Iterator[str]:
+        allowed, reserved = ([Place.of(prefix) for prefix in own] for own in (self.prefixes, self.reserved))
+        for key, address in addresses.items():
+            try:
+                found = Place.of(address)
+            except _RefusedError as error:
+                yield sentence(tuple(key.split(".")), 0, f"{shown(address)} {error}")
+                continue
+            if allowed and not any(found.is_within(prefix) for prefix in allowed):
+                what = f"{shown(address)}{_led(address, found)} is outside what this service allows"
+                yield sentence(tuple(key.split(".")), 0, f"{what}: {listed(self.prefixes)}")
+            if any(found.is_within(prefix) for prefix in reserved):
+                what = f"{shown(address)} lies where this service keeps its jobs; choose another place"
+                yield sentence(tuple(key.split(".")), 0, what)
+
+    def _of_callbacks(self, callbacks: Mapping[str, str]) -> Iterator[str]:
+        for key, name in callbacks.items():
+            module, _, function = name.partition(":")
+            is_public = function.isidentifier() and not function.startswith("_")
+            is_listed = function != EVERY and name in self.callbacks
+            if is_listed or (is_public and f"{module}:{EVERY}" in self.callbacks):
+                continue
+            installed = importlib.metadata.entry_points(group=ENTRY_POINTS)
+            if name in installed.names:
+                continue
+            allowed = listed([*self.callbacks, *sorted(installed.names)]) or "no function"
+            what = f"{shown(name)} is not a function that this service calls; it allows {allowed}"
+            yield sentence(tuple(key.split(".")), 0, what)
+
+
+def _led(address: str, found: Place) -> str:
+    """Where a local address leads by its links, if it has any."""
+    real = "/" + "/".join(found.parts)
+    is_linked = found.protocol == "file" and real != "/" + address.removeprefix("file://").strip("/")
+    return f", which leads to {shown(real)}," if is_linked else ""

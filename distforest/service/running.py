@@ -1,0 +1,208 @@
+"""A job that runs: a thread of the service that plans and waits, while all work is done by tasks on workers.
+
+::
+
+    stage -> survey -> (screen) -> grow, grow, ... -> lay out -> merge, merge, ... -> seal
+
+It is `distforest.jobs.train.fit` (or `distforest.jobs.score.score`) as it runs on a laptop, with the service's client
+for a cluster. A run that ends with its scheduler leaves its shards, and the next service starts the same run.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from dataclasses import asdict, dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING
+
+from distforest.errors import CancelledJobError, DistforestError, InputError, JobError
+from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, spec_from_json
+from distforest.jobs.cluster import Lost, Work
+from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.on_dask import OnDask
+from distforest.jobs.score import score
+from distforest.jobs.score_spec import ScoreSpec
+from distforest.jobs.spec import Spec
+from distforest.jobs.stop import SIGN
+from distforest.jobs.train import Options, fit
+from distforest.service.leading import Lead, lead
+from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from distforest.jobs.folder import Folder
+    from distforest.jobs.shards import Receipt
+    from distforest.service.job import Job
+    from distforest.service.policy import Policy
+    from distforest.service.registry import Json, Registry
+
+ATTEMPTS, PAUSE = 4, 0.5
+"""How often a run is tried whose store or connection fails, and the seconds before the second try; they double."""
+
+UNSTEADY = (OSError, CancelledError, TimeoutError)
+"""What another try may mend."""
+
+
+class ClosingError(Exception):
+    """The service closes; its jobs stay as they are, for the next one."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What all running jobs of a service share."""
+
+    registry: Registry
+    client: Client
+    policy: Policy
+    no_workers_timeout: float | None = None
+    closing: Event = field(default_factory=Event)
+
+
+@dataclass
+class Attendance:
+    """Looks after one running job: whether it shall stop, and whether there are workers."""
+
+    job: Job
+    desk: Desk
+    _since: float | None = None
+
+    def __call__(self, threads: int, _seconds: float) -> None:
+        """Be told of the workers' threads; raises what ends the run."""
+        if self.desk.closing.is_set():
+            raise ClosingError
+        if self.job.is_cancelled:
+            raise CancelledJobError("the job was cancelled")
+        self.job.attend(threads)
+        self._since = None if threads else self._since or time.monotonic()
+        waited, most = time.monotonic() - (self._since or time.monotonic()), self.desk.no_workers_timeout
+        if most is not None and waited > most:
+            raise JobError(f"no worker came in {most:g} s; start some, and resume the job")
+
+
+@dataclass(frozen=True)
+class StageTask:
+    """Inputs of a spec, to be checked and staged by a worker."""
+
+    spec: Spec
+    folder: str
+
+    def __str__(self) -> str:
+        return "the inputs"
+
+
+def stage_there(task: StageTask) -> Inputs:
+    """Check and stage the inputs of a job, on the worker that is asked."""
+    return stage_inputs(task.spec, task.folder)
+
+
+def run(job: Job, desk: Desk) -> None:
+    """Run a job to its end; what goes wrong becomes its state, in words."""
+    job.set(state=RUNNING, started=job.state["started"] or time.time(), ended=None, error=None)
+    job.note("started", f"the job has started, attempt {job.state['attempt']}")
+    try:
+        result = _tried(job, desk)
+    except CancelledJobError:
+        _close(job, desk)
+        job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
+    except ClosingError:
+        job.note("interrupted", "the service has stopped; the next one goes on with this job")
+    except BaseException as error:
+        if desk.closing.is_set():
+            job.note("interrupted", "the service has stopped; the next one goes on with this job")
+            return
+        if not isinstance(error, (DistforestError, *UNSTEADY)):
+            logging.getLogger("distforest").exception("job %s", job.id)
+        message = str(error) if isinstance(error, DistforestError) else repr(error)
+        _sign(job, desk)
+        job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
+    else:
+        _close(job, desk)
+        job.end(SUCCEEDED, f"{job.state['output']} is complete", result=result, phase=None)
+
+
+def _tried(job: Job, desk: Desk) -> Json:
+    """Run a job, again where its store or its connection has failed; what is committed is not done again."""
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return _work(job, desk)
+        except UNSTEADY as error:
+            if attempt == ATTEMPTS or isinstance(error, DistforestError) or desk.closing.is_set():
+                raise
+            job.note("running", f"the job is taken up again after {error!r}")
+            job.count("retries")
+            desk.closing.wait(PAUSE * 2**attempt)
+    raise AssertionError("unreachable")
+
+
+def _work(job: Job, desk: Desk) -> Json:
+    job.set(phase="stage", done=0, total=0, rate=0.0, remaining=None)
+    text = desk.registry.spec(job.id)
+    if text is None:
+        raise InputError("the job has no spec.json (any more); submit it again")
+    spec = spec_from_json(text)
+    allow(spec, desk.policy)
+    cluster = OnDask(desk.client, job.id, Attendance(job, desk))
+    work = desk.registry.folder(job.id).within(WORK)
+    if functions_of(spec):
+        task = Lead(spec, work.address, job.id)
+        [result] = cluster.each(lead, [task], Work("lead", spec.run.retries))
+        return result
+    if isinstance(spec, ScoreSpec):
+        return _scored(job, spec, cluster, work)
+    return _fitted(job, spec, cluster, work)
+
+
+def allow(spec: AnySpec, policy: Policy) -> None:
+    """Refuse a spec that names what the operator does not allow; raises SpecError with every fault."""
+    n_trees = spec.params.get("n_estimators")
+    policy.check(addresses_of(spec), functions_of(spec), n_trees if isinstance(n_trees, int) else None)
+
+
+def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder) -> Json:
+    [inputs] = cluster.each(stage_there, [StageTask(spec, work.address)], Work("stage", spec.run.retries))
+    own = spec.run
+    sign = work.address.removesuffix(f"/{WORK}")
+    options = Options(own.batch, own.retries, own.overwrite, own.keep_shards, job.watch, _hearing(job), sign)
+    done = fit(inputs, spec.output, work, cluster, options)
+    found = asdict(done)
+    return {"forest": found.pop("address"), **found}
+
+
+def _scored(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder) -> Json:
+    done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work)
+    shapes = {name: list(shape) for name, shape in done.shapes.items()}
+    return {"output": done.address, "digest": done.digest, "arrays": shapes}
+
+
+def _hearing(job: Job) -> Callable[[Receipt | Lost], None]:
+    """What notes each receipt, and each task that is put aside, among a job's events."""
+
+    def heard(answer: Receipt | Lost) -> None:
+        if isinstance(answer, Lost):
+            job.note("quarantine", f"{answer.why}; its trees are tried once more at the end, each alone")
+            return
+        numbers = {name: getattr(answer, name) for name in ("first", "last", "seconds", "peak_bytes")}
+        job.note("trees", f"trees {answer.first} to {answer.last} are committed", **numbers)
+
+    return heard
+
+
+def _sign(job: Job, desk: Desk) -> None:
+    """Tell trees that may still grow somewhere that they are not wanted any more."""
+    try:
+        desk.registry.folder(job.id).write(SIGN, b"")
+    except OSError as error:
+        logging.getLogger("distforest").warning("job %s: %r", job.id, error)
+
+
+def _close(job: Job, desk: Desk) -> None:
+    """Leave nothing behind but what readers need."""
+    _sign(job, desk)
+    try:
+        desk.registry.folder(job.id).within(WORK).remove()
+    except OSError as error:
+        logging.getLogger("distforest").warning("job %s: %r", job.id, error)

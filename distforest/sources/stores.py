@@ -1,0 +1,91 @@
+"""Stores by address, through fsspec: how one is reached, and whether what went wrong there may pass.
+
+An object store is reached through a client with errors of its own. Here they become `OSError`, which is what tasks and
+jobs are tried again after; what is not there, or not allowed, stays what it is.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import fsspec.core
+
+from distforest.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CLIENTS = {"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "requests", "s3fs", "urllib3"}
+"""Packages whose errors are those of a store's client."""
+
+UNCACHED = {"use_listings_cache": False}
+"""Others write to a store, too: what a listing said once is not true for ever."""
+
+LASTING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""What another try will not mend."""
+
+
+def is_remote(address: str) -> bool:
+    """Whether an address leads out of this process and this host's file system.
+
+    Examples
+    --------
+    >>> [is_remote(address) for address in ("/data/X", "file:///data/X", "memory://X", "s3://data/X")]
+    [False, False, False, True]
+    """
+    protocol, colons, _ = address.partition("://")
+    return bool(colons) and protocol not in {"file", "local", "memory"}
+
+
+def store_of(address: str) -> tuple[Any, str]:
+    """The store of an address, and the path there.
+
+    Raises
+    ------
+    InputError
+        The protocol is unknown, or what speaks it is not installed.
+    """
+    try:
+        fs, path = fsspec.core.url_to_fs(address, **(UNCACHED if is_remote(address) else {}))
+    except (ImportError, ValueError) as error:
+        raise InputError(f"{address}: the store cannot be reached: {error}") from error
+    return fs, str(path)
+
+
+@contextmanager
+def reaching(address: str) -> Iterator[None]:
+    """Turn the errors of a store's client, in a block that uses the store, into OSError.
+
+    Raises
+    ------
+    PermissionError
+        There are no credentials, or not enough of them.
+    OSError
+        The store does not answer, or not as it should.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) or not _is_of_client(error):
+            raise
+        kind = PermissionError if "Credential" in type(error).__name__ else OSError
+        raise kind(f"{address}: {type(error).__name__}: {error}") from error
+
+
+def may_pass(error: Exception, address: str) -> bool:
+    """Whether an error says that a store could not be used just now, rather than what is there.
+
+    Examples
+    --------
+    >>> may_pass(TimeoutError(), "s3://data/X"), may_pass(FileNotFoundError(), "s3://data/X")
+    (True, False)
+    """
+    if not is_remote(address) or not isinstance(error, OSError) or isinstance(error, LASTING):
+        return False
+    return error.errno != errno.EINVAL  # what was asked for cannot be: the first bytes of an empty file, for one
+
+
+def _is_of_client(error: Exception) -> bool:
+    return any(kind.__module__.partition(".")[0] in CLIENTS for kind in type(error).__mro__)
