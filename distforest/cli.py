@@ -10,157 +10,50 @@ exit
 1      a job failed
 2      usage, a spec or an input is at fault
 3      no scheduler answers
-6      interrupted; the same command goes on from there
+4      there is no such job
+5      the job that was waited for was cancelled
+6      interrupted; the same command goes on from there, a job of a service when it is resumed
 7      a forest is damaged, or is none
-130    ended by Ctrl-C
+124    the job that was waited for has not ended in time
+130    ended by Ctrl-C; a job of a service runs on
 =====  =========================================================================================
 
-Everything but click is imported inside the commands, here and in `distforest.trial_commands` alone:
+Everything but click is imported inside the commands, here and in the modules of further commands alone:
 ``--help`` then takes no longer than Python and click.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import sys
-import tomllib
-import warnings
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from distforest.errors import ArtifactError, DistforestError, InputError, JobError, SpecError
-from distforest.trial_commands import COMMANDS
+from distforest import certificate_commands, service_commands, trial_commands
+from distforest.commands import JSON, Doors, fail, json_option, print_report
+from distforest.errors import ArtifactError, DistforestError, InputError, JobError
+from distforest.exits import InterruptedJobError, UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import TextIO
+    from collections.abc import Iterator
 
     from distforest.forest.feature_shares import FeatureShares
+    from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Cluster
-    from distforest.jobs.spec import Relation, Run, Spec
+    from distforest.jobs.spec import Run
     from distforest.reports import Report
 
-    Command = Callable[..., None]
-
-JSON = "distforest.json"
-"""Where a command's context keeps whether ``--json`` was given."""
-
 ANSWERS = ("distance", "proximity", "pairs", "neighbors", "predict", "proba", "apply")
-"""`distforest.jobs.score.ANSWERS`, here without its imports."""
+"""`distforest.jobs.question.ANSWERS`, here without its imports."""
 
 FORMATS = ("npy", "npz", "csv", "parquet", "libsvm")
 """What `distforest.sources.ingest.FORMATS` leads to, here without its imports."""
 
 
-class UnreachableError(JobError):
-    """No scheduler answers."""
-
-
-class InterruptedJobError(JobError):
-    """A job was interrupted and can go on."""
-
-
-CODES = (
-    (InputError, 2),
-    (UnreachableError, 3),
-    (InterruptedJobError, 6),
-    (ArtifactError, 7),
-    (KeyboardInterrupt, 130),
-)
-"""The exit code of each kind of error; of all others it is 1."""
-
-
-def exit_code(error: BaseException) -> int:
-    """Choose the exit code that an error leads to."""
-    return next((code for kind, code in CODES if isinstance(error, kind)), 1)
-
-
-class Doors(click.Group):
-    """A group whose commands end with a line on stderr and an exit code where the error is a known one."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
-        try:
-            with _plain_warnings():
-                return super().invoke(ctx)
-        except (DistforestError, KeyboardInterrupt) as error:
-            _fail(ctx, error)
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader of stdout has gone: click ends quietly
-                raise
-            _fail(ctx, error)
-
-
-def _fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
-    """Say what went wrong on stderr, under --json on stdout too, and end with the code for it."""
-    interrupted = isinstance(error, (KeyboardInterrupt, InterruptedJobError))
-    faults = list(error.faults) if isinstance(error, SpecError) else [str(error) or "ended by Ctrl-C"]
-    for fault in faults:
-        click.echo(f"{'interrupted' if interrupted else 'error'}: {_printable(fault)}", err=True)
-    code = exit_code(error)
-    if ctx.meta.get(JSON):
-        told = {"kind": type(error).__name__, "message": "\n".join(faults), "faults": faults}
-        click.echo(json.dumps({**more, "error": told, "exit_code": code}))
-    ctx.exit(code)
-
-
-@contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Warnings as one line each, without the line of code that they come from."""
-
-    def show(
-        message: Warning | str,
-        category: type[Warning],  # noqa: ARG001  (the five that Python hands over)
-        filename: str,  # noqa: ARG001
-        lineno: int,  # noqa: ARG001
-        file: TextIO | None = None,  # noqa: ARG001
-        line: str | None = None,  # noqa: ARG001
-    ) -> None:
-        click.echo(f"warning: {_printable(str(message))}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
-
-
-def _printable(text: str) -> str:
-    """Replace control characters: a name in a stranger's forest shall not steer the terminal."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
-def _print(ctx: click.Context, report: Report) -> None:
-    """Print an answer: as JSON if that was asked for, else as lines of a name and a value."""
-    if ctx.meta.get(JSON):
-        click.echo(json.dumps(report.answer, allow_nan=False))
-        return
-    width = max(len(name) for name, _ in report.lines)
-    for name, value in report.lines:
-        click.echo(_printable(f"{name:<{width}}  {value}").rstrip())
-
-
 # --- options that several commands have -------------------------------------------------------------------
-
-
-def _keep_json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:
-    ctx.meta[JSON] = value
-    return value
-
-
-def _json_option(command: Command) -> Command:
-    """``--json``."""
-    return click.option(
-        "--json",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_keep_json,
-        help="Print one JSON object on stdout.",
-    )(command)
 
 
 WORKERS = click.option(
@@ -187,11 +80,6 @@ def _cluster(run: Run) -> Iterator[Cluster]:
         yield cluster
 
 
-def _absolute(address: str) -> str:
-    """Write a local path from the root, for a worker that runs in another folder."""
-    return address if "://" in address else os.path.abspath(address)
-
-
 @click.group("distforest", cls=Doors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="distforest")
 def main() -> None:
@@ -207,12 +95,11 @@ def main() -> None:
 def answer(ctx: click.Context, report: Report | None) -> None:
     """Print what a command returns, if it has not printed it itself."""
     if report is not None:
-        _print(ctx, report)
+        print_report(ctx, report)
 
 
-for _command in COMMANDS:
-    _json_option(_command)
-    main.add_command(_command)
+main.take(trial_commands.COMMANDS)
+main.take((*service_commands.COMMANDS, *certificate_commands.COMMANDS), "Jobs of a service")
 
 
 # --- fit --------------------------------------------------------------------------------------------------
@@ -227,7 +114,7 @@ for _command in COMMANDS:
 @click.option("--batch", type=click.IntRange(1), help="Trees in one task.")
 @click.option("--overwrite", is_flag=True, help="Replace what is at the output.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec: params.max_depth=3.")
-@_json_option
+@json_option
 @click.pass_context
 def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) -> None:
     """Train the forest that the TOML file SPEC describes, and seal it at its output.
@@ -240,11 +127,12 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     from distforest.jobs.inputs import stage_inputs
     from distforest.jobs.train import Options
     from distforest.jobs.train import fit as train
+    from distforest.spec_files import read_fit, settings, with_absolute_paths
 
     given = {f"run.{name}": value for name, value in run.items() if value not in (None, False)}
-    job = _read_spec(spec, {**dict(map(_setting, sets)), **given})
+    job = read_fit(spec, {**settings(sets), **given})
     if job.run.scheduler:
-        job = _with_absolute_paths(job)
+        job = with_absolute_paths(job)
     folder = Folder(f"{job.output}.job")
     try:
         with interruptible("stopping; Ctrl-C again ends it at once"):
@@ -257,60 +145,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
         raise InterruptedJobError(
             f"what is finished is kept in {folder.address}; the same command goes on from there"
         ) from None
-    _print(ctx, reports.fitted(job, fitted, limit))
-
-
-def _setting(text: str) -> tuple[str, object]:
-    """Key and value of ``--set``: the value as TOML has it, or else as the string that it is."""
-    key, equals, value = text.partition("=")
-    if not equals or not all(key.split(".")):
-        raise click.BadParameter(f"KEY=VALUE was expected, found {text!r}", param_hint="--set")
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value
-
-
-def _read_spec(path: str, settings: Mapping[str, object]) -> Spec:
-    """Read the spec in a file, with settings of the command line over its own."""
-    from pathlib import Path
-
-    from distforest.jobs.reader import read_toml
-    from distforest.jobs.spec import Spec
-
-    if not settings:
-        return Spec.from_toml(Path(path))
-    table, _ = read_toml(Path(path))
-    for key, value in settings.items():
-        _put(table, key.split("."), value)
-    try:
-        return Spec.from_dict(table)
-    except SpecError:
-        Spec.from_toml(Path(path))  # a fault of the file is told with its line
-        raise
-
-
-def _put(table: dict[str, Any], key: list[str], value: object) -> None:
-    """Set a dotted key of a table, making the tables around it."""
-    for name in key[:-1]:
-        table = table.setdefault(name, {})
-        if not isinstance(table, dict):
-            raise InputError(f"--set {'.'.join(key)}: {name} is not a table")
-    table[key[-1]] = value
-
-
-def _with_absolute_paths(spec: Spec) -> Spec:
-    addresses = {name: _absolute(address) for name, address in spec.input.addresses.items()}
-    relations = {name: _with_absolute_address(relation) for name, relation in spec.input.relations.items()}
-    found = replace(spec.input, addresses=addresses, relations=relations)
-    return replace(spec, output=_absolute(spec.output), input=found)
-
-
-def _with_absolute_address(relation: Relation) -> Relation:
-    if relation.kind != "lazy":
-        return replace(relation, address=_absolute(relation.address))
-    paths = {name: _absolute(str(relation.options[name])) for name in ("objects", "ledger") if relation.options[name]}
-    return replace(relation, options={**relation.options, **paths})
+    print_report(ctx, reports.fitted(job, fitted, limit))
 
 
 # --- score ------------------------------------------------------------------------------------------------
@@ -332,7 +167,7 @@ def _with_absolute_address(relation: Relation) -> Relation:
 @click.option("--threads-here", type=click.IntRange(1), help="Run in threads of this process, no cluster.")
 @SCHEDULER
 @click.option("--overwrite", is_flag=True, help="Replace what is at OUTPUT.")
-@_json_option
+@json_option
 @click.pass_context
 def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwrite: bool, **asked: Any) -> None:
     """Ask the sealed FOREST about the rows of the Zarr array QUERIES.
@@ -342,22 +177,23 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest import reports
     from distforest.console import progress
     from distforest.jobs.cluster import Here
-    from distforest.jobs.score import Question
+    from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
     from distforest.jobs.spec import Run
+    from distforest.spec_files import from_the_root
 
     here, run = asked.pop("threads_here"), Run(workers=asked.pop("workers"), scheduler=asked.pop("scheduler"))
     if (here is not None) + (run.workers is not None) + (run.scheduler is not None) > 1:
         raise click.UsageError("give one of --workers, --threads-here and --scheduler")
     lazily = {name: asked.pop(name) for name in ("similarity", "training", "ledger")}
     if run.scheduler:
-        forest, queries, output = map(_absolute, (forest, queries, output))
-        asked |= {name: _absolute(asked[name]) for name in ("reference", "pairs") if asked[name]}
+        forest, queries, output = map(from_the_root, (forest, queries, output))
+        asked |= {name: from_the_root(asked[name]) for name in ("reference", "pairs") if asked[name]}
     question = Question(forest, queries, **asked, **_callback(forest, **lazily))
     with ExitStack() as stack:
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         scored = run_score(question, output, cluster, overwrite, stack.enter_context(progress()))
-    _print(ctx, reports.scored(question, scored))
+    print_report(ctx, reports.scored(question, scored))
 
 
 def _callback(forest: str, similarity: str | None, training: str | None, ledger: str | None) -> dict[str, Any]:
@@ -366,13 +202,9 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
         if training or ledger:
             raise click.UsageError("--training and --ledger go with --similarity")
         return {}
-    from distforest.forest.artifact import read_manifest
-    from distforest.jobs.callback import Callback
+    from distforest.jobs.score_spec import callback_for
 
-    manifest = read_manifest(forest)
-    origin, measure = manifest["provenance"].get("similarity", {}), manifest["meaning"]["rows"].get("measure")
-    options = {"kind": measure or "similarity", "symmetric": origin.get("symmetric", True), "ledger": ledger}
-    return {"callback": Callback.of(similarity, options), "training": training}
+    return {"callback": callback_for(forest, similarity, ledger), "training": training}
 
 
 # --- inspect and verify -----------------------------------------------------------------------------------
@@ -382,7 +214,7 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
 @click.argument("forest")
 @click.option("--features", metavar="ADDRESS", help="Array of features whose names, if it has any, are to be told.")
 @click.option("--plot", metavar="FILE", help="Draw feature weights, or a ranking tree and ROC: a .png, .pdf, .svg.")
-@_json_option
+@json_option
 @click.pass_context
 def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:
     """Tell what the sealed FOREST is, by its manifest and feature weights alone; `verify` reads all of it."""
@@ -396,7 +228,7 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
         if drawn is None and manifest["meaning"]["leaf"]["kind"] != "ranks":
             raise InputError(f"{forest} drew its features alike, or reads none; there are no weights to plot")
         _plot(forest, drawn, features, plot)
-    _print(ctx, reports.inspected(forest, manifest, drawn))
+    print_report(ctx, reports.inspected(forest, manifest, drawn))
 
 
 def _plot(forest: str, drawn: FeatureShares | None, features: str | None, path: str) -> None:
@@ -417,7 +249,7 @@ def _plot(forest: str, drawn: FeatureShares | None, features: str | None, path: 
 
 @main.command()
 @click.argument("forest")
-@_json_option
+@json_option
 @click.pass_context
 def verify(ctx: click.Context, forest: str) -> None:
     """Read the whole FOREST against its digests and the rules of a forest; exit code 7 if it is damaged."""
@@ -427,8 +259,8 @@ def verify(ctx: click.Context, forest: str) -> None:
     try:
         found = open_forest(forest)
     except ArtifactError as error:
-        _fail(ctx, error, forest=forest, valid=False)
-    _print(ctx, reports.verified(forest, found))
+        fail(ctx, error, forest=forest, valid=False)
+    print_report(ctx, reports.verified(forest, found))
 
 
 # --- validate and ingest ----------------------------------------------------------------------------------
@@ -437,27 +269,41 @@ def verify(ctx: click.Context, forest: str) -> None:
 @main.command()
 @click.argument("spec", metavar="SPEC")
 @click.option("--strict", is_flag=True, help="Open the inputs' metadata, and project the memory of a worker.")
-@_json_option
+@json_option
 @click.pass_context
 def validate(ctx: click.Context, spec: str, strict: bool) -> None:
     """Check the TOML file SPEC, and name all its faults at once."""
+    from distforest.jobs.spec import Spec
+    from distforest.reports import Report
+    from distforest.spec_files import read_spec
+
+    try:
+        job = read_spec(spec, {})
+        answer: dict[str, object] = {"valid": True, "spec": job.to_dict()}
+        kind = ("method", job.method) if isinstance(job, Spec) else ("job", "score")
+        lines = [("spec", spec), kind, ("output", job.output)]
+        if strict:
+            seen = _looked_ahead(job)
+            answer["preview"] = seen.answer
+            lines += seen.lines
+    except DistforestError as error:
+        fail(ctx, error, valid=False)
+    print_report(ctx, Report(answer, [*lines, ("valid", "yes")]))
+
+
+def _looked_ahead(job: AnySpec) -> Report:
+    """What a job will read and need, by metadata alone; raises MemoryLimitError where it is too large."""
     from distforest import reports
     from distforest.jobs.plan import refuse_if_too_large
     from distforest.jobs.preview import preview
+    from distforest.jobs.question import outline
+    from distforest.jobs.spec import Spec
 
-    try:
-        job = _read_spec(spec, {})
-        answer: dict[str, object] = {"valid": True, "spec": job.to_dict()}
-        lines = [("spec", spec), ("method", job.method), ("output", job.output)]
-        if strict:
-            seen = preview(job)
-            report = reports.previewed(seen)
-            answer["preview"] = report.answer
-            lines += report.lines
-            refuse_if_too_large(seen.plan, seen.memory_limit)
-    except DistforestError as error:
-        _fail(ctx, error, valid=False)
-    _print(ctx, reports.Report(answer, [*lines, ("valid", "yes")]))
+    if not isinstance(job, Spec):
+        return reports.outlined(outline(job.question()))
+    seen = preview(job)
+    refuse_if_too_large(seen.plan, seen.memory_limit)
+    return reports.previewed(seen)
 
 
 @main.command()
@@ -467,14 +313,14 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
 @click.option("--name", help="Name of the array of an .npy file.  [default: name of the file]")
 @click.option("--format", type=click.Choice(FORMATS), help="Format of SOURCE.  [default: by its suffix]")
 @click.option("--overwrite", is_flag=True, help="Replace the Zarr group at TARGET.zarr.")
-@_json_option
+@json_option
 @click.pass_context
 def ingest(ctx: click.Context, /, source: str, target: str, **options: Any) -> None:
     """Turn the file SOURCE (.npy, .npz, csv, Parquet, libsvm) into the Zarr group TARGET.zarr."""
     from distforest import reports
     from distforest.sources.ingest import ingest as take_in
 
-    _print(ctx, reports.ingested(target, take_in(source, target, **options)))
+    print_report(ctx, reports.ingested(target, take_in(source, target, **options)))
 
 
 # --- quickstart -------------------------------------------------------------------------------------------
@@ -484,7 +330,7 @@ def ingest(ctx: click.Context, /, source: str, target: str, **options: Any) -> N
 @click.argument("folder", metavar="[DIR]", default="quickstart")
 @WORKERS
 @click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Of the splits and the forests.")
-@_json_option
+@json_option
 @click.pass_context
 def quickstart(ctx: click.Context, folder: str, workers: int | None, seed: int) -> None:
     """Ingest real data, train two forests, seal, reopen and score them, all in DIR (./quickstart)."""

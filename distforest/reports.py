@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from distforest.forest.feature_shares import FeatureShares
     from distforest.forest.forest import Forest
     from distforest.jobs.preview import Preview
-    from distforest.jobs.score import Question, Scored
+    from distforest.jobs.question import Outline, Question
+    from distforest.jobs.score import Scored
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
     from distforest.sources.ingest import Ingested
@@ -183,6 +184,18 @@ def previewed(seen: Preview) -> Report:
         ("trees", f"{seen.n_trees:,} in {len(seen.plan.tasks):,} tasks"),
         ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
     ]
+    return Report(answer, lines)
+
+
+def outlined(seen: Outline) -> Report:
+    """Report what a scoring job will write."""
+    arrays = {
+        name: {"shape": [seen.n_answers, *tail], "dtype": str(dtype)} for name, (dtype, tail) in seen.arrays.items()
+    }
+    answer: dict[str, object] = {"digest": seen.digest, "arrays": arrays}
+    lines = [("forest", seen.digest)]
+    for name, (dtype, tail) in seen.arrays.items():
+        lines.append(("array", f"{name} {dtype} {_in_shape((seen.n_answers, *tail))}"))
     return Report(answer, lines)
 
 

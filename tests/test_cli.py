@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 
 from distforest import cli
-from distforest.errors import ArtifactError, InputError, JobError, MemoryLimitError, SpecError
 from distforest.forest import scoring
 from distforest.forest.artifact import open_forest
 from distforest.forest.proximities import proximity
@@ -103,24 +102,6 @@ def test_help_names_every_door():
     assert all(f"\n  {door} " in out for door in doors)
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (JobError("x"), 1),
-        (MemoryLimitError("x"), 1),
-        (OSError("x"), 1),
-        (InputError("x"), 2),
-        (SpecError(["x"]), 2),
-        (cli.UnreachableError("x"), 3),
-        (cli.InterruptedJobError("x"), 6),
-        (ArtifactError("x"), 7),
-        (KeyboardInterrupt(), 130),
-    ],
-)
-def test_exit_codes(error, code):
-    assert cli.exit_code(error) == code
-
-
 def test_it_is_a_command_of_dask(tmp_path):
     command = [sys.executable, "-m", "dask", "distforest", "verify", str(tmp_path / "nothing.zarr")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -133,7 +114,7 @@ def test_an_unknown_command_is_a_usage_error():
 
 
 def test_choices_are_those_of_the_jobs():
-    from distforest.jobs.score import ANSWERS
+    from distforest.jobs.question import ANSWERS
     from distforest.sources.ingest import FORMATS
 
     assert cli.ANSWERS == ANSWERS
@@ -314,21 +295,6 @@ def test_a_warning_is_one_plain_line(spec, home, tmp_path):
 # --- fit and score, here ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("setting", "held"),
-    [
-        ("params.max_depth=3", ("params.max_depth", 3)),
-        ("output=a.zarr", ("output", "a.zarr")),
-        ('output="a.zarr"', ("output", "a.zarr")),
-        ("run.overwrite=true", ("run.overwrite", True)),
-        ("params.max_samples=0.5", ("params.max_samples", 0.5)),
-        ("input.labels=s3://b/c=d", ("input.labels", "s3://b/c=d")),
-    ],
-)
-def test_settings(setting, held):
-    assert cli._setting(setting) == held
-
-
 @pytest.mark.parametrize("setting", ["seed", "=3", "params.=3"])
 def test_a_setting_without_key_or_value_is_a_usage_error(spec, setting):
     assert run("fit", spec, "--set", setting)[0] == 2
@@ -356,15 +322,6 @@ def test_no_scheduler_is_exit_3(spec):
     code, found = run_json("fit", spec, "--scheduler", "bad://nobody")
     assert (code, found["error"]["kind"], found["exit_code"]) == (3, "UnreachableError", 3)
     assert "bad://nobody" in found["error"]["message"]
-
-
-def test_paths_for_a_scheduler_elsewhere_are_absolute(spec, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    text = spec.read_text().replace(f"{tmp_path}/", "")
-    found = cli._with_absolute_paths(Spec.from_toml(text))
-    assert found.output == f"{tmp_path}/forest.zarr"
-    assert found.input == Spec.from_toml(text).input  # absolute already
-    assert cli._absolute("s3://bucket/x.zarr") == "s3://bucket/x.zarr"
 
 
 def test_score_writes_what_the_forest_says(home, tmp_path):

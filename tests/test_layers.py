@@ -34,22 +34,27 @@ ESTIMATORS = (
     *("forest_estimator", "on_features", "on_pairs", "on_rows"),
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "urerf"),
 )
+COMMANDS = {"cli", "certificate_commands", "service_commands", "trial_commands"}
+WITH_A_SCHEDULER = ("calls", "jobs", "leading", "page", "serving", "watching", "whereabouts")
+SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 ONLY_IN = {
-    "distributed": {"jobs.on_dask", "service"},
+    "distributed": {"jobs.on_dask", *SERVICE},
     "zarr": {"sources.arrays", "forest.artifact", "jobs.score"},
     "sklearn": {"metrics", "growth.linear_cells", *(f"estimators.{name}" for name in ESTIMATORS)},
     "matplotlib": {"plotting", "ranking_plots"},
     "pyarrow": {"sources.tables"},
-    "click": {"cli", "trial_commands"},
+    "click": {*COMMANDS, "commands", "service"},
     "numba": {"jit"},
 }
-INSIDE_FUNCTIONS = {"cli", "trial_commands", "quickstart"}
+INSIDE_FUNCTIONS = {*COMMANDS, "quickstart"}
 LATE = {
     "sources.tables": {"pyarrow.parquet", "pyarrow.types"},  # may be missing
     # slow, and a fit in threads does without
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
     "estimators.simforest": {"distforest.jobs.on_dask"},
     "growth.linear_cells": {"sklearn.linear_model"},
+    "service": {"distributed", "distforest.service."},  # the client imports it, too
+    "service.whereabouts": {"distributed", "distforest.service.calls"},  # slow, and a job root is read without
 }
 """An import inside a function is for these modules, or one of these imports."""
 

@@ -18,8 +18,6 @@ import math
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import fsspec
-import fsspec.core
 import numpy as np
 import zarr
 
@@ -39,8 +37,9 @@ from distforest.forest.forest import (
 )
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
-from distforest.sources.arrays import create_array, writable_array
+from distforest.sources.arrays import create_array, writable_array, zarr_store
 from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
+from distforest.sources.stores import may_pass, reaching, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,9 +86,12 @@ def save(forest: Forest, address: str) -> str:
     ArtifactError
         There is something at the address already.
     """
-    if fsspec.core.url_to_fs(address)[0].exists(fsspec.core.url_to_fs(address)[1]):
+    fs, path = store_of(address)
+    with reaching(address):
+        is_taken = fs.exists(path)
+    if is_taken:
         raise ArtifactError(f"{address}: exists already; remove it or choose another name")
-    zarr.open_group(address, mode="w-")
+    zarr.open_group(zarr_store(address), mode="w-")
     entries = {}
     for name, array in forest.arrays().items():
         prepare(address, name, array.shape, array.dtype)
@@ -128,8 +130,9 @@ def seal(address: str, meaning: Meaning, entries: dict[str, Any], provenance: di
         "arrays": entries,
         "provenance": provenance,
     }
-    fs, path = fsspec.core.url_to_fs(f"{address}/{MANIFEST}")
-    fs.pipe_file(path, canonical(manifest))
+    fs, path = store_of(f"{address}/{MANIFEST}")
+    with reaching(address):
+        fs.pipe_file(path, canonical(manifest))
     return digest
 
 
@@ -140,14 +143,19 @@ def read_manifest(address: str) -> dict[str, Any]:
     ------
     ArtifactError
         There is no sealed forest, or its manifest is damaged or of an unknown format.
+    OSError
+        A remote store does not answer.
     """
     try:
-        fs, path = fsspec.core.url_to_fs(f"{address}/{MANIFEST}")
-        size = fs.size(path)
-        if size is not None and size > MAX_MANIFEST_BYTES:
-            raise ArtifactError(f"{address}: {MANIFEST} has {size} bytes, more than {MAX_MANIFEST_BYTES}")
-        raw = fs.cat_file(path)
-    except (OSError, ValueError, ImportError) as error:
+        fs, path = store_of(f"{address}/{MANIFEST}")
+        with reaching(address):
+            size = fs.size(path)
+            if size is not None and size > MAX_MANIFEST_BYTES:
+                raise ArtifactError(f"{address}: {MANIFEST} has {size} bytes, more than {MAX_MANIFEST_BYTES}")
+            raw = fs.cat_file(path)
+    except (OSError, ValueError) as error:
+        if may_pass(error, address):
+            raise
         raise ArtifactError(f"{address}: no sealed forest here ({MANIFEST} cannot be read: {error})") from error
     try:
         manifest = json.loads(raw, parse_constant=_no_number, parse_float=_finite)
@@ -284,6 +292,8 @@ def open_forest(address: str) -> Forest:
     ------
     ArtifactError
         Anything is damaged; the message names the array and the place.
+    OSError
+        A remote store does not answer.
     """
     manifest = read_manifest(address)
     meaning = _meaning(manifest["meaning"])
@@ -317,10 +327,12 @@ def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
     values = np.empty(entry["shape"], entry["dtype"])
     step = entry["chunk_rows"]
     try:
-        stored = zarr.open_array(f"{address}/{name}", mode="r")
+        stored = zarr.open_array(zarr_store(f"{address}/{name}"), mode="r", zarr_format=3)
         for first in range(0, len(values), step):
             values[first : first + step] = stored[first : first + step]
     except Exception as error:  # a damaged chunk can make a codec raise anything
+        if may_pass(error, address):
+            raise
         raise ArtifactError(f"{name}: cannot be read ({type(error).__name__}: {error})") from error
     for number, (chunk, expected) in enumerate(zip(chunks(values), entry["sha256"], strict=True)):
         if chunk_digest(chunk) != expected:
@@ -335,9 +347,12 @@ def _check_sizes(address: str, name: str, entry: dict[str, Any]) -> None:
     for number in range(len(entry["sha256"])):
         key = "/".join(["c", str(number), *("0" for _ in entry["shape"][1:])])
         try:
-            fs, path = fsspec.core.url_to_fs(f"{address}/{name}/{key}")
-            size = frame_size(fs.cat_file(path, start=0, end=18))
+            fs, path = store_of(f"{address}/{name}/{key}")
+            with reaching(address):
+                size = frame_size(fs.cat_file(path, start=0, end=18))
         except (OSError, ValueError) as error:
+            if may_pass(error, address):
+                raise
             raise ArtifactError(f"{name}: chunk {number} is missing or cannot be read ({error})") from error
         if size != expected:
             raise ArtifactError(f"{name}: chunk {number} is damaged: it announces {size} bytes, not {expected}")
@@ -362,8 +377,9 @@ def frame_size(head: bytes) -> int | None:
 def _check_metadata(address: str, name: str, entry: dict[str, Any]) -> None:
     """Refuse Zarr metadata that says anything else than the manifest, before Zarr interprets it."""
     try:
-        fs, path = fsspec.core.url_to_fs(f"{address}/{name}/zarr.json")
-        metadata = json.loads(fs.cat_file(path))
+        fs, path = store_of(f"{address}/{name}/zarr.json")
+        with reaching(address):
+            metadata = json.loads(fs.cat_file(path))
         grid = metadata["chunk_grid"]
         codecs = [codec["name"] for codec in metadata["codecs"]]
         shape = entry["shape"]
@@ -378,6 +394,8 @@ def _check_metadata(address: str, name: str, entry: dict[str, Any]) -> None:
             and not metadata.get("storage_transformers")
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        if may_pass(error, address):
+            raise
         raise ArtifactError(f"{name}: zarr.json is missing or damaged ({error!r})") from error
     if not holds:
         raise ArtifactError(f"{name}: zarr.json does not agree with {MANIFEST}")

@@ -23,17 +23,18 @@ RETRY_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run of tasks is."""
+    """How far a run of tasks is; ``before`` of what is done was done by an earlier run."""
 
     name: str
     done: int
     total: int
     seconds: float
+    before: int = 0
 
     @property
     def rate(self) -> float:
         """Finished a second."""
-        return self.done / self.seconds if self.seconds > 0 else 0.0
+        return (self.done - self.before) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def remaining(self) -> float:
@@ -60,6 +61,8 @@ class Work:
         Told of the progress.
     heard
         Told of each answer when it comes.
+    before
+        What an earlier run has done, in the weights of the tasks that it took.
     spares
         Whether a task that is lost with its workers, again and again, is answered by a `Lost` for the others' sake.
     """
@@ -69,6 +72,7 @@ class Work:
     weight: Callable[[Any], int] = lambda _task: 1
     watch: Watch | None = None
     heard: Callable[[Any], None] | None = None
+    before: int = 0
     spares: bool = False
 
 
@@ -169,8 +173,8 @@ class Clock:
     """Counts what is done and tells the watcher."""
 
     def __init__(self, work: Work, tasks: Sequence[Any]) -> None:
-        self.work, self.done = work, 0
-        self.total = sum(work.weight(task) for task in tasks)
+        self.work, self.done = work, work.before
+        self.total = work.before + sum(work.weight(task) for task in tasks)
         self.start = time.monotonic()
         self.tell()
 
@@ -186,4 +190,5 @@ class Clock:
     def tell(self) -> None:
         """Tell the watcher how far the run is."""
         if self.work.watch:
-            self.work.watch(Progress(self.work.name, self.done, self.total, time.monotonic() - self.start))
+            seconds = time.monotonic() - self.start
+            self.work.watch(Progress(self.work.name, self.done, self.total, seconds, self.work.before))

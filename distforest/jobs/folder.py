@@ -136,13 +136,15 @@ class Folder:
     def move(self, target: Folder) -> None:
         """Give the folder another name; in a local file system in one step."""
         fs, path = self._at("")
+        other = target._at("")[1]
         if self.is_local:
-            other = Path(target._at("")[1])
-            other.parent.mkdir(parents=True, exist_ok=True)
+            Path(other).parent.mkdir(parents=True, exist_ok=True)
             Path(path).rename(other)
-        else:
-            with reaching(self.address):
-                fs.mv(path, target._at("")[1], recursive=True)
+            return
+        with reaching(self.address):
+            for file in fs.find(path):
+                fs.cp_file(file, other + file[len(path) :])
+            fs.rm(path, recursive=True)
 
 
 def _not_yet(held: bytes, content: bytes) -> bytes:

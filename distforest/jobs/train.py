@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from distforest.errors import ArtifactError, InputError
+from distforest.errors import ArtifactError, CancelledJobError, InputError, JobError
 from distforest.forest.artifact import read_manifest
 from distforest.forest.forest import Forest
 from distforest.growth.methods import Bound
@@ -103,7 +103,13 @@ def grow_shard(task: GrowTask) -> Receipt:
     arrays = problem.watched(stop.at).grow(np.arange(task.first, task.last + 1))
     seconds, evaluations = time.perf_counter() - start, evaluations_of(problem) - before
     stop.check()
-    return commit(folder, arrays, Receipt(task.first, task.last, name, seconds, evaluations=evaluations))
+    receipt = commit(folder, arrays, Receipt(task.first, task.last, name, seconds, evaluations=evaluations))
+    try:
+        stop.check()
+    except CancelledJobError:  # it came between the look and the write, and what was there may be removed by now
+        folder.discard(name)
+        raise
+    return receipt
 
 
 def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: Options) -> Fitted:
@@ -146,9 +152,11 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     if inputs.callback and inputs.callback.share == "all":
         grown = [grow_together(inputs, shards, cluster, options.watch)] if planned.tasks else []
         done = [] if grown else done
+        if options.heard and grown:
+            options.heard(grown[0])
     else:
         tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
-        grown = _grown(tasks, cluster, options)
+        grown = _grown(tasks, len(trees), cluster, options)
     receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
     merging = Work("merge", options.retries, watch=options.watch)
     digest = merge(inputs, receipts, Target(output, folder, shards), cluster, merging)
@@ -181,22 +189,24 @@ def _committed(shards: Folder, cluster: Cluster, options: Options) -> list[Recei
     return done
 
 
-def _grown(tasks: list[GrowTask], cluster: Cluster, options: Options) -> list[Receipt]:
-    """The receipts of the tasks.
+def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Options) -> list[Receipt]:
+    """The receipts of the tasks, where ``before`` trees are committed already.
 
     A task whose workers die again and again is put aside; when all others are done its trees are tried once more, one
     at a time, so that a tree that kills its worker takes no other with it and is known by its number.
     """
-    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch, options.heard, spares=True)
+    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch, options.heard, before, True)
     answers: list[Receipt | Lost] = cluster.each(grow_shard, tasks, work)
-    lost = [(task, answer) for task, answer in zip(tasks, answers, strict=True) if isinstance(answer, Lost)]
-    receipts = [answer for answer in answers if not isinstance(answer, Lost)]
-    for task, answer in lost:
+    aside = [(task, answer) for task, answer in zip(tasks, answers, strict=True) if isinstance(answer, Lost)]
+    for task, answer in aside:
         if options.heard:
             options.heard(answer)
         for alone in task.one_by_one():
-            receipts += cluster.each(grow_shard, [alone], replace(work, name="alone", spares=False))
-    return receipts
+            answers += cluster.each(grow_shard, [alone], replace(work, name="alone", before=0))
+    fatal = [answer.why for answer in answers[len(tasks) :] if isinstance(answer, Lost)]
+    if fatal:
+        raise JobError("; ".join(fatal))
+    return [answer for answer in answers if not isinstance(answer, Lost)]
 
 
 def _drawn_by(inputs: Inputs) -> str:

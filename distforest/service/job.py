@@ -108,6 +108,20 @@ class Job:
             self.state = {**self.state, **changes, "revision": self.state["revision"] + 1}
             self._changed = True
 
+    def cancel(self) -> bool:
+        """Tell the job to stop; false where it has ended."""
+        with self._own:
+            if self.has_ended:
+                return False
+            self.is_cancelled = self._is_urgent = self._changed = True
+            self.state = {**self.state, "state": CANCELLING, "revision": self.state["revision"] + 1}
+            return True
+
+    def queue_again(self) -> None:
+        """Make the job wait for its next run."""
+        fresh = {"phase": None, "done": 0, "total": 0, "rate": 0.0, "remaining": None, "ended": None, "error": None}
+        self.set(state=QUEUED, attempt=self.state["attempt"] + 1, **fresh)
+
     def count(self, name: str, more: int = 1) -> None:
         """Add to a counter."""
         self.set(**{name: self.state[name] + more})
@@ -128,6 +142,10 @@ class Job:
             remaining=left if math.isfinite(left) else None,
         )
 
+    def hear(self, event: str, message: str, numbers: Json) -> None:
+        """Take over what a task has answered, in words and numbers."""
+        self.note(event, message, **numbers)
+
     def attend(self, threads: int) -> None:
         """Wait where there are no workers, go on where they are back."""
         state = self.state["state"]
@@ -145,7 +163,7 @@ class Job:
         self.note(names[state], message)
         self.set(state=state, ended=time.time(), remaining=None, **changes)
 
-    def save(self, registry: Registry, service: str, at_once: bool = False) -> bool:
+    def save(self, registry: Registry, at_once: bool = False) -> bool:
         """Write what is new, if it is time or ``at_once``; whether all that was to be written is.
 
         What a store refuses is tried again the next time.
@@ -166,7 +184,7 @@ class Job:
                     unsaid = []
                 if changed:
                     now = time.time()
-                    registry.write(self.id, {**state, "service": service, "heartbeat": now})
+                    registry.write(self.id, {**state, "heartbeat": now})
                     with self._own:
                         self.state = {**self.state, "heartbeat": now}
             except OSError as error:

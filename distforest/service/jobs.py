@@ -79,6 +79,7 @@ class JobService:
         self._running: dict[str, asyncio.Future[None]] = {}
         self._entry = asyncio.Lock()
         self._looping: asyncio.Task[None] | None = None
+        self._is_replaced = False
 
     # --- life -------------------------------------------------------------------------------------------------
 
@@ -110,7 +111,8 @@ class JobService:
             self.desk.closing.set()
         if self._running:
             await asyncio.wait(self._running.values(), timeout=CLOSING_SECONDS)
-        await asyncio.to_thread(self._leave)
+        if not self._is_replaced:
+            await asyncio.to_thread(self._leave)
         if self.desk:
             await asyncio.to_thread(self.desk.client.close, CLOSING_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -118,7 +120,7 @@ class JobService:
     def _open(self) -> Desk:
         """Connect to this service's own scheduler, as any client would."""
         client = Client(self.scheduler.address, security=self.scheduler.security, set_as_default=False)
-        return Desk(self.registry, client, self.policy, self.limits.no_workers_timeout)
+        return Desk(self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout)
 
     def _take_up(self) -> None:
         """Read the job root; what no service has finished is queued, oldest first."""
@@ -131,9 +133,12 @@ class JobService:
             self.jobs[name] = job
             if job.state["state"] == CANCELLING:
                 self._end_cancelled(job)
-            elif not job.has_ended and job.state["state"] != QUEUED:
+                continue
+            if not job.has_ended:
+                self.registry.folder(name).discard(SIGN)  # of an end that was not written down
+            if not job.has_ended and job.state["state"] != QUEUED:
                 job.note("resumed", "a new service goes on with the job; what is committed is not done again")
-                job.set(state=QUEUED, attempt=job.state["attempt"] + 1)
+                job.queue_again()
         self._save()
 
     def _found(self, name: str) -> Job:
@@ -149,7 +154,7 @@ class JobService:
     def _leave(self) -> None:
         for job in self.jobs.values():
             if job.is_at_work:
-                job.set(state=INTERRUPTED)
+                job.set(state=INTERRUPTED, was=job.state["state"])
         self._save()
         try:
             self.lease.release()
@@ -157,15 +162,15 @@ class JobService:
             logging.getLogger("distforest").warning("the lease could not be given back: %r", error)
 
     async def _loop(self) -> None:
-        beaten = time.monotonic()
         self.desk = await asyncio.to_thread(self._open)  # answered once the scheduler has started, preloads and all
-        self.failure = None
+        beaten, self.failure = 0.0, None
         while True:
+            if time.monotonic() - beaten >= LEASE_BEAT:  # first: who was frozen learns here that he is replaced
+                beaten = time.monotonic()
+                if not await self._beat():
+                    return
             self._start_queued(self.desk)
             await asyncio.to_thread(self._save)
-            if time.monotonic() - beaten >= LEASE_BEAT:
-                beaten = time.monotonic()
-                await self._beat()
             await asyncio.sleep(BEAT)
 
     def _looped(self, loop: asyncio.Task[None]) -> None:
@@ -174,19 +179,24 @@ class JobService:
             self.failure = f"the service has failed: {error!r}"
             logging.getLogger("distforest").critical(self.failure, exc_info=error)
 
-    async def _beat(self) -> None:
+    async def _beat(self) -> bool:
+        """Tell readers that the service lives; false where another one has taken its place: this one ends, silently."""
         try:
             await asyncio.to_thread(self.lease.beat)
         except JobError as error:
-            self.failure = str(error)
+            self.failure, self._is_replaced = str(error), True
             logging.getLogger("distforest").critical("%s; this scheduler ends", error)
-            asyncio.get_running_loop().create_task(self.scheduler.close(reason=self.failure))
+            self._ending = asyncio.create_task(self.scheduler.close(reason=self.failure))
+            return False
         except OSError as error:
             logging.getLogger("distforest").warning("the job root does not answer: %r", error)
+        return True
 
     def _save(self) -> None:
+        if self._is_replaced:
+            return
         for job in list(self.jobs.values()):
-            job.save(self.registry, self.lease.id)
+            job.save(self.registry)
 
     def _start_queued(self, desk: Desk) -> None:
         waiting = [job for job in self.jobs.values() if job.state["state"] == QUEUED and job.id not in self._running]
@@ -216,11 +226,12 @@ class JobService:
     async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[Json]:
         """A job's events with greater numbers than ``after``; raises NotFoundError."""
         job = self._known(name)
-        await asyncio.to_thread(job.save, self.registry, self.lease.id, True)
+        if not self._is_replaced:
+            await asyncio.to_thread(job.save, self.registry, True)
         return await asyncio.to_thread(self.registry.events, name, after, limit)
 
     def _told(self, job: Job) -> Json:
-        return {**job.state, "service": self.lease.id, "workers": len(self.scheduler.workers)}
+        return {**job.state, "workers": len(self.scheduler.workers)}
 
     def _known(self, name: str) -> Job:
         if name not in self.jobs:
@@ -230,11 +241,9 @@ class JobService:
     # --- what others ask over the comm ------------------------------------------------------------------------
 
     async def _submit(self, spec: str, id: str | None = None) -> Json:  # noqa: A002  (the word of the protocol)
-        if self.failure:
+        if self._looping is None or self._looping.done():  # while it starts jobs are taken in, and begin later
             raise JobError(self.failure)
-        self.policy.read(spec)
-        asked = spec_from_json(spec)
-        allow(asked, self.policy)
+        asked = await asyncio.to_thread(self._allowed, spec)
         name, text = hold_id(id) if id is not None else _new_id(asked, spec), asked.to_json()
         async with self._entry:
             if name in self.jobs:
@@ -242,11 +251,18 @@ class JobService:
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
                 raise JobError(f"{unfinished} jobs are unfinished, as many as may be (--max-jobs); try again later")
-            job = Job(first_state(name, asked, time.time()))
+            job = Job({**first_state(name, asked, time.time()), "service": self.lease.id})
             job.note("submitted", "the job is taken in")
-            await asyncio.to_thread(self.registry.create, name, text, {**job.state, "service": self.lease.id})
+            await asyncio.to_thread(self.registry.create, name, text, job.state)
             self.jobs[name] = job
         return {"job": self._told(job), "created": True}
+
+    def _allowed(self, text: str) -> AnySpec:
+        """Read a spec, and refuse what the operator does not allow; looks at the file system."""
+        self.policy.read(text)
+        asked = spec_from_json(text)
+        allow(asked, self.policy)
+        return asked
 
     async def _again(self, name: str, text: str) -> Json:
         """Answer for a job that is known: it is the same one, or the id is taken."""
@@ -268,16 +284,13 @@ class JobService:
         job = self._known(id)
         if job.state["state"] == CANCELLED:
             return {"job": self._told(job)}
-        if job.has_ended:
+        if not job.cancel():
             raise ConflictError(f"{id} is {job.state['state']}; only a job that is not finished can be cancelled")
-        job.is_cancelled = True
+        job.note("cancelling", "the job was told to stop; its trees stop at their next level")
         await asyncio.to_thread(self.registry.folder(id).write, SIGN, b"")
-        if id in self._running:
-            job.set(state=CANCELLING)
-            job.note("cancelling", "the job was told to stop; its trees stop at their next level")
-        else:
+        if id not in self._running and not job.has_ended:
             await asyncio.to_thread(self._end_cancelled, job)
-        await asyncio.to_thread(job.save, self.registry, self.lease.id, True)
+        await asyncio.to_thread(job.save, self.registry, True)
         return {"job": self._told(job)}
 
     def _end_cancelled(self, job: Job) -> None:
@@ -294,8 +307,8 @@ class JobService:
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
             job.is_cancelled = False
             job.note("resumed", "the job is taken up again; what is committed is not done again")
-            job.set(state=QUEUED, ended=None, error=None, attempt=job.state["attempt"] + 1)
-            await asyncio.to_thread(job.save, self.registry, self.lease.id, True)
+            job.queue_again()
+            await asyncio.to_thread(job.save, self.registry, True)
         return {"job": self._told(job)}
 
     async def _remove(self, id: str) -> Json:  # noqa: A002

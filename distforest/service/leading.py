@@ -7,25 +7,28 @@ dies another one leads, and what was paid for is in the ledger.
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from distributed import get_worker, worker_client
 
 from distforest.jobs.any_spec import AnySpec
+from distforest.jobs.cluster import Lost
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import OnDask
-from distforest.jobs.score import score
+from distforest.jobs.score import Scored, score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.stop import Stop
-from distforest.jobs.train import Options, fit
+from distforest.jobs.train import Fitted, Options, fit
 
 if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress
+    from distforest.jobs.shards import Receipt
+    from distforest.jobs.spec import Spec
 
-TOPIC = "distforest-progress"
-"""Of the events by which a worker that leads tells how far it is."""
+TOPIC, HEARD_TOPIC = "distforest-progress", "distforest-heard"
+"""Of the events by which a worker that leads tells how far it is, and what its tasks have answered."""
 
 SECONDS = 1.0
 """Between two of them."""
@@ -51,13 +54,34 @@ def lead(task: Lead) -> dict[str, Any]:
     with worker_client() as client:
         cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check())
         if isinstance(spec, ScoreSpec):
-            done = score(spec.question(), spec.output, cluster, spec.run.overwrite, watch, folder)
-            shapes = {name: list(shape) for name, shape in done.shapes.items()}
-            return {"output": done.address, "digest": done.digest, "arrays": shapes}
-        own = spec.run
-        options = Options(own.batch, own.retries, own.overwrite, own.keep_shards, watch, stop=stop.address)
-        fitted = asdict(fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, options))
-        return {"forest": fitted.pop("address"), **fitted}
+            return score_result(score(spec.question(), spec.output, cluster, spec.run.overwrite, watch, folder))
+        options = replace(options_of(spec), watch=watch, heard=watch.hear, stop=stop.address)
+        return fit_result(fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, options))
+
+
+def heard(answer: Receipt | Lost) -> tuple[str, str, dict[str, Any]]:
+    """What readers are told of a task's answer: an event, in words, in numbers."""
+    if isinstance(answer, Lost):
+        return "quarantine", f"{answer.why}; its trees are tried once more at the end, each alone", {}
+    numbers = {name: getattr(answer, name) for name in ("first", "last", "seconds", "peak_bytes")}
+    return "trees", f"trees {answer.first} to {answer.last} are committed", numbers
+
+
+def options_of(spec: Spec) -> Options:
+    """How a spec wants its fit to run."""
+    return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards)
+
+
+def fit_result(done: Fitted) -> dict[str, Any]:
+    """What readers are told of a forest that is sealed."""
+    found = asdict(done)
+    return {"forest": found.pop("address"), **found}
+
+
+def score_result(done: Scored) -> dict[str, Any]:
+    """What readers are told of answers that are complete."""
+    shapes = {name: list(shape) for name, shape in done.shapes.items()}
+    return {"output": done.address, "digest": done.digest, "arrays": shapes}
 
 
 class _Telling:
@@ -73,3 +97,7 @@ class _Telling:
         self._next = time.monotonic() + SECONDS
         self._stop.check()
         get_worker().log_event(TOPIC, {"job": self._job, **asdict(progress)})
+
+    def hear(self, answer: Receipt | Lost) -> None:
+        """Tell what a task has answered."""
+        get_worker().log_event(HEARD_TOPIC, {"job": self._job, "heard": heard(answer)})

@@ -96,7 +96,8 @@ class Registry:
 
     def state(self, job: str) -> Json | None:
         """The state of a job as its service wrote it; None where there is none that can be read."""
-        return self._json(self.folder(job), STATE)
+        found = self._json(self.folder(job), STATE)
+        return found if found and found.get("state") in STATES else None
 
     def note(self, job: str, events: Sequence[Json]) -> None:
         """Append to a job's events."""
@@ -105,11 +106,12 @@ class Registry:
     def events(self, job: str, after: int = 0, limit: int | None = None) -> list[Json]:
         """A job's events with greater numbers than ``after``, the first ``limit`` of them.
 
-        A line that a crash has cut off is left out. Raises NotFoundError if there is no such job.
+        A line that a crash has cut off is left out, and so is one that was written twice. Raises NotFoundError if there
+        is no such job.
         """
         folder = self._there(job)
-        found = list(_parsed((self._read(folder, EVENTS) or b"").splitlines()))
-        return [event for event in found if event.get("n", 0) > after][:limit]
+        found = {event.get("n", 0): event for event in _parsed((self._read(folder, EVENTS) or b"").splitlines())}
+        return [event for n, event in found.items() if n > after][:limit]
 
     def lease(self) -> Json | None:
         """Who serves the root, or did last."""
@@ -146,7 +148,8 @@ class Registry:
         state = self.state(job) or {"format": FORMAT, "id": job, "state": QUEUED}
         if state["state"] in ENDS or (lease and now - float(lease.get("heartbeat", 0.0)) <= STALE):
             return state
-        return {**state, "state": INTERRUPTED, "was": state["state"]}
+        was = state.get("was") if state["state"] == INTERRUPTED else state["state"]
+        return {**state, "state": INTERRUPTED, "was": was}
 
     def _json(self, folder: Folder, name: str) -> Json | None:
         found = list(_parsed([self._read(folder, name) or b""]))

@@ -12,30 +12,28 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING
 
 from distforest.errors import CancelledJobError, DistforestError, InputError, JobError
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, spec_from_json
-from distforest.jobs.cluster import Lost, Work
+from distforest.jobs.cluster import Work
 from distforest.jobs.inputs import Inputs, stage_inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
-from distforest.jobs.train import Options, fit
-from distforest.service.leading import Lead, lead
+from distforest.jobs.train import fit
+from distforest.service.leading import Lead, fit_result, heard, lead, options_of, score_result
 from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from distforest.jobs.folder import Folder
-    from distforest.jobs.shards import Receipt
     from distforest.service.job import Job
     from distforest.service.policy import Policy
     from distforest.service.registry import Json, Registry
@@ -58,6 +56,7 @@ class Desk:
     registry: Registry
     client: Client
     policy: Policy
+    service: str
     no_workers_timeout: float | None = None
     closing: Event = field(default_factory=Event)
 
@@ -101,7 +100,7 @@ def stage_there(task: StageTask) -> Inputs:
 
 def run(job: Job, desk: Desk) -> None:
     """Run a job to its end; what goes wrong becomes its state, in words."""
-    job.set(state=RUNNING, started=job.state["started"] or time.time(), ended=None, error=None)
+    job.set(state=RUNNING, service=desk.service, started=job.state["started"] or time.time(), ended=None, error=None)
     job.note("started", f"the job has started, attempt {job.state['attempt']}")
     try:
         result = _tried(job, desk)
@@ -164,31 +163,13 @@ def allow(spec: AnySpec, policy: Policy) -> None:
 
 def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder) -> Json:
     [inputs] = cluster.each(stage_there, [StageTask(spec, work.address)], Work("stage", spec.run.retries))
-    own = spec.run
     sign = work.address.removesuffix(f"/{WORK}")
-    options = Options(own.batch, own.retries, own.overwrite, own.keep_shards, job.watch, _hearing(job), sign)
-    done = fit(inputs, spec.output, work, cluster, options)
-    found = asdict(done)
-    return {"forest": found.pop("address"), **found}
+    options = replace(options_of(spec), watch=job.watch, heard=lambda answer: job.hear(*heard(answer)), stop=sign)
+    return fit_result(fit(inputs, spec.output, work, cluster, options))
 
 
 def _scored(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder) -> Json:
-    done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work)
-    shapes = {name: list(shape) for name, shape in done.shapes.items()}
-    return {"output": done.address, "digest": done.digest, "arrays": shapes}
-
-
-def _hearing(job: Job) -> Callable[[Receipt | Lost], None]:
-    """What notes each receipt, and each task that is put aside, among a job's events."""
-
-    def heard(answer: Receipt | Lost) -> None:
-        if isinstance(answer, Lost):
-            job.note("quarantine", f"{answer.why}; its trees are tried once more at the end, each alone")
-            return
-        numbers = {name: getattr(answer, name) for name in ("first", "last", "seconds", "peak_bytes")}
-        job.note("trees", f"trees {answer.first} to {answer.last} are committed", **numbers)
-
-    return heard
+    return score_result(score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work))
 
 
 def _sign(job: Job, desk: Desk) -> None:

@@ -1,0 +1,253 @@
+"""Calls to the service of a scheduler over its comm, without a Dask client: no workers, no equal versions needed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import re
+import secrets
+import ssl
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from distributed import Security
+from distributed.comm import CommClosedError, connect
+from distributed.comm.core import FatalCommClosedError
+
+from distforest.errors import (
+    ArtifactError,
+    ConflictError,
+    DistforestError,
+    InputError,
+    JobError,
+    NotFoundError,
+    SpecError,
+)
+from distforest.exits import UnreachableError
+
+CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
+"""How long a scheduler may take to be reached, and then to answer."""
+
+TLS_FILES = "--tls-ca-file, --tls-cert and --tls-key, or distributed.comm.tls in Dask's configuration"
+
+TRIES = 3
+"""How often a job is sent where the connection is lost before the answer comes."""
+
+KINDS = {kind.__name__: kind for kind in (InputError, ConflictError, NotFoundError, ArtifactError, JobError)}
+"""The errors that a refusal may name, but for a spec's."""
+
+
+class LostAnswerError(UnreachableError):
+    """A scheduler was reached, and the connection was lost before its answer came."""
+
+
+def new_id(spec: str, now: float) -> str:
+    """Make an id for a job.
+
+    Parameters
+    ----------
+    spec
+        JSON of the job, whose method (or kind of job) is the first part of the id.
+    now
+        Unix seconds; ids of one method sort by time.
+
+    Examples
+    --------
+    >>> new_id('{"method": "smerf"}', 1795309320.0)
+    'smerf-20261122-010200-...'
+    """
+    try:
+        table = json.loads(spec)
+        name = table.get("method") or table.get("job")
+    except (ValueError, AttributeError):  # the service says what is wrong with it
+        name = None
+    if not isinstance(name, str) or not re.fullmatch("[a-z]{1,20}", name):
+        name = "job"
+    return f"{name}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime(now))}-{secrets.token_hex(3)}"
+
+
+@dataclass(frozen=True)
+class Service:
+    """The job service in a Dask scheduler; each method is one call, on a connection of its own.
+
+    A refusal is raised as the error of `distforest.errors` that the service names: an unknown id as `NotFoundError`, a
+    spec with faults as `SpecError` with all of them.
+
+    Parameters
+    ----------
+    address : str
+        Of the scheduler: ``"tls://host:8786"``, or ``"host:8786"``, which is TLS where ``security`` demands it.
+    security : distributed.Security, optional
+        What to encrypt with; Dask's configuration by default.
+    patience : float
+        Seconds in which the scheduler must be reached; 10 at most.
+
+    Raises
+    ------
+    UnreachableError
+        By each method: nobody answers, TLS is refused by either side, or the scheduler runs no job service.
+    """
+
+    address: str
+    security: Security = field(default_factory=Security)
+    patience: float = math.inf
+
+    def submit(self, spec: str, job_id: str | None = None) -> dict[str, Any]:
+        """Hand in a job; it is safe when this returns.
+
+        Where the connection is lost before the answer comes, the job is sent again: its id tells that it is the same.
+
+        Parameters
+        ----------
+        spec
+            JSON of the job.
+        job_id
+            Of the job; made of method, time and chance by default.
+
+        Returns
+        -------
+        dict
+            ``job``, and ``created``: False where the same job had come before.
+        """
+        own = job_id or new_id(spec, time.time())
+        for _ in range(TRIES - 1):
+            try:
+                return self._call("submit", spec=spec, id=own)
+            except LostAnswerError:
+                continue
+        return self._call("submit", spec=spec, id=own)
+
+    def listed(self) -> dict[str, Any]:
+        """``jobs``, newest first, and ``service``."""
+        return self._call("list")
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """What is known of a job."""
+        return dict(self._call("status", id=job_id)["job"])
+
+    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
+        """What happened to a job: its events after number ``after``, at most 1000 of them."""
+        return list(self._call("events", id=job_id, after=after)["events"])
+
+    def cancel(self, job_id: str) -> dict[str, Any]:
+        """Stop a job; returns what is known of it."""
+        return dict(self._call("cancel", id=job_id)["job"])
+
+    def resume(self, job_id: str) -> dict[str, Any]:
+        """Let a job that ended without a result go on from what it has finished; returns what is known of it."""
+        return dict(self._call("resume", id=job_id)["job"])
+
+    def remove(self, job_id: str) -> str:
+        """Forget a job that has ended, but for its output; returns its id."""
+        return str(self._call("remove", id=job_id)["id"])
+
+    def health(self) -> dict[str, Any]:
+        """What is known of the service."""
+        return dict(self._call("health")["service"])
+
+    # --- one call -----------------------------------------------------------------------------------------
+
+    @property
+    def _url(self) -> str:
+        if "://" in self.address:
+            return self.address
+        return f"{'tls' if self.security.require_encryption else 'tcp'}://{self.address}"
+
+    @property
+    def _seconds(self) -> float:
+        return min(self.patience, CONNECT_SECONDS)
+
+    def _call(self, name: str, **asked: object) -> dict[str, Any]:
+        """Ask for one thing; raises what is refused."""
+        answer = asyncio.run(self._ask(f"distforest_{name}", asked))
+        if not isinstance(answer, dict):  # a scheduler answers nothing to what it does not know
+            raise UnreachableError(
+                f"the scheduler at {self.address} runs no job service; start it with --preload distforest.service"
+            )
+        if "error" in answer:
+            raise _refusal(answer["error"])
+        if answer.get("status") == "uncaught-error":
+            raise JobError(f"the service at {self.address} failed; its log says more: {answer.get('exception_text')}")
+        return answer
+
+    async def _ask(self, operation: str, asked: dict[str, Any]) -> Any:
+        comm = await self._connected()
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await comm.write({"op": operation, "reply": True, **asked})
+                return await comm.read()
+        except TimeoutError:
+            raise UnreachableError(
+                f"the scheduler at {self.address} was reached, and has not answered within {ANSWER_SECONDS:g} s"
+            ) from None
+        except CommClosedError as error:
+            raise LostAnswerError(
+                f"the connection to the scheduler at {self.address} was lost before its answer: {error}"
+            ) from error
+        finally:
+            comm.abort()
+
+    async def _connected(self) -> Any:
+        """Reach the scheduler; answers are not unpickled, as none of them needs to be."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                arguments = self.security.get_connection_args("client")
+                return await connect(self._url, 0.9 * self._seconds, deserialize=False, **arguments)
+        except (OSError, ValueError, TypeError, RuntimeError, MemoryError) as error:
+            raise UnreachableError(self._why(error)) from error
+
+    def _why(self, error: Exception) -> str:
+        """Say why a scheduler was not reached, and what to do."""
+        at, cause = f"the scheduler at {self.address}", first_cause(error)
+        if missing := _missing_files(self.security):
+            return f"no call to {at}: {missing}"
+        if isinstance(error, TypeError):  # Dask's word for an address of TLS without a certificate
+            return f"{at} speaks TLS, and there is no certificate to show: give {TLS_FILES}"
+        if isinstance(error, RuntimeError):
+            return f"{at} is not asked, as its address is without TLS and TLS is demanded; is it tls://...?"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"the certificate of {at} is not signed by your CA; give the CA file of its cluster ({cause})"
+        if self._url.startswith("tls://") and _refused(error, cause):
+            return f"{at} broke off: it does not take your certificate; is that of its cluster's CA? ({cause})"
+        if isinstance(error, FatalCommClosedError) or "cannot convert to SSL" in str(error):
+            return f"what answers at {self.address} does not speak TLS; is the address tcp://...?"
+        if isinstance(error, ssl.SSLError):
+            return f"no call to {at}: the files of TLS cannot be used: {cause}"
+        if isinstance(error, (CommClosedError, MemoryError)):
+            return f"what answers at {self.address} is no scheduler, or one that speaks TLS; is the address tls://...?"
+        if isinstance(error, ValueError):
+            return f"no Dask scheduler can be at {self.address}: {error}"
+        found = str(cause) or f"nothing came within {self._seconds:g} s"
+        return f"no Dask scheduler answers at {self.address}: {found}; is it running, and is that not its pages' port?"
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """What an error began with."""
+    while error.__cause__ is not None and not isinstance(error.__cause__, asyncio.CancelledError):
+        error = error.__cause__
+    return error
+
+
+def _refused(error: Exception, cause: BaseException) -> bool:
+    """Whether the other side has broken off TLS: by a word of TLS, or without one when it was agreed on."""
+    return "ALERT" in str(cause) or (isinstance(error, CommClosedError) and not isinstance(error, FatalCommClosedError))
+
+
+def _missing_files(security: Security) -> str:
+    """Name the files of TLS that cannot be opened; text in place of a path is the file's content."""
+    files = {"ca-file": security.tls_ca_file, "cert": security.tls_client_cert, "key": security.tls_client_key}
+    missing = [
+        f"{name} {path}" for name, path in files.items() if path and "\n" not in path and not os.path.isfile(path)
+    ]
+    return f"there is no file of TLS {', '.join(missing)}" if missing else ""
+
+
+def _refusal(error: dict[str, Any]) -> DistforestError:
+    """The error that an answer tells of."""
+    message = str(error.get("message", "refused"))
+    if error.get("kind") == "SpecError":
+        return SpecError([str(fault) for fault in error.get("faults") or [message]])
+    return KINDS.get(str(error.get("kind")), JobError)(message)

@@ -1,0 +1,116 @@
+"""A job that is followed to its end, over a scheduler's restart: what is known of it, again and again."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+from distforest.exits import UnreachableError, WaitTimeoutError
+from distforest.jobs.cluster import Progress
+from distforest.service.registry import CANCELLING, ENDS, INTERRUPTED, MERGING, RUNNING, SUCCEEDED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from distforest.service.whereabouts import Jobs
+
+POLL_SECONDS, LOOK_SECONDS, SILENCE_SECONDS = 0.5, 2.0, 60.0
+"""Between two looks; how long the last look may take; how long nobody may answer who has answered before."""
+
+MOVED = (RUNNING, MERGING, CANCELLING, SUCCEEDED)
+"""States in which the progress of a job is that of this attempt."""
+
+
+def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[dict[str, Any]]:
+    """What is known of a job, each time that it is looked at, until it has ended.
+
+    While nobody answers, or the job root cannot be read or says that the job is interrupted, a service that was heard
+    before has a minute to come back.
+
+    Parameters
+    ----------
+    jobs
+        Who is asked.
+    job_id
+        Of the job.
+    seconds
+        How long to follow it; without end by default.
+
+    Yields
+    ------
+    dict
+        The last one is SUCCEEDED, FAILED, CANCELLED, or INTERRUPTED.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such job.
+    UnreachableError
+        Nobody answers, from the start or for a minute.
+    WaitTimeoutError
+        The time is over.
+    """
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    heard, known = -math.inf, None
+    while True:
+        left = deadline - time.monotonic()
+        job = _asked(jobs.within(max(left, LOOK_SECONDS)), job_id, time.monotonic() - heard <= SILENCE_SECONDS)
+        if job is not None:
+            known, heard = job, time.monotonic()
+            yield job
+            if job["state"] in (*ENDS, INTERRUPTED):
+                return
+        if time.monotonic() >= deadline:
+            raise _too_late(known, job_id, seconds)
+        time.sleep(min(POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
+
+
+def follow_events(jobs: Jobs, job_id: str) -> Iterator[dict[str, Any]]:
+    """What happens to a job, from its beginning until it has ended; over a restart as `follow` does."""
+    after = 0
+    for job in follow(jobs, job_id):
+        try:
+            for event in events_after(jobs, job_id, after):
+                after = event["n"]
+                yield event
+        except UnreachableError:
+            if job["state"] in ENDS:  # nobody will ask again
+                raise
+
+
+def events_after(jobs: Jobs, job_id: str, after: int) -> Iterator[dict[str, Any]]:
+    """All events of a job after number ``after``, which are told so many at a time."""
+    while found := jobs.events(job_id, after):
+        yield from found
+        after = found[-1]["n"]
+
+
+def _asked(jobs: Jobs, job_id: str, patient: bool) -> dict[str, Any] | None:
+    """What is known of a job; None where nothing is heard of its service, if there is patience left."""
+    try:
+        job = jobs.job(job_id)
+    except (UnreachableError, OSError):  # no scheduler, or no store
+        if not patient:
+            raise
+        return None
+    return None if patient and job["state"] == INTERRUPTED else job
+
+
+def _too_late(job: Mapping[str, Any] | None, job_id: str, seconds: float | None) -> WaitTimeoutError:
+    found = {"id": job_id, "state": "unknown"} if job is None else job
+    return WaitTimeoutError(f"{job_id} is {found['state']} after {seconds:g} s of waiting; it runs on", found)
+
+
+def progress_of(job: Mapping[str, Any]) -> Progress | None:
+    """How far a job is that runs or has run, as a run of tasks that began when its rate says; None if nothing is told.
+
+    Examples
+    --------
+    >>> progress_of({"state": "RUNNING", "phase": "grow", "done": 120, "total": 500, "rate": 60.0})
+    Progress(name='grow', done=120, total=500, seconds=2.0)
+    """
+    phase, done, total, rate = (job.get(name) for name in ("phase", "done", "total", "rate"))
+    if job.get("state") not in MOVED or not phase or done is None or not total or (done >= total and not rate):
+        return None
+    return Progress(phase, done, total, done / rate if rate else 0.0)

@@ -1,0 +1,306 @@
+"""Pages of the service on the scheduler's own HTTP server: what is asked for is read, nothing can be changed.
+
+Named in ``distributed.scheduler.http.routes``, where the scheduler finds `routes`. All links are relative, so that a
+prefix or a proxy in front of the scheduler does no harm. A page is rendered here, by templates that escape every value;
+the script in the browser only asks for the same page again and puts in what has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from tornado.template import Loader
+from tornado.web import HTTPError, RequestHandler
+
+from distforest.errors import NotFoundError
+from distforest.service.page import charts, exposition, facts, words
+from distforest.service.page.measured import Measurements, Serving
+
+_FOLDER = Path(__file__).parent
+_TEMPLATES = Loader(str(_FOLDER))  # not the server's own: these escape, whatever the server was set to
+_FILES = {
+    "style.css": "text/css; charset=utf-8",
+    "watch.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+_EXTENSION = "distforest"
+_LARGEST_NUMBER = 2**53
+N_ON_A_PAGE = 50
+PATIENCE = 60.0
+"""Seconds without a heartbeat of the service after which its health is bad."""
+
+
+class RefusedError(HTTPError):  # type: ignore[misc]  # of a package whose types are not read
+    """A request that is answered with an error: its status, its kind and a sentence."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(status, "%s", message)
+        self.kind, self.message = kind, message
+
+
+@contextmanager
+def _known() -> Iterator[None]:
+    """Say of a job that is not there, or not any more, that it was not found."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise RefusedError(404, "NotFoundError", str(error)) from error
+
+
+class Reading(RequestHandler):  # type: ignore[misc]  # as above
+    """A request that reads: what all handlers here share."""
+
+    SUPPORTED_METHODS = ("GET", "HEAD")
+
+    def initialize(self, dask_server: Any = None) -> None:
+        """Take the scheduler, as its HTTP server hands it to a handler."""
+        self.server = dask_server
+
+    def set_default_headers(self) -> None:
+        """Let a browser load and run only what is served here, and keep nothing."""
+        for name, value in _HEADERS.items():
+            self.set_header(name, value)
+
+    async def head(self, *parts: str) -> None:
+        """Answer as to GET; the server leaves the body out."""
+        answer: Callable[..., Awaitable[None] | None] = self.get
+        if (done := answer(*parts)) is not None:
+            await done
+
+    @property
+    def service(self) -> Serving:
+        """The service of this scheduler."""
+        service: Serving | None = self.server.extensions.get(_EXTENSION)
+        if service is None:
+            raise RefusedError(503, "JobError", "the job service has not started on this scheduler")
+        return service
+
+    @property
+    def measurements(self) -> Measurements:
+        """What was read from events so far; it lives as long as the service."""
+        service, known = self.service, self.server.extensions
+        kept = known.get(f"{_EXTENSION}-measurements")
+        if kept is None or kept.service is not service:
+            kept = known[f"{_EXTENSION}-measurements"] = Measurements(service)
+        return kept
+
+    def number(self, name: str) -> int:
+        """A whole number of the query, zero where it is not given."""
+        text = self.get_query_argument(name, "0")
+        if not re.fullmatch("[0-9]{1,16}", text) or int(text) > _LARGEST_NUMBER:
+            raise RefusedError(400, "InputError", f"{name} is a whole number from 0, got {text[:40]!r}")
+        return int(text)
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Say what went wrong; of a fault of ours only that the log has it."""
+        if status_code == 405:
+            self.set_header("Allow", "GET, HEAD")
+        error = (kwargs.get("exc_info") or (None, None, None))[1]
+        if isinstance(error, RefusedError):
+            self.refuse(error.kind, error.message)
+        elif status_code < 500:
+            self.refuse("InputError", f"{self.request.method} of this address is not answered: it can only be read")
+        else:
+            self.refuse("JobError", "this could not be answered; the scheduler's log says why")
+
+    def refuse(self, kind: str, message: str) -> None:
+        """Answer an error."""
+        self.tell({"error": {"kind": kind, "message": message, "faults": [message]}})
+
+    def tell(self, answer: Mapping[str, Any]) -> None:
+        """Answer JSON."""
+        self.set_header("Content-Type", "application/json; charset=utf-8")
+        self.finish(json.dumps(answer))
+
+
+class Page(Reading):
+    """A page for a person."""
+
+    root: ClassVar[str]
+    """The way from the page to the folder of jobs.json."""
+
+    def refuse(self, _kind: str, message: str) -> None:
+        """Answer an error as a page."""
+        self.show("trouble.html", message=message)
+
+    def show(self, template: str, **values: Any) -> None:
+        """Answer a template, in which every value is escaped."""
+        self.set_header("Content-Type", "text/html; charset=utf-8")
+        self.finish(_TEMPLATES.load(template).generate(root=self.root, words=words, now=time.time(), **values))
+
+
+class JobsPage(Page):
+    """All jobs, newest first, some at a time; ``?state=FAILED`` shows those of one state."""
+
+    root = ""
+
+    def get(self) -> None:
+        """Answer the page."""
+        jobs, now = self.service.listed(), time.time()
+        state, skipped = self.get_query_argument("state", ""), self.number("skip")
+        chosen = [job for job in jobs if not state or job["state"] == state]
+        shown = chosen[skipped : skipped + N_ON_A_PAGE]
+        self.show(
+            "jobs.html",
+            service=self.service,
+            about=self.service.about(),
+            states=Counter(job["state"] for job in jobs),
+            state=state,
+            state_in_link=quote(state, safe=""),
+            jobs=[words.of_job(job, now) for job in shown],
+            newer=max(0, skipped - N_ON_A_PAGE) if skipped else None,
+            older=skipped + N_ON_A_PAGE if len(chosen) > skipped + N_ON_A_PAGE else None,
+        )
+
+
+class JobPage(Page):
+    """One job."""
+
+    root = "../"
+
+    async def get(self, name: str) -> None:
+        """Answer the page."""
+        with _known():
+            job, now = self.service.job(name), time.time()
+            columns, events = await self.measurements.of_job(job)
+        self.show(
+            "job.html",
+            service=self.service,
+            job=job,
+            told=words.of_job(job, now),
+            facts=facts.of_job(job, now),
+            results=facts.of_result(job["result"]),
+            charts=charts.of_trees(columns, job["n_trees"] or 0),
+            events=facts.folded(events),
+            cut=bool(events) and events[0]["n"] > 1,
+        )
+
+
+class JobsJSON(Reading):
+    """The service and all jobs, as `distforest list --json` tells them."""
+
+    def get(self) -> None:
+        """Answer JSON."""
+        self.tell({"service": self.service.about(), "jobs": self.service.listed()})
+
+
+class JobJSON(Reading):
+    """One job, as `distforest status --json` tells it."""
+
+    def get(self, name: str) -> None:
+        """Answer JSON."""
+        with _known():
+            self.tell({"job": self.service.job(name)})
+
+
+class EventsJSON(Reading):
+    """At most a thousand events of a job, from the one after ``?after=N``."""
+
+    async def get(self, name: str) -> None:
+        """Answer JSON."""
+        with _known():
+            job = self.service.job(name)  # before its events: a job that has ended has told all of them
+            self.tell({"job": job, "events": await self.service.events(name, after=self.number("after"))})
+
+
+class Health(Reading):
+    """Whether the service works: 200, or 503 with the reason; without addresses, so that anybody may ask."""
+
+    def get(self) -> None:
+        """Answer JSON."""
+        service = self.service
+        about, now = service.about(), time.time()
+        age = max(0.0, now - about["heartbeat"])
+        late = f"the service's last heartbeat was {words.seconds(age)} ago" if age > PATIENCE else None
+        reason = service.failure or late
+        told = {key: about[key] for key in ("id", "version", "started", "heartbeat", "workers", "threads")}
+        states = Counter(job["state"] for job in service.listed())
+        if reason is None:
+            self.tell({"status": "ok", **told, "jobs": states})
+        else:
+            self.set_status(503)
+            self.tell({"status": "failed", "reason": _without_password(reason), **told, "jobs": states})
+
+    def refuse(self, _kind: str, message: str) -> None:
+        """Answer that the service is not there."""
+        self.tell({"status": "failed", "reason": message})
+
+
+class Metrics(Reading):
+    """Numbers for Prometheus."""
+
+    async def get(self) -> None:
+        """Answer text."""
+        await self.measurements.count()
+        found = exposition.metrics(self.service, self.measurements.totals, time.time())
+        self.set_header("Content-Type", exposition.CONTENT_TYPE)
+        self.finish(exposition.written(found))
+
+
+class File(Reading):
+    """The style, the script and the icon of the pages."""
+
+    def get(self, name: str) -> None:
+        """Answer a file's content."""
+        if name not in _FILES:
+            raise RefusedError(404, "NotFoundError", "there is no such file")
+        self.set_header("Content-Type", _FILES[name])
+        self.finish((_FOLDER / name).read_bytes())
+
+
+class ToJobs(Reading):
+    """The way to the list of jobs from addresses beside it."""
+
+    def initialize(self, dask_server: Any = None, target: str = "") -> None:
+        """Take the scheduler, and the list's address relative to this one."""
+        super().initialize(dask_server)
+        self._target = target
+
+    def get(self) -> None:
+        """Send the browser there."""
+        self.redirect(self._target)
+
+
+def _without_password(text: str) -> str:
+    """A text whose addresses say nothing of who may enter.
+
+    Examples
+    --------
+    >>> _without_password("cannot write to s3://key:secret@bucket/jobs?token=1, is it full?")
+    'cannot write to s3://bucket/jobs, is it full?'
+    """
+    return re.sub(r"(://)(?:[^\s/@]*@)?([^\s?]*)(?:\?\S*?(?=[.:,]?(?:\s|$)))?", r"\1\2", text)
+
+
+routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [
+    (r"/distforest", ToJobs, {"target": "distforest/jobs"}),
+    (r"/distforest/", ToJobs, {"target": "jobs"}),
+    (r"/distforest/jobs", JobsPage, {}),
+    (r"/distforest/jobs/", ToJobs, {"target": "../jobs"}),
+    (r"/distforest/jobs\.json", JobsJSON, {}),
+    (r"/distforest/jobs/([^/]+)/events\.json", EventsJSON, {}),
+    (r"/distforest/jobs/([^/]+)\.json", JobJSON, {}),
+    (r"/distforest/jobs/([^/]+)", JobPage, {}),
+    (r"/distforest/health", Health, {}),
+    (r"/distforest/metrics", Metrics, {}),
+    (r"/distforest/page/([^/]+)", File, {}),
+]

@@ -1,0 +1,77 @@
+"""Small charts of a job's trees: columns over the trees, of which those that are not there yet stay empty."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from distforest.reports import in_bytes
+from distforest.service.page.measured import Column
+from distforest.service.page.words import seconds
+
+WIDTH, HEIGHT = 360.0, 90.0
+"""Of a chart's own units: the page stretches it."""
+_GAP = 0.2
+"""Between two columns, as a share of their width, where they are few enough to be told apart."""
+_FEW = 60
+
+
+class Bar(NamedTuple):
+    """A column as a rectangle, and what it stands for."""
+
+    x: str
+    y: str
+    width: str
+    height: str
+    told: str
+
+
+class Chart(NamedTuple):
+    """A drawn chart, with all that stands around it."""
+
+    title: str
+    summary: str
+    greatest: str
+    until: str
+    bars: list[Bar]
+    width: float = WIDTH
+    height: float = HEIGHT
+
+
+def of_trees(columns: Sequence[Column], n_trees: int) -> list[Chart]:
+    """Charts of the seconds and of the memory of a job's trees; none where no tree is known."""
+    if not columns:
+        return []
+    known = [Measure("Seconds per tree", [column.seconds for column in columns], seconds)]
+    peaks = [float(column.peak_bytes) for column in columns]
+    if any(peaks):
+        known.append(Measure("Peak memory of a worker", peaks, in_bytes))
+    return [_drawn(measure, columns, n_trees) for measure in known]
+
+
+class Measure(NamedTuple):
+    """What a chart shows: a number for each column, and how such a number is written."""
+
+    title: str
+    values: Sequence[float]
+    written: Callable[[float], str]
+
+
+def _drawn(measure: Measure, columns: Sequence[Column], n_trees: int) -> Chart:
+    least, middle, most = (measure.written(f(measure.values)) for f in (min, median, max))
+    full = max(measure.values) or 1.0
+    scale = WIDTH / n_trees
+    gap = _GAP if len(columns) <= _FEW else 0.0
+    bars = []
+    for column, value in zip(columns, measure.values, strict=True):
+        width, height = (column.last + 1 - column.first) * scale, value / full * HEIGHT
+        box = (column.first * scale + width * gap / 2, HEIGHT - height, width * (1 - gap), height)
+        x, y, wide, high = (f"{size:.2f}" for size in box)
+        bars.append(Bar(x, y, wide, high, f"{_trees(column)}: {measure.written(value)}"))
+    summary = f"median {middle}" if least == most else f"median {middle}, {least} to {most}"
+    return Chart(measure.title, summary, measure.written(full), f"{n_trees:,} trees", bars)
+
+
+def _trees(column: Column) -> str:
+    return f"tree {column.first:,}" if column.first == column.last else f"trees {column.first:,} to {column.last:,}"

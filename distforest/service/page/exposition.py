@@ -1,0 +1,74 @@
+"""Numbers of the service in Prometheus' text format, version 0.0.4."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from distforest.service.page.measured import Serving
+from distforest.service.page.words import STATES
+
+_COUNTERS = (
+    ("trees_committed", "trees", "Trees committed since the service started."),
+    ("growth_seconds", "seconds", "Seconds that tasks grew trees since the service started."),
+    ("retries", "retries", "Tasks that were tried again, of the jobs of this service."),
+    ("lost_workers", "lost_workers", "Workers that were lost in the work since the service started."),
+)
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metric(NamedTuple):
+    """One metric and its samples, each by its label of the state, or by none."""
+
+    name: str
+    kind: str
+    help: str
+    samples: Mapping[str, float]
+
+
+def metrics(service: Serving, totals: Mapping[str, float], now: float) -> list[Metric]:
+    """All metrics of a service, with what was counted since its start."""
+    about = service.about()
+    by_state = Counter(dict.fromkeys(STATES, 0))
+    by_state.update(job["state"] for job in service.listed())
+    age, working = max(0.0, now - about["heartbeat"]), float(service.failure is None)
+    return [
+        Metric("distforest_jobs", "gauge", "Jobs under the job root, by state.", by_state),
+        _one("distforest_working", "gauge", "1 while the service works, 0 when it has failed.", working),
+        _one("distforest_heartbeat_age_seconds", "gauge", "Seconds since the service's last heartbeat.", age),
+        _one("distforest_start_time_seconds", "gauge", "Unix time at which the service started.", about["started"]),
+        _one("distforest_workers", "gauge", "Workers that are connected.", about["workers"]),
+        _one("distforest_threads", "gauge", "Threads of the workers that are connected.", about["threads"]),
+        *(_one(f"distforest_{name}_total", "counter", told, totals[key]) for name, key, told in _COUNTERS),
+    ]
+
+
+def _one(name: str, kind: str, told: str, value: float) -> Metric:
+    return Metric(name, kind, told, {"": value})
+
+
+def written(found: Iterable[Metric]) -> str:
+    """Metrics as text.
+
+    Examples
+    --------
+    >>> print(written([Metric("distforest_jobs", "gauge", "Jobs, by state.", {"FAILED": 2})]), end="")
+    # HELP distforest_jobs Jobs, by state.
+    # TYPE distforest_jobs gauge
+    distforest_jobs{state="FAILED"} 2
+    """
+    return "".join(f"{line}\n" for metric in found for line in _lines(metric))
+
+
+def _lines(metric: Metric) -> Iterator[str]:
+    yield f"# HELP {metric.name} {metric.help}"
+    yield f"# TYPE {metric.name} {metric.kind}"
+    for state, value in metric.samples.items():
+        label = f'{{state="{_in_quotes(state)}"}}' if state else ""
+        yield f"{metric.name}{label} {value!r}"
+
+
+def _in_quotes(value: str) -> str:
+    """A label's value with what the format escapes."""
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,87 @@
+"""What a job's own page lists of it: names and values, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from distforest.reports import in_bytes
+from distforest.service.page import words
+
+Facts = list[tuple[str, str]]
+_MANY = ("trees", "scored")
+"""Events of which a job has one for each task."""
+
+
+def of_job(job: Mapping[str, Any], now: float) -> Facts:
+    """What a job is, and its times; what is not known yet is left out."""
+    return list(_facts(job, now))
+
+
+def _facts(job: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
+    told = words.of_job(job, now)
+    yield "Kind", told.what
+    yield "Output", str(job["output"])
+    for name in ("submitted", "started", "ended"):
+        if job[name] is not None:
+            yield name.capitalize(), f"{words.clock(job[name])}, {words.ago(job[name], now)}"
+    if told.took:
+        yield ("Runs for" if job["ended"] is None else "Took"), told.took
+    if not told.over:
+        yield "Workers", f"{job['workers']:,}"
+    if not told.over and job["started"] is not None:
+        yield "Last heartbeat", words.ago(job["heartbeat"], now)
+    yield "Tasks tried again", f"{job['retries']:,}"
+    yield "Workers lost", f"{job['lost_workers']:,}"
+    yield "Attempt", f"{job['attempt']:,}"
+
+
+class Told(NamedTuple):
+    """An event, and in words how many of its kind came right before it that need no line of their own."""
+
+    event: Mapping[str, Any]
+    more: str
+
+
+def folded(events: Sequence[Mapping[str, Any]]) -> list[Told]:
+    """Events, newest first, in which commits one after the other are one line.
+
+    Examples
+    --------
+    >>> happened = enumerate(["running", "trees", "trees", "lost", "trees"], start=1)
+    >>> [(told.event["n"], told.more) for told in folded([{"n": n, "event": event} for n, event in happened])]
+    [(5, ''), (4, ''), (3, 'and 1 commit before'), (1, '')]
+    """
+    runs = [list(run) for _, run in groupby(events, key=lambda event: event["event"])]
+    return [told for run in reversed(runs) for told in _folded(run, is_cut=run is runs[0] and run[0]["n"] > 1)]
+
+
+def _folded(run: list[Mapping[str, Any]], *, is_cut: bool) -> list[Told]:
+    """The lines of events of one kind; ``is_cut`` where earlier ones were not asked for."""
+    if run[0]["event"] not in _MANY:
+        return [Told(event, "") for event in reversed(run)]
+    if is_cut:
+        return [Told(run[-1], "and all commits before")]
+    before = len(run) - 1
+    return [Told(run[-1], f"and {before} {'commit' if before == 1 else 'commits'} before" if before else "")]
+
+
+def of_result(result: Mapping[str, Any] | None) -> Facts:
+    """What a finished job has made."""
+    return list(_results(result)) if result else []
+
+
+def _results(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, title in (("forest", "Forest"), ("output", "Output"), ("digest", "Digest")):
+        if name in result:
+            yield title, str(result[name])
+    for name, shape in result.get("arrays", {}).items():
+        yield f"Array {name}", " x ".join(f"{size:,}" for size in shape)
+    if "n_trees" in result:
+        own = "" if result["n_grown"] == result["n_trees"] else f", {result['n_grown']:,} of them in the last run"
+        yield "Trees", f"{result['n_trees']:,}{own}"
+    if result.get("seconds"):
+        yield "Last run", words.seconds(result["seconds"])
+    if result.get("peak_bytes"):
+        yield "Peak memory", f"{in_bytes(result['peak_bytes'])} in a worker"

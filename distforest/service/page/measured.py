@@ -1,0 +1,153 @@
+"""What the events of a job tell of its trees, kept small: an event is read once, however often it is asked for."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from distforest.errors import NotFoundError
+from distforest.service.page.words import ENDED
+
+N_BINS = 120
+"""Columns of a chart: neighbouring trees share one where there are more."""
+N_AT_ONCE, N_LATEST = 1000, 200
+"""Events that are asked for at once, and that a page looks at."""
+
+
+class Serving(Protocol):
+    """The service, as its page sees it."""
+
+    failure: str | None
+
+    def about(self) -> Mapping[str, Any]:
+        """Tell which service this is."""
+
+    def listed(self) -> Sequence[Mapping[str, Any]]:
+        """All jobs, newest first."""
+
+    def job(self, id: str, /) -> Mapping[str, Any]:  # noqa: A002 - the word of the contract
+        """One job; raises NotFoundError."""
+
+    async def events(self, id: str, /, after: int = 0, limit: int = N_AT_ONCE) -> Sequence[Mapping[str, Any]]:  # noqa: A002
+        """Events of a job whose number is greater than ``after``."""
+
+
+class Column(NamedTuple):
+    """Trees ``first`` to ``last`` in a chart: the mean seconds of one, and the greatest peak of memory."""
+
+    first: int
+    last: int
+    seconds: float
+    peak_bytes: int
+
+
+class Columns:
+    """Seconds and memory of a job's trees, added up over neighbours so that their number is bounded."""
+
+    def __init__(self, n_trees: int) -> None:
+        self.n_trees = n_trees
+        self._edges = np.linspace(0, n_trees, min(n_trees, N_BINS) + 1).round().astype(int)
+        self._trees, self._seconds, self._peak = np.zeros((3, len(self._edges) - 1))
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Share the seconds of a task out to its trees."""
+        first, last = max(0, event["first"]), min(event["last"], self.n_trees - 1)
+        inside = np.minimum(self._edges[1:], last + 1) - np.maximum(self._edges[:-1], first)
+        inside = np.maximum(inside, 0)
+        self._trees += inside
+        self._seconds += inside * (event["seconds"] / (event["last"] - event["first"] + 1))
+        self._peak = np.maximum(self._peak, np.where(inside, event["peak_bytes"] or 0, 0))
+
+    def told(self) -> list[Column]:
+        """The columns of which something is known, in the order of the trees."""
+        return [
+            Column(
+                int(self._edges[at]),
+                int(self._edges[at + 1]) - 1,
+                float(self._seconds[at] / self._trees[at]),
+                int(self._peak[at]),
+            )
+            for at in np.flatnonzero(self._trees)
+        ]
+
+
+class _Followed:
+    """How far the events of one job have been read, and what they have told."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.revision: int | None = None
+        self.retries = 0
+        self.columns: Columns | None = None
+
+
+class Measurements:
+    """All that the pages and the metrics know from events; one for each service.
+
+    Numbers in `totals` count from the start of the service and only grow, also when a job is removed.
+    """
+
+    def __init__(self, service: Serving) -> None:
+        self.service = service
+        self._followed: dict[tuple[str, float], _Followed] = {}
+        self.totals: Counter[str] = Counter()
+
+    async def of_job(self, job: Mapping[str, Any]) -> tuple[list[Column], list[Mapping[str, Any]]]:
+        """The columns of a job's charts, and its latest events; raises NotFoundError."""
+        followed, latest = self._followed.setdefault(_key(job), _Followed()), deque[Mapping[str, Any]](maxlen=N_LATEST)
+        await self._read_on(followed, job, max(0, followed.n - N_LATEST), latest)
+        return (followed.columns.told() if followed.columns else []), list(latest)
+
+    async def count(self) -> None:
+        """Bring the totals up to date; jobs that had ended before the service started are not looked into."""
+        jobs, started = self.service.listed(), self.service.about()["started"]
+        listed = {_key(job) for job in jobs}
+        for key in [key for key in self._followed if key not in listed]:
+            del self._followed[key]
+        for job in jobs:
+            if job["ended"] is None or job["ended"] >= started:
+                with suppress(NotFoundError):  # removed since it was listed
+                    await self._count(job)
+
+    async def _count(self, job: Mapping[str, Any]) -> None:
+        followed = self._followed.setdefault(_key(job), _Followed())
+        if job["state"] not in ENDED or followed.revision != job["revision"]:
+            await self._read_on(followed, job, followed.n, deque(maxlen=0))
+            followed.revision = job["revision"]
+        self.totals["retries"] += max(0, job["retries"] - followed.retries)
+        followed.retries = max(followed.retries, job["retries"])
+
+    async def _read_on(self, followed: _Followed, job: Mapping[str, Any], after: int, latest: deque[Any]) -> None:
+        """Read all events after one of them; those that were read before are only told again."""
+        while events := await self.service.events(job["id"], after=after, limit=N_AT_ONCE):
+            latest.extend(events)
+            for event in events:
+                self._read(followed, job, event)
+            if len(events) < N_AT_ONCE:
+                break
+            after = events[-1]["n"]
+
+    def _read(self, followed: _Followed, job: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+        if event["n"] <= followed.n:  # this or another request has read it
+            return
+        followed.n = event["n"]
+        counts = event["time"] >= self.service.about()["started"]
+        if event["event"] == "lost":
+            self.totals["lost_workers"] += counts
+        if event["event"] == "trees":
+            if counts:
+                self.totals["trees"] += event["last"] - event["first"] + 1
+                self.totals["seconds"] += event["seconds"]
+            if followed.columns is None and job["n_trees"]:
+                followed.columns = Columns(job["n_trees"])
+            if followed.columns is not None:
+                followed.columns.add(event)
+
+
+def _key(job: Mapping[str, Any]) -> tuple[str, float]:
+    """What a job is known by: its name may be given again once it was removed."""
+    return job["id"], job["submitted"]

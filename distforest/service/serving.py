@@ -1,0 +1,132 @@
+"""A service on this machine: its scheduler in this process, workers in processes that nannies watch over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dask
+from distributed import LocalCluster, Nanny
+
+from distforest.errors import JobError
+from distforest.jobs.on_dask import SETTINGS
+from distforest.service.calls import first_cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PRELOAD, PAGE = "distforest.service", "/distforest/jobs"
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""What ends a service in good order; a second SIGINT ends it at once."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a service takes of this machine; what is None, is chosen by what the machine has.
+
+    Attributes
+    ----------
+    workers, threads
+        Processes, and threads of each.
+    memory_limit
+        Of each process, in bytes.
+    host
+        Address that is listened at.
+    port, dashboard_port
+        Of the scheduler and of its pages; 0: any that is free.
+    """
+
+    workers: int | None = None
+    threads: int = 1
+    memory_limit: int | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    dashboard_port: int = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a service is found: addresses of its scheduler and of its page."""
+
+    address: str
+    page: str
+
+
+def serve(job_root: str, machine: Machine, ready: Callable[[Place], None]) -> None:
+    """Serve a job root until a signal comes.
+
+    Parameters
+    ----------
+    job_root
+        Its path or URL.
+    machine
+        What is taken of this machine.
+    ready
+        Told where the service is, once it and its workers are there.
+
+    Raises
+    ------
+    JobError
+        A port is taken; or the service could not start or was ended by its scheduler, which says why on stderr.
+    """
+    try:
+        asyncio.run(_serve(job_root, machine, ready))
+    except SystemExit:  # how the service ends a scheduler that has not to run without it
+        raise JobError(f"the service of {job_root} could not start") from None
+
+
+async def _serve(job_root: str, machine: Machine, ready: Callable[[Place], None]) -> None:
+    loop, end = asyncio.get_running_loop(), asyncio.Event()
+
+    def stop() -> None:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+        end.set()
+
+    with dask.config.set(SETTINGS):
+        async with await _started(job_root, machine) as cluster:
+            for number in SIGNALS:
+                loop.add_signal_handler(number, stop)
+            ready(Place(cluster.scheduler.address, _page(cluster.scheduler, machine.host)))
+            waiting = {asyncio.ensure_future(end.wait()), asyncio.ensure_future(cluster.scheduler.finished())}
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in waiting:
+                task.cancel()
+    if not end.is_set():
+        raise JobError(f"the scheduler that served {job_root} has ended itself")
+
+
+async def _started(job_root: str, machine: Machine) -> LocalCluster:
+    try:
+        return await LocalCluster(**_asked(job_root, machine))
+    except RuntimeError as error:  # of Dask, around the cause
+        raise JobError(
+            f"no scheduler could be started at {machine.host}, port {machine.port or 'any'}: {first_cause(error)}; "
+            "is another one running there? --port 0 takes any free port"
+        ) from error
+
+
+def _asked(job_root: str, machine: Machine) -> dict[str, Any]:
+    """The arguments of the cluster."""
+    return {
+        "n_workers": machine.workers or min(os.cpu_count() or 1, 4),
+        "threads_per_worker": machine.threads,
+        "memory_limit": machine.memory_limit if machine.memory_limit is not None else "auto",
+        "host": machine.host,
+        "scheduler_port": machine.port,
+        "dashboard_address": f"{machine.host}:{machine.dashboard_port}",
+        "scheduler_kwargs": {"preload": [PRELOAD], "preload_argv": ["--job-root", job_root]},
+        "worker_class": Nanny,
+        "silence_logs": logging.ERROR,
+        "asynchronous": True,
+    }
+
+
+def _page(scheduler: Any, host: str) -> str:
+    scheme = "https" if dask.config.get("distributed.scheduler.dashboard.tls.cert") else "http"
+    return f"{scheme}://{host}:{scheduler.http_server.port}{PAGE}"

@@ -1,0 +1,259 @@
+"""Calls to a service: what is sent, what is told of an answer, and why no call comes through."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+
+import pytest
+from distributed import Security
+
+from distforest.errors import ConflictError, InputError, JobError, NotFoundError, SpecError
+from distforest.exits import UnreachableError
+from distforest.service import calls
+from distforest.service.calls import LostAnswerError, Service, new_id
+from tests.service.fake_service import ABOUT, JOB, FakeService, refusal
+
+ID = JOB["id"]
+SPEC = json.dumps({"method": "smerf"})
+
+
+@pytest.fixture(scope="module")
+def ours():
+    pytest.importorskip("cryptography", reason="certificates are made by cryptography")
+    return Security.temporary()
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    pytest.importorskip("cryptography", reason="certificates are made by cryptography")
+    return Security.temporary()
+
+
+# --- what is asked and answered ---------------------------------------------------------------------------
+
+
+def test_each_call_is_one_operation():
+    answers = {name: {"job": JOB} for name in ("status", "cancel", "resume")} | {
+        "list": {"service": ABOUT, "jobs": [JOB]},
+        "events": {"job": JOB, "events": [{"n": 4, "event": "trees"}]},
+        "remove": {"id": ID},
+        "health": {"service": ABOUT},
+    }
+    with FakeService(answers) as fake:
+        service = Service(fake.address)
+        assert service.job(ID) == service.cancel(ID) == service.resume(ID) == JOB
+        assert service.events(ID, after=3) == [{"n": 4, "event": "trees"}]
+        assert service.remove(ID) == ID
+        assert service.health() == ABOUT
+        assert service.listed()["jobs"][0] == JOB
+    named = {"id": ID}
+    assert fake.asked == [
+        ("status", named),
+        ("cancel", named),
+        ("resume", named),
+        ("events", {"id": ID, "after": 3}),
+        ("remove", named),
+        ("health", {}),
+        ("list", {}),
+    ]
+
+
+def test_an_address_needs_no_scheme():
+    with FakeService({"health": {"service": ABOUT}}) as fake:
+        assert Service(fake.address.removeprefix("tcp://")).health() == ABOUT
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        ("InputError", InputError),
+        ("ConflictError", ConflictError),
+        ("NotFoundError", NotFoundError),
+        ("JobError", JobError),
+        ("SomethingElse", JobError),
+    ],
+)
+def test_a_refusal_is_raised_as_what_it_is(kind, error):
+    with FakeService({"status": refusal(kind, "no, as it is")}) as fake:
+        with pytest.raises(error, match="no, as it is") as raised:
+            Service(fake.address).job(ID)
+        assert type(raised.value) is error
+
+
+def test_a_refused_spec_has_all_its_faults():
+    with FakeService({"submit": refusal("SpecError", "a\nb", "a: is missing", "b: is too large")}) as fake:
+        with pytest.raises(SpecError) as raised:
+            Service(fake.address).submit(SPEC)
+        assert raised.value.faults == ("a: is missing", "b: is too large")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_error_in_the_service_is_told_and_not_unpickled():
+    with (
+        FakeService({"status": ValueError("what was not foreseen")}) as fake,
+        pytest.raises(JobError, match=r"failed; its log says more: .*what was not foreseen"),
+    ):
+        Service(fake.address).job(ID)
+
+
+# --- handing in -------------------------------------------------------------------------------------------
+
+
+def test_ids_are_made_of_method_time_and_chance():
+    made = new_id(SPEC, 1795309320.0)
+    assert re.fullmatch(r"smerf-20261122-0102-[0-9a-f]{4}", made)
+    assert new_id(SPEC, 1795309320.0 + 3600) > made
+    assert new_id('{"job": "score"}', 0.0).startswith("score-19700101-0000-")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '"smerf"', '{"method": 3}', '{"method": "../../etc"}'])
+def test_an_id_is_made_for_any_text(text):
+    assert new_id(text, 0.0).startswith("job-19700101-0000-")
+
+
+def test_a_job_is_sent_with_an_id():
+    with FakeService({"submit": {"job": JOB, "created": True}}) as fake:
+        assert Service(fake.address).submit(SPEC)["created"]
+        assert Service(fake.address).submit(SPEC, "mine")["job"] == JOB
+    (_, first), (_, second) = fake.asked
+    assert first["id"].startswith("smerf-")
+    assert second == {"spec": SPEC, "id": "mine"}
+
+
+def test_a_job_whose_answer_is_lost_is_sent_again_under_the_same_id():
+    with FakeService({"submit": [None, None, {"job": JOB, "created": False}]}) as fake:
+        assert Service(fake.address).submit(SPEC) == {"job": JOB, "created": False}
+    assert len(fake.asked) == 3
+    assert len({asked["id"] for _, asked in fake.asked}) == 1
+
+
+def test_it_is_not_sent_for_ever():
+    with FakeService({"submit": None}) as fake, pytest.raises(LostAnswerError, match="before its answer"):
+        Service(fake.address).submit(SPEC)
+    assert len(fake.asked) == 3
+
+
+def test_other_calls_are_not_repeated():
+    with FakeService({"cancel": None}) as fake, pytest.raises(LostAnswerError):
+        Service(fake.address).cancel(ID)
+    assert len(fake.asked) == 1
+
+
+# --- no call comes through --------------------------------------------------------------------------------
+
+
+def why(service):
+    with pytest.raises(UnreachableError) as raised:
+        service.health()
+    return str(raised.value)
+
+
+@pytest.fixture
+def deaf():
+    """The port of a listener that never says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_a_scheduler_without_the_service():
+    with FakeService({}) as fake:
+        assert "runs no job service; start it with --preload distforest.service" in why(Service(fake.address))
+
+
+def test_nobody_listens():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        assert f"no Dask scheduler answers at {address}: " in why(Service(address, patience=0.5))
+
+
+def test_a_listener_that_says_nothing_is_given_up(deaf):
+    start = time.monotonic()
+    assert "nothing came within 0.3 s; is it running" in why(Service(f"tcp://127.0.0.1:{deaf}", patience=0.3))
+    assert time.monotonic() - start < 20  # of no hang, not of speed
+
+
+def test_no_patience_is_longer_than_that_of_all_calls(deaf, monkeypatch):
+    monkeypatch.setattr(calls, "CONNECT_SECONDS", 0.3)
+    assert "within 0.3 s" in why(Service(f"tcp://127.0.0.1:{deaf}", patience=1000.0))
+
+
+def test_a_scheduler_that_does_not_answer(monkeypatch):
+    monkeypatch.setattr(calls, "ANSWER_SECONDS", 0.2)
+    with FakeService({"health": ...}) as fake:
+        assert "was reached, and has not answered within 0.2 s" in why(Service(fake.address))
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("bad://x", "no Dask scheduler can be at bad://x: unknown address scheme 'bad'"),
+        ("tcp://127.0.0.1", "missing port number"),
+        ("127.0.0.1:port", "no Dask scheduler can be at 127.0.0.1:port"),
+    ],
+)
+def test_an_address_that_can_be_none(address, told):
+    assert told in why(Service(address))
+
+
+# --- TLS --------------------------------------------------------------------------------------------------
+
+
+def test_with_certificates_of_one_authority_a_call_comes_through(ours):
+    with FakeService({"health": {"service": ABOUT}}, ours) as fake:
+        assert Service(fake.address, ours).health() == ABOUT
+        assert Service(fake.address.removeprefix("tls://"), ours).health() == ABOUT
+
+
+@pytest.fixture
+def locked(ours):
+    """A service that takes our certificates alone; afterwards, nothing was asked of it."""
+    with FakeService({"health": {"service": ABOUT}}, ours) as fake:
+        yield fake
+    assert fake.asked == []
+
+
+def test_no_certificate(locked):
+    told = why(Service(locked.address))
+    assert "speaks TLS, and there is no certificate to show: give --tls-ca-file, --tls-cert and --tls-key" in told
+
+
+def test_the_scheduler_is_of_another_authority(locked, theirs):
+    assert "is not signed by your CA; give the CA file of its cluster" in why(Service(locked.address, theirs))
+
+
+def test_the_client_is_of_another_authority(locked, ours, theirs):
+    files = {"tls_client_cert": theirs.tls_client_cert, "tls_client_key": theirs.tls_client_key}
+    crossed = Security(require_encryption=True, tls_ca_file=ours.tls_ca_file, **files)
+    assert "does not take your certificate" in why(Service(locked.address, crossed))
+
+
+def test_a_plain_call_to_tls(locked):
+    told = why(Service(locked.address.replace("tls://", "tcp://")))
+    assert "is no scheduler, or one that speaks TLS; is the address tls://...?" in told
+
+
+def test_a_call_by_tls_to_a_plain_scheduler(ours):
+    with FakeService({"health": {"service": ABOUT}}) as fake:
+        told = why(Service(fake.address.replace("tcp://", "tls://"), ours))
+        assert "does not speak TLS; is the address tcp://...?" in told
+        assert "its address is without TLS and TLS is demanded" in why(Service(fake.address, ours))
+    assert fake.asked == []
+
+
+def test_files_of_tls_that_are_not_there(tmp_path):
+    files = {"tls_ca_file": f"{tmp_path}/ca.pem", "tls_client_cert": f"{tmp_path}/cert.pem"}
+    told = why(Service("tls://127.0.0.1:1", Security(require_encryption=True, **files)))
+    assert f"there is no file of TLS ca-file {tmp_path}/ca.pem, cert {tmp_path}/cert.pem" in told
+
+
+def test_files_of_tls_that_are_none(tmp_path):
+    path = tmp_path / "ca.pem"
+    path.write_text("nothing of the kind")
+    files = {"tls_ca_file": str(path), "tls_client_cert": str(path)}
+    assert "the files of TLS cannot be used" in why(Service("tls://127.0.0.1:1", Security(**files)))

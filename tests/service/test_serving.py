@@ -1,0 +1,125 @@
+"""A service on this machine: a job's way from a spec to the forest, and what keeps a service from starting."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from distforest import cli
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import fit_here
+from distforest.sources.arrays import open_array, write_array
+
+SPEC = """\
+format = 1
+method = "smerf"
+seed = 3
+output = "forest.zarr"
+input = { features = "data.zarr/X", distances = "data.zarr/Z" }
+params = { n_estimators = 6 }
+"""
+SCORING = """\
+format = 1
+job = "score"
+output = "near.zarr"
+input = { forest = "forest.zarr", queries = "data.zarr/X" }
+params = { answer = "neighbors", n_neighbors = 3 }
+"""
+
+
+@contextmanager
+def served(root, *more):
+    """A service as a process of its own; gives the process and what it says of itself."""
+    ports = () if "--port" in more else ("--port", "0")
+    command = [sys.executable, "-m", "distforest", "serve", "--job-root", str(root), "--workers", "1", "--json"]
+    command += [*ports, "--dashboard-port", "0", *more]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process, json.loads(process.stdout.readline())
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    features = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    arrays = {"X": features, "Z": np.abs(features[:, None, 0] - features[:, 0])}
+    for name, values in arrays.items():
+        write_array(str(tmp_path / "data.zarr"), name, values.shape, values.dtype, [values])
+    (tmp_path / "fit.toml").write_text(SPEC)
+    (tmp_path / "score.toml").write_text(SCORING)
+    return tmp_path
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_jobs_are_served(home):
+    expected = fit_here(stage_inputs(Spec.from_toml(home / "fit.toml"), f"{home}/x.job").problem()).digest
+    with served(home / "jobs") as (process, place):
+
+        def run(*arguments):
+            done = CliRunner().invoke(cli.main, [*arguments, "--scheduler", place["address"], "--json"])
+            return done.exit_code, json.loads(done.stdout)
+
+        code, found = run("submit", "fit.toml", "--id", "first", "--wait")
+        assert (code, found["state"], found["result"]["digest"]) == (0, "SUCCEEDED", expected)
+        assert run("submit", "fit.toml", "--id", "first") == (
+            0,
+            {"id": "first", "state": "SUCCEEDED", "created": False},
+        )
+        assert run("submit", "fit.toml", "--id", "first", "--set", "seed=4")[0] == 2
+        assert run("submit", "score.toml", "--id", "second", "--wait")[0] == 0
+        assert open_array(str(home / "near.zarr/indices")).shape == (30, 3)
+        code, found = run("list")
+        assert [(job["id"], job["state"]) for job in found["jobs"]] == [("second", "SUCCEEDED"), ("first", "SUCCEEDED")]
+        assert found["service"]["job_root"] == place["job_root"] == str(home / "jobs")
+        events = CliRunner().invoke(cli.main, ["logs", "first", "-f", "--scheduler", place["address"], "--json"])
+        told = [json.loads(line) for line in events.stdout.splitlines()]
+        assert (told[0]["event"], told[-1]["event"]) == ("submitted", "succeeded")
+        assert [event["n"] for event in told] == list(range(1, len(told) + 1))
+        assert [run(name, "first")[0] for name in ("cancel", "resume")] == [2, 2]
+        assert run("rm", "second") == (0, {"id": "second", "removed": True})
+        assert [run(name, "second")[0] for name in ("status", "wait", "cancel", "resume", "rm")] == [4] * 5
+        with urllib.request.urlopen(place["page"], timeout=30) as page:
+            assert "first" in page.read().decode()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.splitlines()[-1][:8]) == (0, "stopped;")
+    assert "Traceback" not in err
+    alone = CliRunner().invoke(cli.main, ["list", "--job-root", "jobs", "--json"])
+    assert [job["state"] for job in json.loads(alone.stdout)["jobs"]] == ["SUCCEEDED"]
+
+
+@pytest.mark.cluster
+def test_what_keeps_a_service_from_starting(tmp_path):
+    (tmp_path / "file").write_text("")
+    with served(tmp_path / "file") as (process, told):
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, told["exit_code"]) == (1, 1)
+    assert "the distforest service could not start: " in err
+    assert "Traceback" not in err
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with served(tmp_path / "jobs", "--port", str(taken.getsockname()[1])) as (process, told):
+            _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Address already in use; is another one running there?" in told["error"]["message"]
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("flags", [["--memory-limit", "much"], ["--workers", "0"], ["--port", "70000"]])
+def test_what_no_machine_has_is_a_usage_error(tmp_path, flags):
+    assert CliRunner().invoke(cli.main, ["serve", "--job-root", str(tmp_path), *flags]).exit_code == 2

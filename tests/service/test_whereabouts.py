@@ -1,0 +1,132 @@
+"""Where the commands look for a service: flags, environment, Dask's configuration, the job root."""
+
+import json
+
+import pytest
+
+from distforest.service.registry import Registry
+from tests.service.command_line import NOBODY, lines_of, quick, run, run_json  # noqa: F401
+from tests.service.fake_service import ABOUT, JOB, SUCCEEDED, FakeService
+
+ID = JOB["id"]
+
+
+@pytest.mark.parametrize("command", ["list", "status", "logs", "wait", "cancel", "resume", "rm"])
+def test_no_scheduler_is_named(command):
+    code, out, err = run(command, *([] if command == "list" else [ID]))
+    assert (code, out) == (2, "")
+    assert "no scheduler is named: give --scheduler ADDRESS or --scheduler-file FILE" in err
+
+
+@pytest.mark.parametrize("command", ["list", "status", "logs", "wait", "cancel", "resume", "rm"])
+def test_nobody_answers(command):
+    code, found = run_json(command, *([] if command == "list" else [ID]), "--scheduler", NOBODY)
+    assert (code, found["error"]["kind"], found["exit_code"]) == (3, "UnreachableError", 3)
+
+
+@pytest.fixture
+def listing():
+    with FakeService({"list": {"service": ABOUT, "jobs": []}}) as fake:
+        yield fake
+
+
+def test_the_address_comes_from_the_environment(listing, monkeypatch):
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", listing.address)
+    assert run("list")[0] == 0
+    assert run("list", "--scheduler", NOBODY)[0] == 3  # a flag is stronger
+
+
+def test_the_address_comes_from_a_file(listing, monkeypatch, tmp_path):
+    path = tmp_path / "scheduler.json"
+    path.write_text(json.dumps({"address": listing.address, "workers": {}}))
+    assert run("list", "--scheduler-file", path)[0] == 0
+    monkeypatch.setenv("DISTFOREST_SCHEDULER_FILE", str(path))
+    assert run("list")[0] == 0
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", NOBODY)
+    assert run("list")[0] == 3
+    assert run("list", "--scheduler-file", path)[0] == 0
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", '{"id": "Scheduler-1"}'])
+def test_a_file_without_an_address_is_exit_3(content, tmp_path):
+    path = tmp_path / "scheduler.json"
+    if content is not None:
+        path.write_text(content)
+    code, _, err = run("list", "--scheduler-file", path)
+    assert code == 3
+    assert f"{path} is no file of a running scheduler" in err
+
+
+def test_the_address_comes_from_the_configuration_of_dask(listing):
+    import dask
+
+    with dask.config.set({"scheduler-address": listing.address}):
+        assert run("list")[0] == 0
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A job root whose service is gone."""
+    path = str(tmp_path / "jobs")
+    held = Registry(path)
+    held.create(ID, "{}", {**JOB, "service": "gone"})
+    held.create("done", "{}", {**SUCCEEDED, "id": "done", "submitted": 1.0})
+    held.note(ID, [{"n": 1, "time": 1795309320.0, "event": "submitted", "message": "the job is taken in"}])
+    return path
+
+
+def test_a_job_root_is_read_alone(root):
+    code, found = run_json("list", "--job-root", root)
+    assert code == 0
+    assert [(job["id"], job["state"]) for job in found["jobs"]] == [(ID, "INTERRUPTED"), ("done", "SUCCEEDED")]
+    assert found["service"] is None
+    code, out, _ = run("status", ID, "--job-root", root)
+    assert code == 0
+    assert lines_of(out)["state"].startswith("INTERRUPTED, was RUNNING; it goes on when")
+    assert run("logs", ID, "--job-root", root)[1] == "2026-11-22 01:02:00 UTC  the job is taken in\n"
+    assert run("wait", "done", "--job-root", root)[0] == 0
+    assert run("wait", ID, "--job-root", root)[0] == 6
+    for command in ("status", "logs", "wait"):
+        assert run(command, "nothing", "--job-root", root)[0] == 4
+
+
+def test_a_given_job_root_is_stronger_than_what_the_environment_says(root, listing, monkeypatch):
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", listing.address)
+    assert len(run_json("list", "--job-root", root)[1]["jobs"]) == 2
+    assert listing.asked == []
+
+
+def test_with_both_the_service_is_asked_and_the_root_is_read_when_it_does_not_answer(root, listing, monkeypatch):
+    monkeypatch.setenv("DISTFOREST_JOB_ROOT", root)
+    assert run_json("list", "--scheduler", listing.address)[1]["service"] == ABOUT
+    code, out, err = run("list", "--scheduler", NOBODY)
+    assert (code, ID in out) == (0, True)
+    assert err.startswith(f"note: the job root is read, and not the service: no Dask scheduler can be at {NOBODY}")
+    assert run("status", ID, "--scheduler-file", f"{root}/nothing.json")[0] == 0
+    assert run("list")[0] == 0
+
+
+def test_a_job_root_that_is_none(tmp_path):
+    code, _, err = run("list", "--job-root", tmp_path / "nothing")
+    assert code == 2
+    assert "there is no job root at" in err
+
+
+def test_certificates_are_taken_from_files(tmp_path):
+    pytest.importorskip("cryptography", reason="certificates are made by cryptography")
+    from distributed import Security
+
+    ours = Security.temporary()
+    files = {"ca-file": ours.tls_ca_file, "cert": ours.tls_client_cert, "key": ours.tls_client_key}
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    flags = [text for name in files for text in (f"--tls-{name}", tmp_path / name)]
+    with FakeService({"list": {"service": ABOUT, "jobs": []}}, ours) as fake:
+        assert run("list", "--scheduler", fake.address, *flags)[0] == 0
+        assert run("list", "--scheduler", fake.address.removeprefix("tls://"), *flags)[0] == 0
+        code, _, err = run("list", "--scheduler", fake.address)
+        assert (code, "speaks TLS, and there is no certificate to show" in err) == (3, True)
+        (tmp_path / "key").unlink()
+        code, _, err = run("list", "--scheduler", fake.address, *flags)
+        assert (code, f"there is no file of TLS key {tmp_path}/key" in err) == (3, True)
+    assert len(fake.asked) == 2
