@@ -107,8 +107,9 @@ def progress_of(job: Mapping[str, Any]) -> Progress | None:
 
     Examples
     --------
-    >>> progress_of({"state": "RUNNING", "phase": "grow", "done": 120, "total": 500, "rate": 60.0})
-    Progress(name='grow', done=120, total=500, seconds=2.0)
+    >>> found = progress_of({"state": "RUNNING", "phase": "grow", "done": 120, "total": 500, "rate": 60.0})
+    >>> found.name, found.done, found.total, found.seconds
+    ('grow', 120, 500, 2.0)
     """
     phase, done, total, rate = (job.get(name) for name in ("phase", "done", "total", "rate"))
     if job.get("state") not in MOVED or not phase or done is None or not total or (done >= total and not rate):

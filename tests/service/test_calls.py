@@ -104,14 +104,14 @@ def test_an_error_in_the_service_is_told_and_not_unpickled():
 
 def test_ids_are_made_of_method_time_and_chance():
     made = new_id(SPEC, 1795309320.0)
-    assert re.fullmatch(r"smerf-20261122-0102-[0-9a-f]{4}", made)
+    assert re.fullmatch(r"smerf-20261122-010200-[0-9a-f]{6}", made)
     assert new_id(SPEC, 1795309320.0 + 3600) > made
-    assert new_id('{"job": "score"}', 0.0).startswith("score-19700101-0000-")
+    assert new_id('{"job": "score"}', 0.0).startswith("score-19700101-000000-")
 
 
 @pytest.mark.parametrize("text", ["", "[]", '"smerf"', '{"method": 3}', '{"method": "../../etc"}'])
 def test_an_id_is_made_for_any_text(text):
-    assert new_id(text, 0.0).startswith("job-19700101-0000-")
+    assert new_id(text, 0.0).startswith("job-19700101-000000-")
 
 
 def test_a_job_is_sent_with_an_id():
