@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import time
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
+STEADY = {"distributed.comm.retry.count": 3}
+"""Dask settings of a client: an answer that nobody fetched, as the connection was lost, would never come."""
+
 SETTINGS = {
+    **STEADY,
     "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
     "distributed.scheduler.allowed-failures": 10,
     "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
@@ -124,8 +129,8 @@ class OnDask:
             while True:
                 look.again()
                 room = max(1, ahead * look.threads) - len(running)
-                for number, task in itertools.islice(coming, max(0, room)):
-                    future = self._submit(function, task, number, work)
+                drawn = list(itertools.islice(coming, max(0, room)))
+                for (number, task), future in zip(drawn, self._submit(function, drawn, work), strict=True):
                     running[future.key] = (number, task, future)
                     queue.add(future)
                 if not running:
@@ -134,30 +139,36 @@ class OnDask:
                     with queue.thread_condition:
                         queue.thread_condition.wait(TICK)
                     look.again()
-                future, result = next(queue)
-                number, task, _ = running.pop(future.key)
-                answer = _raised(result) if future.status == "finished" else self._failed(future, task, work)
-                future.release()  # or its task would run again if its worker died now
-                yield number, answer
+                for future, result in queue.next_batch(block=False):
+                    number, task, _ = running.pop(future.key)
+                    answer = _raised(result) if future.status == "finished" else self._failed(future, task, work)
+                    future.release()  # or its task would run again if its worker died now
+                    yield number, answer
         finally:
             if running:
                 self.client.cancel([future for _, _, future in running.values()])
 
-    def _submit(self, function: Callable[[T], R], task: T, number: int, work: Work) -> Any:
-        return self.client.submit(
+    def _submit(self, function: Callable[[T], R], drawn: Sequence[tuple[int, T]], work: Work) -> list[Any]:
+        """The futures of some numbered tasks, which go to the scheduler in one message."""
+        if not drawn:
+            return []
+        futures = self.client.map(
             _answer,
-            function,
-            task,
-            work.name,
-            key=f"{KEYS}-{work.name}-{number}-{os.urandom(4).hex()}-{self.name}",
+            [function] * len(drawn),
+            [task for _, task in drawn],
+            [work.name] * len(drawn),
+            key=[f"{KEYS}-{work.name}-{number}-{os.urandom(4).hex()}-{self.name}" for number, _ in drawn],
             retries=work.retries,
             pure=False,
         )
+        return list(futures)
 
     def _failed(self, future: Any, task: object, work: Work) -> Lost:
         """The answer for a task that was lost with its workers, if that may be; any other failure is raised."""
         try:
             future.result()
+        except CancelledError as error:  # by the client itself, which has no other way to tell of it
+            raise ConnectionError("the connection to the scheduler was lost while tasks ran") from error
         except KilledWorker as error:
             lost = Lost(f"{work.name}: {task} was lost with its worker {self._deaths(error)}")
             if work.spares:
@@ -283,5 +294,5 @@ def connected(scheduler: str) -> Iterator[OnDask]:
         client = Client(scheduler, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise JobError(f"no Dask scheduler answers at {scheduler}: {error}") from error
-    with client:
+    with client, dask.config.set(STEADY):
         yield OnDask(client)

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 ROUTES, PAGE = "distributed.scheduler.http.routes", "distforest.service.page"
 
-ONE_AT_A_TIME = {"distributed.scheduler.worker-saturation": 1.0}
-"""A worker is handed no more tasks than it can run: a kill costs the task that ran, not one that waited."""
+SETTINGS = {
+    "distributed.scheduler.worker-saturation": (1.1, 1.0),  # a kill costs the task that ran, not one that waited
+    "distributed.scheduler.allowed-failures": (3, 5),  # a kill counts against all tasks that a worker was handed
+    "distributed.comm.retry.count": (0, 3),  # a lost connection would leave an answer that nobody fetches
+}
+"""Dask settings of a scheduler that serves jobs: Dask's own value, and what takes its place if nobody has changed it."""
 
 
 def _prepare() -> None:
@@ -32,7 +36,7 @@ def _prepare() -> None:
     routes = dask.config.get(ROUTES)
     if PAGE not in routes:
         dask.config.set({ROUTES: [*routes, PAGE]})
-    dask.config.set(ONE_AT_A_TIME)
+    dask.config.set({name: ours for name, (dasks, ours) in SETTINGS.items() if dask.config.get(name) == dasks})
 
 
 def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:

@@ -204,7 +204,7 @@ def _key_text(key: ec.EllipticCurvePrivateKey) -> bytes:
 def _empty(folder: Path) -> Path:
     """Make a folder for its owner alone, or take an empty one; refuse one that holds anything."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         found = sorted(entry.name for entry in folder.iterdir())
         if found:
             raise InputError(
