@@ -26,7 +26,7 @@ SETTINGS = {
     "distributed.scheduler.allowed-failures": (3, 5),  # a kill counts against all tasks that a worker was handed
     "distributed.comm.retry.count": (0, 3),  # a lost connection would leave an answer that nobody fetches
 }
-"""Dask settings of a scheduler that serves jobs: Dask's own value, and what takes its place if nobody has changed it."""
+"""Dask settings of a scheduler that serves jobs: Dask's own value, and ours, which takes its place."""
 
 
 def _prepare() -> None:

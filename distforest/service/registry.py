@@ -77,7 +77,7 @@ class Registry:
         return Folder(self.root).within(hold_id(job)) if job else Folder(self.root)
 
     def ids(self) -> list[str]:
-        """Of all jobs that have a folder."""
+        """Of all that may be jobs' folders."""
         return [name for name in self.folder().names() if ID.fullmatch(name)]
 
     def create(self, job: str, spec: str, state: Json) -> None:
@@ -97,7 +97,7 @@ class Registry:
     def state(self, job: str) -> Json | None:
         """The state of a job as its service wrote it; None where there is none that can be read."""
         found = self._json(self.folder(job), STATE)
-        return found if found and found.get("state") in STATES else None
+        return found if found and _is_state(found) else None
 
     def note(self, job: str, events: Sequence[Json]) -> None:
         """Append to a job's events."""
@@ -131,7 +131,7 @@ class Registry:
     def listed(self, now: float) -> list[Json]:
         """All jobs, newest first, as can be told without their service."""
         lease = self.lease()
-        jobs = [self._told(job, lease, now) for job in self.ids()]
+        jobs = [self._told(job, lease, now) for job in self.ids() if self._is_there(job)]
         return sorted(jobs, key=lambda job: (job.get("submitted") or 0.0, job["id"]), reverse=True)
 
     def remove(self, job: str) -> None:
@@ -139,10 +139,13 @@ class Registry:
         self.folder(job).remove()
 
     def _there(self, job: str) -> Folder:
-        folder = self.folder(job)
-        if not folder.exists(SPEC) and not folder.exists(STATE):
+        if not self._is_there(job):
             raise NotFoundError(f"there is no job {job} in {self.root}")
-        return folder
+        return self.folder(job)
+
+    def _is_there(self, job: str) -> bool:
+        folder = self.folder(job)
+        return folder.exists(STATE) or folder.exists(SPEC)
 
     def _told(self, job: str, lease: Json | None, now: float) -> Json:
         state = self.state(job) or {"format": FORMAT, "id": job, "state": QUEUED}
@@ -159,8 +162,14 @@ class Registry:
     def _read(folder: Folder, name: str) -> bytes | None:
         try:
             return folder.read(name)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
+
+
+def _is_state(found: Json) -> bool:
+    """Whether an object can be a job's state: a store is not only written by services."""
+    kinds = (("submitted", (int, float)), ("heartbeat", (int, float)), ("revision", int), ("attempt", int))
+    return found.get("state") in STATES and all(isinstance(found.get(name, 0), kind) for name, kind in kinds)
 
 
 def _line(value: Json) -> bytes:
@@ -172,7 +181,7 @@ def _parsed(lines: Iterable[bytes]) -> Iterable[Json]:
     for line in lines:
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(found, dict):
             yield found

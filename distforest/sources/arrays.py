@@ -124,7 +124,7 @@ def open_array(address: str) -> zarr.Array[Any]:
     Raises
     ------
     InputError
-        There is no array at the address; the message says what is there.
+        There is no array at the address (the message says what is there), or one that is unpickled when it is read.
     OSError
         A remote store does not answer.
     """
@@ -137,6 +137,8 @@ def open_array(address: str) -> zarr.Array[Any]:
     if isinstance(found, zarr.Group):
         inside = ", ".join(sorted(found.array_keys())) or "no array"
         raise InputError(f"{address}: a Zarr array was asked for, found a group with {inside}; name one of them")
+    if "pickle" in {getattr(codec, "codec_id", "") for codec in (*found.filters, *found.compressors)}:
+        raise InputError(f"{address}: numbers or text were asked for, found pickled objects, which could run any code")
     return found
 
 

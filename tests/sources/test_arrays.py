@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
@@ -131,3 +132,19 @@ def test_an_address_without_an_array_says_what_is_there(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="a Zarr array was asked for, found none") as caught:
             open_array(address)
         assert str(caught.value).startswith(address)
+
+
+@pytest.mark.parametrize(
+    "coded",
+    [
+        {"filters": [{"id": "vlen-utf8"}, {"id": "pickle", "protocol": 5}], "compressor": None},
+        {"filters": [{"id": "vlen-utf8"}], "compressor": {"id": "pickle", "protocol": 5}},
+    ],
+    ids=["filter", "compressor"],
+)
+def test_pickled_objects_are_refused_unread(tmp_path: Path, coded: dict[str, object]) -> None:
+    stored = {"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "fill_value": "", "order": "C", **coded}
+    (tmp_path / "y").mkdir()
+    (tmp_path / "y" / ".zarray").write_text(json.dumps(stored))
+    with pytest.raises(InputError, match="found pickled objects"):
+        open_array(str(tmp_path / "y"))

@@ -1,0 +1,444 @@
+"""Specs with a fault, handed in to a real service: each is refused by the name of its key, and leaves no trace."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from distributed import LocalCluster
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from distforest.jobs.any_spec import spec_from_dict
+from distforest.service.job import first_state
+from distforest.service.policy import Policy
+from distforest.service.registry import Registry
+from distforest.service.running import allow
+from tests.service.processes import until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+
+ALLOWED = "/data"
+FIT = {
+    "format": 1,
+    "method": "smerf",
+    "seed": 7,
+    "output": "/data/wine.forest.zarr",
+    "input": {"features": "/data/wine.zarr/X", "distances": {"kind": "dense", "matrix": "/data/wine.zarr/Z"}},
+    "params": {"n_estimators": 10},
+}
+LAZY = {
+    "format": 1,
+    "method": "simforest",
+    "output": "/data/words.forest.zarr",
+    "input": {
+        "similarity": {"kind": "lazy", "function": "ours:alike", "objects": "/data/words.zarr/words"},
+        "labels": "/data/words.zarr/y",
+    },
+}
+SCORE = {
+    "format": 1,
+    "job": "score",
+    "output": "/data/near.zarr",
+    "input": {"forest": "/data/wine.forest.zarr", "queries": "/data/wine.zarr/X"},
+    "params": {"answer": "neighbors", "n_neighbors": 3},
+}
+SOUND = (FIT, LAZY, SCORE)
+
+Path_ = tuple[str, ...]
+
+
+class Broken(NamedTuple):
+    """What is handed in as a spec, and the place that the refusal must name; or another one of that."""
+
+    spec: object
+    place: str
+    other: str | None = None
+
+
+# --- a service that is handed broken specs ----------------------------------------------------------------
+
+
+class Door:
+    """The comm of a service without workers, and its job root."""
+
+    def __init__(self, cluster: LocalCluster, root: Path) -> None:
+        self._cluster = cluster
+        self.root = root
+
+    def ask(self, name: str, **asked: object) -> dict[str, Any]:
+        """Call a handler of the service."""
+        call = getattr(self._cluster.scheduler_comm, f"distforest_{name}")
+        answer = self._cluster.sync(call, **asked)
+        assert isinstance(answer, dict), f"{name} answers {answer!r}"
+        return answer
+
+    def is_untouched(self) -> bool:
+        """Whether there is no job, in the service or in its root."""
+        files = {path.name for path in self.root.iterdir() if path.suffix != ".partial"}  # of the next heartbeat
+        return self.ask("list")["jobs"] == [] and files == {"service.json"}
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[Door]:
+    """A service that allows what the sound specs name."""
+    options = ["--job-root", str(root), "--allow-prefix", ALLOWED, "--allow-callback", "ours:alike"]
+    scheduler = {"preload": ["distforest.service"], "preload_argv": options}
+    with LocalCluster(
+        n_workers=0, processes=False, dashboard_address="127.0.0.1:0", scheduler_kwargs=scheduler, silence_logs=50
+    ) as cluster:
+        found = Door(cluster, root)
+        until(lambda: "service" in found.ask("health"))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    with serving(tmp_path_factory.mktemp("jobs")) as found:
+        yield found
+
+
+def check_refused(answer: dict[str, Any], place: str, other: str | None = None) -> None:
+    """The answer is a refusal, one of its faults is of this place, and each is one line that can be printed."""
+    assert "error" in answer, answer
+    error = answer["error"]
+    assert error["kind"] in ("SpecError", "InputError"), error
+    assert error["message"]
+    faults = error["faults"]
+    assert any(fault.startswith((f"{place}: ", f"{other or place}: ")) for fault in faults), (place, faults)
+    assert all(fault.isprintable() and len(fault) < 1000 for fault in faults)
+
+
+@pytest.mark.parametrize("table", SOUND, ids=["fit", "lazy", "score"])
+def test_the_specs_are_sound_before_they_are_broken(door: Door, table: dict[str, Any]) -> None:
+    spec_from_dict(table)
+    answer = door.ask("submit", spec=json.dumps({**table, "zz": 1}))
+    check_refused(answer, "zz")
+    assert len(answer["error"]["faults"]) == 1
+
+
+def test_the_stores_and_functions_of_the_specs_are_allowed() -> None:
+    policy = Policy(prefixes=(ALLOWED,), callbacks=("ours:alike",))
+    for table in SOUND:
+        allow(spec_from_dict(table), policy)
+
+
+# --- how a spec is broken ---------------------------------------------------------------------------------
+
+
+def leaves(table: dict[str, Any], place: Path_ = ()) -> Iterator[Path_]:
+    """The places of all values that are no tables."""
+    for name, held in table.items():
+        if isinstance(held, dict):
+            yield from leaves(held, (*place, name))
+        else:
+            yield (*place, name)
+
+
+def put(table: dict[str, Any], place: Path_, value: object) -> dict[str, Any]:
+    """A copy of a table with another value at a place."""
+    copied = copy.deepcopy(table)
+    inner = copied
+    for name in place[:-1]:
+        inner = inner.setdefault(name, {})
+    inner[place[-1]] = value
+    return copied
+
+
+def without(table: dict[str, Any], place: Path_) -> dict[str, Any]:
+    """A copy of a table that lacks a place."""
+    copied = copy.deepcopy(table)
+    inner = copied
+    for name in place[:-1]:
+        inner = inner[name]
+    del inner[place[-1]]
+    return copied
+
+
+def complete(table: dict[str, Any]) -> dict[str, Any]:
+    """A spec with all its defaults."""
+    return spec_from_dict(table).to_dict()
+
+
+def as_text(table: object, place: Path_ | str) -> Broken:
+    return Broken(json.dumps(table), place if isinstance(place, str) else ".".join(place))
+
+
+MISSING = [
+    *((FIT, place) for place in (("format",), ("method",), ("output",), ("input",), ("input", "features"))),
+    *((FIT, ("input", "distances", name)) for name in ("kind", "matrix")),
+    (LAZY, ("input", "similarity", "function")),
+    *((SCORE, place) for place in (("format",), ("output",), ("input",), ("input", "forest"), ("input", "queries"))),
+]
+
+
+@st.composite
+def missing(draw: st.DrawFn) -> Broken:
+    """A required key is not there."""
+    table, place = draw(st.sampled_from(MISSING))
+    return as_text(without(table, place), place)
+
+
+JUNK: list[object] = [
+    *([1], [[]], {"": [1]}, {"a": {"b": None}}),
+    *(float("nan"), float("inf"), 10**400, -(10**30)),
+    *("\0", "a\nb", "\ud800", "\N{RIGHT-TO-LEFT OVERRIDE}x", "  "),
+]
+"""What no key may hold, as JSON lets it be written."""
+
+
+@st.composite
+def spoilt(draw: st.DrawFn) -> Broken:
+    """A key holds something of another kind."""
+    table = complete(draw(st.sampled_from(SOUND)))
+    place = draw(st.sampled_from(sorted(leaves(table))))
+    return as_text(put(table, place, draw(st.sampled_from(JUNK))), place)
+
+
+OUT_OF_RANGE: list[tuple[dict[str, Any], Path_, list[object]]] = [
+    (FIT, ("format",), [0, 2, -1, 10**12]),
+    (FIT, ("seed",), [-1, 2**63, 0.5, True, "7"]),
+    (FIT, ("method",), ["smurf", "SMERF", ""]),
+    (FIT, ("params", "n_estimators"), [0, -1, 100_001, 2**31, 2**62, 1.5, True, "10"]),
+    (FIT, ("params", "min_samples_leaf"), [0, -3]),
+    (FIT, ("params", "max_depth"), [-1, 2**63]),
+    (FIT, ("params", "max_bins"), [1, 257]),
+    (FIT, ("output",), ["/data/wine.forest", "/data/", ""]),
+    (FIT, ("run", "workers"), [0, -1, 2.0]),
+    (FIT, ("run", "memory_limit"), ["much", "GiB", 0, "-4GiB"]),
+    (FIT, ("run", "retries"), [-1, 2**63]),
+    (FIT, ("input", "distances", "kind"), ["lazy", "dens", "labels "]),
+    (LAZY, ("input", "similarity", "budget"), [-1, 2**63]),
+    (LAZY, ("input", "similarity", "timeout"), [0, -1.0]),
+    (LAZY, ("input", "similarity", "measure"), ["far"]),
+    (SCORE, ("params", "answer"), ["near", ""]),
+    (SCORE, ("params", "n_neighbors"), [0, -1, 2**63]),
+    (SCORE, ("run", "threads_per_worker"), [0, None]),
+]
+
+
+@st.composite
+def out_of_range(draw: st.DrawFn) -> Broken:
+    """A key holds a value that it may not."""
+    table, place, values = draw(st.sampled_from(OUT_OF_RANGE))
+    return as_text(put(table, place, draw(st.sampled_from(values))), place)
+
+
+TABLES = [
+    *((FIT, place) for place in ((), ("input",), ("params",), ("run",), ("input", "distances"))),
+    (LAZY, ("input", "similarity")),
+    *((SCORE, place) for place in ((), ("input",), ("params",), ("run",))),
+]
+BARE = st.text("abcdefghijklmnopqrstuvwxyz_-0123456789", min_size=1, max_size=20).map("zz{}".format)
+
+
+@st.composite
+def unknown(draw: st.DrawFn) -> Broken:
+    """There is a key that nobody knows."""
+    table, place = draw(st.sampled_from(TABLES))
+    key = (*place, draw(BARE))
+    return as_text(put(table, key, draw(st.sampled_from([1, None, "x", {}]))), key)
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> Broken:
+    """A table has far too many keys."""
+    table, place = draw(st.sampled_from(TABLES))
+    many = {f"zz{number}": number for number in range(draw(st.integers(101, 1000)))}
+    return as_text(put(table, place, many) if place else {**table, **many}, place or "spec")
+
+
+@st.composite
+def flat(draw: st.DrawFn) -> Broken:
+    """Something else stands where a table must be, or a table in a list."""
+    table, place = draw(st.sampled_from(TABLES))
+    wrong = draw(st.sampled_from([[], 5, True, [table], None]))
+    return as_text(put(table, place, wrong) if place else wrong, place or "spec")
+
+
+@st.composite
+def deep(draw: st.DrawFn) -> Broken:
+    """Brackets within brackets in place of one value; where they are too deep or not closed the text is no JSON."""
+    depth, end = draw(st.integers(2, 200) | st.integers(2000, 20_000)), draw(st.sampled_from(["1", ""]))
+    opened, closed = draw(st.sampled_from([("[", "]"), ('{"a":', "}")]))
+    nested = opened * depth + (end + closed * depth if end else "")
+    table, place = draw(st.sampled_from([(FIT, ("seed",)), (FIT, ("input", "features")), (SCORE, ("run", "batch"))]))
+    text = json.dumps(put(table, place, "HERE")).replace('"HERE"', nested)
+    if not end or depth <= 200:
+        return Broken(text, ".".join(place) if end else "spec")
+    return Broken(text, "spec", ".".join(place))  # by how deep Python may go just now
+
+
+@st.composite
+def cut(draw: st.DrawFn) -> Broken:
+    """A text that is no JSON: cut off, with junk before or after it, or of another language."""
+    text = json.dumps(draw(st.sampled_from(SOUND)))
+    junk = draw(st.sampled_from(["x", "{", "]", "\0", "'", ",,", "\\u12"]))
+    wrong = [
+        text[: draw(st.integers(0, len(text) - 1))],
+        junk + text,
+        text + junk,
+        text.replace('"', "'"),
+        "format = 1",
+    ]
+    return Broken(draw(st.sampled_from(wrong)), "spec")
+
+
+NO_TEXTS: list[object] = [None, 5, True, 1.5, [], ["{}"], {}, {"format": 1}, b"{}", b"\xff\xfe"]
+
+
+@st.composite
+def no_text(draw: st.DrawFn) -> Broken:
+    """Something else than a text, or one that is too long."""
+    if draw(st.booleans()):
+        return Broken(draw(st.sampled_from(NO_TEXTS)), "spec")
+    return as_text({**FIT, "zz": "x" * draw(st.integers(65_536, 200_000))}, "spec")
+
+
+ADDRESSES = [
+    *((FIT, place) for place in (("output",), ("input", "features"), ("input", "distances", "matrix"))),
+    *((FIT, place) for place in (("run", "scratch"), ("input", "feature_weights"))),
+    *((LAZY, ("input", "similarity", name)) for name in ("objects", "ledger")),
+    *((SCORE, ("input", name)) for name in ("forest", "queries", "reference", "pairs")),
+]
+ELSEWHERE = [
+    *("x.zarr", "../x.zarr", "~/x.zarr", "/etc/x.zarr", "/database/x.zarr", "/data/../etc/x.zarr"),
+    *("/data/%2e%2e/etc/x.zarr", "s3://data/x.zarr", "http://169.254.169.254/x.zarr", "zip:///data/x.zarr"),
+    *(
+        "simplecache::s3://data/x.zarr",
+        "/data/a::/etc/x.zarr",
+        "file://data/x.zarr",
+        "/data//x.zarr",
+        "x" * 9999 + ".zarr",
+    ),
+]
+
+
+@st.composite
+def elsewhere(draw: st.DrawFn) -> Broken:
+    """An address is not allowed."""
+    table, place = draw(st.sampled_from(ADDRESSES))
+    return as_text(put(table, place, draw(st.sampled_from(ELSEWHERE))), place)
+
+
+@st.composite
+def uncalled(draw: st.DrawFn) -> Broken:
+    """A function is not allowed."""
+    function = draw(
+        st.sampled_from(["os:system", "ours:other", "ours:*", "ours", ":alike", "builtins:eval", "ours:alike.x"])
+    )
+    if draw(st.booleans()):
+        return as_text(put(LAZY, ("input", "similarity", "function"), function), "input.similarity.function")
+    return as_text(put(SCORE, ("input", "similarity"), function), "input.similarity")
+
+
+BROKEN = st.one_of(
+    *(missing(), spoilt(), out_of_range(), unknown(), crowded(), flat(), deep(), cut(), elsewhere(), uncalled()),
+    no_text(),
+)
+
+
+# --- the tests --------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(broken=BROKEN)
+def test_every_broken_spec_is_refused_by_the_name_of_its_key(door: Door, broken: Broken) -> None:
+    check_refused(door.ask("submit", spec=broken.spec, id="broken"), broken.place, broken.other)
+    assert door.is_untouched()
+
+
+IDS: list[object] = [
+    "",
+    "../x",
+    "a/b",
+    ".",
+    "..",
+    "A",
+    "a" * 65,
+    "a\0",
+    "é",
+    "a..b",
+    "service.json",
+    5,
+    ["a"],
+    {"a": 1},
+]
+
+
+@pytest.mark.parametrize("id_", IDS)
+def test_an_id_that_can_be_no_folder_is_refused(door: Door, id_: object) -> None:
+    check_refused(door.ask("submit", spec=json.dumps(FIT), id=id_), "id")
+    assert door.is_untouched()
+
+
+CALLS: list[tuple[str, dict[str, object]]] = [
+    *(
+        (name, {"id": id_})
+        for name in ("status", "cancel", "resume", "remove", "events")
+        for id_ in ("nobody", 5, None, [])
+    ),
+    *(("events", {"id": "nobody", "after": after}) for after in ("x", None, [], 1e400)),
+    *((name, {}) for name in ("submit", "status", "cancel", "resume", "remove", "events")),
+    *((name, {"zz": 1}) for name in ("submit", "list", "health")),
+]
+
+
+@pytest.mark.parametrize(("name", "asked"), CALLS)
+def test_a_call_that_means_nothing_is_refused(door: Door, name: str, asked: dict[str, object]) -> None:
+    answer = door.ask(name, **asked)
+    assert answer["error"]["message"], answer
+    assert door.is_untouched()
+
+
+def test_the_service_is_well_after_all_of_them(door: Door) -> None:
+    assert door.ask("health")["service"]["job_root"] == str(door.root)
+    assert door.is_untouched()
+
+
+# --- what was written into the job root by somebody else --------------------------------------------------
+
+FORGED = [
+    (put(FIT, ("input", "features"), "/etc/x.zarr"), "input.features: '/etc/x.zarr' is outside"),
+    (put(LAZY, ("input", "similarity", "function"), "os:system"), "input.similarity.function: 'os:system' is not"),
+    (put(SCORE, ("output",), "http://169.254.169.254/x.zarr"), "output: 'http://169.254.169.254/x.zarr' names"),
+]
+DAMAGED = [b"", b"{", b"[]", b"5", b"null", b'"x"', b"\xff\xfe", b"{}", b'{"state": []}', b'{"state": "X"}']
+"""What a file may hold that was cut off, or is somebody else's."""
+
+
+def test_a_spec_that_is_found_in_the_job_root_is_checked_before_it_runs(tmp_path: Path) -> None:
+    registry = Registry(str(tmp_path))
+    for number, (table, _) in enumerate(FORGED):
+        state = first_state(f"forged-{number}", spec_from_dict(table), 1.0)
+        registry.create(state["id"], json.dumps(table), state)
+    with serving(tmp_path) as door:
+        for number, (_, fault) in enumerate(FORGED):
+            job = until(lambda name=f"forged-{number}": ended(door, name))  # type: ignore[misc]
+            assert job["state"] == "FAILED"
+            assert fault in job["error"]["message"]
+
+
+def ended(door: Door, name: str) -> dict[str, Any] | None:
+    job: dict[str, Any] = door.ask("status", id=name)["job"]
+    return job if job["state"] in ("SUCCEEDED", "FAILED", "CANCELLED") else None
+
+
+def test_a_service_comes_up_whatever_is_damaged_in_its_job_root(tmp_path: Path) -> None:
+    sound = json.dumps(first_state("x", spec_from_dict(FIT), 1.0)).encode(), json.dumps(FIT).encode()
+    pairs = itertools.product([*DAMAGED, sound[0]], [*DAMAGED, sound[1]])
+    for number, (state, spec) in enumerate(pairs):
+        folder = tmp_path / f"damaged-{number}"
+        folder.mkdir()
+        for name, content in (("state.json", state), ("spec.json", spec), ("events.jsonl", DAMAGED[number % 10])):
+            (folder / name).write_bytes(content)
+    (tmp_path / "empty").mkdir()
+    with serving(tmp_path) as door:
+        check_refused(door.ask("submit", spec=json.dumps({**FIT, "zz": 1})), "zz")
+        assert isinstance(door.ask("list")["jobs"], list)
