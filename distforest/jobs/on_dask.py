@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-STEADY = {"distributed.comm.retry.count": 3}
-"""Dask settings of a client: an answer that nobody fetched, as the connection was lost, would never come."""
-
 SETTINGS = {
-    **STEADY,
     "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
     "distributed.scheduler.allowed-failures": 10,
     "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
@@ -44,6 +40,9 @@ SETTINGS = {
 
 PATIENCE, LOOK, TICK = 30.0, 1.0, 0.1
 """Seconds without a worker after which a run is given up, between two looks at the workers, and of one wait."""
+
+FETCH = 3.0
+"""Seconds in which an answer must come that is there: if its worker dies meanwhile, it is soon worked out elsewhere."""
 
 AHEAD = 2
 """Tasks for each thread that are handed to the scheduler: one runs, one waits; what is not handed over leaves room for
@@ -123,8 +122,7 @@ class OnDask:
     def _run(self, function: Callable[[T], R], tasks: Iterable[T], work: Work, ahead: int) -> Iterator[tuple[int, Any]]:
         coming, look = enumerate(tasks), _Look(self)
         running: dict[str, tuple[int, T, Any]] = {}
-        # answers are fetched at once, before their worker may die
-        queue = as_completed(loop=self.client.loop, with_results=True, raise_errors=False)
+        queue = as_completed(loop=self.client.loop)
         try:
             while True:
                 look.again()
@@ -139,9 +137,14 @@ class OnDask:
                     with queue.thread_condition:
                         queue.thread_condition.wait(TICK)
                     look.again()
-                for future, result in queue.next_batch(block=False):
-                    number, task, _ = running.pop(future.key)
-                    answer = _raised(result) if future.status == "finished" else self._failed(future, task, work)
+                for future in queue.next_batch(block=False):
+                    number, task, _ = running[future.key]
+                    try:
+                        answer = self._answer_of(future, task, work)
+                    except _NotYetError:
+                        queue.add(future)
+                        continue
+                    del running[future.key]
                     future.release()  # or its task would run again if its worker died now
                     yield number, answer
         finally:
@@ -162,6 +165,18 @@ class OnDask:
             pure=False,
         )
         return list(futures)
+
+    def _answer_of(self, future: Any, task: object, work: Work) -> Any:
+        """The answer of a task that has ended; raises _NotYetError where it was lost before it was fetched."""
+        if future.status in {"error", "cancelled"}:
+            return self._failed(future, task, work)
+        try:
+            result = future.result(timeout=FETCH)
+        except Exception as error:
+            if future.status == "finished" and not isinstance(error, (OSError, TimeoutError)):
+                raise  # it cannot be read
+            raise _NotYetError from error
+        return _raised(result)
 
     def _failed(self, future: Any, task: object, work: Work) -> Lost:
         """The answer for a task that was lost with its workers, if that may be; any other failure is raised."""
@@ -190,6 +205,10 @@ class OnDask:
             held = f"it held {max(used) >> 20:,} MiB of {limit >> 20:,} MiB"
             return f"{where}, which was out of memory: {held}; {advice}"
         return f"{where}; if the system has ended it for its memory, {advice}"
+
+
+class _NotYetError(Exception):
+    """An answer was there, and is not any more; Dask works it out anew."""
 
 
 class _Look:
@@ -294,5 +313,5 @@ def connected(scheduler: str) -> Iterator[OnDask]:
         client = Client(scheduler, timeout="10s", set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise JobError(f"no Dask scheduler answers at {scheduler}: {error}") from error
-    with client, dask.config.set(STEADY):
+    with client:
         yield OnDask(client)

@@ -24,7 +24,6 @@ ROUTES, PAGE = "distributed.scheduler.http.routes", "distforest.service.page"
 SETTINGS = {
     "distributed.scheduler.worker-saturation": (1.1, 1.0),  # a kill costs the task that ran, not one that waited
     "distributed.scheduler.allowed-failures": (3, 5),  # a kill counts against all tasks that a worker was handed
-    "distributed.comm.retry.count": (0, 3),  # a lost connection would leave an answer that nobody fetches
 }
 """Dask settings of a scheduler that serves jobs: Dask's own value, and ours, which takes its place."""
 

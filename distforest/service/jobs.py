@@ -106,7 +106,7 @@ class JobService:
         if self._looping is None:  # it has not started, or is closed already
             return
         self._looping.cancel()
-        self._looping, self.failure = None, "the service closes"
+        self._looping, self.failure = None, self.failure or "the service closes"
         if self.desk:
             self.desk.closing.set()
         if self._running:
@@ -146,7 +146,8 @@ class JobService:
         state, text = self.registry.state(name), self.registry.spec(name)
         first = first_state(name, spec_from_json(text), time.time()) if text is not None else {}
         events = self.registry.events(name)
-        job = Job({**first, **(state or {})}, n_events=max((int(event["n"]) for event in events), default=0))
+        known = {key: value for key, value in {**first, **(state or {})}.items() if key != "was"}
+        job = Job(known, n_events=max((int(event["n"]) for event in events), default=0))
         if not {"id", "state", "submitted", "attempt", "revision"} <= job.state.keys() or job.id != name:
             raise InputError("it has no spec.json and state.json that can be read")
         return job

@@ -13,6 +13,7 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 
 POLL = 0.5
 """Seconds between two looks at the heartbeat of a service that may be dead."""
+
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def _host() -> str:
+    """The name of the host and, where the system tells it, of its present run."""
+    boot = BOOT.read_text().strip() if BOOT.exists() else ""
+    return f"{platform.node()}/{boot}"
 
 
 def _born() -> float:
@@ -51,6 +61,7 @@ class Lease:
             "heartbeat": self.heartbeat,
             "version": version("distforest"),
             "host": platform.node(),
+            "boot": _host(),
             "pid": os.getpid(),
             "born": _born(),
         }
@@ -101,7 +112,7 @@ class Lease:
 
 def died(held: Mapping[str, Any]) -> bool:
     """Whether the service of a record is known to be dead: its process ran on this host and is gone."""
-    if held.get("host") != platform.node():
+    if held.get("boot") != _host():
         return False
     try:
         process = psutil.Process(int(held["pid"]))

@@ -99,7 +99,14 @@ def stage_there(task: StageTask) -> Inputs:
 
 
 def run(job: Job, desk: Desk) -> None:
-    """Run a job to its end; what goes wrong becomes its state, in words."""
+    """Run a job until it has ended, which is durable if the store answers."""
+    _run(job, desk)
+    if job.has_ended:
+        job.save(desk.registry, at_once=True)
+
+
+def _run(job: Job, desk: Desk) -> None:
+    """Run a job; what goes wrong becomes its state, in words."""
     job.set(state=RUNNING, service=desk.service, started=job.state["started"] or time.time(), ended=None, error=None)
     job.note("started", f"the job has started, attempt {job.state['attempt']}")
     try:
@@ -120,7 +127,8 @@ def run(job: Job, desk: Desk) -> None:
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
     else:
         _close(job, desk)
-        job.end(SUCCEEDED, f"{job.state['output']} is complete", result=result, phase=None)
+        grown = {name: result["n_trees"] for name in ("done", "total") if "n_trees" in result}
+        job.end(SUCCEEDED, f"{job.state['output']} is complete", result=result, phase=None, **grown)
 
 
 def _tried(job: Job, desk: Desk) -> Json:

@@ -15,7 +15,7 @@ from zarr.storage import FsspecStore
 from distforest.errors import InputError
 from distforest.jit import kernel
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
-from distforest.sources.stores import UNCACHED, is_remote, may_pass, reaching
+from distforest.sources.stores import is_remote, may_pass, options_of, reaching
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -115,7 +115,7 @@ class RemoteStore(FsspecStore):
 
 def zarr_store(address: str) -> Any:
     """The store of a path or URL, as Zarr takes it; what others write is seen at once."""
-    return RemoteStore.from_url(address, storage_options=UNCACHED) if is_remote(address) else address
+    return RemoteStore.from_url(address, storage_options=options_of(address)) if is_remote(address) else address
 
 
 def open_array(address: str) -> zarr.Array[Any]:

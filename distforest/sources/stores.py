@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 CLIENTS = {"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "requests", "s3fs", "urllib3"}
 """Packages whose errors are those of a store's client."""
 
-UNCACHED = {"use_listings_cache": False}
+UNCACHED: dict[str, Any] = {"use_listings_cache": False}
 """Others write to a store, too: what a listing said once is not true for ever."""
+
+AT_ONCE: dict[str, Any] = {"max_concurrency": 1}
+"""S3's client would ask for the size of each file before it reads it, to read large ones in parts."""
 
 LASTING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 """What another try will not mend."""
@@ -39,6 +42,19 @@ def is_remote(address: str) -> bool:
     return bool(colons) and protocol not in {"file", "local", "memory"}
 
 
+def options_of(address: str) -> dict[str, Any]:
+    """How the store of an address is opened.
+
+    Examples
+    --------
+    >>> options_of("/data/X"), options_of("gs://data/X")
+    ({}, {'use_listings_cache': False})
+    """
+    if not is_remote(address):
+        return {}
+    return UNCACHED | AT_ONCE if address.startswith(("s3://", "s3a://")) else UNCACHED
+
+
 def store_of(address: str) -> tuple[Any, str]:
     """The store of an address, and the path there.
 
@@ -48,7 +64,7 @@ def store_of(address: str) -> tuple[Any, str]:
         The protocol is unknown, or what speaks it is not installed.
     """
     try:
-        fs, path = fsspec.core.url_to_fs(address, **(UNCACHED if is_remote(address) else {}))
+        fs, path = fsspec.core.url_to_fs(address, **options_of(address))
     except (ImportError, ValueError) as error:
         raise InputError(f"{address}: the store cannot be reached: {error}") from error
     return fs, str(path)

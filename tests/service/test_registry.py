@@ -81,8 +81,8 @@ def test_a_dead_process_is_told_from_a_living_one() -> None:
     own = Lease(Registry("memory://unused"), "tcp://here").record()
     assert not died(own)
     assert died({**own, "born": own["born"] - 1.0})  # its number was given to another process
-    assert not died({**own, "born": own["born"] - 1.0, "host": "elsewhere"})
-    assert not died({"host": own["host"]})
+    assert not died({**own, "born": own["born"] - 1.0, "boot": "elsewhere"})
+    assert not died({"boot": own["boot"]})
     with subprocess.Popen([sys.executable, "-c", ""]) as child:
         born = psutil.Process(child.pid).create_time()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)

@@ -1,0 +1,287 @@
+"""One job while it runs: its state and events, who looks after it, and what makes it stop."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distforest.errors import CancelledJobError, InputError, JobError
+from distforest.growth.grower import Level
+from distforest.jobs import stop
+from distforest.jobs.cluster import Lost, Progress
+from distforest.jobs.folder import Folder
+from distforest.jobs.shards import Receipt
+from distforest.jobs.stop import SIGN, Stop
+from distforest.service import running
+from distforest.service.job import BEAT, Job
+from distforest.service.leading import TOPIC, heard
+from distforest.service.policy import Policy
+from distforest.service.registry import ENDS, STATES, Registry
+from distforest.service.running import Attendance, ClosingError, Desk
+from distforest.service.watching import Watching
+from tests.service.jobs_on_paper import spec_text, state_of
+
+
+@pytest.fixture(params=["a path", "a URL"])
+def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registry]:
+    """A job root in the file system, and one that cannot append."""
+    found = Registry(f"{tmp_path}/root" if request.param == "a path" else f"memory://{tmp_path}")
+    yield found
+    found.folder().remove()
+
+
+def said(job: Job, registry: Registry) -> list[dict[str, Any]]:
+    """The events of a job, by way of the store."""
+    registry.create(job.id, spec_text(), job.state)
+    assert job.save(registry, at_once=True)
+    return registry.events(job.id)
+
+
+def test_a_job_counts_its_revisions_and_events() -> None:
+    job = Job(state_of(), n_events=4)
+    job.set(state="RUNNING")
+    job.count("retries")
+    job.note("started", "it has started", first=1)
+    assert (job.state["revision"], job.state["retries"], job.n_events) == (2, 1, 5)
+    assert job.is_at_work
+    assert not job.has_ended
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_states_that_end_a_job_are_ends(state: str) -> None:
+    job = Job(state_of(state=state))
+    assert job.has_ended == (state in ENDS)
+    assert job.is_at_work == (state in {"WAITING_FOR_WORKERS", "RUNNING", "MERGING", "CANCELLING"})
+
+
+def test_progress_becomes_phase_rate_and_state() -> None:
+    job = Job(state_of(state="RUNNING"))
+    job.watch(Progress("grow", 0, 8, 0.0))
+    assert [job.state[name] for name in ("phase", "done", "total", "rate", "remaining")] == ["grow", 0, 8, 0.0, None]
+    job.watch(Progress("grow", 2, 8, 1.0))
+    assert [job.state[name] for name in ("done", "rate", "remaining")] == [2, 2.0, 3.0]
+    job.watch(Progress("survey", 1, 1, 1.0))
+    assert (job.state["phase"], job.state["state"]) == ("grow", "RUNNING")
+    job.watch(Progress("merge", 0, 1, 0.0))
+    assert (job.state["phase"], job.state["state"]) == ("merge", "MERGING")
+    job.set(state="CANCELLING")
+    job.watch(Progress("grow", 3, 8, 1.0))
+    assert job.state["state"] == "CANCELLING"
+
+
+def test_a_job_waits_for_workers_from_whatever_it_did(registry: Registry) -> None:
+    job = Job(state_of(state="MERGING"))
+    job.attend(2)
+    assert job.n_events == 0
+    job.attend(0)
+    job.attend(0)
+    assert job.state["state"] == "WAITING_FOR_WORKERS"
+    job.attend(1)
+    assert job.state["state"] == "MERGING"
+    assert job.n_events == 2
+    job.end("FAILED", "why", error={"kind": "JobError", "message": "why"})
+    job.attend(0)
+    assert (job.state["state"], job.state["remaining"], job.state["ended"] > 0) == ("FAILED", None, True)
+
+
+def test_what_a_store_refuses_is_written_the_next_time(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.create("a", spec_text(), state_of())
+    job = Job(state_of())
+    job.set(state="RUNNING")
+    job.note("started", "one")
+    for broken in ("note", "write"):
+        with monkeypatch.context() as during:
+
+            def refuse(*_: Any) -> None:
+                raise OSError(28, "No space left on device")
+
+            during.setattr(Registry, broken, refuse)
+            assert job.save(registry, at_once=True) is False
+    job.note("running", "two")
+    assert job.save(registry, at_once=True) is True
+    found = registry.state("a")
+    assert found is not None
+    assert (found["state"], found["revision"]) == ("RUNNING", 1)
+    assert [(event["n"], event["message"]) for event in registry.events("a")] == [(1, "one"), (2, "two")]
+    before = registry.folder("a").read("state.json")
+    assert job.save(registry) is True
+    assert registry.folder("a").read("state.json") == before
+    job.state["heartbeat"] -= BEAT
+    assert job.save(registry) is True
+    assert registry.folder("a").read("state.json") != before  # it beats
+
+
+@pytest.fixture
+def desk(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setattr(running, "PAUSE", 0.0)
+    registry.create("a", spec_text(), state_of())
+    registry.folder("a").within("work").write("shard", b"")
+    return Desk(registry, None, Policy(), "me")
+
+
+def plays(monkeypatch: pytest.MonkeyPatch, *acts: BaseException | dict[str, Any]) -> None:
+    """Let the runs of a job come out so, one after another."""
+    left = list(acts)
+
+    def work(_job: Job, _desk: Desk) -> dict[str, Any]:
+        act = left.pop(0)
+        if isinstance(act, BaseException):
+            raise act
+        return act
+
+    monkeypatch.setattr(running, "_work", work)
+
+
+def ran(desk: Desk) -> Job:
+    job = Job(state_of())
+    running.run(job, desk)
+    job.save(desk.registry, at_once=True)
+    return job
+
+
+def test_a_run_that_fails_for_its_store_or_connection_is_tried_again(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plays(monkeypatch, OSError(5, "disk"), CancelledError("gone"), TimeoutError("slow"), {"digest": "d"})
+    job = ran(desk)
+    assert (job.state["state"], job.state["result"], job.state["retries"]) == ("SUCCEEDED", {"digest": "d"}, 3)
+    assert not desk.registry.folder("a").within("work").exists()
+    kinds = [event["event"] for event in desk.registry.events("a")]
+    assert kinds == ["started", "running", "running", "running", "succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("acts", "kind", "message"),
+    [
+        ([OSError(5, "disk")] * 4, "OSError", "disk"),
+        ([InputError("no such column")], "InputError", "no such column"),
+        ([JobError("trees 1 to 2 failed")], "JobError", "trees 1 to 2 failed"),
+        ([ZeroDivisionError("a bug")], "ZeroDivisionError", "a bug"),
+        ([KeyboardInterrupt()], "KeyboardInterrupt", ""),
+    ],
+)
+def test_a_run_that_fails_says_why_and_keeps_what_is_committed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, acts: list[BaseException], kind: str, message: str
+) -> None:
+    plays(monkeypatch, *acts)
+    job = ran(desk)
+    assert job.state["state"] == "FAILED"
+    assert job.state["error"]["kind"] == kind
+    assert message in job.state["error"]["message"]
+    assert desk.registry.events("a")[-1]["event"] == "failed"
+    folder = desk.registry.folder("a")
+    assert folder.within("work").exists("shard")
+    assert folder.exists(SIGN)  # trees that still grow somewhere are not wanted
+
+
+def test_a_cancelled_run_keeps_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plays(monkeypatch, CancelledJobError("stop"))
+    assert ran(desk).state["state"] == "CANCELLED"
+    folder = desk.registry.folder("a")
+    assert not folder.within("work").exists()
+    assert folder.exists(SIGN)
+
+
+@pytest.mark.parametrize("act", [ClosingError(), OSError(5, "disk"), CancelledError()])
+def test_a_run_that_the_closing_service_ends_is_left_to_the_next_one(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, act: BaseException
+) -> None:
+    desk.closing.set()
+    plays(monkeypatch, act)
+    job = ran(desk)
+    assert job.is_at_work  # the service then writes that it is interrupted
+    assert desk.registry.events("a")[-1]["event"] == "interrupted"
+    folder = desk.registry.folder("a")
+    assert folder.within("work").exists("shard")
+    assert not folder.exists(SIGN)
+
+
+def test_whoever_looks_after_a_run_ends_it_in_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(state_of(state="RUNNING"))
+    patient = Attendance(job, replace(desk, no_workers_timeout=1000.0))
+    patient(0, 0.0)
+    patient(0, 1e9)
+    assert job.state["state"] == "WAITING_FOR_WORKERS"
+    clock = itertools.count(100)
+    monkeypatch.setattr("distforest.service.running.time.monotonic", lambda: next(clock))
+    hasty = Attendance(job, replace(desk, no_workers_timeout=1.5))
+    hasty(0, 0.0)
+    hasty(1, 0.0)  # from here on it waits anew
+    hasty(0, 0.0)
+    with pytest.raises(JobError, match=r"no worker came in 1.5 s; start some, and resume the job"):
+        hasty(0, 0.0)
+    monkeypatch.undo()
+    job.is_cancelled = True
+    with pytest.raises(CancelledJobError):
+        patient(2, 0.0)
+    desk.closing.set()
+    with pytest.raises(ClosingError):
+        patient(2, 0.0)
+
+
+def test_receipts_and_lost_tasks_are_told(registry: Registry) -> None:
+    job = Job(state_of(state="RUNNING"))
+    job.hear(*heard(Receipt(4, 7, "trees.npz", 1.5, 1000)))
+    job.hear(*heard(Lost("grow: trees 0 to 3 was lost")))
+    told, aside = said(job, registry)
+    assert (told["event"], told["message"]) == ("trees", "trees 4 to 7 are committed")
+    assert [told[name] for name in ("first", "last", "seconds", "peak_bytes")] == [4, 7, 1.5, 1000]
+    assert aside["event"] == "quarantine"
+    assert aside["message"].startswith("grow: trees 0 to 3 was lost; its trees are tried once more")
+
+
+def test_lost_workers_and_repeated_tasks_are_told_to_the_jobs_that_they_concern(registry: Registry) -> None:
+    mine, other = Job(state_of("a", state="RUNNING")), Job(state_of("b", state="QUEUED"))
+    watching = Watching({"a": mine, "b": other})
+    keys = {"distforest-grow-1-00000000-a", "distforest-grow-2-00000000-a", "sum-3", ("x", 1)}
+    lost = {"action": "remove-worker", "worker": "tcp://w", "processing-tasks": keys, "expected": False}
+    watching.log_event("all", lost)
+    watching.log_event("all", {**lost, "expected": True})
+    watching.log_event("all", "a text")
+    watching.log_event("worker-restart-memory", {"worker": "tcp://w", "pid": 1, "rss": 300 << 20})
+    watching.transition("distforest-grow-1-00000000-a", "processing", "waiting")
+    watching.transition("distforest-grow-1-00000000-a", "processing", "memory")
+    watching.transition("sum-3", "processing", "waiting")
+    assert (mine.state["lost_workers"], mine.state["retries"]) == (1, 1)
+    lost_worker, memory = said(mine, registry)
+    assert [(event["event"], event["worker"]) for event in (lost_worker, memory)] == [
+        ("lost", "tcp://w"),
+        ("memory", "tcp://w"),
+    ]
+    assert "with 2 of the job's tasks" in lost_worker["message"]
+    assert "out of memory: it held 300 MiB" in memory["message"]
+    assert (other.state["lost_workers"], other.n_events) == (0, 0)
+    progress = asdict(Progress("ask", 3, 9, 1.0))
+    watching.log_event(TOPIC, {"job": "a", **progress})
+    watching.log_event(TOPIC, {"job": "gone", **progress})
+    assert (mine.state["phase"], mine.state["done"]) == ("ask", 3)
+
+
+def test_trees_look_for_the_sign_now_and_then(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = registry.folder("a")
+    unhurried, level = Stop(folder.address), Level(1, 2, 0)
+    monkeypatch.setattr(stop, "SECONDS", 0.0)
+    looking = Stop(folder.address)
+    looking.at(level)
+    folder.write(SIGN, b"")
+    unhurried.at(level)
+    Stop(None).at(level)
+    Stop(None).check()
+    looks: list[Callable[[], None]] = [lambda: looking.at(level), looking.check, unhurried.check]
+    for look in looks:
+        with pytest.raises(CancelledJobError, match="what this task had grown is not kept"):
+            look()
+
+    def silent(*_: Any) -> bool:
+        raise OSError(5, "no answer")
+
+    monkeypatch.setattr(Folder, "exists", silent)
+    looking.at(level)
+    with pytest.raises(OSError, match="no answer"):  # what cannot be known is not committed
+        looking.check()
