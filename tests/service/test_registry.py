@@ -77,6 +77,7 @@ def test_a_damaged_state_is_none(registry: Registry, damage: bytes) -> None:
     assert registry.job("a", now=0.0)["was"] == "QUEUED"
 
 
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="needs waitid, to wait for the end of a process and leave it")
 def test_a_dead_process_is_told_from_a_living_one() -> None:
     own = Lease(Registry("memory://unused"), "tcp://here").record()
     assert not died(own)

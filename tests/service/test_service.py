@@ -1,0 +1,263 @@
+"""The service without workers: what it takes in, keeps, refuses and takes up again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Scheduler
+
+from distforest.errors import SpecError
+from distforest.jobs.folder import Folder
+from distforest.jobs.spec import Spec
+from distforest.jobs.stop import SIGN
+from distforest.service.jobs import JobService, Limits
+from distforest.service.policy import Policy
+from distforest.service.registry import ENDS, Registry, hold_id
+from tests.service.jobs_on_paper import spec_text, state_of
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+def in_a_service(root: str, use: Callable[[JobService, Ask], Awaitable[None]], **given: Any) -> None:
+    """Run a test in a scheduler with a service, which is closed at the end."""
+    policy = Policy(**{name: value for name, value in given.items() if name != "max_running"})
+    limits = Limits(max_running=given.get("max_running", 4))
+
+    async def main() -> None:
+        async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0") as scheduler:
+            service = JobService(scheduler, Registry(root), policy, limits)
+            assert service.failure == "the service is starting"
+            await service.start()
+            try:
+                await reached(lambda: service.failure is None)
+                await use(service, lambda name, **asked: scheduler.handlers[f"distforest_{name}"](**asked))
+            finally:
+                await service.close()
+                await service.close()
+
+    asyncio.run(main())
+
+
+async def reached(what: Callable[[], Any], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < end, f"waited for {seconds:g} s in vain"
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return f"{tmp_path}/root"
+
+
+@contextmanager
+def refused(answer: dict[str, Any], kind: str) -> Iterator[list[str]]:
+    assert set(answer) == {"error"}, answer
+    assert answer["error"]["kind"] == kind, answer
+    assert answer["error"]["message"] == "\n".join(answer["error"]["faults"])
+    yield answer["error"]["faults"]
+
+
+def test_jobs_are_taken_in_kept_cancelled_resumed_and_removed(root: str) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        answer = await ask("submit", spec=spec_text("a"), id="a")
+        assert (answer["created"], answer["job"]["state"]) == (True, "QUEUED")
+        assert Registry(root).spec("a") == spec_text("a")  # durable before the answer
+        assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is False
+        with refused(await ask("submit", spec=spec_text("b"), id="a"), "ConflictError") as faults:
+            assert faults[0].startswith("id: 'a' is the id of another job")
+        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        assert (await ask("submit", spec=spec_text("b"), id="b"))["job"]["state"] == "QUEUED"
+        assert (await ask("cancel", id="b"))["job"]["state"] == "CANCELLED"  # it had not begun: one runs at once
+        assert (await ask("cancel", id="b"))["job"]["state"] == "CANCELLED"
+        with refused(await ask("remove", id="a"), "ConflictError") as faults:
+            assert faults == ["a is WAITING_FOR_WORKERS; cancel it first, or wait for its end"]
+        assert (await ask("cancel", id="a"))["job"]["state"] == "CANCELLING"
+        await reached(lambda: service.job("a")["state"] == "CANCELLED")
+        await reached(lambda: not service._running)
+        told = (await ask("resume", id="a"))["job"]
+        assert (told["state"], told["attempt"], told["ended"]) == ("QUEUED", 2, None)
+        assert not Registry(root).folder("a").exists(SIGN)
+        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        assert (await ask("resume", id="a"))["job"]["state"] == "WAITING_FOR_WORKERS"
+        answer = await ask("events", id="a", after=2)
+        assert [event["n"] for event in answer["events"]] == list(range(3, service.jobs["a"].n_events + 1))
+        assert await ask("remove", id="b") == {"id": "b"}
+        listed = await ask("list")
+        assert [job["id"] for job in listed["jobs"]] == ["a"]
+        assert listed["service"]["workers"] == 0
+        assert (await ask("health"))["service"]["address"] == service.scheduler.address
+        assert Registry(root).ids() == ["a"]
+
+    in_a_service(root, use, max_running=1)
+    left = Registry(root).state("a")
+    assert left is not None
+    assert left["state"] == "INTERRUPTED"
+    assert Registry(root).lease() is None
+
+
+def test_refusals_are_answers(root: str) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        for name in ("status", "events", "cancel", "resume", "remove"):
+            with refused(await ask(name, id="nobody"), "NotFoundError") as faults:
+                assert faults[0].startswith("there is no job 'nobody' in")
+        with refused(await ask("submit", spec=spec_text(), id="../a"), "InputError") as faults:
+            assert faults[0].startswith("id: up to 64")
+        with refused(await ask("submit", spec='{"format": 1}'), "SpecError") as faults:
+            assert len(faults) > 1
+        with refused(await ask("submit", spec=spec_text() + " " * 2000), "SpecError") as faults:
+            assert faults[0].startswith("spec: must have at most 2000 bytes")
+        with refused(await ask("submit", spec=spec_text(params={"n_estimators": 8})), "SpecError") as faults:
+            assert faults == ["params.n_estimators: 8 trees were asked for, this service allows at most 7"]
+        with refused(await ask("submit", spec=spec_text(output="/else/a.zarr")), "SpecError") as faults:
+            assert faults[0].startswith("output: '/else/a.zarr' is outside")
+        with refused(await ask("status"), "JobError") as faults:
+            assert "TypeError" in faults[0]
+        assert service.listed() == []
+        assert Registry(root).ids() == []
+        await ask("submit", spec=spec_text("a"), id="a")
+        with refused(await ask("submit", spec=spec_text("b"), id="b"), "JobError") as faults:
+            assert "1 jobs are unfinished, as many as may be (--max-jobs)" in faults[0]
+        assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is False
+        await service.close()
+        for answer in (await ask("submit", spec=spec_text("a"), id="a"), await ask("health")):
+            with refused(answer, "JobError") as faults:
+                assert faults == ["the service closes"]
+
+    limits = {"max_spec_bytes": 2000, "max_trees": 7, "max_jobs": 1}
+    in_a_service(root, use, prefixes=("/nowhere", "/x"), **limits)
+
+
+def test_a_job_without_an_id_is_given_one(root: str) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        made = [(await ask("submit", spec=spec_text("a")))["job"]["id"] for _ in range(2)]
+        assert made[0] != made[1]
+        assert all(hold_id(name).startswith("smerf-20") for name in made)
+
+    in_a_service(root, use)
+
+
+def test_a_new_service_takes_up_what_it_finds(root: str) -> None:
+    registry = Registry(root)
+    for name, state in (
+        ("queued", "QUEUED"),
+        ("running", "RUNNING"),
+        ("merging", "MERGING"),
+        ("interrupted", "INTERRUPTED"),
+        ("cancelling", "CANCELLING"),
+        ("succeeded", "SUCCEEDED"),
+        ("failed", "FAILED"),
+        ("cancelled", "CANCELLED"),
+        ("stopped", "RUNNING"),
+        ("stateless", "RUNNING"),
+        ("torn", "RUNNING"),
+    ):
+        registry.create(name, spec_text(name), state_of(name, state=state))
+        registry.note(name, [{"n": 1, "time": 1.0, "event": "submitted", "message": "."}])
+        registry.folder(name).within("work").write("shard", b"")
+    registry.folder("stateless").discard("state.json")
+    registry.folder("torn").write("state.json", b'{"state": "SUCC')
+    registry.folder("stopped").write(SIGN, b"")  # its service had ended before it could say that it has failed
+    registry.folder("no-spec-that-is-one").write("spec.json", b"{}")
+    registry.folder("empty").write("else", b"")
+
+    async def use(service: JobService, ask: Ask) -> None:
+        told = {job["id"]: (job["state"], job["attempt"]) for job in service.listed()}
+        again = {"running", "merging", "interrupted", "stopped"}
+        assert {name for name, found in told.items() if found[1] == 2} == again
+        ended = {name: found[0] for name, found in told.items() if found[0] in ENDS}
+        assert ended == {"cancelling": "CANCELLED"} | {
+            name: name.upper() for name in ("succeeded", "failed", "cancelled")
+        }
+        assert set(told) == set(ended) | again | {"queued", "stateless", "torn"}
+        assert not registry.folder("cancelling").within("work").exists()
+        assert not registry.folder("stopped").exists(SIGN)
+        [_, event, *_] = await service.events("running")
+        assert (event["n"], event["event"]) == (2, "resumed")
+
+    in_a_service(root, use, max_running=1)
+
+
+def test_the_end_of_a_run_is_not_undone_by_a_cancel_that_comes_too_late(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Folder.write
+
+    async def use(service: JobService, ask: Ask) -> None:
+        await ask("submit", spec=spec_text("a"), id="a")
+        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        job = service.jobs["a"]
+
+        def ended_meanwhile(folder: Folder, name: str, content: bytes) -> None:
+            if name == SIGN and not job.has_ended:
+                job.end("SUCCEEDED", "done", result={})
+            write(folder, name, content)
+
+        monkeypatch.setattr(Folder, "write", ended_meanwhile)
+        await ask("cancel", id="a")
+        assert service.job("a")["state"] == "SUCCEEDED"
+        monkeypatch.setattr(Folder, "write", write)
+
+    in_a_service(root, use)
+
+
+def test_a_service_whose_lease_was_taken_ends_its_scheduler_and_writes_nothing(
+    root: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("distforest.service.jobs.LEASE_BEAT", 0.05)
+    registry = Registry(root)
+
+    async def use(service: JobService, ask: Ask) -> None:
+        await ask("submit", spec=spec_text("a"), id="a")
+        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        taken = json.dumps({"id": "another one", "address": "tcp://there", "heartbeat": 1.0}).encode()
+        close = service.scheduler.close
+
+        async def closed(**given: Any) -> None:  # as the preload's teardown would have it
+            await service.close()
+            await close(**given)
+
+        monkeypatch.setattr(service.scheduler, "close", closed)
+        registry.folder().write("service.json", taken)
+        folder = registry.folder("a")
+        folder.write("state.json", b"of the other one")
+        before = folder.read("events.jsonl")
+        await reached(lambda: service.failure)
+        await service.scheduler.finished()
+        assert "has been taken over by tcp://there; this scheduler ends" in caplog.text
+        assert folder.read("state.json") == b"of the other one"
+        assert folder.read("events.jsonl") == before
+        assert registry.lease() == json.loads(taken)
+
+    in_a_service(root, use)
+
+
+def test_a_service_whose_loop_has_failed_says_so(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        def broken(*_: Any) -> None:
+            raise ZeroDivisionError("a bug")
+
+        monkeypatch.setattr(service, "_start_queued", broken)
+        await reached(lambda: service.failure)
+        with refused(await ask("health"), "JobError") as faults:
+            assert faults == ["the service has failed: ZeroDivisionError('a bug')"]
+
+    in_a_service(root, use)
+
+
+def test_a_spec_error_is_answered_with_all_faults(root: str) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        text = json.dumps({"format": 1, "method": "smerf", "seed": -1, "output": "x", "input": {}})
+        with pytest.raises(SpecError) as expected:
+            Spec.from_json(text)
+        with refused(await ask("submit", spec=text), "SpecError") as faults:
+            assert faults == list(expected.value.faults)
+
+    in_a_service(root, use)
