@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 import math
@@ -10,7 +11,7 @@ import time
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import dask
 from distributed import Client, LocalCluster, Nanny, as_completed
@@ -137,16 +138,14 @@ class OnDask:
                     with queue.thread_condition:
                         queue.thread_condition.wait(TICK)
                     look.again()
-                for future in queue.next_batch(block=False):
-                    number, task, _ = running[future.key]
-                    try:
-                        answer = self._answer_of(future, task, work)
-                    except _NotYetError:
+                ended = queue.next_batch(block=False)
+                for future, fetched in zip(ended, self.client.sync(_fetched, ended), strict=True):
+                    if fetched is None:
                         queue.add(future)
                         continue
-                    del running[future.key]
+                    number, task, _ = running.pop(future.key)
                     future.release()  # or its task would run again if its worker died now
-                    yield number, answer
+                    yield number, self._answer(fetched, task, work)
         finally:
             if running:
                 self.client.cancel([future for _, _, future in running.values()])
@@ -166,33 +165,20 @@ class OnDask:
         )
         return list(futures)
 
-    def _answer_of(self, future: Any, task: object, work: Work) -> Any:
-        """The answer of a task that has ended; raises _NotYetError where it was lost before it was fetched."""
-        if future.status in {"error", "cancelled"}:
-            return self._failed(future, task, work)
-        try:
-            result = future.result(timeout=FETCH)
-        except Exception as error:
-            if future.status == "finished" and not isinstance(error, (OSError, TimeoutError)):
-                raise  # it cannot be read
-            raise _NotYetError from error
-        return _raised(result)
-
-    def _failed(self, future: Any, task: object, work: Work) -> Lost:
-        """The answer for a task that was lost with its workers, if that may be; any other failure is raised."""
-        try:
-            future.result()
-        except CancelledError as error:  # by the client itself, which has no other way to tell of it
+    def _answer(self, fetched: Fetched, task: object, work: Work) -> Any:
+        """The answer of a task, or `Lost` for one that was lost with its workers, if that may be; raises all else."""
+        error = fetched.error
+        if error is None:
+            return _raised(fetched.result)
+        if isinstance(error, CancelledError):  # by the client itself, which has no other way to tell of it
             raise ConnectionError("the connection to the scheduler was lost while tasks ran") from error
-        except KilledWorker as error:
-            lost = Lost(f"{work.name}: {task} was lost with its worker {self._deaths(error)}")
-            if work.spares:
-                return lost
-            raise JobError(lost.why) from error
-        except Exception as error:
+        if not isinstance(error, KilledWorker):
             tried = f"failed {work.retries + 1} times, the last time with {error!r}"
             raise JobError(f"{work.name}: {task} {tried}") from error
-        raise AssertionError("unreachable")
+        lost = Lost(f"{work.name}: {task} was lost with its worker {self._deaths(error)}")
+        if work.spares:
+            return lost
+        raise JobError(lost.why) from error
 
     def _deaths(self, error: KilledWorker) -> str:
         """How often, where, and whether it was the memory."""
@@ -207,8 +193,26 @@ class OnDask:
         return f"{where}; if the system has ended it for its memory, {advice}"
 
 
-class _NotYetError(Exception):
-    """An answer was there, and is not any more; Dask works it out anew."""
+class Fetched(NamedTuple):
+    """What a task that has ended has returned, or raised."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+async def _fetched(futures: Sequence[Any]) -> list[Fetched | None]:
+    """What tasks that have ended hold, all at once; None for those that were lost before they were fetched."""
+
+    async def fetched(future: Any) -> Fetched | None:
+        try:
+            return Fetched(await future.result(timeout=FETCH))
+        except Exception as error:  # noqa: BLE001  (whatever a task can raise)
+            is_lost = future.status not in {"error", "cancelled"}
+            if is_lost and (future.status != "finished" or isinstance(error, (OSError, TimeoutError))):
+                return None  # Dask works it out anew, or a second try brings it
+            return Fetched(error=error)
+
+    return await asyncio.gather(*map(fetched, futures))
 
 
 class _Look:
