@@ -126,6 +126,12 @@ class Folder:
         found = (entry.rsplit("/", 1)[-1] for entry in entries if entry != path.rstrip("/"))
         return sorted(name for name in found if not name.endswith(".partial"))
 
+    def sweep(self) -> None:
+        """Remove what a process that was killed has left half written in the folder; nobody may be writing there."""
+        if self.is_local:
+            for path in Path(self._at("")[1]).glob(".*.partial"):
+                path.unlink(missing_ok=True)
+
     def remove(self) -> None:
         """Remove the folder with all that is in it."""
         fs, path = self._at("")

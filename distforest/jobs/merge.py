@@ -205,7 +205,7 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     str
         The forest's digest.
     """
-    [layout] = cluster.each(lay_out, [LayoutTask(inputs, tuple(receipts), target.shards)], replace(work, watch=None))
+    [layout] = cluster.each(lay_out, [LayoutTask.of(inputs, receipts, target.shards)], replace(work, watch=None))
     columns = layout.columns(receipts, inputs)
     target.clear(inputs.fingerprint)
     building = target.building
@@ -242,11 +242,18 @@ def _merged(columns: Sequence[Column], tasks: Sequence[MergeTask], cluster: Clus
 
 @dataclass(frozen=True)
 class LayoutTask:
-    """A job's inputs and shards, of which a worker says what their forest holds."""
+    """A job's inputs, the least length of each array in its shards, and one of the shards."""
 
     inputs: Inputs
-    receipts: tuple[Receipt, ...]
+    least: dict[str, int]
     shards: Folder
+    sample: str
+
+    @classmethod
+    def of(cls, inputs: Inputs, receipts: Sequence[Receipt], shards: Folder) -> LayoutTask:
+        """The task for some shards; no larger for more of them."""
+        least = {name: min(receipt.rows[name] for receipt in receipts) for name in receipts[0].rows}
+        return cls(inputs, least, shards, receipts[0].shard)
 
     def __str__(self) -> str:
         return "the layout of the forest"
@@ -271,8 +278,8 @@ class Layout:
 
 def lay_out(task: LayoutTask) -> Layout:
     """Say what the forest of a job's shards holds."""
-    contents = task.inputs.problem().contents([receipt.rows for receipt in task.receipts])
-    with opened_shard(task.shards, task.receipts[0].shard) as sample:
+    contents = task.inputs.problem().contents([task.least])
+    with opened_shard(task.shards, task.sample) as sample:
         grown = {name: (sample[name].dtype.name, sample[name].shape[1:]) for name in contents.grown}
     return Layout(contents.meaning, grown, contents.repeated)
 

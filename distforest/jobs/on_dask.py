@@ -42,8 +42,9 @@ SETTINGS = {
 PATIENCE, LOOK, TICK = 30.0, 1.0, 0.1
 """Seconds without a worker after which a run is given up, between two looks at the workers, and of one wait."""
 
-FETCH = 3.0
-"""Seconds in which an answer must come that is there: if its worker dies meanwhile, it is soon worked out elsewhere."""
+FETCH, AT_ONCE = 3.0, 256
+"""Seconds in which an answer must come that is there (if its worker dies meanwhile, it is soon worked out elsewhere),
+and how many are fetched at once: Dask keeps 512 connections."""
 
 AHEAD = 2
 """Tasks for each thread that are handed to the scheduler: one runs, one waits; what is not handed over leaves room for
@@ -202,10 +203,12 @@ class Fetched(NamedTuple):
 
 async def _fetched(futures: Sequence[Any]) -> list[Fetched | None]:
     """What tasks that have ended hold, all at once; None for those that were lost before they were fetched."""
+    at_once = asyncio.Semaphore(AT_ONCE)
 
     async def fetched(future: Any) -> Fetched | None:
         try:
-            return Fetched(await future.result(timeout=FETCH))
+            async with at_once:
+                return Fetched(await future.result(timeout=FETCH))
         except Exception as error:  # noqa: BLE001  (whatever a task can raise)
             is_lost = future.status not in {"error", "cancelled"}
             if is_lost and (future.status != "finished" or isinstance(error, (OSError, TimeoutError))):

@@ -142,10 +142,6 @@ class Job:
             remaining=left if math.isfinite(left) else None,
         )
 
-    def hear(self, event: str, message: str, numbers: Json) -> None:
-        """Take over what a task has answered, in words and numbers."""
-        self.note(event, message, **numbers)
-
     def attend(self, threads: int) -> None:
         """Wait where there are no workers, go on where they are back."""
         state = self.state["state"]

@@ -131,6 +131,7 @@ class JobService:
                 logging.getLogger("distforest").warning("%s/%s is left alone: %r", self.registry.root, name, error)
                 continue
             self.jobs[name] = job
+            self.registry.folder(name).sweep()
             if job.state["state"] == CANCELLING:
                 self._end_cancelled(job)
                 continue

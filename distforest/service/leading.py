@@ -59,12 +59,12 @@ def lead(task: Lead) -> dict[str, Any]:
         return fit_result(fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, options))
 
 
-def heard(answer: Receipt | Lost) -> tuple[str, str, dict[str, Any]]:
-    """What readers are told of a task's answer: an event, in words, in numbers."""
+def heard(answer: Receipt | Lost) -> dict[str, Any]:
+    """What readers are told of a task's answer: an event, in words and numbers."""
     if isinstance(answer, Lost):
-        return "quarantine", f"{answer.why}; its trees are tried once more at the end, each alone", {}
+        return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
     numbers = {name: getattr(answer, name) for name in ("first", "last", "seconds", "peak_bytes")}
-    return "trees", f"trees {answer.first} to {answer.last} are committed", numbers
+    return {"event": "trees", "message": f"trees {answer.first} to {answer.last} are committed", **numbers}
 
 
 def options_of(spec: Spec) -> Options:

@@ -172,7 +172,7 @@ def allow(spec: AnySpec, policy: Policy) -> None:
 def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder) -> Json:
     [inputs] = cluster.each(stage_there, [StageTask(spec, work.address)], Work("stage", spec.run.retries))
     sign = work.address.removesuffix(f"/{WORK}")
-    options = replace(options_of(spec), watch=job.watch, heard=lambda answer: job.hear(*heard(answer)), stop=sign)
+    options = replace(options_of(spec), watch=job.watch, heard=lambda answer: job.note(**heard(answer)), stop=sign)
     return fit_result(fit(inputs, spec.output, work, cluster, options))
 
 

@@ -50,7 +50,7 @@ class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without t
 
     def _heard(self, msg: dict[str, Any]) -> None:
         if job := self._jobs.get(msg["job"]):
-            job.hear(*msg["heard"])
+            job.note(**msg["heard"])
 
     def _lost(self, msg: dict[str, Any]) -> None:
         if msg.get("expected"):

@@ -125,3 +125,12 @@ def test_what_is_being_written_is_not_listed(tmp_path: Path) -> None:
     folder.write("x", b"1")
     (tmp_path / "job" / ".y.0123.partial").write_bytes(b"2")
     assert folder.names() == ["x"]
+
+
+def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path / "job"))
+    folder.write("state.json", b"{}")
+    (tmp_path / "job" / ".state.json.0123.partial").write_bytes(b"{")
+    folder.sweep()
+    assert [path.name for path in (tmp_path / "job").iterdir()] == ["state.json"]
+    Folder("memory://swept").sweep()

@@ -227,8 +227,8 @@ def test_whoever_looks_after_a_run_ends_it_in_time(desk: Desk, monkeypatch: pyte
 
 def test_receipts_and_lost_tasks_are_told(registry: Registry) -> None:
     job = Job(state_of(state="RUNNING"))
-    job.hear(*heard(Receipt(4, 7, "trees.npz", 1.5, 1000)))
-    job.hear(*heard(Lost("grow: trees 0 to 3 was lost")))
+    job.note(**heard(Receipt(4, 7, "trees.npz", 1.5, 1000)))
+    job.note(**heard(Lost("grow: trees 0 to 3 was lost")))
     told, aside = said(job, registry)
     assert (told["event"], told["message"]) == ("trees", "trees 4 to 7 are committed")
     assert [told[name] for name in ("first", "last", "seconds", "peak_bytes")] == [4, 7, 1.5, 1000]
