@@ -248,16 +248,27 @@ def test_wait_gives_up_a_scheduler_that_does_not_come_back(monkeypatch):
     assert "was lost before its answer" in err
 
 
+HEARING_CTRL_C = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in its background without it
+from distforest.cli import main
+main()
+"""
+
+
 @pytest.mark.parametrize("command", ["wait", "logs"])
 def test_ctrl_c_ends_the_waiting_alone(command):
     arguments = [command, ID, *(["-f"] if command == "logs" else [])]
     event = {"n": 1, "time": 0.0, "event": "queued", "message": "the job is queued"}
     with FakeService({**told(JOB), "events": [{"job": JOB, "events": [event]}, {"job": JOB, "events": []}]}) as fake:
-        line = [sys.executable, "-m", "distforest", *arguments, "--scheduler", fake.address]
+        line = [sys.executable, "-c", HEARING_CTRL_C, *arguments, "--scheduler", fake.address]
         with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
-            soon(lambda: len(fake.asked) > 3)
-            waiting.send_signal(signal.SIGINT)
-            _, err = waiting.communicate(timeout=60)
+            try:
+                soon(lambda: len(fake.asked) > 3)
+                waiting.send_signal(signal.SIGINT)
+                _, err = waiting.communicate(timeout=60)
+            finally:
+                waiting.kill()
     assert waiting.returncode == 130
     assert f"interrupted: {ID} runs on" in err
     assert "Traceback" not in err
