@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from distforest.jobs import train
+from distforest.service.registry import WORK
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +23,7 @@ def dask_setup(_worker: Worker) -> None:
     path, commit = os.environ[VARIABLE], train.commit
 
     def noted(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> Receipt:
-        job = folder.address.split("/work/")[0].rsplit("/", 1)[-1]
+        job = folder.address.split(f"/{WORK}/")[0].rsplit("/", 1)[-1]
         with open(path, "a", encoding="utf-8") as file:  # one short write, which no other process can divide
             file.write(f"{job} {receipt.first} {receipt.last}\n")
         return commit(folder, arrays, receipt)

@@ -9,7 +9,6 @@ import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from distforest import cli
 from distforest.forest import scoring
@@ -21,6 +20,7 @@ from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import open_array, write_array
+from tests.service.command_line import run, run_json
 
 SPEC = """\
 format = 1
@@ -33,20 +33,6 @@ distances = "{folder}/data.zarr/Z"
 [params]
 n_estimators = 6
 """
-
-
-def run(*arguments):
-    """A command in this process: its exit code, stdout and stderr."""
-    done = CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.exit_code, done.stdout, done.stderr
-
-
-def run_json(*arguments):
-    """The exit code and the object that a command prints under --json."""
-    code, out, _ = run(*arguments, "--json")
-    return code, json.loads(out)
 
 
 def process(*arguments, **options):

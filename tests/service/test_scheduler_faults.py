@@ -32,17 +32,6 @@ ALWAYS = 1000
 
 
 @pytest.fixture(scope="module")
-def iris(tmp_path_factory: pytest.TempPathFactory) -> Iris:
-    return Iris.written(tmp_path_factory.mktemp("iris"))
-
-
-@pytest.fixture(scope="module")
-def digest(iris: Iris) -> str:
-    """Of the run in one thread, in memory, that nothing disturbs."""
-    return iris.digest(iris.spec("here"))
-
-
-@pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One service and two workers for the tests of this file; they are started again when they have died."""
     with running(Cluster(tmp_path_factory.mktemp("cluster"), worker=("--no-nanny",))) as cluster:
