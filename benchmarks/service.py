@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import message_log
 import numpy as np
@@ -34,7 +34,7 @@ from sklearn.datasets import make_classification
 
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
-from distforest.jobs.on_dask import connected
+from distforest.jobs.on_dask import OnDask, connected
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.service.registry import ENDS
@@ -42,6 +42,9 @@ from distforest.sources.arrays import write_array
 
 TIME_TO_LIVE = 8.0
 """Seconds without a heartbeat after which the scheduler gives a worker up."""
+
+POLL = 1.0
+"""Seconds between two looks at a job: each is a connection, and the cores are those that the trees grow on."""
 
 SIZES = {"large": (20_000, 20), "small": (200, 10)}
 """Rows and columns of the data."""
@@ -115,7 +118,7 @@ class Bench:
             told = self.processes.asked(self.processes.service.job, job)
             return told if told and told["state"] in ENDS else None
 
-        job_told = until(found, seconds)
+        job_told = until(found, seconds, POLL)
         assert job_told["state"] == "SUCCEEDED", job_told["error"]
         return dict(job_told)
 
@@ -176,34 +179,51 @@ params.n_estimators = {spec.params["n_estimators"]}
 
 
 def overhead(bench: Bench) -> None:
-    """A job in the service against the same job driven by a client on the same workers."""
-    ours, peers, ratios, waited, around, inner = [], [], [], [], [], []
+    """Jobs in the service against the same jobs driven by a client on the same workers."""
     with connected(bench.processes.address) as cluster:
-
-        def direct(spec: Spec) -> float:
-            start, own = time.perf_counter(), Folder(bench.place(f"direct-{bench.n_jobs}"))
-            fit(stage_inputs(spec, own.address), spec.output, own, cluster, Options())
-            return time.perf_counter() - start
-
-        def served(spec: Spec) -> float:
-            told = bench.run(spec)
-            waited.append(told["started"] - told["submitted"])
-            around.append(told["ended"] - told["started"] - told["result"]["seconds"])
-            inner.append(told["result"]["seconds"])
-            return float(told["ended"] - told["submitted"])
-
-        direct(bench.spec("large", 4, 99))
-        served(bench.spec("large", 4, 98))
-        waited, around, inner = [], [], []
-        for pair in range(bench.amounts.pairs):
-            own = (served, ours), (direct, peers)
-            for run, times in own if pair % 2 == 0 else own[::-1]:
-                times.append(run(bench.spec("large", bench.amounts.trees, pair)))
-            ratios.append(ours[-1] / peers[-1])
-    print(f"## Overhead: {bench.amounts.trees} trees of 20,000 rows, submit to end against `fit` by a client\n")
-    middle = [seconds_cell(statistics.median(times)) for times in (ours, peers, waited, around, inner)]
+        _direct(bench, cluster, bench.spec("large", 4, 99))
+        _served(bench, bench.spec("large", 4, 98))
+        rows = [_overhead(bench, cluster, n_trees) for n_trees in (bench.amounts.trees, 3 * bench.amounts.trees)]
+    print("## Overhead: trees of 20,000 rows, submit to end against `fit` by a client\n")
     names = ["service", "client", "until it is started", "staging, state, removal", "the fit in it"]
-    print_table([*names, "service / client (least to most)"], [[*middle, ratio_cell(ratios)]])
+    print_table(["trees", *names, "service / client (least to most)"], rows)
+
+
+def _overhead(bench: Bench, cluster: OnDask, n_trees: int) -> list[str]:
+    ours, peers = [], []
+    for pair in range(bench.amounts.pairs):
+        for is_ours in (pair % 2 == 0, pair % 2 == 1):
+            spec = bench.spec("large", n_trees, pair)
+            if is_ours:
+                ours.append(_served(bench, spec))
+            else:
+                peers.append(_direct(bench, cluster, spec))
+    whole, *parts = zip(*ours, strict=True)
+    middle = [statistics.median(times) for times in (whole, peers, *parts)]
+    ratios = [one / other for one, other in zip(whole, peers, strict=True)]
+    return [f"{n_trees:,}", *map(seconds_cell, middle), ratio_cell(ratios)]
+
+
+class Served(NamedTuple):
+    """Seconds of a job in the service, from submit to its end, and of its parts."""
+
+    whole: float
+    until_started: float
+    around: float
+    fit: float
+
+
+def _direct(bench: Bench, cluster: OnDask, spec: Spec) -> float:
+    """Seconds of a job that this process leads."""
+    start, own = time.perf_counter(), Folder(bench.place(f"direct-{bench.n_jobs}"))
+    fit(stage_inputs(spec, own.address), spec.output, own, cluster, Options())
+    return time.perf_counter() - start
+
+
+def _served(bench: Bench, spec: Spec) -> Served:
+    told = bench.run(spec)
+    submitted, started, ended, inner = (told["submitted"], told["started"], told["ended"], told["result"]["seconds"])
+    return Served(ended - submitted, started - submitted, ended - started - inner, inner)
 
 
 # --- recovery ---------------------------------------------------------------------------------------------------------

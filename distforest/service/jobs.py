@@ -11,8 +11,10 @@ import hashlib
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from distforest.service.registry import Json
 
 BEAT, LEASE_BEAT = 0.25, 2.0
-"""Seconds between two looks at the queue, and between two heartbeats of the service."""
+"""Seconds between two savings of what is new, and between two heartbeats of the service."""
 
 CLOSING_SECONDS = 5.0
 """For running jobs to take note that the service closes."""
@@ -77,7 +79,7 @@ class JobService:
         self.lease = Lease(self.registry, self.scheduler.address)
         self._pool = ThreadPoolExecutor(self.limits.max_running, "distforest-job")
         self._running: dict[str, asyncio.Future[None]] = {}
-        self._entry = asyncio.Lock()
+        self._entry, self._queued = asyncio.Lock(), asyncio.Event()
         self._looping: asyncio.Task[None] | None = None
         self._is_replaced = False
 
@@ -173,7 +175,9 @@ class JobService:
                     return
             self._start_queued(self.desk)
             await asyncio.to_thread(self._save)
-            await asyncio.sleep(BEAT)
+            with suppress(TimeoutError):  # nothing was queued, and there is no more room
+                await asyncio.wait_for(self._queued.wait(), BEAT)
+            self._queued.clear()
 
     def _looped(self, loop: asyncio.Task[None]) -> None:
         """Tell why the loop has ended, if that was not meant: health fails then, and jobs are refused."""
@@ -206,7 +210,12 @@ class JobService:
         for job in sorted(waiting, key=lambda job: job.state["submitted"])[: max(0, free)]:
             running = asyncio.get_running_loop().run_in_executor(self._pool, run, job, desk)
             self._running[job.id] = running
-            running.add_done_callback(lambda _, name=job.id: self._running.pop(name, None))  # type: ignore[misc]
+            running.add_done_callback(partial(self._ran, job.id))
+
+    def _ran(self, name: str, _running: asyncio.Future[None]) -> None:
+        """Make room for the next job."""
+        self._running.pop(name, None)
+        self._queued.set()
 
     # --- what others are told ---------------------------------------------------------------------------------
 
@@ -257,6 +266,7 @@ class JobService:
             job.note("submitted", "the job is taken in")
             await asyncio.to_thread(self.registry.create, name, text, job.state)
             self.jobs[name] = job
+            self._queued.set()
         return {"job": self._told(job), "created": True}
 
     def _allowed(self, text: str) -> AnySpec:
@@ -311,6 +321,7 @@ class JobService:
             job.note("resumed", "the job is taken up again; what is committed is not done again")
             job.queue_again()
             await asyncio.to_thread(job.save, self.registry, True)
+            self._queued.set()
         return {"job": self._told(job)}
 
     async def _remove(self, id: str) -> Json:  # noqa: A002
