@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import kernel
+from distforest.jit import kernel, unsigned
 from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
@@ -220,6 +220,7 @@ def tally_pairs(
     counts: Ints,
 ) -> None:
     """counts[node, s] += sum of ``own`` over the pairs of class s that pass the node or end there."""
+    columns = unsigned(columns)
     for r in range(values.shape[0]):
         node, s = root, codes[r]
         counts[0, s] += own[r]

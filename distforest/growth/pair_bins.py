@@ -128,9 +128,9 @@ def _at(places: NDArray[np.int64]) -> Floats:
 
 
 @kernel
-def cell_of(value: float, low: float, scale: float) -> int:
-    """floor((value - low) scale), of the first or the last cell for values beyond the grid."""
-    return int(min(max((value - low) * scale, 0.0), CELLS - 1.0))
+def cell_of(value: float, low: float, scale: float) -> np.uint32:
+    """floor((value - low) scale), of the first or the last cell for values beyond the grid; unsigned, as an index."""
+    return np.uint32(min(max((value - low) * scale, 0.0), CELLS - 1.0))
 
 
 @kernel

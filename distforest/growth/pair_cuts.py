@@ -16,7 +16,7 @@ from distforest.growth.criteria import Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.pair_bins import PairBins, cell_of
 from distforest.growth.two_classes import TwoClasses, gain_of_counts, scan_two_classes, whole_of
-from distforest.jit import kernel
+from distforest.jit import kernel, unsigned
 from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value, read_column
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, taken
 
@@ -181,7 +181,7 @@ def cut_large(
     is_all = width == n_columns and family != MAX_MIN
     coded, values = np.empty((width, BLOCK), np.uint8), np.empty(BLOCK)
     filled = np.empty((width, edges.shape[1], 2), np.int32)
-    cells, sides = np.empty(n_columns, np.int32), np.empty(2, np.int64)
+    cells, sides = np.empty(n_columns, np.uint32), np.empty(2, np.int64)
     for node in range(starts.shape[0] - 1):
         if starts[node + 1] - starts[node] <= few:
             continue
@@ -224,10 +224,11 @@ def code_all(
     low: Floats,
     scale: Floats,
     code: Codes,
-    cells: Rows,
+    cells: NDArray[np.uint32],
     coded: Codes,
 ) -> None:
     """coded[c, r] = code of pair some[r] in column c, for all columns; the cells of a pair are worked out together."""
+    some, left, right = unsigned(some), unsigned(left), unsigned(right)
     for r in range(some.shape[0]):
         a, b = points[left[some[r]]], others[right[some[r]]]
         for c in range(n_features):
@@ -271,7 +272,7 @@ def code_one(
 @kernel
 def count_block(some: Rows, weights: Rows, codes: Codes, coded: Codes, filled: NDArray[np.int32]) -> None:
     """filled[k, coded[k, r], class of some[r]] += weights[r]."""
-    kinds = np.empty(some.shape[0], np.uint8)
+    some, kinds = unsigned(some), np.empty(some.shape[0], np.uint8)
     for r in range(some.shape[0]):
         kinds[r] = codes[some[r]]
     for k in range(coded.shape[0]):

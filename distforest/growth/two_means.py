@@ -96,13 +96,16 @@ def cut_two_means(values: Floats, weights: Rows, min_leaf: int, relative: bool, 
     least = add_up_bins(line, min_leaf, room.counts, room.totals) - 8.0 * slack / line.n
     open_bins(line, least, room.counts, room.totals, room.opened)
     close_bins(line, least, room.counts, room.totals, room.opened)
-    n_open = 0
-    for r in range(values.shape[0]):
-        room.values[n_open], room.weights[n_open] = values[r], weights[r]
-        n_open += room.opened[int((values[r] - line.lowest) * line.scale)]
+    n_open = fetch_open(values, weights, line, room)
     n_open = order_values(room.values[:n_open], room.order, room.keys, room.spare)
     threshold, gain = scan_bins(line, min_leaf, slack, room.order[:n_open], room)
     return threshold, min(gain, square) - (0.0 if relative else square)
+
+
+@kernel
+def bin_of(x: float, lowest: float, scale: float) -> np.uint32:
+    """The bin of a value; unsigned, so that Numba need not ask whether an index counts from the end."""
+    return np.uint32((x - lowest) * scale)
 
 
 @kernel
@@ -127,10 +130,11 @@ def line_of(values: Floats, weights: Rows) -> Line:
 def fill_bins(values: Floats, weights: Rows, line: Line, counts: Floats, totals: Floats) -> float:
     """The sums of w and of w z in each bin; returns the sum of w z^2."""
     counts[: line.n_bins], totals[: line.n_bins] = 0.0, 0.0
+    lowest, scale, origin, mean = line.lowest, line.scale, line.origin, line.mean  # to be held in registers
     square = 0.0
     for r in range(values.shape[0]):
-        b = int((values[r] - line.lowest) * line.scale)
-        z, w = (values[r] - line.origin) - line.mean, float(weights[r])
+        b = bin_of(values[r], lowest, scale)
+        z, w = (values[r] - origin) - mean, float(weights[r])
         counts[b] += w
         totals[b] += w * z
         square += w * z * z
@@ -182,13 +186,36 @@ def close_bins(line: Line, least: float, counts: Floats, totals: Floats, opened:
 
 
 @kernel
+def fetch_open(values: Floats, weights: Rows, line: Line, room: Room) -> int:
+    """Values and weights in open bins, into the room; returns how many.
+
+    First all between the lowest open bin and the highest one, as nearly all others lie outside.
+    """
+    opened, lowest, scale = room.opened, line.lowest, line.scale
+    low, high = 0, line.n_bins
+    while low < high and not opened[low]:
+        low += 1
+    while low < high and not opened[high - 1]:
+        high -= 1
+    n_between, n_open = 0, 0
+    for r in range(values.shape[0]):
+        place = (values[r] - lowest) * scale
+        room.order[n_between] = r
+        n_between += (place >= low) & (place < high)
+    for r in room.order[:n_between]:
+        room.values[n_open], room.weights[n_open] = values[r], weights[r]
+        n_open += opened[bin_of(values[r], lowest, scale)]
+    return n_open
+
+
+@kernel
 def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: Room) -> tuple[float, float]:
     """Threshold and gain of the best cut between two distinct values that lie side by side in open bins."""
     threshold, best, n = np.nan, -np.inf, line.n
     a, s, b, before = 0.0, 0.0, -1, np.nan
     for place in order:
         x = room.values[place]
-        own = int((x - line.lowest) * line.scale)
+        own = int(bin_of(x, line.lowest, line.scale))
         if own != b:
             if room.counts[own] != a:  # values in closed bins lie between
                 before = np.nan

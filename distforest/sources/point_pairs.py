@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.jit import kernel
+from distforest.jit import kernel, unsigned
 from distforest.sources.arrays import BLOCK_ROWS
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries
 
@@ -314,6 +314,7 @@ def read_column(
     values: Floats,
 ) -> None:
     """values[r] = a column of pair rows[r]; as `pair_value`, but what the column is is asked once."""
+    rows, left, right = unsigned(rows), unsigned(left), unsigned(right)
     if family != MAX_MIN and column < n_features:
         for r in range(rows.shape[0]):
             values[r] = np.float64(abs(points[left[rows[r]], column] - others[right[rows[r]], column]))
