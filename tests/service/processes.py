@@ -234,9 +234,14 @@ class Cluster:
         return {}
 
     def after_its_scheduler(self) -> None:
-        """Wait for the end of a scheduler that dies, and of its workers, which go with it."""
+        """Wait for the end of a scheduler that dies, and of its workers, which go with it.
+
+        A worker that it has not met waits for the next one, and is ended.
+        """
         self.scheduler.wait()
         for worker in self.workers:
+            if "Registered to:" not in worker.said:
+                worker.send(signal.SIGTERM)
             worker.wait()
 
     def kill_workers(self) -> None:
