@@ -316,7 +316,10 @@ def _looked_ahead(job: AnySpec) -> Report:
 @json_option
 @click.pass_context
 def ingest(ctx: click.Context, /, source: str, target: str, **options: Any) -> None:
-    """Turn the file SOURCE (.npy, .npz, csv, Parquet, libsvm) into the Zarr group TARGET.zarr."""
+    """Turn the file SOURCE (.npy, .npz, csv, Parquet, libsvm) into the Zarr group TARGET.zarr.
+
+    An .npz file of scipy.sparse.save_npz becomes a sparse matrix, whose address is TARGET.zarr itself.
+    """
     from distforest import reports
     from distforest.sources.ingest import ingest as take_in
 

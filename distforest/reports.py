@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.feature_shares import FeatureShares
     from distforest.forest.forest import Forest
-    from distforest.jobs.preview import Preview
+    from distforest.jobs.preview import Preview, Seen
     from distforest.jobs.question import Outline, Question
     from distforest.jobs.score import Scored
     from distforest.jobs.spec import Spec
@@ -52,6 +52,11 @@ def in_bytes(count: float) -> str:
 
 def _in_shape(shape: Sequence[int]) -> str:
     return " x ".join(f"{size:,}" for size in shape)
+
+
+def _input_in_words(array: Seen) -> str:
+    stored = "" if array.n_stored is None else f", sparse, {array.n_stored:,} stored"
+    return f"{array.address} {array.dtype} {_in_shape(array.shape)}{stored}"
 
 
 def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
@@ -166,10 +171,13 @@ def verified(address: str, forest: Forest) -> Report:
 
 def previewed(seen: Preview) -> Report:
     """Report what a job will read, and the memory that each of its workers will need."""
-    inputs = {
+    inputs: dict[str, dict[str, object]] = {
         array.name: {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
         for array in seen.inputs
     }
+    for array in seen.inputs:
+        if array.n_stored is not None:
+            inputs[array.name]["n_stored"] = array.n_stored
     answer: dict[str, object] = {
         "inputs": inputs,
         "n_rows": seen.n_rows,
@@ -179,7 +187,7 @@ def previewed(seen: Preview) -> Report:
         "memory_limit": seen.memory_limit,
     }
     limit = in_bytes(seen.memory_limit) if seen.memory_limit else "what its scheduler's workers have"
-    lines = [(array.name, f"{array.address} {array.dtype} {_in_shape(array.shape)}") for array in seen.inputs]
+    lines = [(array.name, _input_in_words(array)) for array in seen.inputs]
     lines += [
         ("trees", f"{seen.n_trees:,} in {len(seen.plan.tasks):,} tasks"),
         ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),

@@ -27,7 +27,8 @@ from distforest.jobs.inputs import from_data
 from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.sparse import SparseSource
-from distforest.sources.truth import Truth, is_stored, opened
+from distforest.sources.sparse_store import opened_rows
+from distforest.sources.truth import Truth, is_stored
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -84,7 +85,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _rows(self, X: Any, reset: bool) -> Any:
         """Pass ``X`` on to `read`: an array on disk as it is, anything else through scikit-learn's checks."""
-        X = opened(X)
+        X = opened_rows(X)
         if is_stored(X):
             return validate_data(self, X, reset=reset, skip_check_array=True)
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False

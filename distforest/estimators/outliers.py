@@ -79,8 +79,8 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         X
             For ``similarity="precomputed"`` the similarity (or distance) of each object to each, NaN where it
             was not observed, shape (n, n); else features, shape (n, n_features). Array-like, Zarr array, or
-            the address of one. A sparse matrix holds similarities (or distances) that were observed, its
-            diagonal too: what is not stored was not.
+            the address of one. A sparse matrix, SciPy's or the address of one in Zarr, holds similarities (or
+            distances) that were observed, its diagonal too: what is not stored was not.
         y
             Not looked at.
 

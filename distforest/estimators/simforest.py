@@ -114,9 +114,10 @@ class _SimForest(OnSimilarities):
         X
             For ``similarity="precomputed"`` the similarity (or distance) of each object to each, NaN where it
             was not observed, shape (n, n); else features, shape (n, n_features). Array-like, Zarr array, or
-            the address of one. A sparse matrix holds similarities (or distances) that were observed: what is not
-            stored was not, but the distance of an object to itself, which is 0. For a `Lazy` similarity the
-            objects, a sequence of length n, or places in its ``objects``, integers of shape (n,).
+            the address of one. A sparse matrix, SciPy's or the address of one in Zarr, holds similarities (or
+            distances) that were observed: what is not stored was not, but the distance of an object to itself,
+            which is 0. For a `Lazy` similarity the objects, a sequence of length n, or places in its ``objects``,
+            integers of shape (n,).
         y
             A label or a target for each object, shape (n,), likewise.
 

@@ -33,6 +33,7 @@ from distforest.sources.readings import (
     largest_entry,
 )
 from distforest.sources.sparse import SparseSource, StagedSparse
+from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import Staged, default_scratch, stage
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def hold_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: i
         raise InputError(f"{asked}, found {dtype} of shape {shape}")
 
 
-def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], Staged, Callback | None]:
+def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], Staged | StagedSparse, Callback | None]:
     """How rows are read, the staged matrix or objects, and the function if similarities are asked for."""
     scratch = scratch_of(spec.run.scratch)
     reads = METHODS[spec.method].reads
@@ -236,8 +237,19 @@ def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], S
     if similarity.kind == "lazy":
         matrix, callback = _stage_lazy(spec, similarity, n_rows, folder)
         return dense_rows((matrix.shape[0],) * 2, measure), matrix, callback
-    matrix = stage(similarity.address, DISSIMILARITIES if measure == "distance" else SIMILARITIES, scratch)
-    return dense_rows(matrix.shape, measure), matrix, None
+    return *_stage_given(similarity.address, measure, folder, scratch), None
+
+
+def _stage_given(
+    address: str, measure: str, folder: str, scratch: Path
+) -> tuple[dict[str, Any], Staged | StagedSparse]:
+    """How rows of a given matrix are read, and the matrix: dense from where it is, sparse from the job's folder."""
+    given = open_matrix(address)
+    if isinstance(given, SparseStore):
+        rows = dense_rows(given.shape, measure)
+        return rows, replace(stage_sparse("matrix", given.read(measure), folder, scratch), origin=address)
+    matrix = stage(address, DISSIMILARITIES if measure == "distance" else SIMILARITIES, scratch)
+    return dense_rows(matrix.shape, measure), matrix
 
 
 def _stage_features(address: str, scratch: Path) -> tuple[dict[str, Any], Staged]:

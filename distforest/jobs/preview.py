@@ -25,6 +25,7 @@ from distforest.sources.readings import (
     Reading,
     check_shape,
 )
+from distforest.sources.sparse_store import SparseStore, open_matrix
 
 if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
@@ -32,13 +33,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Seen:
-    """An input by its metadata; ``matrix`` if the trees read it, else their cuts are judged by it or drawn by it."""
+    """An input by its metadata; ``matrix`` if the trees read it, else their cuts are judged by it or drawn by it.
+
+    ``n_stored`` is how many entries a sparse one has.
+    """
 
     name: str
     address: str
     shape: tuple[int, ...]
     dtype: str
     matrix: bool
+    n_stored: int | None = None
 
     @property
     def by_feature(self) -> bool:
@@ -154,7 +159,7 @@ def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
 
 
 def _look(place: str, address: str, reading: Reading, is_matrix: bool) -> Seen:
-    array = open_array(address)
+    array = open_matrix(address) if reading is SIMILARITIES else open_array(address)
     shape = tuple(map(int, array.shape))
     check_shape(array, reading)
     if reading is not AS_IT_IS and array.dtype.kind not in NUMBERS:
@@ -163,7 +168,8 @@ def _look(place: str, address: str, reading: Reading, is_matrix: bool) -> Seen:
         raise InputError(f"{address}: a square matrix was asked for, found shape {shape}")
     if not 1 <= len(shape) <= 2 or not shape[0]:
         raise InputError(f"{address}: a value for each row was asked for, found shape {shape}")
-    return Seen(place, address, shape, str(array.dtype), is_matrix)
+    n_stored = array.n_stored if isinstance(array, SparseStore) else None
+    return Seen(place, address, shape, str(array.dtype), is_matrix, n_stored)
 
 
 def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
@@ -241,6 +247,8 @@ def _bytes_of_links(seen: list[Seen]) -> int:
 
 
 def _bytes(array: Seen, item: int) -> int:
+    if array.n_stored is not None:
+        return 8 * (array.shape[0] + 1 + array.n_stored)
     return math.prod(array.shape) * item
 
 

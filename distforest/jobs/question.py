@@ -16,6 +16,7 @@ from distforest.forest.pair_scores import columns_of, is_over_pairs
 from distforest.sources.arrays import open_array
 from distforest.sources.point_pairs import hold_points
 from distforest.sources.readings import FEATURES, read
+from distforest.sources.sparse_store import open_matrix, read_rows
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -38,7 +39,8 @@ class Question:
     forest
         Address of a sealed forest.
     queries
-        Address of a Zarr array of rows, as `Forest.source` reads them, shape (n, n_columns).
+        Address of a Zarr array of rows, as `Forest.source` reads them, shape (n, n_columns); of similarities also of
+        a sparse matrix in Zarr.
     answer
         One of `ANSWERS`.
     reference
@@ -97,19 +99,21 @@ def opened(address: str, digest: str) -> Forest:
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
     """The arrays of the answer by name, (dtype, tail of the shape), and the number of answers."""
-    queries = open_array(question.queries)
+    may_be_sparse = forest.meaning.rows["kind"] == "dense" and question.callback is None
+    look = open_matrix if may_be_sparse else open_array
+    queries = look(question.queries)
     over_pairs = is_over_pairs(forest)
     if over_pairs:
         _check_points(question, forest)
     elif question.callback is None:
-        forest.source(np.asarray(queries[:1]))
+        forest.source(read_rows(question.queries, slice(0, 1)))
     elif forest.meaning.rows["kind"] != "dense":
         raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
     n, training = int(queries.shape[0]), forest.n_training
     if not over_pairs and (question.answer == "neighbors" or (question.answer in TO_ROWS and not question.reference)):
         training = forest.training_nodes.shape[1]  # refused here where they are not known, before anything is paid for
     if question.answer in TO_ROWS:
-        others = int(open_array(question.reference).shape[0]) if question.reference else training
+        others = int(look(question.reference).shape[0]) if question.reference else training
         return {question.answer: ("float32", (others,))}, n
     if question.answer == "pairs":
         return {"distance": ("float32", ())}, _n_pairs(question, n)
@@ -171,9 +175,3 @@ def _n_pairs(question: Question, n_queries: int) -> int:
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_queries):
         raise InputError(f"{question.pairs}: row numbers must be in 0..{n_queries - 1}")
     return len(numbers)
-
-
-def read_rows(address: str, rows: slice | np.ndarray) -> np.ndarray:
-    """Some rows of the array at an address."""
-    array = open_array(address)
-    return np.asarray(array[rows] if isinstance(rows, slice) else array.oindex[rows])

@@ -27,10 +27,11 @@ from distforest.forest.table import route
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
-from distforest.jobs.question import TO_ROWS, Outline, Question, opened, outline, points_of, read_rows
+from distforest.jobs.question import TO_ROWS, Outline, Question, opened, outline, points_of
 from distforest.sources.arrays import create_array, open_array, writable_array, zarr_store
 from distforest.sources.lazy import Objects, joined
 from distforest.sources.point_pairs import PointPairs
+from distforest.sources.sparse_store import open_matrix, read_rows
 from distforest.sources.staging import read_objects
 
 if TYPE_CHECKING:
@@ -349,7 +350,7 @@ def _to_blocks(task: ScoreTask, forest: Forest, measure: Callable[[Rows], np.nda
     """What is measured from the task's rows to the nodes of the others, side by side."""
     if task.question.reference is None:
         return measure(forest.training_nodes)
-    n = int(open_array(task.question.reference).shape[0])
+    n = int(open_matrix(task.question.reference).shape[0])
     blocks = (slice(first, min(first + (1 << 14), n)) for first in range(0, n, 1 << 14))
     return np.concatenate([measure(_nodes(task, forest, "reference", rows)) for rows in blocks], axis=1)
 

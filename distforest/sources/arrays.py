@@ -13,7 +13,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.storage import FsspecStore
 
 from distforest.errors import InputError
-from distforest.jit import kernel
+from distforest.jit import kernel, unsigned
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
 from distforest.sources.stores import is_remote, may_pass, options_of, reaching
 
@@ -76,10 +76,10 @@ def project_array(
 
     A few rows at a time, whose entries stay in the processor's cache from candidate to candidate.
     """
-    width = values.shape[0]
+    width, places, columns = values.shape[0], unsigned(rows), unsigned(columns)
     for node in range(starts.shape[0] - 1):
         for first in range(starts[node], starts[node + 1], BLOCK_ROWS):
-            own = rows[first : min(first + BLOCK_ROWS, starts[node + 1])]
+            own = places[first : min(first + BLOCK_ROWS, starts[node + 1])]
             for k in range(width):
                 sums = values[k, first : first + own.shape[0]]
                 sums[:] = 0.0
@@ -128,12 +128,34 @@ def open_array(address: str) -> zarr.Array[Any]:
     OSError
         A remote store does not answer.
     """
+    return array_at(address, open_node(address))
+
+
+def open_node(address: str) -> zarr.Array[Any] | zarr.Group:
+    """Open the Zarr array or group at an address; raises as `open_array` does."""
     try:
-        found = zarr.open(zarr_store(address), mode="r")
+        return zarr.open(zarr_store(address), mode="r")
     except (FileNotFoundError, KeyError, ValueError, OSError, ImportError, zarr.errors.BaseZarrError) as error:
         if may_pass(error, address):
             raise
         raise InputError(f"{address}: a Zarr array was asked for, found none ({error})") from error
+
+
+def is_sparse_group(node: Any) -> bool:
+    """Whether what was opened is a group that says it is a sparse matrix, or has an array as only these have."""
+    if not isinstance(node, zarr.Group):
+        return False
+    try:
+        return isinstance(node.attrs.get("sparse"), dict) or "indptr" in node
+    except ValueError:  # there is one, whose metadata are damaged
+        return True
+
+
+def array_at(address: str, found: zarr.Array[Any] | zarr.Group) -> zarr.Array[Any]:
+    """What was opened at an address, if it is an array that is not unpickled; raises InputError as `open_array`."""
+    if is_sparse_group(found):
+        where = "which only a given similarity matrix, and queries of its forest, may be"
+        raise InputError(f"{address}: a dense Zarr array was asked for, found a sparse matrix, {where}")
     if isinstance(found, zarr.Group):
         inside = ", ".join(sorted(found.array_keys())) or "no array"
         raise InputError(f"{address}: a Zarr array was asked for, found a group with {inside}; name one of them")

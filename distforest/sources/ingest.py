@@ -14,7 +14,8 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, write_array
 from distforest.sources.groups import check_target, destination, seal
-from distforest.sources.npz import StoredArray, stored_arrays
+from distforest.sources.npz import StoredArray, is_of_sparse_matrix, stored_arrays, stored_sparse
+from distforest.sources.sparse_store import csr_arrays
 from distforest.sources.tables import CsvTable, LibsvmTable, ParquetTable, is_number
 
 if TYPE_CHECKING:
@@ -81,8 +82,11 @@ def ingest(
     their names and dtypes and may hold NaN; its arrays of strings become attributes, ``feature_names`` of
     ``X``, ``classes`` of ``y``, the others of the group. Nothing is ever unpickled.
 
+    An .npz file of `scipy.sparse.save_npz` becomes ``data``, ``indices`` and ``indptr``, of which the group's
+    attribute ``sparse`` says that they are a sparse matrix: the group's address stands for it.
+
     The file is read in blocks of rows, more than once: what is wrong with it is found before anything is
-    written. Only arrays in Fortran order and the strings of an .npz file are read as a whole.
+    written. Only arrays in Fortran order, the strings of an .npz file and sparse matrices are read as a whole.
 
     Parameters
     ----------
@@ -167,6 +171,8 @@ def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
 
 def _read(source: str, kind: str, given: str | None, block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
     """Find the arrays to write and the group's attributes; ``given`` is the label's column or the name."""
+    if kind == "npz" and is_of_sparse_matrix(source):
+        return _read_sparse(source)
     if kind == "npz":
         return _read_arrays(source, stored_arrays(source), block_bytes)
     if kind == "npy":
@@ -255,6 +261,21 @@ def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
             value, row = block[tuple(bad[0])], n_rows + int(bad[0][0])
             raise InputError(f"{source}: finite labels were asked for, found {float(value)!r} in row {row}")
         n_rows += len(block)
+
+
+def _read_sparse(source: str) -> tuple[list[_Array], dict[str, Any]]:
+    """The three arrays of a sparse matrix, and the attribute that tells them from any others."""
+    matrix = stored_sparse(source)
+    try:
+        arrays, attributes = csr_arrays(matrix)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
+    return [_held(name, part) for name, part in arrays.items()], attributes
+
+
+def _held(name: str, values: np.ndarray) -> _Array:
+    """An array that is in memory."""
+    return _Array(name, values.shape, values.dtype, lambda: [values])
 
 
 # Arrays of numpy

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse
 
 from distforest.errors import InputError
 from distforest.sources.tables import readable
@@ -86,6 +87,28 @@ def stored_arrays(path: str) -> list[StoredArray]:
     if len(set(members)) < len(members) or not all(member.endswith(".npy") for member in members):
         raise InputError(f"{path}: different .npy members were asked for, found {members!r}")
     return [StoredArray.open(path, member, member.removesuffix(".npy")) for member in members]
+
+
+def is_of_sparse_matrix(path: str) -> bool:
+    """Whether an .npz file has the members that `scipy.sparse.save_npz` writes."""
+    with readable(path), zipfile.ZipFile(path) as archive:
+        names = {member.removesuffix(".npy") for member in archive.namelist()}
+    return {"format", "shape", "data"} <= names and bool({"indptr", "row", "coords", "offsets"} & names)
+
+
+def stored_sparse(path: str) -> Any:
+    """Read the sparse matrix of a file of `scipy.sparse.save_npz`, which unpickles nothing.
+
+    Raises
+    ------
+    InputError
+        The file is damaged.
+    """
+    with readable(path):
+        try:
+            return scipy.sparse.load_npz(path)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:  # of members that do not fit each other
+            raise ValueError(str(error)) from error
 
 
 @contextmanager

@@ -170,14 +170,21 @@ def read_sparse(values: Any, reading: Reading) -> SparseSource:
         found = f"found a sparse one ({values.format}, shape {tuple(values.shape)})"
         raise InputError(f"{reading.name}: a dense matrix was asked for, {found}; use its .toarray()")
     check_shape(values, reading)
+    matrix = canonical_csr(values)
+    data, shape = _read_data(matrix, reading), (matrix.shape[0], matrix.shape[1])
+    kept = ~np.isnan(data)
+    if kept.all():
+        return SparseSource.of(matrix.indptr, matrix.indices.astype(np.int32), data, shape)
+    return SparseSource.of(offsets(kept)[matrix.indptr], matrix.indices[kept], data[kept], shape)
+
+
+def canonical_csr(values: Any) -> Any:
+    """The same matrix row by row, columns ascending, duplicates added up; a new one unless it is so already."""
     matrix = scipy.sparse.csr_array(values)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()  # the user's own stays as it is
         matrix.sum_duplicates()
-    data = _read_data(matrix, reading)
-    kept = ~np.isnan(data)
-    starts = offsets(kept)[matrix.indptr]
-    return SparseSource.of(starts, matrix.indices[kept], data[kept], (matrix.shape[0], matrix.shape[1]))
+    return matrix
 
 
 def with_own_distances(values: Any) -> Any:
@@ -186,14 +193,19 @@ def with_own_distances(values: Any) -> Any:
     Examples
     --------
     >>> found = with_own_distances(scipy.sparse.coo_array(([2.0], ([0], [1])), (2, 2)))
-    >>> sorted(zip(found.row.tolist(), found.col.tolist(), found.data.tolist()))
-    [(0, 0, 0.0), (0, 1, 2.0), (1, 1, 0.0)]
+    >>> found.indptr.tolist(), found.indices.tolist(), found.data.tolist()
+    ([0, 2, 3], [0, 1, 1], [0.0, 2.0, 0.0])
     """
-    matrix = scipy.sparse.coo_array(values)
-    absent = np.setdiff1d(np.arange(min(matrix.shape)), matrix.row[matrix.row == matrix.col])
-    data = np.concatenate([matrix.data, np.zeros(len(absent), matrix.dtype)])
-    places = (np.concatenate([matrix.row, absent]), np.concatenate([matrix.col, absent]))
-    return scipy.sparse.coo_array((data, places), matrix.shape)
+    matrix = canonical_csr(values)
+    starts, ends, columns = matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), matrix.indices
+    own = {row: bisect_left(columns, row, starts[row], ends[row]) for row in range(min(matrix.shape))}
+    absent = [row for row, place in own.items() if place == ends[row] or columns[place] != row]
+    if not absent:
+        return matrix
+    places, added = [own[row] for row in absent], np.zeros(len(starts) + 1, np.int64)
+    added[np.array(absent) + 1] = 1
+    parts = (np.insert(matrix.data, places, 0), np.insert(columns, places, absent), matrix.indptr + np.cumsum(added))
+    return scipy.sparse.csr_array(parts, matrix.shape)
 
 
 def _read_data(matrix: Any, reading: Reading) -> Float32s:
@@ -226,17 +238,20 @@ class StagedSparse:
         As of `SparseSource`.
     shape
         Rows and columns.
+    origin
+        Where the user said that the matrix is; None if it was given in memory.
     """
 
     indptr: Staged
     indices: Staged
     data: Staged
     shape: tuple[int, int]
+    origin: str | None = None
 
     @property
     def address(self) -> str:
         """Where the values are."""
-        return self.data.address
+        return self.origin or self.data.address
 
     @property
     def sha256(self) -> str:

@@ -17,7 +17,7 @@ from distforest.errors import InputError
 from distforest.sources.arrays import ArraySource, write_array
 from distforest.sources.readings import AS_IT_IS, DISSIMILARITIES, FEATURES, SIMILARITIES, Reading, read
 from distforest.sources.source import Source
-from distforest.sources.sparse import SparseSource, StagedSparse, read_sparse
+from distforest.sources.sparse import SparseSource, StagedSparse, read_sparse, with_own_distances
 from distforest.sources.staging import stage
 from tests import samples
 from tests.sources.test_source import Level, assert_projects, levels
@@ -156,6 +156,24 @@ def test_an_infinite_value_is_refused_as_in_a_dense_matrix() -> None:
             reader(values, SIMILARITIES)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+@FREE
+@given(
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(0, 200),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from(CONTAINERS),
+)
+def test_own_distances_are_0_where_they_are_not_stored(
+    n_rows: int, n_columns: int, seed: int, missing: float, container: Any
+) -> None:
+    dense = dense_of(n_rows, n_columns, seed, missing)
+    found = read_sparse(with_own_distances(container(stored_of(dense, seed))), SIMILARITIES)
+    for i in range(min(dense.shape)):
+        dense[i, i] = 0.0 if np.isnan(dense[i, i]) else dense[i, i]
+    np.testing.assert_array_equal(whole(found), dense.astype(np.float32))
 
 
 def staged_of(source: SparseSource, folder: Path) -> StagedSparse:

@@ -1,0 +1,292 @@
+"""Sparse similarities in Zarr: a group of three arrays in row order (CSR), made whole, and checked when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+
+from distforest.errors import InputError
+from distforest.sources.arrays import CHUNK_BYTES, array_at, is_sparse_group, open_array, open_node, write_array
+from distforest.sources.groups import check_target, destination, seal
+from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape
+from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, with_own_distances
+
+if TYPE_CHECKING:
+    from distforest.sources.source import Ints
+
+    Arrays = dict[str, np.ndarray]
+
+PARTS = ("indptr", "indices", "data")
+"""The arrays of a store: where each row's entries begin; the column of each entry; its value."""
+
+ATTRIBUTE = "sparse"
+"""The group's attribute that says what its arrays are."""
+
+VERSION = 1
+"""Number of the stored form. It grows when an older reader would misread a newer store."""
+
+MAX_COLUMNS = 2**31 - 1
+"""Columns are numbered by int32."""
+
+DAMAGED = "the store is damaged; write it again"
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+def write_sparse(target: str, values: Any, *, overwrite: bool = False, chunk_bytes: int = CHUNK_BYTES) -> None:
+    """Write a sparse matrix as a Zarr group, which a job spec may name as its similarities.
+
+    Parameters
+    ----------
+    target
+        Path or fsspec URL of the new group. It appears, or has attributes, only when it is whole.
+    values
+        SciPy's sparse matrix or array of any format. Its stored entries are what was observed, zeros too; duplicates
+        are added up, as SciPy does.
+    overwrite
+        Whether to replace a Zarr group at ``target``.
+    chunk_bytes
+        Size of a chunk aimed at, decoded.
+
+    Raises
+    ------
+    InputError
+        The matrix is empty, not of numbers or inconsistent, or there is something at the target.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_sparse(f"{folder}/S.zarr", scipy.sparse.coo_array(([2.0, 0.0], ([0, 1], [1, 1])), (2, 2)))
+    ...     store = open_matrix(f"{folder}/S.zarr")
+    ...     store.shape, store.n_stored, store.rows(slice(1, 2)).indices.tolist()
+    ((2, 2), 2, [1])
+    """
+    arrays, attributes = csr_arrays(values)
+    check_target(target, overwrite)
+    with destination(target, overwrite) as group:
+        for name, part in arrays.items():
+            write_array(group, name, part.shape, part.dtype, [part], chunk_bytes=chunk_bytes)
+        seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(arrays)}})
+
+
+def csr_arrays(values: Any) -> tuple[Arrays, dict[str, Any]]:
+    """The arrays of a store, by name, and the group's attribute; raises InputError as `write_sparse` does."""
+    check_shape(values, SIMILARITIES)
+    hold_numbers("a sparse matrix", values.dtype)
+    if values.shape[1] > MAX_COLUMNS:
+        raise InputError(f"a sparse matrix of at most {MAX_COLUMNS} columns was asked for, found {values.shape[1]}")
+    if hasattr(values, "check_format"):
+        try:
+            values.check_format(full_check=True)
+        except ValueError as error:
+            raise InputError(f"a sparse matrix ({values.format}) contradicts itself: {error}") from error
+    matrix = canonical_csr(values)
+    arrays = {"indptr": matrix.indptr.astype(np.int64), "indices": matrix.indices.astype(np.int32), "data": matrix.data}
+    return arrays, {ATTRIBUTE: {"format": "csr", "version": VERSION, "shape": list(map(int, matrix.shape))}}
+
+
+def hold_numbers(what: str, dtype: np.dtype[Any]) -> None:
+    """Refuse values that are no integers, booleans, or floats of 32 or 64 bits; raises InputError."""
+    if dtype.kind not in "biuf" or dtype.itemsize > 8 or dtype == np.float16:
+        raise InputError(f"{what}: integers, or floats of 32 or 64 bits, were asked for, found dtype {dtype}")
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SparseStore:
+    """A store whose metadata was found good; its values are checked when they are read.
+
+    Attributes
+    ----------
+    address
+        Path or URL of the group.
+    shape
+        Rows and columns.
+    parts
+        The Zarr arrays, by name.
+    """
+
+    address: str
+    shape: tuple[int, int]
+    parts: dict[str, Any]
+
+    @classmethod
+    def of(cls, address: str, attributes: Any) -> SparseStore:
+        """The store at an address, by the attributes of its group; raises InputError for what is none."""
+        shape = _shape_of(address, attributes.get(ATTRIBUTE))
+        found = cls(address, shape, {name: open_array(f"{address.rstrip('/')}/{name}") for name in PARTS})
+        found._hold_metadata()
+        return found
+
+    def _hold_metadata(self) -> None:
+        for name, part in self.parts.items():
+            if len(part.shape) != 1 or (name != "data" and part.dtype.kind not in "iu"):
+                asked = "a vector" if name == "data" else "a vector of integers"
+                found = f"found {part.dtype} of shape {tuple(part.shape)}"
+                raise InputError(f"{self.address}: {asked} was asked for as {name}, {found}; {DAMAGED}")
+        hold_numbers(f"{self.address}: data", self.dtype)
+        n_starts, n_indices = (int(self.parts[name].shape[0]) for name in ("indptr", "indices"))
+        if n_starts != self.shape[0] + 1:
+            asked = f"indptr of {self.shape[0] + 1} numbers for {self.shape[0]} rows"
+            raise InputError(f"{self.address}: {asked} was asked for, found {n_starts}; {DAMAGED}")
+        if n_indices != self.n_stored:
+            asked = f"a column for each of {self.n_stored} entries"
+            raise InputError(f"{self.address}: {asked} was asked for, found {n_indices}; {DAMAGED}")
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the stored values."""
+        return np.dtype(self.parts["data"].dtype)
+
+    @property
+    def n_stored(self) -> int:
+        """How many entries are stored."""
+        return int(self.parts["data"].shape[0])
+
+    def rows(self, rows: slice | np.ndarray) -> Any:
+        """Read some rows as SciPy's CSR array, checked.
+
+        Parameters
+        ----------
+        rows
+            A slice of step 1, or row numbers.
+
+        Raises
+        ------
+        InputError
+            What is stored contradicts itself; the message names the row.
+        """
+        starts = self._read("indptr", slice(None)).astype(np.int64)
+        self._hold_starts(starts)
+        numbers = np.arange(self.shape[0])[rows]
+        sizes = starts[numbers + 1] - starts[numbers]
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        if isinstance(rows, slice):
+            first = int(starts[numbers[0]]) if len(numbers) else 0
+            places: slice | Ints = slice(first, first + int(ends[-1]))
+        else:
+            places = np.repeat(starts[numbers] - ends[:-1], sizes) + np.arange(ends[-1])
+        columns, data = self._read("indices", places), self._read("data", places)
+        self._hold_columns(numbers, ends, columns)
+        parts = (data.astype(self.dtype.newbyteorder("="), copy=False), columns.astype(np.int32, copy=False), ends)
+        return scipy.sparse.csr_array(parts, shape=(len(numbers), self.shape[1]))
+
+    def whole(self) -> Any:
+        """Read the matrix as SciPy's CSR array, checked, and also against the digests that were written with it."""
+        return self.rows(slice(None))
+
+    def read(self, measure: str) -> SparseSource:
+        """The matrix as a source of similarities or, by ``measure``, of distances; raises InputError as a dense one.
+
+        It is read whole, and the own distance of an object is 0 where it is not stored.
+        """
+        matrix = self.whole()
+        try:
+            if measure == "distance":
+                return read_sparse(with_own_distances(matrix), DISSIMILARITIES)
+            return read_sparse(matrix, SIMILARITIES)
+        except InputError as error:
+            raise InputError(f"{self.address}: {error}") from error
+
+    def _read(self, name: str, places: slice | Ints) -> np.ndarray:
+        """Some values of a part; where all are read, they are held against their digest."""
+        part = self.parts[name]
+        try:
+            if not isinstance(places, slice):
+                return np.asarray(part.oindex[places]) if len(places) else np.empty(0, part.dtype)
+            values = np.asarray(part[places])
+        except (ValueError, RuntimeError) as error:  # of a chunk that cannot be decoded
+            raise InputError(f"{self.address}: {name} cannot be read ({error}); {DAMAGED}") from error
+        written = part.attrs.get("distforest")
+        digest = written.get("sha256") if isinstance(written, dict) else None
+        is_whole = len(values) == part.shape[0]
+        if digest and is_whole and hashlib.sha256(np.ascontiguousarray(values).data).hexdigest() != digest:
+            raise InputError(f"{self.address}: found other values in {name} than were written; {DAMAGED}")
+        return values
+
+    def _hold_starts(self, starts: Ints) -> None:
+        """Refuse row starts that do not go from 0 to the number of entries, never back; raises InputError."""
+        if starts[0] != 0 or starts[-1] != self.n_stored:
+            asked = f"indptr from 0 to {self.n_stored}, the number of entries,"
+            raise InputError(f"{self.address}: {asked} was asked for, found {starts[0]} to {starts[-1]}; {DAMAGED}")
+        falls = np.flatnonzero(starts[1:] < starts[:-1])
+        if len(falls):
+            row = int(falls[0])
+            found = f"found {starts[row]} and then {starts[row + 1]} at row {row}"
+            raise InputError(f"{self.address}: indptr that never falls was asked for, {found}; {DAMAGED}")
+
+    def _hold_columns(self, numbers: Ints, ends: Ints, columns: np.ndarray) -> None:
+        """Refuse columns beyond the matrix, or that do not ascend within their row; raises InputError."""
+        outside = np.flatnonzero((columns < 0) | (columns >= self.shape[1]))
+        if len(outside):
+            entry = int(outside[0])
+            found = f"found {columns[entry]} in row {_row_of(entry, numbers, ends)}"
+            asked = f"columns from 0 to {self.shape[1] - 1}"
+            raise InputError(f"{self.address}: {asked} were asked for, {found}; {DAMAGED}")
+        rises = columns[1:] > columns[:-1]
+        heads = ends[1:-1]
+        rises[heads[(heads > 0) & (heads < len(columns))] - 1] = True  # a row's first column follows on no other
+        stays = np.flatnonzero(~rises)
+        if len(stays):
+            entry = int(stays[0])
+            found = f"found {columns[entry]} and then {columns[entry + 1]} in row {_row_of(entry, numbers, ends)}"
+            asked = "columns that ascend within a row, each stored once,"
+            raise InputError(f"{self.address}: {asked} were asked for, {found}; {DAMAGED}")
+
+
+def _shape_of(address: str, said: Any) -> tuple[int, int]:
+    """The shape that a group's attribute says; raises InputError for what is no attribute of a store."""
+    if not isinstance(said, dict):
+        asked = f"{address}: a sparse matrix with its attribute {ATTRIBUTE!r} was asked for"
+        raise InputError(f"{asked}, found a group without; it is unfinished, or was not made by ingest or write_sparse")
+    if said.get("format") != "csr" or said.get("version") != VERSION:
+        asked = f"{address}: a sparse matrix of format 'csr', version {VERSION}, was asked for"
+        raise InputError(f"{asked}, found {said.get('format')!r}, version {said.get('version')!r}")
+    shape = said.get("shape")
+    if not isinstance(shape, list) or len(shape) != 2 or not all(type(n) is int and n > 0 for n in shape):
+        raise InputError(f"{address}: a shape of two positive integers was asked for, found {shape!r}; {DAMAGED}")
+    if shape[1] > MAX_COLUMNS:
+        raise InputError(f"{address}: at most {MAX_COLUMNS} columns were asked for, found {shape[1]}")
+    return shape[0], shape[1]
+
+
+def _row_of(entry: int, numbers: Ints, ends: Ints) -> int:
+    """The row of an entry, whose rows end at ``ends``."""
+    return int(numbers[np.searchsorted(ends, entry, side="right") - 1])
+
+
+def open_matrix(address: str) -> Any:
+    """Open what is at an address: a Zarr array, or a sparse matrix in Zarr.
+
+    Raises
+    ------
+    InputError
+        There is neither, or the metadata of the store contradict themselves.
+    """
+    node = open_node(address)
+    return SparseStore.of(address, node.attrs) if is_sparse_group(node) else array_at(address, node)
+
+
+def read_rows(address: str, rows: slice | np.ndarray) -> Any:
+    """Some rows of the array or sparse matrix at an address, the latter as SciPy's."""
+    found = open_matrix(address)
+    if isinstance(found, SparseStore):
+        return found.rows(rows)
+    return np.asarray(found[rows] if isinstance(rows, slice) else found.oindex[rows])
+
+
+def opened_rows(values: Any) -> Any:
+    """Open the Zarr array at an address, or read the sparse matrix there; anything else stays as it is."""
+    if not isinstance(values, (str, os.PathLike)):
+        return values
+    found = open_matrix(os.fspath(values))
+    return found.whole() if isinstance(found, SparseStore) else found

@@ -1,0 +1,240 @@
+"""Jobs that name a sparse similarity matrix: forest and answers of the estimator, and of the dense matrix with NaN."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from distforest import SMERF, SimForestClassifier, SimForestRegressor
+from distforest.errors import InputError, SpecError
+from distforest.forest.artifact import read_manifest
+from distforest.jobs.any_spec import addresses_of
+from distforest.jobs.cluster import Cluster, Here
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.plan import plan
+from distforest.jobs.preview import preview
+from distforest.jobs.question import Question, outline
+from distforest.jobs.score import score
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Fitted, Options, fit, size_of
+from distforest.sources.arrays import open_array, write_array
+from distforest.sources.ingest import ingest
+from distforest.sources.sparse_store import write_sparse
+from tests.estimators.rows import DISTANCES, POINTS, TARGETS, observed
+
+RNG = np.random.default_rng(1)
+SIMILAR = POINTS @ POINTS.T
+SIMILAR[RNG.random(SIMILAR.shape) < 0.3] = np.nan
+APART = np.where(RNG.random(DISTANCES.shape) < 0.3, np.nan, DISTANCES)
+np.fill_diagonal(APART, np.nan)  # not stored, yet known: an object is at distance 0 from itself
+KNOWN = np.where(np.eye(40, dtype=bool), 0.0, APART)
+"""The dense matrix that the sparse one of `APART` is read as."""
+LABELS = (TARGETS > 0).astype(np.int64)
+PARAMS = {"n_estimators": 8, "n_pairs": 3, "on_missing": "surrogate"}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the matrices, sparse and dense, queries, labels and targets; not to be written to."""
+    folder = tmp_path_factory.mktemp("made")
+    scipy.sparse.save_npz(folder / "S.npz", observed(SIMILAR))
+    ingest(str(folder / "S.npz"), f"{folder}/S.zarr", chunk_bytes=400)
+    write_sparse(f"{folder}/D.zarr", observed(APART))
+    write_sparse(f"{folder}/wide.zarr", observed(SIMILAR[:20]))
+    write_sparse(f"{folder}/new.zarr", observed(SIMILAR[::3]), chunk_bytes=400)
+    arrays = {"S": SIMILAR, "D": KNOWN, "Z": DISTANCES, "new": SIMILAR[::3], "X": POINTS, "y": LABELS, "t": TARGETS}
+    for name, values in {**arrays, "pairs": RNG.integers(0, 14, (30, 2))}.items():
+        write_array(f"{folder}/dense.zarr", name, values.shape, values.dtype, [values])
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> str:
+    """The test's own copy of that folder."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return str(tmp_path)
+
+
+def job(place: str, similarity: Any, truth: str = "labels", **params: Any) -> Spec:
+    return Spec.from_dict(
+        {
+            "format": 1,
+            "method": "simforest",
+            "seed": 3,
+            "output": f"{place}/out.forest.zarr",
+            "input": {"similarity": similarity, truth: f"{place}/dense.zarr/{truth[0].replace('l', 'y')}"},
+            "params": {**PARAMS, **params},
+            "run": {"scratch": f"{place}/scratch", "overwrite": True},
+        }
+    )
+
+
+def run_job(spec: Spec, cluster: Cluster | None = None) -> Fitted:
+    folder = Folder(f"{spec.output}.job")
+    options = Options(batch=3, overwrite=True)
+    return fit(stage_inputs(spec, folder.address), spec.output, folder, cluster or Here(2), options)
+
+
+@pytest.mark.parametrize("rule", ["stop", "larger", "surrogate"])
+@pytest.mark.parametrize(
+    ("estimator", "truth", "values"),
+    [(SimForestClassifier, "labels", LABELS), (SimForestRegressor, "targets", TARGETS)],
+)
+@pytest.mark.parametrize(("name", "dense", "measure"), [("S", SIMILAR, "similarity"), ("D", KNOWN, "distance")])
+def test_the_forest_is_that_of_the_estimator_and_of_the_dense_matrix(
+    name: str, dense: np.ndarray, measure: str, estimator: type, truth: str, values: np.ndarray, rule: str, place: str
+) -> None:
+    addresses = (f"{place}/{name}.zarr", f"{place}/dense.zarr/{name}")
+    specs = [job(place, {"kind": "dense", "matrix": a, "measure": measure}, truth, on_missing=rule) for a in addresses]
+    sparse, whole = (run_job(spec).digest for spec in specs)
+    own = estimator(kind=measure, random_state=3, **{**PARAMS, "on_missing": rule})
+    stored = observed(APART if measure == "distance" else SIMILAR)
+    assert sparse == whole == own.fit(stored, values).digest_ == own.fit(dense, values).digest_
+    assert own.fit(addresses[0], values).digest_ == sparse
+
+
+@pytest.mark.cluster
+def test_workers_grow_and_answer_the_same(place: str) -> None:
+    spec = job(place, f"{place}/S.zarr")
+    here = run_job(spec).digest
+    expected = answers_of(place, "new.zarr", "distance")
+    shutil.rmtree(f"{place}/scratch")
+    with local_cluster(workers=2, folder=Path(place) / "dask") as cluster:
+        assert run_job(spec, cluster).digest == here
+        np.testing.assert_array_equal(answers_of(place, "new.zarr", "distance", cluster=cluster), expected)
+
+
+def test_a_matrix_is_staged_once_and_opened_anew_on_another_host(place: str) -> None:
+    first, second = (stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/{name}") for name in ("a", "b"))
+    assert first.fingerprint == second.fingerprint
+    assert first.addresses[0] == f"{place}/S.zarr"
+    files = sorted(path.name for path in Path(place, "scratch").glob("*.npy"))
+    assert len(files) == 4  # three of the matrix, one of the labels
+    opened = first.matrix.open(Path(place, "elsewhere"))
+    np.testing.assert_array_equal(opened.data, first.matrix.open(Path(place, "scratch")).data)
+    assert len([*Path(place, "elsewhere").glob("*.npy")]) == 3
+    write_sparse(f"{place}/S.zarr", observed(SIMILAR * 2.0), overwrite=True)
+    assert stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/c").fingerprint != first.fingerprint
+
+
+def test_a_forest_says_where_its_matrix_was(place: str) -> None:
+    spec = job(place, f"{place}/S.zarr")
+    run_job(spec)
+    assert read_manifest(spec.output)["provenance"]["inputs"]["matrix"]["address"] == f"{place}/S.zarr"
+    assert addresses_of(spec)["input.similarity.matrix"] == f"{place}/S.zarr"
+
+
+# Looking ahead
+
+
+@pytest.mark.parametrize("name", ["S", "D"])
+def test_the_projection_is_that_of_the_staged_job(name: str, place: str) -> None:
+    spec = job(place, f"{place}/{name}.zarr")
+    seen, staged = preview(spec), size_of(stage_inputs(spec, f"{place}/job").problem())
+    assert seen.plan == plan(staged, (), 2, None, 1)
+    [matrix] = [array for array in seen.inputs if array.matrix]
+    assert (matrix.shape, matrix.dtype) == ((40, 40), "float64")
+    assert matrix.n_stored == np.count_nonzero(~np.isnan(SIMILAR if name == "S" else APART))
+
+
+def test_what_is_no_square_matrix_is_refused(place: str) -> None:
+    spec = job(place, f"{place}/wide.zarr")
+    with pytest.raises(SpecError, match=r"input.similarity: .* a square matrix was asked for, found shape \(20, 40\)"):
+        preview(spec)
+    with pytest.raises(InputError, match=r"must be square, .* found shape \(20, 40\)"):
+        stage_inputs(spec, f"{place}/job")
+
+
+def test_damage_is_refused_before_work_starts(place: str) -> None:
+    Path(place, "S.zarr", "data", "c", "1").unlink()
+    with pytest.raises(InputError, match="found other values in data than were written"):
+        stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/job")
+    shutil.rmtree(f"{place}/S.zarr/indices")
+    with pytest.raises(SpecError, match=r"input.similarity: .*indices: a Zarr array was asked for, found none"):
+        preview(job(place, f"{place}/S.zarr"))
+
+
+@pytest.mark.parametrize(
+    ("place_of_fault", "given"),
+    [
+        ("input.features", {"features": "S.zarr", "distances": "dense.zarr/Z"}),
+        ("input.distances", {"features": "dense.zarr/X", "distances": "D.zarr"}),
+        ("input.distances", {"features": "dense.zarr/X", "distances": {"kind": "graph", "adjacency": "D.zarr"}}),
+    ],
+)
+def test_other_inputs_are_dense(place_of_fault: str, given: dict[str, Any], place: str) -> None:
+    def moved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {**value, "adjacency": f"{place}/{value['adjacency']}"}
+        return f"{place}/{value}"
+
+    table = {"format": 1, "method": "smerf", "output": f"{place}/f.zarr"}
+    spec = Spec.from_dict({**table, "input": {name: moved(value) for name, value in given.items()}})
+    with pytest.raises(SpecError, match=f"{place_of_fault}: .* found a sparse matrix, which only"):
+        preview(spec)
+    with pytest.raises(InputError, match="found a sparse matrix, which only"):
+        stage_inputs(spec, f"{place}/job")
+
+
+# Scoring
+
+
+def answers_of(place: str, queries: str, answer: str, name: str = "", cluster: Any = None, **asked: Any) -> np.ndarray:
+    for key in ("reference", "pairs"):
+        if key in asked:
+            asked[key] = f"{place}/{asked[key]}"
+    question = Question(f"{place}/out.forest.zarr", f"{place}/{queries}", answer, **asked)
+    found = score(question, f"{place}/answers.zarr", cluster or Here(2), overwrite=True)
+    return np.asarray(open_array(f"{place}/answers.zarr/{name or next(iter(found.shapes))}")[...])
+
+
+@pytest.mark.parametrize("cells", [1, 1 << 22])
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [
+        ("distance", {}),
+        ("distance", {"reference": "new.zarr"}),
+        ("proximity", {"reference": "new.zarr"}),
+        ("pairs", {"pairs": "dense.zarr/pairs"}),
+        ("neighbors", {"n_neighbors": 4}),
+        ("predict", {}),
+        ("proba", {}),
+        ("apply", {}),
+    ],
+)
+def test_sparse_queries_are_answered_as_dense_ones(
+    answer: str, asked: dict[str, Any], cells: int, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_job(job(place, f"{place}/S.zarr"))
+    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", cells)
+    found = answers_of(place, "new.zarr", answer, **asked)
+    twin = {key: "dense.zarr/new" if key == "reference" else value for key, value in asked.items()}
+    np.testing.assert_array_equal(found, answers_of(place, "dense.zarr/new", answer, **twin))
+    assert len(np.unique(found)) > 1
+
+
+@pytest.mark.parametrize(("name", "rows"), [("D", APART), ("S", SIMILAR)])
+def test_the_training_rows_are_their_own_queries(name: str, rows: np.ndarray, place: str) -> None:
+    measure = "distance" if name == "D" else "similarity"
+    run_job(job(place, {"kind": "dense", "matrix": f"{place}/{name}.zarr", "measure": measure}))
+    own = SimForestClassifier(kind=measure, random_state=3, **PARAMS).fit(observed(rows), LABELS)
+    np.testing.assert_array_equal(answers_of(place, f"{name}.zarr", "apply"), own.apply(observed(rows)))
+
+
+def test_sparse_queries_that_do_not_fit_are_refused_at_the_door(place: str) -> None:
+    run_job(job(place, f"{place}/S.zarr"))
+    write_sparse(f"{place}/narrow.zarr", observed(SIMILAR[:, :5]))
+    with pytest.raises(InputError, match="X has 5 features, but the forest is expecting 40"):
+        outline(Question(f"{place}/out.forest.zarr", f"{place}/narrow.zarr", "distance"))
+    SMERF(3, random_state=0).fit(POINTS, DISTANCES).save(f"{place}/smerf.zarr")
+    for asked in ({"queries": "new.zarr"}, {"queries": "dense.zarr/X", "reference": "new.zarr"}):
+        given = {key: f"{place}/{value}" for key, value in asked.items()}
+        with pytest.raises(InputError, match="a dense Zarr array was asked for, found a sparse matrix"):
+            outline(Question(f"{place}/smerf.zarr", answer="distance", **given))
