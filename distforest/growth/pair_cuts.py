@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from distforest.growth.criteria import Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.pair_bins import PairBins, cell_of
-from distforest.growth.two_classes import TwoClasses, gain_of_counts, scan_two_classes, whole_of
+from distforest.growth.two_classes import TwoClasses, gain_of_counts, read_codes, scan_two_classes, whole_of
 from distforest.jit import kernel, unsigned
 from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value, read_column
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, taken
@@ -126,12 +126,13 @@ def cut_small(
             longest = max(longest, starts[node + 1] - starts[node])
     own, order = np.empty(longest), np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    sides = np.empty(2, np.int64)
+    kinds, sides = np.empty(longest, np.uint8), np.empty(2, np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
         if size > few:
             continue
+        read_codes(rows[first:last], codes, kinds)
         for k in range(columns.shape[1]):
             read_column(
                 *(columns[node, k], rows[first:last], points, others, left, right),
@@ -139,7 +140,7 @@ def cut_small(
             )
             n = order_values(own[:size], order, keys, spare)
             scan_two_classes(
-                *(node, k, own[:size], order[:n], rows[first:last], weights[first:last], codes),
+                *(node, k, own[:size], order[:n], weights[first:last], kinds),
                 *(counts[node], costs[node], min_leaf, sides, best, threshold, gains),
             )
 
@@ -272,9 +273,8 @@ def code_one(
 @kernel
 def count_block(some: Rows, weights: Rows, codes: Codes, coded: Codes, filled: NDArray[np.int32]) -> None:
     """filled[k, coded[k, r], class of some[r]] += weights[r]."""
-    some, kinds = unsigned(some), np.empty(some.shape[0], np.uint8)
-    for r in range(some.shape[0]):
-        kinds[r] = codes[some[r]]
+    kinds = np.empty(some.shape[0], np.uint8)
+    read_codes(some, codes, kinds)
     for k in range(coded.shape[0]):
         own, counted = filled[k], coded[k]
         for r in range(some.shape[0]):

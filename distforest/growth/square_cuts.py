@@ -23,7 +23,7 @@ from distforest.growth.criteria import Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.pair_bins import PairBins, code_of
 from distforest.growth.pair_cuts import BLOCK, Level, code_one, most_few, walk_bins
-from distforest.growth.two_classes import gain_of_counts, scan_two_classes, whole_of
+from distforest.growth.two_classes import gain_of_counts, read_codes, scan_two_classes, whole_of
 from distforest.jit import kernel
 from distforest.sources.point_pairs import PointPairs, read_column
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source
@@ -106,12 +106,13 @@ def cut_small_squares(
             longest = max(longest, starts[node + 1] - starts[node])
     ends, order = np.empty(2 * longest), np.empty(2 * longest, np.int64)
     keys, spare = np.empty(2 * longest, np.uint64), np.empty(2 * longest, np.uint64)
-    separated = np.empty(2, np.int64)
+    kinds, separated = np.empty(longest, np.uint8), np.empty(2, np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
         if size > few:
             continue
+        read_codes(rows[first:last], codes, kinds)
         for k in range(columns.shape[1]):
             c = columns[node, k]
             if c >= n_features:
@@ -121,7 +122,7 @@ def cut_small_squares(
                 )
                 n = order_values(ends[:size], order, keys, spare)
                 scan_two_classes(
-                    *(node, k, ends[:size], order[:n], rows[first:last], weights[first:last], codes),
+                    *(node, k, ends[:size], order[:n], weights[first:last], kinds),
                     *(counts[node], costs[node], min_leaf, separated, best, threshold, gains),
                 )
                 continue
@@ -130,7 +131,7 @@ def cut_small_squares(
                 ends[r], ends[size + r] = min(one, other), max(one, other)
             n = order_values(ends[: 2 * size], order, keys, spare)
             scan_ends(
-                *(node, k, ends[: 2 * size], order[:n], rows[first:last], weights[first:last], codes),
+                *(node, k, ends[: 2 * size], order[:n], weights[first:last], kinds),
                 *(counts[node], costs[node], min_leaf, separated, best, threshold, gains),
             )
 
@@ -141,9 +142,8 @@ def scan_ends(
     candidate: int,
     ends: Floats,
     order: Ints,
-    rows: Rows,
     weights: Rows,
-    codes: Codes,
+    kinds: Codes,
     counts: Ints,
     costs: Floats,
     min_leaf: int,
@@ -154,7 +154,7 @@ def scan_ends(
 ) -> None:
     """Move the place of the cut over the ends of the pairs, lesser ends first in ``ends``, then the greater ones."""
     separated[:] = 0
-    size = rows.shape[0]
+    size = weights.shape[0]
     whole, before = whole_of(counts, costs), np.nan
     for place in order:
         value = ends[place]
@@ -164,9 +164,9 @@ def scan_ends(
                 keep_best(node, candidate, before, value, gain, best, threshold, gains)
         before = value
         if place < size:
-            separated[codes[rows[place]]] += weights[place]
+            separated[kinds[place]] += weights[place]
         else:
-            separated[codes[rows[place - size]]] -= weights[place - size]
+            separated[kinds[place - size]] -= weights[place - size]
 
 
 @kernel

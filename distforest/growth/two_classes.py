@@ -20,7 +20,7 @@ from distforest.forest.frontier import Frontier
 from distforest.growth.criteria import ROUNDING, Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.rng import Keys
-from distforest.jit import kernel
+from distforest.jit import kernel, unsigned
 from distforest.sources.source import Floats, Ints, Rows
 
 if TYPE_CHECKING:
@@ -129,17 +129,26 @@ def cut_two_classes(
 ) -> None:
     """P(S) = 2 m_0 m_1, kept while the rows go over to the left in the order of a candidate; values are observed."""
     longest = (starts[1:] - starts[:-1]).max()
-    order = np.empty(longest, np.int64)
+    order, kinds = np.empty(longest, np.int64), np.empty(longest, np.uint8)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     left = np.empty(2, np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
+        read_codes(rows[first:last], codes, kinds)
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
             scan_two_classes(
-                *(node, k, values[k, first:last], order[:n], rows[first:last], weights[first:last], codes),
+                *(node, k, values[k, first:last], order[:n], weights[first:last], kinds),
                 *(counts[node], costs[node], min_leaf, left, best, threshold, gains),
             )
+
+
+@kernel
+def read_codes(rows: Rows, codes: Codes, kinds: Codes) -> None:
+    """kinds[r] = codes[rows[r]]: read once for all candidates of a node."""
+    places = unsigned(rows)
+    for r in range(places.shape[0]):
+        kinds[r] = codes[places[r]]
 
 
 @kernel
@@ -148,9 +157,8 @@ def scan_two_classes(
     candidate: int,
     values: Floats,
     order: Ints,
-    rows: Rows,
     weights: Rows,
-    codes: Codes,
+    kinds: Codes,
     counts: Ints,
     costs: Floats,
     min_leaf: int,
@@ -159,7 +167,7 @@ def scan_two_classes(
     threshold: Floats,
     gains: Floats,
 ) -> None:
-    """Take the rows over to ``left``, counts of the two classes, in the order of one candidate."""
+    """Take the rows over to ``left``, counts of the two classes (``kinds``), in the order of one candidate."""
     left[:] = 0
     whole, before = whole_of(counts, costs), np.nan
     for place in order:
@@ -169,4 +177,4 @@ def scan_two_classes(
             if gain > gains[node]:
                 keep_best(node, candidate, before, value, gain, best, threshold, gains)
         before = value
-        left[codes[rows[place]]] += weights[place]
+        left[kinds[place]] += weights[place]

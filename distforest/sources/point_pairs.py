@@ -347,15 +347,17 @@ def project_pairs(
     values: Floats,
 ) -> None:
     """values[k, r] = sum over e of weights[e] * column columns[e] of pair rows[r], e in candidate k of its node."""
-    width = values.shape[0]
+    width, own = values.shape[0], np.empty(BLOCK_ROWS)
     for node in range(starts.shape[0] - 1):
         for first in range(starts[node], starts[node + 1], BLOCK_ROWS):
-            last = min(first + BLOCK_ROWS, starts[node + 1])
+            some = rows[first : min(first + BLOCK_ROWS, starts[node + 1])]
             for k in range(width):
-                values[k, first:last] = 0.0
+                sums = values[k, first : first + some.shape[0]]
+                sums[:] = 0.0
                 for e in range(offset[node * width + k], offset[node * width + k + 1]):
-                    column, weight = columns[e], weights[e]
-                    for r in range(first, last):
-                        a, b = points[left[rows[r]]], others[right[rows[r]]]
-                        own = pair_value(a, b, column, family, n_features, n_of_family, begin, reduction)
-                        values[k, r] += weight * own
+                    read_column(
+                        *(columns[e], some, points, others, left, right),
+                        *(family, n_features, n_of_family, begin, reduction, own),
+                    )
+                    for r in range(some.shape[0]):
+                        sums[r] += weights[e] * own[r]
