@@ -120,7 +120,7 @@ def line_of(values: Floats, weights: Rows) -> Line:
         total += weights[r] * (x - origin)
         lowest = min(lowest, x)
         highest = max(highest, x)
-    n_bins, scale = min(MOST_BINS, 16 + values.shape[0] // 4), 0.0
+    n_bins, scale = min(MOST_BINS, 16 + values.shape[0] // 12), 0.0
     if np.isfinite(total) and _NARROWEST < highest - lowest < _WIDEST:
         scale = n_bins * (1.0 - 1e-9) / (highest - lowest)
     return Line(float(n), lowest, highest, origin, total / n, n_bins, scale)
