@@ -50,11 +50,13 @@ N_FOLDS = 5
 HEAD = ("method", "accuracy, %", "pairs to fit / all", "pairs to predict / 1-NN's")
 SMALL: dict[str, Any] = {"max_samples": 0.3}
 CLEAN: dict[str, Any] = {"bootstrap": False, "min_samples_leaf": 1}
+NEAREST: dict[str, Any] = {"n_landmarks": 0.18, "voting": "nearest", "min_samples_leaf": 10}
+NEAREST |= {"n_pairs": 2, "n_estimators": 100}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A forest of one pair a node: its parameters, and its budget as a share of all pairs of its training objects."""
+    """A forest, of one pair a node unless it says otherwise, and its budget as a share of all pairs of its objects."""
 
     text: str
     params: dict[str, Any]
@@ -66,6 +68,7 @@ RULES = tuple(
     for name, params in (("default", {}), ("max_samples=0.3", SMALL), ("bootstrap=False, min_samples_leaf=1", CLEAN))
     for text, share in (("", None), ("1/3", 1 / 3), ("1/6", 1 / 6))
 )
+RULES += (Rule(", ".join(f"{name}={value!r}" for name, value in NEAREST.items()), NEAREST),)
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,8 @@ def forest(objects: Objects, parts: tuple[Ints, Ints], rule: Rule, effort: Effor
 
     counted = Counted(objects.distance)
     lazy = Lazy(counted, np.arange(len(objects.y)), kind="distance", budget=budget)
-    own = SimForestClassifier(lazy, n_estimators=effort.trees, n_pairs=1, random_state=seed, **rule.params)
+    params = {"n_estimators": effort.trees, "n_pairs": 1, **rule.params}
+    own = SimForestClassifier(lazy, random_state=seed, **params)
     own.fit(train, objects.y[train])
     if counted.n != own.n_evaluations_:
         raise SystemExit(f"the function was asked for {counted.n} pairs, the forest says {own.n_evaluations_}")

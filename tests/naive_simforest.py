@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tests.naive import ROUNDING, Cut, below, midpoint, number, stream, unit
+from tests.naive_landmarks import landmark_pair, pool_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,6 @@ TRIES = 4  # how many pairs a candidate draws in an attempt before it is empty
 EXTRA = 2**32  # the draw that begins a node's further streams, one for each attempt and candidate
 PLACE = 2**33  # the draw that begins the random thresholds of isolation, one for each attempt
 SIZES = (1, 2, 4)  # how many features a similarity over some of them reads
-EULER = 0.5772156649
 
 Entry = Callable[[int], float]  # what one row says in a column
 
@@ -51,6 +51,8 @@ class Rules:
         Where a row goes whose value is unobserved.
     class_weight : tuple of int
         c_k >= 1 of each class; empty: 1 for all.
+    landmarks : tuple of int
+        The objects that may be columns; empty: all.
     kind : {"similarity", "distance"}
         Whether `evaluations` count the diagonal. M holds similarities either way: see `from_distances`.
     """
@@ -65,6 +67,7 @@ class Rules:
     min_samples_leaf: int = 1
     max_depth: int | None = None
     kind: str = "similarity"
+    landmarks: tuple[int, ...] = ()
 
     @property
     def width(self) -> int:
@@ -155,12 +158,15 @@ def drawn_candidate(sample: Sample, rows: Sequence[int], key: int, attempt: int,
     width = sample.rules.width
     for trial in range(TRIES):
         base = (attempt * TRIES + trial) * 2 * width + 2 * k
-        i = rows[below(key, base, len(rows))]
+        pool = pool_of(sample, rows, math.nan) if sample.rules.judge == "targets" else rows
+        i = pool[below(key, base, len(pool))]
         if sample.rules.judge == "isolation":
             others = [row for row in rows if row != i]
             j: int | None = others[below(key, base + 1, len(others))]
         else:
-            j = unlike_partner(sample, rows, i, unit(key, base + 1))
+            j = unlike_partner(sample, pool, i, unit(key, base + 1))
+        if j is not None and sample.rules.judge == "labels" and sample.rules.landmarks:
+            j, i = landmark_pair(sample, rows, (j, i), key, base)
         if j is not None and is_usable(sample, j, i):
             return _projection(sample, rows, (j, i), number(key, EXTRA + attempt * width + k))
     return None
@@ -199,9 +205,9 @@ def _projection(sample: Sample, rows: Sequence[int], pair: tuple[int, int], extr
 def _averaged_projection(sample: Sample, rows: Sequence[int], pair: tuple[int, int], extra: int) -> Projection:
     """Return the mean of j's column and up to q - 1 others on its side, minus the mean on the side of i."""
     j, i = pair
-    free = [row for row in rows if row not in pair]
-    near_j = [row for row in free if sample.unlike(row, j) < sample.unlike(row, i)]
-    near_i = [row for row in free if sample.unlike(row, i) < sample.unlike(row, j)]
+    with_j, with_i = ([row for row in pool_of(sample, rows, sample.y[own]) if row not in pair] for own in pair)
+    near_j = [row for row in with_j if sample.unlike(row, j) < sample.unlike(row, i)]
+    near_i = [row for row in with_i if sample.unlike(row, i) < sample.unlike(row, j)]
     others = sample.rules.n_columns - 1
     with_j = _shuffled(extra, 0, near_j, min(others, len(near_j)))
     with_i = _shuffled(extra, len(with_j), near_i, min(others, len(near_i)))
@@ -462,24 +468,6 @@ def predict(trees: Sequence[Sequence[Node]], X: Matrix, rules: Rules) -> NDArray
         said = [tree[route_row(tree, x, rules)].says for tree in trees]
         answers.append([sum(column) / len(trees) for column in zip(*said, strict=True)])
     return np.array(answers)
-
-
-def isolation_scores(trees: Sequence[Sequence[Node]], X: Matrix, rules: Rules) -> NDArray[np.float64]:
-    """Return 2^(-mean of (depth + c(n_rows)) / c(sample size)): near 1 for outliers (Liu, Ting, Zhou, 2008)."""
-    usual = usual_path(trees[0][0].n_rows)
-    scores = []
-    for x in X:
-        ends = [tree[route_row(tree, x, rules)] for tree in trees]
-        lengths = [(end.depth + usual_path(end.n_rows)) / usual for end in ends]
-        scores.append(2.0 ** -(sum(lengths) / len(trees)))
-    return np.array(scores)
-
-
-def usual_path(m: int) -> float:
-    """Return c(m) = 2 (H(m - 1) - (m - 1) / m), the mean depth of m rows, H(k) = ln k + 0.5772156649."""
-    if m <= 2:
-        return float(m == 2)
-    return 2.0 * (math.log(m - 1) + EULER - (m - 1) / m)
 
 
 def as_table(tree: Sequence[Node], n: int) -> Table:

@@ -60,6 +60,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "dense": ("simforest", {"min_samples_leaf": 1}),
     "missing": ("simforest", {"min_samples_leaf": 1, "n_pairs": 3}),
     "surrogate": ("simforest", {"n_pairs": 3, "n_columns": 2, "on_missing": "surrogate"}),
+    "landmarks": ("simforest", {"n_landmarks": 0.75, "n_columns": 2, "n_pairs": 3}),
+    "landmark_targets": ("simforest", {"n_landmarks": 0.5, "n_columns": 2, "min_samples_leaf": 1}),
     "linear": ("simforest", {}),
     "cosine": ("simforest", {"bootstrap": False}),
     "rbf": ("simforest", {"min_samples_leaf": 1}),
@@ -73,7 +75,13 @@ PAIR_CASES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """The same of forests over pairs of points."""
 
-INCOMPLETE = ("missing", "surrogate")
+VOTING_CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "nearest": ("simforest", {"voting": "nearest", "n_pairs": 3, "min_samples_leaf": 6}),
+    "nearest_targets": ("simforest", {"voting": "nearest", "n_landmarks": 0.5}),
+}
+"""The same of forests in which training objects vote, so that nodes alone predict nothing."""
+
+INCOMPLETE = ("missing", "surrogate", "nearest", "nearest_targets")
 KERNEL_CASES = ("linear", "cosine", "rbf", "rbf_targets")
 UNTAUGHT_CASES = ("urerf", "urerf_paper")
 WEIGHTED_CASES = ("random", "urerf")
@@ -168,7 +176,7 @@ def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
 
 def problem_of(case: str, data: Data | None = None, seed: int = SEED, **params: Any) -> Any:
     """A case's method bound to its data, or to ``data``; four trees."""
-    method, own = {**CASES, **PAIR_CASES}[case]
+    method, own = {**CASES, **PAIR_CASES, **VOTING_CASES}[case]
     chosen = complete(METHODS[method].parameters, {"n_estimators": 4, **own, **params})
     return problem(METHODS[method], data_of(case) if data is None else data, chosen, seed)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests import naive
+from tests import naive, naive_isolation
 from tests import naive_simforest as sim
 from tests.naive_simforest import Halves, Node, Projection, Rules
 from tests.simforest_by_hand import CLASSES, LINE, NAN, ONES, S_LINE, TARGETS, damaged, sample_of
@@ -266,15 +266,15 @@ ISOLATION = Rules(judge="isolation")
 
 
 def test_usual_path() -> None:
-    assert [sim.usual_path(m) for m in (1, 2)] == [0.0, 1.0]
-    assert sim.usual_path(3) == pytest.approx(2 * (math.log(2) + 0.5772156649 - 2 / 3))
-    assert sim.usual_path(256) == pytest.approx(10.2448, abs=1e-4)
+    assert [naive_isolation.usual_path(m) for m in (1, 2)] == [0.0, 1.0]
+    assert naive_isolation.usual_path(3) == pytest.approx(2 * (math.log(2) + 0.5772156649 - 2 / 3))
+    assert naive_isolation.usual_path(256) == pytest.approx(10.2448, abs=1e-4)
 
 
 def test_two_rows_are_as_usual() -> None:
     tree = sim.grow_tree([[2, 1], [1, 2]], [], [1, 1], 0, 0, ISOLATION)
     assert [node.rows for node in tree] in ([[0, 1], [0], [1]], [[0, 1], [1], [0]])
-    assert sim.isolation_scores([tree], [[2, 1], [1, 2]], ISOLATION).tolist() == [0.5, 0.5]
+    assert naive_isolation.isolation_scores([tree], [[2, 1], [1, 2]], ISOLATION).tolist() == [0.5, 0.5]
 
 
 def test_isolation_draws_its_pair_and_threshold() -> None:
@@ -298,14 +298,14 @@ def test_isolation_ends_at_the_depth_of_a_balanced_tree() -> None:
         assert max(depths) == deepest
     equal = sim.grow_tree(np.ones((4, 4)), [], ONES, 0, 0, ISOLATION)
     assert len(equal) == 1  # no two of them are apart
-    assert sim.isolation_scores([equal], np.ones((1, 4)), ISOLATION).tolist() == [0.5]
+    assert naive_isolation.isolation_scores([equal], np.ones((1, 4)), ISOLATION).tolist() == [0.5]
 
 
 def test_an_outlier_has_the_highest_score() -> None:
     x = np.append(np.random.default_rng(0).normal(size=31), 12.0)
     S = sim.from_distances(np.abs(x[:, None] - x))
     trees = [sim.grow_tree(S, [], naive.subsample_weights(0, b, 32, 16), 0, b, ISOLATION) for b in range(40)]
-    scores = sim.isolation_scores(trees, S, ISOLATION)
+    scores = naive_isolation.isolation_scores(trees, S, ISOLATION)
     assert scores.argmax() == 31
     assert scores[31] > 0.6
     assert np.median(scores) < 0.5

@@ -19,7 +19,7 @@ from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.sources.arrays import write_array
-from tests import naive_simforest, samples
+from tests import naive_isolation, naive_simforest, samples
 from tests.forest.damage import manifest_of, refusal, reseal, rewrite, with_value
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_reference(missing: float, max_samples: float) -
     assert w.sum(axis=1).tolist() == [min(60, int(max_samples * 60) if max_samples < 1 else max_samples)] * 5
     rules = naive_simforest.Rules(judge="isolation")
     trees = [naive_simforest.grow_tree(S, np.zeros(60), w[tree], 8, tree, rules) for tree in range(5)]
-    expected = naive_simforest.isolation_scores(trees, S, rules)
+    expected = naive_isolation.isolation_scores(trees, S, rules)
     np.testing.assert_allclose(forest.score_samples(S), -expected, rtol=1e-12)
     assert forest.predict(S).tolist() == np.where(expected > 0.5, -1, 1).tolist()
 

@@ -20,7 +20,7 @@ from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
 from distforest.jobs.inputs import dense_rows, kernel_rows
-from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of
+from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of, source_of
 from distforest.sources.callbacks import Lazy
 from distforest.sources.factors import Labels, Targets
 from distforest.sources.kernels import KERNELS
@@ -95,6 +95,8 @@ class _SimForest(OnSimilarities):
     n_estimators: int = 100
     n_pairs: int = 2
     n_columns: int = 1
+    n_landmarks: float | None = None
+    voting: str = "share"
     on_missing: str = "stop"
     min_samples_split: int = 2
     min_samples_leaf: int = 3
@@ -177,6 +179,16 @@ class _SimForest(OnSimilarities):
         check_is_fitted(self)
         return nodes_of(self.forest_, self._supplied(), items_of(self.similarity, X))
 
+    def _said(self, X: Any) -> Floats:
+        """Take what the trees say of the rows of ``X`` on average, shape (n, n_outputs)."""
+        check_is_fitted(self)
+        if not self.forest_.nearest_votes:
+            return scoring.predict(self.forest_, self._nodes(X))
+        if not isinstance(self.similarity, Lazy):
+            return scoring.predict_rows(self.forest_, self.forest_.source(self._rows(X, reset=False)))
+        with source_of(self.forest_, self._supplied(), items_of(self.similarity, X)) as source:
+            return scoring.predict_rows(self.forest_, source)
+
     def _given(self) -> dict[str, Any]:
         given = super()._given()
         if isinstance(self.similarity, Lazy):
@@ -246,9 +258,11 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         return labels
 
     def predict_proba(self, X: Any) -> Floats:
-        """Take the share of each class, as weighted, in the nodes in which ``X`` ends, shape (n, n_classes)."""
-        nodes = self._nodes(X)
-        return scoring.predict(self.forest_, nodes)
+        """Take the share of each class, as weighted, in the nodes in which ``X`` ends, shape (n, n_classes).
+
+        With ``voting="nearest"`` it is the share of the trees that vote for it.
+        """
+        return self._said(X)
 
 
 class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
@@ -285,6 +299,5 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     _relation = Targets
 
     def predict(self, X: Any) -> Floats:
-        """Take the mean target of the nodes in which the rows of ``X`` end, shape (n,)."""
-        nodes = self._nodes(X)
-        return scoring.predict(self.forest_, nodes)[:, 0]
+        """Take the mean target of the nodes in which the rows of ``X`` end, or of the objects that vote, shape (n,)."""
+        return self._said(X)[:, 0]

@@ -24,8 +24,10 @@ import zarr
 from distforest.errors import ArtifactError
 from distforest.forest.forest import (
     FORMAT,
+    NEAREST,
     NODE_ARRAYS,
     UNTAUGHT,
+    VOICES,
     Forest,
     Meaning,
     array_entry,
@@ -54,11 +56,11 @@ LEAF_WORDS = {"votes": ("voting", VOTINGS), "ranks": ("aggregation", AGGREGATION
 """Of the kinds of leaf tables over pairs: the name of the word that they need, and its values."""
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
-    **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts"), "int32"),
+    **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes"), "int32"),
     **dict.fromkeys(
         ("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate", "scores"), "float64"
     ),
-    **dict.fromkeys(("feature_weights", "dependence"), "float64"),
+    **dict.fromkeys(("feature_weights", "dependence", "targets"), "float64"),
     **dict.fromkeys(("distances", "objects"), "float32"),
     "in_bag": "uint8",
 }
@@ -240,6 +242,7 @@ def _meaning(found: dict[str, Any]) -> Meaning:
     if "class_weights" in leaf:
         _check_class_weights(leaf)
     _check_pairs(rows, leaf)
+    _check_voting(rows, leaf)
     return Meaning(**found)
 
 
@@ -278,6 +281,16 @@ def _check_class_weights(leaf: dict[str, Any]) -> None:
         raise ArtifactError(f"{MANIFEST}: leaf.class_weights go with class_counts, found {leaf['kind']!r}")
     if not isinstance(weights, list) or not all(type(c) is int and 0 < c <= MAX_CLASS_WEIGHT for c in weights):
         raise ArtifactError(f"{MANIFEST}: leaf.class_weights must be integers from 1 to {MAX_CLASS_WEIGHT}")
+
+
+def _check_voting(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
+    """Refuse votes of nearest training objects where nothing says what they vote for, or how near they are."""
+    if rows["kind"] == PAIRS or "voting" not in leaf:
+        return
+    if leaf["voting"] != NEAREST or leaf["kind"] not in VOICES or rows["kind"] == "features":
+        found = f"{leaf['voting']!r} of {leaf['kind']} over {rows['kind']}"
+        wanted = f"{NEAREST!r} of {' or '.join(VOICES)} over similarities"
+        raise ArtifactError(f"{MANIFEST}: leaf.voting must be {wanted}, found {found}")
 
 
 def open_forest(address: str) -> Forest:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError, InputError
-from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members
+from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members, expect
 from distforest.forest.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.same_leaf import SameLeaf
@@ -43,10 +43,16 @@ NOT_ROUTED = -1
 UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
 """Leaf tables that follow from the node table alone."""
 
+SHARE, NEAREST = "share", "nearest"
+"""What a tree says of a row: what its leaf keeps; or the class or target of the most similar training object there."""
+
+VOICES = {"class_counts": "codes", "means": "targets"}
+"""The array by which training objects vote, beside each leaf table that they may vote in the place of."""
+
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "surrogate")
 """The arrays that every node table has, in the order of the format."""
 
-FURTHER_ARRAYS = ("objects", "feature_weights", "dependence")
+FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets")
 """Arrays that some forests have beside those of their node table and leaf table, in the order of the format."""
 
 
@@ -104,6 +110,8 @@ class Forest:
         How likely each feature was to be drawn, shape (n_columns,); None: equally.
     dependence
         From which the weights follow where features were screened, shape (n_columns,); else None.
+    codes, targets
+        Where the nearest training object votes, its class, shape (n_rows,), or its targets, shape (n_rows, q).
     provenance
         Where it came from: versions, digests of the inputs, times. No part of the digest.
     """
@@ -116,6 +124,8 @@ class Forest:
     objects: Float32s | None = None
     feature_weights: Floats | None = None
     dependence: Floats | None = None
+    codes: Rows | None = None
+    targets: Floats | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -132,6 +142,19 @@ class Forest:
     def n_training(self) -> int:
         """Training rows, or points of the training pairs."""
         return int(self.in_bag.shape[1])
+
+    @property
+    def nearest_votes(self) -> bool:
+        """Whether a tree votes for the most similar training object of a leaf, not for what the leaf keeps."""
+        return self.meaning.leaf.get("voting") == NEAREST
+
+    @cached_property
+    def voices(self) -> Floats:
+        """What each training object says where the nearest one votes: its class as shares, or its targets."""
+        if self.codes is not None:
+            return np.eye(len(self.meaning.classes or ()))[self.codes]
+        assert self.targets is not None  # noqa: S101  (held by check)
+        return self.targets
 
     @property
     def points(self) -> Float32s:
@@ -238,6 +261,25 @@ class Forest:
         for name in ("feature_weights", "dependence"):
             hold_columns(name, getattr(self, name), self.n_columns)
         self.leaf_table.check()
+        self._check_voices()
+
+    def _check_voices(self) -> None:
+        """Hold that training objects that vote have a column each to be compared in, and a class or targets."""
+        wanted = VOICES[self.leaf_table.kind] if self.nearest_votes else None
+        for name in VOICES.values():
+            if (getattr(self, name) is not None) != (name == wanted):
+                what = "missing" if name == wanted else f"a forest with leaf.voting {NEAREST!r} alone has them"
+                raise ArtifactError(f"{name}: {what}")
+        if wanted and self.n_columns != self.n_training:
+            raise ArtifactError(f"leaves: {self.n_columns} training rows were expected, found {self.n_training}")
+        if self.codes is not None:
+            expect("codes", self.codes, (self.n_training,), np.int32)
+            if self.codes.min() < 0 or self.codes.max() >= len(self.meaning.classes or ()):
+                raise ArtifactError("codes: numbers of classes were expected")
+        if self.targets is not None and isinstance(self.leaf_table, Means):
+            expect("targets", self.targets, (self.n_training, self.leaf_table.n_outputs), np.float64)
+            if not np.isfinite(self.targets).all():
+                raise ArtifactError("targets: values are finite")
 
     def _check_points(self) -> None:
         """Hold that the points of pairs are as wide as the meaning says, and counted in the bags."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.forest.leaves import ClassCounts, LeafTable, Means
+from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import check_n_neighbors, nearest, proximity
@@ -182,8 +183,16 @@ def kneighbors(
     return found, index
 
 
-def predict(forest: Forest, nodes: Rows) -> Floats:
-    """Mean over the trees of what each row's node says.
+def predict_rows(forest: Forest, source: Source) -> Floats:
+    """Route the rows of ``source`` and `predict`, whatever votes."""
+    rows = np.arange(source.shape[0], dtype=np.int32)
+    nodes = route(forest.table, source, rows)
+    voters = nearest_members(nodes, forest.training_nodes, source, rows) if forest.nearest_votes else None
+    return predict(forest, nodes, voters)
+
+
+def predict(forest: Forest, nodes: Rows, voters: Rows | None = None) -> Floats:
+    """Mean over the trees of what each row's node says, or of the voices of training objects there.
 
     Parameters
     ----------
@@ -191,6 +200,9 @@ def predict(forest: Forest, nodes: Rows) -> Floats:
         A forest that keeps class counts or means.
     nodes
         Nodes of the rows as `apply` gives them, shape (n_trees, n).
+    voters
+        Where the nearest training object votes, its number for each tree and row, -1 for none, shape (n_trees, n): see
+        `distforest.forest.nearest_votes.nearest_members`. A tree without one says what its node keeps.
 
     Returns
     -------
@@ -200,12 +212,18 @@ def predict(forest: Forest, nodes: Rows) -> Floats:
     Raises
     ------
     InputError
-        The forest was trained on distances alone, so it predicts nothing but distances.
+        The forest was trained on distances alone, so it predicts nothing but distances; or voters are needed.
     """
-    says = _predicting(forest)
+    says = predicting(forest)
+    if forest.nearest_votes and voters is None:
+        raise InputError("the nearest training object votes: nodes do not say which that is; ask with rows")
     total = np.zeros((nodes.shape[1], says.n_outputs))
     for tree in range(forest.n_trees):
-        total += says.outputs(tree, nodes[tree].astype(np.int64))
+        said = says.outputs(tree, nodes[tree].astype(np.int64))
+        if voters is not None:
+            votes = voters[tree] >= 0
+            said[votes] = forest.voices[voters[tree, votes]]
+        total += said
     return total / forest.n_trees
 
 
@@ -239,7 +257,8 @@ def isolation(forest: Forest, nodes: Rows) -> Floats:
     return scores
 
 
-def _predicting(forest: Forest) -> ClassCounts | Means:
+def predicting(forest: Forest) -> ClassCounts | Means:
+    """The leaf table of a forest that predicts classes or targets; raises InputError for any other."""
     if isinstance(forest.leaf_table, (ClassCounts, Means)):
         return forest.leaf_table
     if says_shared(forest):
@@ -256,8 +275,15 @@ def out_of_bag(forest: Forest) -> tuple[Floats, Ints]:
         Shape (n_rows, n_classes) or (n_rows, q); NaN for a row that every tree drew.
     count : ndarray
         How many trees each estimate rests on, shape (n_rows,).
+
+    Raises
+    ------
+    InputError
+        The forest predicts nothing, or the nearest training object votes, which would be the row itself.
     """
-    says, n_rows = _predicting(forest), forest.n_training
+    says, n_rows = predicting(forest), forest.n_training
+    if forest.nearest_votes:
+        raise InputError("the nearest training object votes, which is a training row itself: it has no vote out of bag")
     total, count = np.zeros((n_rows, says.n_outputs)), np.zeros(n_rows, np.int64)
     for tree in range(forest.n_trees):
         out = forest.in_bag[tree] == 0

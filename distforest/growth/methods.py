@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.forest.forest import Meaning
+from distforest.forest.forest import NEAREST, SHARE, Meaning
 from distforest.growth.class_weights import ClassWeights
 from distforest.growth.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.column_weights import ColumnWeights, inverse_deviations
@@ -20,6 +20,7 @@ from distforest.growth.draws import Axis, Draw, Oblique
 from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.histograms import cut_codes
 from distforest.growth.isolation import RandomCut, TwoAtRandom
+from distforest.growth.landmarks import landmarks_of
 from distforest.growth.mean_distance import MeanDistance
 from distforest.growth.pair_methods import hold_pair_parameters, limits_of, rfd, tree_rank
 from distforest.growth.pair_problem import PairProblem
@@ -33,6 +34,7 @@ from distforest.growth.parameters import (
     URERF_PARAMETERS,
     Parameter,
     n_drawn,
+    told,
 )
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.random_cuts import AtRandom
@@ -64,7 +66,7 @@ class Method:
     parameters
         What it can be told.
     draw
-        The draw for some data.
+        The draw for some data, its source, parameters and a seed.
     untaught
         For a method that needs no truth: what its cuts are judged by, and what its leaves say.
     over_pairs
@@ -75,12 +77,12 @@ class Method:
     reads: str
     judged_by: tuple[str, ...]
     parameters: tuple[Parameter, ...]
-    draw: Callable[[Data, Source, Params], Draw] | None = None
+    draw: Callable[[Data, Source, Params, int], Draw] | None = None
     untaught: Callable[[Data, Params], tuple[Criterion, dict[str, Any]]] | None = None
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], PairProblem] | None = None
 
 
-def _columns_of_features(data: Data, _source: Source, params: Params) -> Draw:
+def _columns_of_features(data: Data, _source: Source, params: Params, _seed: int) -> Draw:
     weights, combinations = _column_weights(data, params), n_combined(params, data.matrix.shape[1])
     width = n_candidates(params["max_features"], data.matrix.shape[1], weights)
     if combinations == 1.0 and data.feature_weights is None:
@@ -117,13 +119,20 @@ def _two_clusters(data: Data, params: Params) -> tuple[Criterion, dict[str, Any]
     return TwoClusters(params["criterion"], params["relative"], at_random, witnesses), {"kind": "same_leaf"}
 
 
-def _pairs_of_objects(data: Data, source: Source, params: Params) -> Draw:
+def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> Draw:
     unlike = Unlikeness(data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.judge == "labels")
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if data.rows["kind"] != "features":
-        return TwoObjects(source, unlike, n_pairs, n_columns)
-    if n_columns != 1:
-        raise InputError(f"n_columns={n_columns} averages similarities, and feature_subsets has none; leave it out")
+        landmarks = landmarks_of(params["n_landmarks"], unlike, seed)
+        return TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks)
+    needed = {
+        "n_columns": (1, "averages similarities"),
+        "n_landmarks": (None, "says to which objects there are similarities"),
+        "voting": (SHARE, "compares similarities"),
+    }
+    for name, (default, what) in needed.items():
+        if params[name] != default:
+            raise InputError(f"{name}={params[name]!r} {what}, and feature_subsets has none; leave it out")
     return FeatureSubsets(data.matrix, unlike, n_pairs)
 
 
@@ -141,7 +150,7 @@ ISOLATION = Method(
     "similarity",
     ("nothing",),
     ISOLATION_PARAMETERS,
-    lambda _data, source, _params: TwoAtRandom(source),
+    lambda _data, source, _params, _seed: TwoAtRandom(source),
     lambda _data, _params: (RandomCut(), {"kind": "path_lengths"}),
 )
 RFD = Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd)
@@ -187,6 +196,9 @@ def hold_together(params: Params) -> None:
     """Refuse parameters that do not go together, whatever the data; raises InputError."""
     if params.get("criterion") == MCLUST_BIC and params["splitter"] != "best":
         raise InputError("criterion='mclust_bic' finds its own cuts; it goes with splitter='best'")
+    if params.get("voting") == NEAREST and params["oob_score"]:
+        what = "the training objects of a leaf vote, an object itself among them, so there is no vote out of bag"
+        raise InputError(f"voting={NEAREST!r} does not go with oob_score=True: {what}; validate with held-out objects")
     if "resample" in params or "region" in params:
         hold_pair_parameters(params)
         return
@@ -233,9 +245,11 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
     criterion, leaf = method.untaught(data, params) if method.untaught else _taught(data, params, class_weights)
     rows_of_trees = sampling(params, data.n_rows)
     limits = _limits(params, rows_of_trees.n_draws)
-    draw, on_missing = method.draw(data, source, params), str(params.get("on_missing", "stop"))
+    draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
     growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing)
-    meaning = Meaning(method.name, dict(params), seed, data.rows, leaf, data.classes)
+    if params.get("voting") == NEAREST:
+        leaf = {**leaf, "voting": NEAREST}
+    meaning = Meaning(method.name, told(method.parameters, params), seed, data.rows, leaf, data.classes)
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
 
 

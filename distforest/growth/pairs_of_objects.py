@@ -1,7 +1,8 @@
 """Pairs of unlike objects as draws (SimForest): two columns of similarities, means of more of them, or features.
 
 A pair is (j, i). i is uniform over the node's objects, j has a probability in proportion to its unlikeness to i. A pair
-that is no direction is drawn again.
+that is no direction is drawn again. With landmarks the pair of classes is drawn so, and then a landmark of each; of
+targets, the pair is drawn of landmarks.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.growth.landmarks import ANY_OBJECT, Landmarks, landmarks_near
 from distforest.growth.rng import below, number, shuffle, unit
 from distforest.jit import kernel
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 EXTRA = 1 << 32
 """The draw of a node's stream from which on there are the streams of its candidates, for all that a pair needs more."""
+
+FIRST_LANDMARK = 1 << 35
+"""The draw of a node's stream from which on there are those that choose landmarks for the classes of a pair."""
 
 ATTEMPTS = 4
 TRIES = 4
@@ -48,10 +53,11 @@ def usable_pairs(
     keys: Keys,
     attempt: int,
     is_direction: Callable[[Rows, Rows], NDArray[np.bool_]],
+    landmarks: Landmarks = ANY_OBJECT,
 ) -> Rows:
     """``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 where none is found in `TRIES` trials.
 
-    Without an unlikeness j is uniform over the other objects of the node.
+    Without an unlikeness j is uniform over the other objects of the node, and there are no landmarks.
     """
     pairs = np.full((frontier.n_nodes * width, 2), -1, np.int32)
     missing = np.arange(len(pairs))
@@ -61,7 +67,7 @@ def usable_pairs(
         if unlike is None:
             draw_any_pairs(*where, drawn)
         else:
-            draw_pairs(*where, unlike.targets, unlike.by_class, drawn)
+            draw_pairs(*where, unlike.targets, unlike.by_class, landmarks.rows, landmarks.among, drawn)
         usable = drawn[:, 0] >= 0
         usable[usable] = is_direction(drawn[usable, 0], drawn[usable, 1])
         pairs[missing[usable]] = drawn[usable]
@@ -85,7 +91,7 @@ class TwoObjects:
 
     S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive. The other columns of a side are objects
     of the node, drawn without replacement, that are less unlike its own object than the other one (classes: of its
-    class).
+    class). With landmarks all columns are landmarks: those of `landmarks_near` in place of the node's objects.
     """
 
     source: Source
@@ -93,16 +99,19 @@ class TwoObjects:
     width: int
     n_columns: int = 1
     attempts: int = ATTEMPTS
+    landmarks: Landmarks = ANY_OBJECT
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no pair could be found."""
-        pairs = usable_pairs(self.unlike, self.width, frontier, keys, attempt, partial(are_directions, self.source))
+        are_apart = partial(are_directions, self.source)
+        pairs = usable_pairs(self.unlike, self.width, frontier, keys, attempt, are_apart, self.landmarks)
         n_found = int((pairs[:, 0] >= 0).sum())
         size = np.empty(len(pairs), np.int64)
         columns, weights = np.empty(2 * self.n_columns * n_found, np.int32), np.empty(2 * self.n_columns * n_found)
         n = fill_sides(
             *(pairs, self.width, self.n_columns, keys, attempt, frontier.starts, frontier.rows),
-            *(self.unlike.targets, self.unlike.by_class, size, columns, weights),
+            *(self.unlike.targets, self.unlike.by_class, self.landmarks.rows, self.landmarks.among),
+            *(size, columns, weights),
         )
         return Projections(self.width, offsets(size), columns[:n], weights[:n])
 
@@ -143,13 +152,20 @@ def draw_pairs(
     rows: Rows,
     targets: Floats,
     by_class: bool,
+    landmarks: Rows,
+    among: NDArray[np.bool_],
     pairs: Rows,
 ) -> None:
-    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to 1[y_j != y_i] or |y_j - y_i|; left as it is if all 0."""
+    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to 1[y_j != y_i] or |y_j - y_i|; left as it is if all 0.
+
+    With landmarks j and i are drawn of `landmarks_near`: of targets in this way, else uniformly, each for its class.
+    """
     for e in range(wanted.shape[0]):
         node, k = wanted[e] // width, wanted[e] % width
         group = rows[starts[node] : starts[node + 1]]
         draw = first + 2 * k
+        if landmarks.shape[0] > 0 and not by_class:
+            group = landmarks_near(0.0, group, landmarks, among, targets, by_class)
         i = group[below(keys[node], draw, group.shape[0])]
         total = 0.0
         for row in group:
@@ -164,6 +180,10 @@ def draw_pairs(
                 pairs[e, 1] = i
                 if reached > goal:
                     break
+        if landmarks.shape[0] > 0 and by_class and pairs[e, 0] >= 0:
+            for side in range(2):
+                near = landmarks_near(targets[pairs[e, side]], group, landmarks, among, targets, by_class)
+                pairs[e, side] = near[below(keys[node], FIRST_LANDMARK + draw + side, near.shape[0])]
 
 
 @kernel
@@ -198,6 +218,8 @@ def fill_sides(
     rows: Rows,
     targets: Floats,
     by_class: bool,
+    landmarks: Rows,
+    among: NDArray[np.bool_],
     size: Ints,
     columns: Rows,
     weights: Floats,
@@ -216,7 +238,10 @@ def fill_sides(
                 n_side = 1
                 columns[filled] = own
                 if n_columns > 1:
-                    near = near_side(own, other, group, targets, by_class)
+                    pool = group
+                    if landmarks.shape[0] > 0:
+                        pool = landmarks_near(targets[own], group, landmarks, among, targets, by_class)
+                    near = near_side(own, other, pool, targets, by_class)
                     n_side = min(n_columns, 1 + near.shape[0])
                     shuffle(extra, drawn, near, n_side - 1)
                     drawn += n_side - 1
@@ -229,7 +254,7 @@ def fill_sides(
 
 @kernel
 def near_side(own: int, other: int, group: Rows, targets: Floats, by_class: bool) -> Rows:
-    """The rows of a node, without the pair, that are less unlike ``own`` than ``other``, in their order."""
+    """The rows of a group, without the pair, that are less unlike ``own`` than ``other``, in their order."""
     near = np.empty(group.shape[0], np.int32)
     n = 0
     for row in group:

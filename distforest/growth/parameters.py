@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
+from distforest.forest.forest import NEAREST, SHARE
 from distforest.forest.missing import RULES
 from distforest.forest.pair_leaves import AGGREGATIONS, MOST_DEPTH, VOTINGS
 
@@ -28,7 +29,7 @@ class Parameter:
 
     ``integer`` and ``real`` are closed ranges (or None where that kind of number is not allowed), ``words`` the
     strings (and None, True, False) that are allowed beside numbers; ``table`` says whether a table of positive
-    numbers by label is allowed.
+    numbers by label is allowed. A ``later`` parameter is one that forests were grown without, see `told`.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Parameter:
     real: tuple[float, float] | None = None
     words: tuple[bool | str | None, ...] = ()
     table: bool = False
+    later: bool = False
 
     def accepts(self, value: object) -> bool:
         """Whether ``value`` may stand for this parameter."""
@@ -121,6 +123,19 @@ def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dic
     if found:
         raise InputError("\n".join(found.values()))
     return {p.name: given.get(p.name, p.default) for p in parameters}
+
+
+def told(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
+    """What a forest says of its parameters: all but later ones at their defaults, so that digests stay as they were.
+
+    Examples
+    --------
+    >>> few = Parameter("n_landmarks", None, "columns that splits read", integer=(2, 9), words=(None,), later=True)
+    >>> told([few], {"n_landmarks": None}), told([few], {"n_landmarks": 4})
+    ({}, {'n_landmarks': 4})
+    """
+    defaults = {parameter.name: parameter.default for parameter in parameters if parameter.later}
+    return {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
 
 
 def n_drawn(max_samples: float | None, there: int) -> int:
@@ -210,6 +225,23 @@ SIMFOREST_PARAMETERS = (
     Parameter("n_estimators", 100, _N_ESTIMATORS, integer=(1, 1_000_000)),
     Parameter("n_pairs", 2, "candidate pairs of objects of a node", integer=(1, 10_000)),
     Parameter("n_columns", 1, "columns averaged on each side of a pair", integer=(1, 10_000)),
+    Parameter(
+        "n_landmarks",
+        None,
+        "objects that may be one of a pair, drawn once for the forest: a number, a share of all, or None for all",
+        integer=(2, math.inf),
+        real=(0.0, 1.0),
+        words=(None,),
+        later=True,
+    ),
+    Parameter(
+        "voting",
+        SHARE,
+        "a tree votes with the classes' shares or the mean target of its leaf, or for the class or target of the "
+        "training object there that is most similar",
+        words=(SHARE, NEAREST),
+        later=True,
+    ),
     Parameter(
         "on_missing",
         "stop",

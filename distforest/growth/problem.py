@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distforest.forest.forest import Forest, Meaning
+from distforest.forest.forest import NEAREST, VOICES, Forest, Meaning
 from distforest.forest.leaves import (
     Members,
     accumulate,
@@ -148,7 +148,7 @@ class Problem:
         if isinstance(self.growth.source, BinnedSource):
             table = _on_features(table, self.growth.source)
         out = weights == 0
-        if out.any() and self._routes_out_of_bag:
+        if out.any() and self.routes_out_of_bag:
             rows = np.arange(self.data.n_rows, dtype=np.int32)
             routed = route(table, self.data.source(), rows, out)
             leaves[out] = routed[out]
@@ -161,9 +161,14 @@ class Problem:
         return replace(self, growth=replace(self.growth, watch=watch))
 
     @property
-    def _routes_out_of_bag(self) -> bool:
-        """Whether rows that a tree did not draw are routed: always, unless their values would have to be paid for."""
-        return not isinstance(self.data.matrix, LazySource) or bool(self.meaning.params["oob_score"])
+    def routes_out_of_bag(self) -> bool:
+        """Whether rows that a tree did not draw are routed: always, unless their values would have to be paid for.
+
+        They are all the same where that is known to end (landmarks), or where rows vote that were not drawn.
+        """
+        params = self.meaning.params
+        wanted = params.get("oob_score") or "n_landmarks" in params or params.get("voting") == NEAREST
+        return bool(wanted) or not isinstance(self.data.matrix, LazySource)
 
     def _leaf_arrays(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> dict[str, np.ndarray]:
         if self.data.judge == "labels":
@@ -200,6 +205,8 @@ class Problem:
             repeated["objects"] = "matrix"
         drawn_by = ("feature_weights", "dependence")
         repeated |= {name: name for name in drawn_by if getattr(self.data, name) is not None}
+        if self.meaning.leaf.get("voting") == NEAREST:
+            repeated[VOICES[str(self.meaning.leaf["kind"])]] = "truth"
         return Contents(meaning, grown, repeated)
 
     def forest(self, parts: Sequence[Mapping[str, np.ndarray]]) -> Forest:

@@ -15,6 +15,7 @@ from distforest.forest.forest import canonical
 from distforest.growth.column_weights import ColumnWeights
 from distforest.growth.methods import METHODS, Bound, hold_together, problem
 from distforest.growth.pair_methods import pair_columns
+from distforest.growth.parameters import told
 from distforest.growth.problem import Data
 from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
@@ -83,7 +84,8 @@ class Inputs:
     @property
     def fingerprint(self) -> str:
         """Equal for jobs that lead to the same forest."""
-        decides = [self.method, self.params, self.seed, self.rows, self.judge, self.classes]
+        params = told(METHODS[self.method].parameters, self.params)
+        decides = [self.method, params, self.seed, self.rows, self.judge, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
         if self.feature_weights and not self.dependence:  # what a screen finds follows from the rest

@@ -20,7 +20,9 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.forest import Forest, canonical
 from distforest.forest.scoring import apply
+from distforest.growth.landmarks import most_pairs
 from distforest.growth.methods import Bound, Method, problem
+from distforest.growth.parameters import told
 from distforest.growth.problem import Data, Problem
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
@@ -98,7 +100,8 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
     """
     lazy, objects = supplied.lazy, Objects.of(supplied.training)
     rows = dense_rows((len(objects.column),) * 2, lazy.kind)
-    decides = [method.name, params, seed, rows, truth.judge, truth.classes, objects.sha256, lazy.signature]
+    chosen = told(method.parameters, params)
+    decides = [method.name, chosen, seed, rows, truth.judge, truth.classes, objects.sha256, lazy.signature]
     job = hashlib.sha256(canonical(decides) + truth.values.tobytes()).hexdigest()
     with supplied.source(objects, job, lazy.budget) as source:
         data = Data(rows, source, truth.judge, truth.values, truth.classes, truth.largest)
@@ -177,9 +180,9 @@ def grow_in_lockstep(
 def _likely_cost(problem: Problem) -> float:
     """Pairs that a first tree may ask for: 2 r q m log2 m, of m objects with r pairs a node and q columns a side."""
     n, params = problem.data.n_rows, problem.meaning.params
-    m = n if params["oob_score"] else problem.sampling.n_draws
+    m = n if problem.routes_out_of_bag else problem.sampling.n_draws
     likely = 2.0 * int(params["n_pairs"]) * int(params["n_columns"]) * m * max(1.0, math.log2(m))
-    return max(1.0, min(likely, n * (n - 1) / 2))
+    return max(1.0, min(likely, most_pairs(params.get("n_landmarks", n), n)))
 
 
 def nodes_of(forest: Forest, supplied: Supplied, queries: Items) -> Rows:
@@ -190,10 +193,17 @@ def nodes_of(forest: Forest, supplied: Supplied, queries: Items) -> Rows:
     InputError
         The forest has learned from other objects.
     """
+    with source_of(forest, supplied, queries) as source:
+        return apply(forest, source)
+
+
+@contextmanager
+def source_of(forest: Forest, supplied: Supplied, queries: Items) -> Iterator[LazySource]:
+    """The similarities of queries to the training objects; raises InputError if the forest has learned from others."""
     objects = Objects.of(supplied.training, queries)
     check_origin(forest, supplied.lazy, objects)
     with supplied.source(objects, "scoring", None) as source:
-        return apply(forest, source)
+        yield source
 
 
 def check_origin(forest: Forest, lazy: Lazy, objects: Objects) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distforest.errors import InputError, SpecError
+from distforest.growth.landmarks import n_wanted
 from distforest.growth.methods import METHODS, hold_together, n_candidates, n_combined, sampling
 from distforest.growth.pair_sampling import ENOUGH
 from distforest.jobs.inputs import callback_of, hold_pairs_and_links, hold_weights
@@ -181,12 +182,21 @@ def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
     if len(rows) > 1:
         found = ", ".join(f"{array.shape[0]} at {array.address}" for array in by_row)
         return [f"input: rows of the same items were asked for, found {found}"]
+    return [fault for n in rows for fault in _faults_of_sizes(spec, n)]
+
+
+def _faults_of_sizes(spec: Spec, n_rows: int) -> list[str]:
+    """Find parameters that ask for more rows than there are."""
+    faults = []
     try:
-        if rows:
-            sampling(spec.params, rows.pop())
+        sampling(spec.params, n_rows)
     except InputError as error:
-        return [f"params.max_samples: {error}"]
-    return []
+        faults.append(f"params.max_samples: {error}")
+    try:
+        n_wanted(spec.params.get("n_landmarks") or 1, n_rows)
+    except InputError as error:
+        faults.append(f"params.n_landmarks: {error}")
+    return faults
 
 
 def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:

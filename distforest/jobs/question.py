@@ -26,6 +26,9 @@ ANSWERS = ("distance", "proximity", "pairs", "neighbors", "predict", "proba", "a
 """What can be asked: distances or proximities to rows, distances of pairs, nearest training rows, labels or means,
 shares, nodes."""
 
+SAYING = ("predict", "proba")
+"""Answers that follow from what the trees say."""
+
 TO_ROWS = ("distance", "proximity")
 """Answers with a number for each training row, or each row of the reference."""
 
@@ -84,7 +87,7 @@ def outline(question: Question) -> Outline:
     digest = str(read_manifest(question.forest)["digest"])
     forest = opened(question.forest, digest)
     arrays, n_answers = _arrays(question, forest)
-    named = question.answer in {"predict", "proba"} and forest.meaning.classes is not None
+    named = question.answer in SAYING and forest.meaning.classes is not None
     return Outline(digest, arrays, n_answers, forest.meaning.classes if named else None)
 
 
@@ -110,7 +113,8 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
     elif forest.meaning.rows["kind"] != "dense":
         raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
     n, training = int(queries.shape[0]), forest.n_training
-    if not over_pairs and (question.answer == "neighbors" or (question.answer in TO_ROWS and not question.reference)):
+    to_training = question.answer == "neighbors" or (question.answer in TO_ROWS and not question.reference)
+    if not over_pairs and (to_training or (question.answer in SAYING and forest.nearest_votes)):
         training = forest.training_nodes.shape[1]  # refused here where they are not known, before anything is paid for
     if question.answer in TO_ROWS:
         others = int(look(question.reference).shape[0]) if question.reference else training
@@ -125,7 +129,7 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
         return {"nodes": ("int32", (forest.n_trees,))}, n
     if question.answer not in ANSWERS:
         raise InputError(f"answer must be one of {', '.join(ANSWERS)}, found {question.answer!r}")
-    outputs = scoring.predict(forest, np.zeros((forest.n_trees, 1), np.int32)).shape[1]
+    outputs = scoring.predicting(forest).n_outputs
     is_mean = isinstance(forest.leaf_table, Means)
     if question.answer == "proba":
         if is_mean:

@@ -21,13 +21,14 @@ from distforest.errors import InputError
 from distforest.forest import pair_scores, scoring
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaves import Means
+from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pair_scores import columns_of, is_over_pairs
 from distforest.forest.proximities import nearest, proximity
 from distforest.forest.table import route
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
-from distforest.jobs.question import TO_ROWS, Outline, Question, opened, outline, points_of
+from distforest.jobs.question import SAYING, TO_ROWS, Outline, Question, opened, outline, points_of
 from distforest.sources.arrays import create_array, open_array, writable_array, zarr_store
 from distforest.sources.lazy import Objects, joined
 from distforest.sources.point_pairs import PointPairs
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 
 BLOCK_CELLS = 1 << 22
 """Numbers that a task answers with, about."""
+
+VOTERS = "voters"
+"""The array, beside the nodes, of the training objects that vote for routed queries."""
 
 ROUTED_ROWS = 1 << 12
 """Objects that are routed together, and rows in a chunk of their nodes."""
@@ -209,8 +213,9 @@ def _routed(
     folder = Folder(f"{output}.{uuid.uuid4().hex[:8]}.nodes")
     try:
         zarr.open_group(zarr_store(folder.address), mode="w")  # before anything is paid for: it can be written
+        votes = forest.nearest_votes and question.answer in SAYING
         with supplied.source(objects, "scoring", None) as source:
-            _route(forest, source, about, folder.address, watch)
+            _route(forest, source, about, folder.address, LeafIndex.of(forest.training_nodes) if votes else None, watch)
         yield folder.address
     finally:
         folder.remove()
@@ -238,20 +243,29 @@ def _about(question: Question) -> list[_About]:
     return about
 
 
-def _route(forest: Forest, source: LazySource, about: list[_About], target: str, watch: Watch | None) -> None:
-    """Write the nodes of each part, shape (n, n_trees), block by block; the source has the routed objects in order."""
+def _route(
+    forest: Forest, source: LazySource, about: list[_About], target: str, index: LeafIndex | None, watch: Watch | None
+) -> None:
+    """Write the nodes of each part, shape (n, n_trees), block by block; the source has the routed objects in order.
+
+    With the ``index`` of the training rows also those of them that vote for the one part that there is then.
+    """
     blocks = [
         (part.name, part.numbers[first : first + ROUTED_ROWS])
         for part in about
         for first in range(0, len(part.numbers), ROUTED_ROWS)
     ]
     for part in about:
-        create_array(target, part.name, (len(part.objects), forest.n_trees), np.dtype(np.int32), ROUTED_ROWS)
+        for name in (part.name, VOTERS) if index is not None else (part.name,):
+            create_array(target, name, (len(part.objects), forest.n_trees), np.dtype(np.int32), ROUTED_ROWS)
     clock, first = Clock(Work("route", weight=lambda block: len(block[1]), watch=watch), blocks), 0
     for name, numbers in blocks:
         rows = np.arange(first, first + len(numbers), dtype=np.int32)
-        array = writable_array(target, name)
-        array.set_orthogonal_selection((numbers, slice(None)), route(forest.table, source, rows).T)
+        nodes = route(forest.table, source, rows)
+        writable_array(target, name).set_orthogonal_selection((numbers, slice(None)), nodes.T)
+        if index is not None:
+            voters = nearest_members(nodes, index, source, rows)
+            writable_array(target, VOTERS).set_orthogonal_selection((numbers, slice(None)), voters.T)
         first += len(rows)
         clock.tick((name, numbers), None)
 
@@ -313,6 +327,15 @@ def _nodes(task: ScoreTask, forest: Forest, name: str, rows: slice | np.ndarray)
     return np.ascontiguousarray(read_rows(f"{task.routed}/{name}", rows).T)
 
 
+def _voters(task: ScoreTask, forest: Forest, nodes: Rows) -> Rows:
+    """The training objects that vote for the task's queries, shape (n_trees, n)."""
+    rows = slice(task.first, task.last)
+    if task.routed is not None:
+        return _nodes(task, forest, VOTERS, rows)
+    source = forest.source(read_rows(task.question.queries, rows))
+    return nearest_members(nodes, _training_index(task), source, np.arange(nodes.shape[1], dtype=np.int32))
+
+
 def _pair_distances(task: ScoreTask, forest: Forest) -> np.ndarray:
     pairs = read_rows(str(task.question.pairs), slice(task.first, task.last))
     rows, place = np.unique(pairs, return_inverse=True)
@@ -329,7 +352,7 @@ def _answers(task: ScoreTask, forest: Forest, nodes: Rows) -> dict[str, np.ndarr
         return _neighbors(task, forest, nodes)
     if question.answer == "apply":
         return {"nodes": nodes.T}
-    outputs = scoring.predict(forest, nodes)
+    outputs = scoring.predict(forest, nodes, _voters(task, forest, nodes) if forest.nearest_votes else None)
     if question.answer == "proba":
         return {"proba": outputs}
     return {"prediction": outputs if isinstance(forest.leaf_table, Means) else np.argmax(outputs, axis=1)}

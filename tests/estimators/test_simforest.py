@@ -228,3 +228,78 @@ def test_the_distance_of_an_object_to_itself_need_not_be_stored() -> None:
     whole = SimForestClassifier(n_estimators=3, kind="distance", random_state=0).fit(DISTANCES, TARGETS > 0)
     stored = SimForestClassifier(n_estimators=3, kind="distance", random_state=0)
     assert stored.fit(scipy.sparse.csr_array(DISTANCES), TARGETS > 0).digest_ == whole.digest_
+
+
+@pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor])
+def test_the_nearest_object_of_a_leaf_votes(estimator: type) -> None:
+    # Two groups, in each of which two kinds alternate: leaves of eight hold both kinds, the nearest object has its own.
+    places, kinds = np.arange(48.0) + 100.0 * (np.arange(48) >= 24), np.arange(48) % 2
+    apart = np.abs(places[:, None] - places)
+    rows = np.abs((places + 0.1)[:, None] - places)
+    params = {"kind": "distance", "n_estimators": 20, "min_samples_leaf": 8, "random_state": 0}
+    nearest = estimator(voting="nearest", **params).fit(apart, kinds)
+    kept = estimator(**params).fit(apart, kinds)
+    errors = [np.abs(forest.predict(rows) - kinds) for forest in (nearest, kept)]
+    assert errors[0].max() < 0.15  # a cut may pass between an object and what is 0.1 beside it
+    assert errors[1].mean() > 0.1
+    np.testing.assert_array_equal(nearest.distance(rows), kept.distance(rows))  # of leaves, whoever votes
+    if estimator is SimForestClassifier:
+        votes = 20 * nearest.predict_proba(rows)
+        np.testing.assert_allclose(votes, votes.round())
+
+
+@pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf"])
+def test_landmarks_and_votes_of_a_similarity_of_features(similarity: str, tmp_path: Path) -> None:
+    params = {"n_estimators": 30, "n_landmarks": 0.2, "voting": "nearest", "min_samples_leaf": 8, "random_state": 0}
+    forest = SimForestClassifier(similarity, **params).fit(X[::2], NAMES[::2])
+    assert forest.score(X[1::2], NAMES[1::2]) > 0.9
+    assert len(set(forest.forest_.table.columns.tolist())) <= 15
+    forest.save(tmp_path / "forest.zarr")
+    found = load(tmp_path / "forest.zarr")
+    assert (found.n_landmarks, found.voting) == (0.2, "nearest")
+    np.testing.assert_array_equal(found.predict_proba(X[1::2]), forest.predict_proba(X[1::2]))
+
+
+def test_votes_of_a_sparse_matrix_are_those_of_the_dense_one() -> None:
+    params = {"n_estimators": 20, "n_landmarks": 12, "voting": "nearest", "on_missing": "larger", "random_state": 0}
+    dense = SimForestClassifier(**params).fit(HOLES, TARGETS > 0)
+    sparse = SimForestClassifier(**params).fit(observed(HOLES), TARGETS > 0)
+    assert sparse.digest_ == dense.digest_
+    np.testing.assert_array_equal(sparse.predict_proba(observed(HOLES[::4])), dense.predict_proba(HOLES[::4]))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "rows", "message"),
+    [
+        (SimForestClassifier(n_landmarks=41), HOLES, r"n_landmarks=41 asks for more .* than there are objects \(40\)"),
+        (
+            SimForestClassifier(n_landmarks=0.01),
+            HOLES,
+            "n_landmarks=0.01 of 40 objects is 1, but pairs need one of each",
+        ),
+        (SimForestClassifier(n_landmarks=1), HOLES, "n_landmarks must be an integer >= 2 or a real number"),
+        (SimForestClassifier(voting="mean"), HOLES, "voting must be 'share' or 'nearest', found 'mean'"),
+        (SimForestClassifier(voting="nearest", oob_score=True), HOLES, "there is no vote out of bag; validate with"),
+        (
+            SimForestClassifier("feature_subsets", n_landmarks=9),
+            POINTS,
+            "n_landmarks=9 says .* feature_subsets has none",
+        ),
+        (
+            SimForestClassifier("feature_subsets", voting="nearest"),
+            POINTS,
+            "voting='nearest' compares similarities, and",
+        ),
+    ],
+)
+def test_landmarks_and_votes_that_are_refused(estimator: Any, rows: np.ndarray, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        estimator.fit(rows, TARGETS > 0)
+
+
+def test_what_came_later_is_told_where_it_is_asked_for() -> None:
+    plain = SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, Y)
+    assert {"n_landmarks", "voting"}.isdisjoint(plain.forest_.meaning.params)
+    assert plain.forest_.meaning.leaf == {"kind": "class_counts"}
+    asked = SimForestClassifier("linear", n_estimators=3, n_landmarks=9, random_state=0).fit(X, Y)
+    assert asked.forest_.meaning.params == {**plain.forest_.meaning.params, "n_landmarks": 9}

@@ -84,10 +84,10 @@ def score(forest: Forest, case: str) -> None:
     scoring.out_of_bag_distance(forest, np.array([0]), np.array([1]))
     scoring.feature_importances(forest)
     try:
-        scoring.predict(forest, nodes)
+        scoring.predict_rows(forest, forest.source(queries))
         scoring.out_of_bag(forest)
     except InputError as error:
-        assert re.search("predicts distances|predicts nothing", str(error))
+        assert re.search("predicts distances|predicts nothing|no vote out of bag", str(error))
 
 
 def score_pairs(forest: Forest) -> None:

@@ -24,7 +24,7 @@ from distforest.forest.forest import NODE_ARRAYS, Forest
 from tests import samples
 from tests.forest.damage import ForestOf, SealedOf, contents, manifest_of, refusal, reseal, score, with_value
 
-CASES = sorted(samples.CASES)
+CASES = sorted({**samples.CASES, **samples.VOTING_CASES})
 
 
 # --- round trip -------------------------------------------------------------------------------------------

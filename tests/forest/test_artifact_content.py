@@ -33,7 +33,8 @@ from tests.forest.damage import (
     with_value,
 )
 
-FUZZED = ["labels", "targets", "members", "distances", "rbf", "missing", "surrogate", *samples.PAIR_CASES]
+FUZZED = ["labels", "targets", "members", "distances", "rbf", "missing", "surrogate", *samples.VOTING_CASES]
+FUZZED += samples.PAIR_CASES
 NAMED = rf"^({'|'.join(artifact._DTYPES)}|manifest\.json|leaf\.kind|scale|factor)\b"
 
 
@@ -41,7 +42,7 @@ NAMED = rf"^({'|'.join(artifact._DTYPES)}|manifest\.json|leaf\.kind|scale|factor
 
 SCALARS: list[Any] = [None, True, False, 0, 1, -1, 3, 2**31, 2**63, 2**70, 10**400, 1.5, 0.0, -1.0, 1e308, 5e-324]
 WORDS = ["", "x", "features", "dense", "rbf", "class_counts", "means", "members", "leaf_distances", "int32", "float64"]
-WORDS += ["pairs", "votes", "ranks", "difference", "max_min", "dot", "mean", "median", "evidence"]
+WORDS += ["pairs", "votes", "ranks", "nearest", "difference", "max_min", "dot", "mean", "median", "evidence"]
 PARTS: list[Any] = [[], {}, [1], ["a", None], [0, 2**70], [0, 10**9], [2**40, 2**40], {"kind": "features"}, [[1]]]
 PARTS += [[["dot", 1]], [["same", 2**31 - 1]], ["dot", 0]]
 VALUES = st.one_of(

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kernels
 
 CASES = sorted(samples.CASES)
 TAUGHT = [case for case in CASES if case not in samples.UNTAUGHT_CASES]
-FACTORS = {"targets": 0.5, "rbf_targets": 0.5, "binned_targets": 0.5, "embedding": 1.0}
+FACTORS = {"targets": 0.5, "rbf_targets": 0.5, "landmark_targets": 0.5, "binned_targets": 0.5, "embedding": 1.0}
 
 
 def trees_of(forest: Forest) -> list[naive.Grown]:

@@ -19,7 +19,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.growth.random_cuts import FIRST_SHARE
 from distforest.sources.arrays import ArraySource
-from tests import naive, naive_simforest, samples
+from tests import naive, naive_isolation, naive_simforest, samples
 from tests.growth.test_criteria import FREE
 
 pytestmark = pytest.mark.kernels
@@ -105,8 +105,8 @@ def test_lengths_are_depths_and_the_usual_lengths_below() -> None:
     lengths = PathLengths(NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}))
     for tree, nodes in enumerate(trees_of(bound)):
         expected = [
-            (node.depth + naive_simforest.usual_path(node.n_rows)) / naive_simforest.usual_path(25) for node in nodes
+            (node.depth + naive_isolation.usual_path(node.n_rows)) / naive_isolation.usual_path(25) for node in nodes
         ]
         np.testing.assert_allclose(lengths.shares(tree, np.arange(len(nodes))), expected, rtol=1e-13)
         assert max(node.depth for node in nodes) <= 5  # ceil(log2(25))
-    assert usual_length(np.arange(50)).tolist() == pytest.approx([naive_simforest.usual_path(m) for m in range(50)])
+    assert usual_length(np.arange(50)).tolist() == pytest.approx([naive_isolation.usual_path(m) for m in range(50)])

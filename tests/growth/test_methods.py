@@ -239,7 +239,7 @@ def test_a_forest_keeps_its_meaning(forest_of: Callable[[str], Forest]) -> None:
 # --- data that is hard ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sorted({*CASES} - {"landmark_targets"}))  # whose share needs rows for two landmarks
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
 def test_a_few_rows_make_a_forest(case: str, n_rows: int) -> None:
     forest = fit_here(samples.problem_of(case, samples.data_of(case, n_rows)))

@@ -16,6 +16,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
 from tests import naive_simforest as naive
+from tests.naive_landmarks import drawn
 
 pytestmark = pytest.mark.kernels
 
@@ -34,7 +35,9 @@ class Case:
     def rules(self) -> naive.Rules:
         """The same for the slow twin."""
         own = {name: self.params[name] for name in ("n_pairs", "n_columns", "on_missing", "min_samples_leaf")}
-        return naive.Rules(self.judge, feature_subsets=self.matrix.shape[1] < len(self.matrix), **own)
+        n_landmarks, by_class = self.params["n_landmarks"], self.judge == "labels"
+        marks = drawn(self.y, n_landmarks, self.seed, by_class=by_class) if n_landmarks else ()
+        return naive.Rules(self.judge, feature_subsets=self.matrix.shape[1] < len(self.matrix), landmarks=marks, **own)
 
     def problem(self) -> Problem:
         """The product's."""
@@ -62,6 +65,7 @@ def cases(draw: st.DrawFn) -> Case:
     params = {
         "n_pairs": draw(st.integers(1, 3)),
         "n_columns": 1 if subsets else draw(st.integers(1, 4)),
+        "n_landmarks": None if subsets or n < 3 else draw(st.one_of(st.none(), st.integers(3, n))),
         "on_missing": draw(st.sampled_from(["stop", "larger", "surrogate"])),
         "min_samples_leaf": draw(st.integers(1, 3)),
     }

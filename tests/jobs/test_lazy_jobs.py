@@ -17,7 +17,7 @@ import zarr
 import zarr.errors
 from click.testing import CliRunner
 
-from distforest import Lazy, SimForestClassifier, load
+from distforest import Lazy, SimForestClassifier, SimForestRegressor, load
 from distforest.cli import main
 from distforest.errors import InputError, JobError, SpecError
 from distforest.forest.artifact import read_manifest
@@ -247,6 +247,43 @@ def test_no_task_asks_for_what_another_has_asked(
         with pytest.warns(UserWarning, match="not the one"):
             answers_of(lazily, f"{place}/again.zarr")
         assert COUNTED.asked.total() == len(asked)
+
+
+@pytest.mark.parametrize("truth", ["labels", "targets"])
+def test_objects_that_vote_are_asked_about_once(truth: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 1000)
+    monkeypatch.setattr("distforest.jobs.score.ROUTED_ROWS", 16)
+    spec = job(place, "voting")
+    params = {"n_estimators": 8, "n_landmarks": 0.1, "voting": "nearest", "min_samples_leaf": 8}
+    input_ = replace(spec.input, addresses={truth: spec.input.addresses["labels"]})
+    sealed = run_job(replace(spec, input=input_, params={**spec.params, **params, "bootstrap": True}))
+    estimator = SimForestClassifier if truth == "labels" else SimForestRegressor
+    whole = estimator(kind="distance", random_state=0, **params).fit(DISTANCES, Y)
+    assert sealed.digest == whole.digest_
+    matrix, ids = write(place, "matrix", DISTANCES[SOME]), write(place, "ids", SOME)
+    COUNTED.asked.clear()
+    for answer in ("proba", "predict") if truth == "labels" else ("predict",):
+        expected = answers_of(Question(sealed.address, matrix, answer), f"{place}/{answer}.zarr")
+        callback = asking("counted", ledger=f"{place}/scoring.ledger")
+        with pytest.warns(UserWarning, match="not the one that the forest was trained with"):
+            found = answers_of(Question(sealed.address, ids, answer, callback=callback), f"{place}/lazy-{answer}.zarr")
+        name = "proba" if answer == "proba" else "prediction"
+        np.testing.assert_array_equal(found[name], expected[name])
+        said = whole.predict_proba(DISTANCES[SOME]) if answer == "proba" else whole.predict(DISTANCES[SOME])
+        np.testing.assert_array_equal(found[name].reshape(said.shape), said)
+    asked = Counter(tuple(sorted(pair)) for pair in COUNTED.asked.elements())
+    assert set(asked.values()) == {1}
+    assert len(asked) < len(SOME) * N / 2
+
+
+def test_the_preview_names_landmarks_and_votes_that_cannot_be(place: str) -> None:
+    spec = job(place, "refused")
+    more = replace(spec, params={**spec.params, "n_landmarks": N + 1})
+    with pytest.raises(SpecError, match=r"params\.n_landmarks: n_landmarks=151 asks for more landmarks"):
+        preview(more)
+    out_of_bag = replace(spec, params={**spec.params, "voting": "nearest", "oob_score": True})
+    with pytest.raises(SpecError, match="params: voting='nearest' does not go with oob_score=True"):
+        preview(out_of_bag)
 
 
 def test_a_question_that_fails_leaves_nothing(place: str, sealed: str) -> None:

@@ -79,6 +79,51 @@ def test_rows_out_of_bag_cost_nothing_unless_they_are_asked_about() -> None:
         cheap.kneighbors(n_neighbors=2)
 
 
+VOTES: list[dict[str, Any]] = [{"n_landmarks": 0.18}, {"voting": "nearest"}, {"n_landmarks": 9, "voting": "nearest"}]
+
+
+@pytest.mark.parametrize("estimator", [SimForestClassifier, SimForestRegressor])
+@pytest.mark.parametrize("votes", VOTES)
+@pytest.mark.parametrize("case", CASES)
+def test_landmarks_and_votes_are_those_of_the_whole_matrix(case: str, votes: dict[str, Any], estimator: Any) -> None:
+    matrix, lazily, whole = CASES[case]
+    function, params = Counted(matrix), {"n_estimators": 20, "random_state": 0, **votes}
+    training, others = IDS[:100], IDS[100:]
+    expected = estimator(**whole, **params).fit(matrix[:100, :100], Y[:100])
+    forest = estimator(Lazy(function, batch_size=50, **lazily), **params).fit(training, Y[:100])
+    assert forest.digest_ == expected.digest_
+    function.asked.clear()
+    np.testing.assert_array_equal(forest.predict(others), expected.predict(matrix[100:, :100]))
+    assert set(function.asked.values()) == {1}  # one for the path and for the vote
+
+
+def test_the_pairs_of_landmarks_are_all_that_is_asked_for() -> None:
+    function = Counted(DISTANCES)
+    for n_landmarks, m in ((0.18, 27), (9, 9)):
+        function.asked.clear()
+        lazy = Lazy(function, kind="distance")
+        forest = SimForestClassifier(lazy, n_estimators=60, n_landmarks=n_landmarks, random_state=0).fit(IDS, Y)
+        columns = set(forest.forest_.table.columns.tolist())
+        assert len(columns) == m
+        most = m * (2 * N - m - 1) // 2
+        assert forest.n_evaluations_ == function.asked.total() <= most
+        assert forest.n_evaluations_ > 0.95 * most
+        assert all(columns & set(pair) for pair in function.asked)
+        assert (forest.forest_.leaves >= 0).all()
+        assert forest.kneighbors(n_neighbors=2)[1].shape == (N, 2)
+
+
+def test_a_budget_for_all_pairs_of_landmarks_closes_nothing() -> None:
+    lazy = Lazy(Counted(DISTANCES), kind="distance", budget=9 * (2 * N - 10) // 2)
+    forest = SimForestClassifier(lazy, n_estimators=60, n_landmarks=9, random_state=0).fit(IDS, Y)
+    assert (forest.forest_.n_trees, forest.n_closed_) == (60, 0)
+    poor = SimForestClassifier(
+        Lazy(Counted(DISTANCES), kind="distance", budget=600), n_estimators=60, n_landmarks=9, random_state=0
+    ).fit(IDS, Y)
+    assert poor.n_evaluations_ <= 600
+    assert poor.n_closed_ > 0
+
+
 def test_a_budget_closes_what_it_cannot_pay_for() -> None:
     function, seen = Counted(DISTANCES), []
     for budget in (0, 7, 200, 1500, 20_000):

@@ -1,0 +1,142 @@
+"""The nearest vote against plain loops; what is refused of a forest in which training objects vote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distforest.errors import ArtifactError, InputError
+from distforest.forest import nearest_votes, scoring
+from distforest.forest.artifact import open_forest
+from distforest.forest.forest import Forest
+from distforest.forest.leaf_index import LeafIndex
+from distforest.forest.nearest_votes import nearest_members
+from distforest.sources.arrays import ArraySource
+from tests import naive_landmarks, samples
+from tests.forest.damage import SealedOf, manifest_of, refusal, reseal, rewrite, with_value
+
+pytestmark = pytest.mark.kernels
+
+CASES = sorted(samples.VOTING_CASES)
+FREE = settings(max_examples=20 if numba.config.DISABLE_JIT else 100)
+ForestOf = Callable[[str], Forest]
+
+
+@FREE
+@given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 4), st.integers(0, 999), st.integers(1, 40))
+def test_voters_are_those_of_plain_loops(n_training: int, n: int, n_trees: int, seed: int, most: int) -> None:
+    rng = np.random.default_rng(seed)
+    training = rng.integers(0, 3, (n_trees, n_training)).astype(np.int32)
+    nodes = rng.integers(0, 5, (n_trees, n)).astype(np.int32)  # in some of which no training row lies
+    S = rng.integers(0, 3, (n + 2, n_training)).astype(np.float32)
+    S[rng.random(S.shape) < 0.3] = np.nan
+    rows = rng.permutation(n + 2)[:n].astype(np.int32)
+    expected = [
+        [naive_landmarks.voter(S[rows[q]].tolist(), nodes[tree, q], training[tree].tolist()) for q in range(n)]
+        for tree in range(n_trees)
+    ]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(nearest_votes, "BLOCK_PAIRS", most)
+        found = nearest_members(nodes, training, ArraySource.of(S), rows)
+    assert found.tolist() == expected
+    assert nearest_members(nodes, LeafIndex.of(training), ArraySource.of(S), rows).tolist() == expected
+
+
+class Noted:
+    """Similarities that note which of them are asked for."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.values, self.shape, self.asked = values, values.shape, []
+
+    def entries(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """The values at some places."""
+        self.asked += list(zip(rows.tolist(), columns.tolist(), strict=True))
+        return self.values[rows, columns].astype(np.float64)
+
+
+def test_pairs_of_a_row_and_those_in_its_leaves_are_asked_for_once() -> None:
+    training = np.array([[1, 1, 2, 2], [1, 2, 2, 1]], np.int32)
+    nodes = np.array([[1, 2, 3], [1, 1, 3]], np.int32)
+    noted: Any = Noted(np.arange(12.0).reshape(3, 4))
+    found = nearest_members(nodes, training, noted, np.arange(3, dtype=np.int32))
+    assert found.tolist() == [[1, 3, -1], [3, 3, -1]]
+    assert sorted(noted.asked) == [(0, 0), (0, 1), (0, 3), (1, 0), (1, 2), (1, 3)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_predictions_are_means_of_what_voters_say(case: str, forest_of: ForestOf) -> None:
+    forest, queries = forest_of(case), samples.queries(case, 12)
+    queries[3] = np.nan  # which no object votes for
+    truth = samples.data_of(case).truth
+    voices = truth if case.endswith("targets") else np.eye(3)[truth]
+    nodes = scoring.apply(forest, forest.source(queries))
+    table = forest.table
+    says = [forest.leaf_table.outputs(tree, np.arange(table.tree_size[tree])) for tree in range(forest.n_trees)]  # type: ignore[union-attr]
+    expected = naive_landmarks.said(queries, nodes.tolist(), forest.training_nodes.tolist(), voices, says)
+    found = scoring.predict_rows(forest, forest.source(queries))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    shares = replace(forest, meaning=replace(forest.meaning, leaf={**forest.meaning.leaf, "voting": "share"}))
+    kept = scoring.predict_rows(shares, shares.source(queries))
+    np.testing.assert_array_equal(found[3], kept[3])
+    assert (found != kept).any()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nodes_and_training_rows_alone_say_nothing(case: str, forest_of: ForestOf) -> None:
+    forest = forest_of(case)
+    with pytest.raises(InputError, match="the nearest training object votes: nodes do not say which"):
+        scoring.predict(forest, forest.training_nodes)
+    with pytest.raises(InputError, match="it has no vote out of bag"):
+        scoring.out_of_bag(forest)
+
+
+def test_an_own_class_or_target_is_sealed_for_every_object(sealed_of: SealedOf) -> None:
+    assert open_forest(str(sealed_of("nearest"))).codes.tolist() == samples.data_of("nearest").truth.tolist()  # type: ignore[union-attr]
+    targets = open_forest(str(sealed_of("nearest_targets"))).targets
+    np.testing.assert_array_equal(targets, samples.data_of("nearest_targets").truth)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("case", "arrays", "message"),
+    [
+        ("nearest", {"codes": np.full(36, 3, np.int32)}, "codes: numbers of classes were expected"),
+        ("nearest", {"codes": np.full(36, -1, np.int32)}, "codes: numbers of classes were expected"),
+        ("nearest", {"codes": np.zeros(35, np.int32)}, r"codes: expected int32 of shape \(36,\)"),
+        ("nearest", {"targets": np.zeros((36, 1))}, "targets: a forest with leaf.voting 'nearest' alone"),
+        ("nearest_targets", {"targets": np.full((36, 1), np.nan)}, "targets: values are finite"),
+        ("nearest_targets", {"targets": np.zeros((36, 2))}, r"targets: expected float64 of shape \(36, 1\)"),
+        ("labels", {"codes": np.zeros(36, np.int32)}, "codes: a forest with leaf.voting 'nearest' alone has them"),
+    ],
+)
+def test_voices_that_are_refused(case: str, arrays: dict[str, np.ndarray], message: str, damaged: SealedOf) -> None:
+    path = damaged(case)
+    rewrite(path, arrays)
+    with pytest.raises(ArtifactError, match=message):
+        open_forest(str(path))
+
+
+@pytest.mark.parametrize(
+    ("case", "place", "value", "message"),
+    [
+        ("nearest", ("meaning", "leaf", "voting"), "share", "manifest.json: leaf.voting must be 'nearest'"),
+        ("nearest", ("meaning", "leaf", "voting"), ..., "codes: a forest with leaf.voting 'nearest' alone has them"),
+        ("nearest", ("arrays", "codes"), ..., "codes: missing"),
+        ("dense", ("meaning", "leaf", "voting"), "nearest", "codes: missing"),
+        ("labels", ("meaning", "leaf", "voting"), "nearest", "manifest.json: leaf.voting must be 'nearest'"),
+        ("members", ("meaning", "leaf", "voting"), "nearest", "manifest.json: leaf.voting must be 'nearest'"),
+        ("nearest", ("meaning", "rows", "n_columns"), 37, "leaves: 37 training rows were expected, found 36"),
+    ],
+)
+def test_votes_without_what_they_need_are_refused(
+    case: str, place: tuple[str, ...], value: Any, message: str, damaged: SealedOf
+) -> None:
+    path = damaged(case)
+    reseal(path, with_value(manifest_of(path), place, value))
+    assert refusal(path).removeprefix(f"{path}: ").startswith(message)
