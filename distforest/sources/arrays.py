@@ -26,6 +26,8 @@ CHUNK_BYTES = 4 << 20
 """Size of a chunk, decoded, that `write_array` aims at."""
 BLOCK_ROWS = 128
 """Rows that are projected at once."""
+SPARSE = "sparse"
+"""The attribute of a group that says that its arrays are a sparse matrix: see `distforest.sources.sparse_store`."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def is_sparse_group(node: Any) -> bool:
     if not isinstance(node, zarr.Group):
         return False
     try:
-        return isinstance(node.attrs.get("sparse"), dict) or "indptr" in node
+        return isinstance(node.attrs.get(SPARSE), dict) or "indptr" in node
     except ValueError:  # there is one, whose metadata are damaged
         return True
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 from distforest.errors import InputError
-from distforest.sources.arrays import CHUNK_BYTES, array_at, is_sparse_group, open_array, open_node, write_array
+from distforest.sources.arrays import CHUNK_BYTES, SPARSE, array_at, is_sparse_group, open_array, open_node, write_array
 from distforest.sources.groups import check_target, destination, seal
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape
 from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, with_own_distances
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 PARTS = ("indptr", "indices", "data")
 """The arrays of a store: where each row's entries begin; the column of each entry; its value."""
-
-ATTRIBUTE = "sparse"
-"""The group's attribute that says what its arrays are."""
 
 VERSION = 1
 """Number of the stored form. It grows when an older reader would misread a newer store."""
@@ -89,7 +86,7 @@ def csr_arrays(values: Any) -> tuple[Arrays, dict[str, Any]]:
             raise InputError(f"a sparse matrix ({values.format}) contradicts itself: {error}") from error
     matrix = canonical_csr(values)
     arrays = {"indptr": matrix.indptr.astype(np.int64), "indices": matrix.indices.astype(np.int32), "data": matrix.data}
-    return arrays, {ATTRIBUTE: {"format": "csr", "version": VERSION, "shape": list(map(int, matrix.shape))}}
+    return arrays, {SPARSE: {"format": "csr", "version": VERSION, "shape": list(map(int, matrix.shape))}}
 
 
 def hold_numbers(what: str, dtype: np.dtype[Any]) -> None:
@@ -122,7 +119,7 @@ class SparseStore:
     @classmethod
     def of(cls, address: str, attributes: Any) -> SparseStore:
         """The store at an address, by the attributes of its group; raises InputError for what is none."""
-        shape = _shape_of(address, attributes.get(ATTRIBUTE))
+        shape = _shape_of(address, attributes.get(SPARSE))
         found = cls(address, shape, {name: open_array(f"{address.rstrip('/')}/{name}") for name in PARTS})
         found._hold_metadata()
         return found
@@ -246,7 +243,7 @@ class SparseStore:
 def _shape_of(address: str, said: Any) -> tuple[int, int]:
     """The shape that a group's attribute says; raises InputError for what is no attribute of a store."""
     if not isinstance(said, dict):
-        asked = f"{address}: a sparse matrix with its attribute {ATTRIBUTE!r} was asked for"
+        asked = f"{address}: a sparse matrix with its attribute {SPARSE!r} was asked for"
         raise InputError(f"{asked}, found a group without; it is unfinished, or was not made by ingest or write_sparse")
     if said.get("format") != "csr" or said.get("version") != VERSION:
         asked = f"{address}: a sparse matrix of format 'csr', version {VERSION}, was asked for"
