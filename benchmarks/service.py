@@ -5,6 +5,7 @@
     python benchmarks/service.py            everything (about fifteen minutes)
     python benchmarks/service.py --quick    small
     python benchmarks/service.py --only submit overhead recovery small
+    python benchmarks/service.py --only overhead --pairs 10
 
 A scheduler with the service and two workers run as processes of their own, and are started again when they end.
 """
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -356,7 +357,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="What the service costs, and how it recovers.")
     parser.add_argument("--quick", action="store_true", help="little of everything")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--pairs", type=int, help="how often the overhead is measured, of each size")
     options = parser.parse_args(arguments)
+    amounts = QUICK if options.quick else FULL
+    amounts = replace(amounts, pairs=options.pairs or amounts.pairs)
     print(f"# The service{' (quick)' if options.quick else ''}\n\n{machine()}\n", flush=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         os.environ["DISTFOREST_SCRATCH"] = f"{folder}/scratch"
@@ -365,7 +369,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": f"{TIME_TO_LIVE:g}s",
         }
         preload = ("--preload", str(Path(message_log.__file__)))
-        bench = Bench(Processes(Path(folder), settings=settings, options=preload), QUICK if options.quick else FULL)
+        bench = Bench(Processes(Path(folder), settings=settings, options=preload), amounts)
         bench.write_inputs()
         try:
             bench.processes.start()
