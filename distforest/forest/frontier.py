@@ -45,15 +45,12 @@ class Frontier:
     @classmethod
     def roots(cls, weights: NDArray[np.int32]) -> Frontier:
         """The root of each tree with its rows of positive weight; ``weights`` has shape (n_trees, n_rows)."""
-        tree, rows = np.nonzero(weights)
-        starts = np.searchsorted(tree, np.arange(len(weights) + 1)).astype(np.int64)
-        return cls(
-            np.arange(len(weights), dtype=np.int64),
-            np.zeros(len(weights), np.int32),
-            starts,
-            rows.astype(np.int32),
-            weights[tree, rows].astype(np.int32),
-        )
+        n_trees = len(weights)
+        starts = offsets(np.count_nonzero(weights, axis=1))
+        rows, positive = np.empty((2, starts[-1] + 1), np.int32)
+        gather_positive(weights, rows, positive)
+        places = np.arange(n_trees, dtype=np.int64), np.zeros(n_trees, np.int32)
+        return cls(*places, starts, rows[:-1], positive[:-1])
 
     @property
     def n_nodes(self) -> int:
@@ -73,14 +70,14 @@ class Frontier:
     @cached_property
     def weight(self) -> Ints:
         """Sum of the rows' weights in each node, shape (n_nodes,)."""
-        total = offsets(self.weights)
-        weight: Ints = total[self.starts[1:]] - total[self.starts[:-1]]
-        return weight
+        total = np.empty(self.n_nodes, np.int64)
+        add_up(self.starts, self.weights, total)
+        return total
 
-    def take(self, which: NDArray[np.bool_]) -> tuple[Frontier, NDArray[np.bool_]]:
-        """The frontier of the nodes that are True in ``which``, and which rows they hold."""
+    def take(self, which: NDArray[np.bool_]) -> tuple[Frontier, NDArray[np.bool_] | slice]:
+        """The frontier of the nodes that are True in ``which``, and which rows they hold: an index of rows."""
         if which.all():
-            return self, np.ones(len(self.rows), np.bool_)
+            return self, slice(None)
         inside = np.repeat(which, self.sizes)
         starts = offsets(self.sizes[which])
         taken = Frontier(self.tree[which], self.node[which], starts, self.rows[inside], self.weights[inside])
@@ -103,39 +100,65 @@ class Frontier:
         ``left`` and ``right`` are the children's numbers, shape (n_nodes,); ``side`` has one entry a row.
         """
         starts = np.empty(2 * self.n_nodes + 1, np.int64)
-        order = np.empty(len(self.rows) + 1, np.int64)
-        n_moved = part(self.starts, side, starts, order)
-        order = order[:n_moved]
-        return Frontier(
-            np.repeat(self.tree, 2),
-            np.stack([left, right], axis=1).reshape(-1),
-            starts,
-            self.rows[order],
-            self.weights[order],
-        )
+        rows, weights = np.empty((2, len(self.rows) + 1), np.int32)
+        part(self.starts, self.rows, self.weights, side, starts, rows, weights)
+        numbers = np.stack([left, right], axis=1).reshape(-1)
+        return Frontier(np.repeat(self.tree, 2), numbers, starts, rows[: starts[-1]], weights[: starts[-1]])
 
 
 @kernel
-def part(starts: Ints, side: NDArray[np.int8], child_starts: Ints, order: Ints) -> int:
-    """Stable partition of every node's rows, left before right, those that stay dropped.
+def gather_positive(weights: NDArray[np.int32], rows: Rows, positive: Rows) -> None:
+    """The columns of the positive weights and these, row after row of ``weights``; room for one more, see `part`."""
+    filled = 0
+    for tree in range(weights.shape[0]):
+        for r in range(weights.shape[1]):
+            rows[filled], positive[filled] = r, weights[tree, r]
+            filled += weights[tree, r] > 0
+
+
+@kernel
+def add_up(starts: Ints, weights: Rows, total: Ints) -> None:
+    """total[node] = the sum of the weights of the node's rows."""
+    for node in range(starts.shape[0] - 1):
+        total[node] = 0
+        for w in weights[starts[node] : starts[node + 1]]:
+            total[node] += w
+
+
+@kernel
+def part(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    side: NDArray[np.int8],
+    child_starts: Ints,
+    child_rows: Rows,
+    child_weights: Rows,
+) -> None:
+    """Stable partition of every node's rows and their weights, left before right, those that stay dropped.
 
     ::
 
-        rows    a b c d e | f g         order         a d e  b |  g  f
+        rows    a b c d e | f g         child_rows    a d e  b |  g  f
         side    L R S L L | R L         child_starts  0      3    4  5  6
 
-    Every row is written and the next one over it where it is not wanted: no branch is mispredicted. ``order`` has room
-    for one row more.
+    Where a row goes is chosen without a branch that could be mispredicted; the last place, one more than there are
+    rows, is for those that stay.
     """
-    filled = 0
+    spare = child_rows.shape[0] - 1
+    right = 0
     child_starts[0] = 0
     for node in range(starts.shape[0] - 1):
-        for wanted in range(2):
-            for r in range(starts[node], starts[node + 1]):
-                order[filled] = r
-                filled += side[r] == wanted
-            child_starts[2 * node + wanted + 1] = filled
-    return filled
+        left = right
+        for r in range(starts[node], starts[node + 1]):
+            right += side[r] == LEFT
+        child_starts[2 * node + 1] = right
+        for r in range(starts[node], starts[node + 1]):
+            place = left if side[r] == LEFT else (right if side[r] == RIGHT else spare)
+            child_rows[place], child_weights[place] = rows[r], weights[r]
+            left += side[r] == LEFT
+            right += side[r] == RIGHT
+        child_starts[2 * node + 2] = right
 
 
 @kernel

@@ -80,9 +80,18 @@ class TwoClusters:
         elif self.at_random:
             judge_cuts(*where, SCORES[self.score], min_leaf, self.relative, thresholds, scores)
         else:
-            cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, thresholds, scores)
+            cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, self.takes_best, thresholds, scores)
         if self.witnesses:
             self.witnesses.confirm(frontier, values, thresholds, scores)
+        return self.chosen(frontier, thresholds, scores)
+
+    @property
+    def takes_best(self) -> bool:
+        """Whether each node takes the best cut of all its candidates, which only one has to have found."""
+        return self.score in SCORES and not self.at_random and self.witnesses is None
+
+    def chosen(self, frontier: Frontier, thresholds: Floats, scores: Floats) -> Cuts:
+        """Of each node's candidates the one of the largest score, the first of equals."""
         top, nodes = scores.max(axis=0), np.arange(frontier.n_nodes)
         size = np.abs(top) if self.score == "two_means" else frontier.weight  # of the terms that a score is made of
         chosen = np.argmax(scores >= top - ROUNDING * size, axis=0)  # of equal ones the first

@@ -41,22 +41,26 @@ def cut_clusters(
     score: int,
     min_leaf: int,
     relative: bool,
+    best_only: bool,
     thresholds: Floats,
     scores: Floats,
 ) -> None:
-    """The cut of the best score between two distinct values of each candidate of each node, the lowest of equals."""
+    """The cut of the best score between two distinct values of each candidate of each node, the lowest of equals.
+
+    With ``best_only`` a candidate that cannot be the best of its node may be left without one.
+    """
     room = room_for((starts[1:] - starts[:-1]).max())
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
+        scores[:, node] = np.nan
+        if score == TWO_MEANS and last - first >= FEW:
+            cut_two_means(starts, node, weights, values, min_leaf, relative, best_only, room, thresholds, scores)
         for k in range(values.shape[0]):
-            own, w = values[k, first:last], weights[first:last]
-            found = np.nan, np.nan
-            if score == TWO_MEANS and last - first >= FEW:
-                found = cut_two_means(own, w, min_leaf, relative, room)
-            if np.isnan(found[1]):
+            if np.isnan(scores[k, node]):
+                own, w = values[k, first:last], weights[first:last]
                 n = order_values(own, room.order, room.keys, room.spare)
                 found = scan_clusters(own, w, room.order[:n], score, min_leaf, relative)
-            thresholds[k, node], scores[k, node] = found
+                thresholds[k, node], scores[k, node] = found
 
 
 @kernel

@@ -13,6 +13,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.forest import NEAREST, SHARE, Meaning
 from distforest.growth.class_weights import ClassWeights
+from distforest.growth.cluster_search import project_and_cut_clusters
 from distforest.growth.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.column_weights import ColumnWeights, inverse_deviations
 from distforest.growth.criteria import Criterion, Gini, Variance
@@ -264,7 +265,7 @@ def _searched(data: Data, params: Params) -> tuple[Source, Search]:
     """The source that growth reads, and how a level of it is searched."""
     max_bins = params.get("max_bins")
     if max_bins is None:
-        return data.source(), judge_and_cut
+        return data.source(), judge_and_cut if data.judge != "nothing" else project_and_cut_clusters
     return BinnedSource.of(data.matrix, int(max_bins)), cut_codes
 
 

@@ -42,12 +42,14 @@ _QUARTER = 0.2500001
 _EDGE = 1e-9  # by how much of its width a value may lie outside its bin when all is rounded
 
 
-class Room(NamedTuple):
-    """Where the values of a node are worked on; as long as the longest node, the first three as there are bins."""
+COUNT, TOTAL, OPEN = range(3)
+"""What is known of a bin: the sum of w, that of w z (of the bin, then of all before it), and whether it is open."""
 
-    counts: Floats
-    totals: Floats
-    opened: NDArray[np.bool_]
+
+class Room(NamedTuple):
+    """Where the values of a node are worked on: the bins, shape (MOST_BINS + 1, 3), and room for the longest node."""
+
+    bins: Floats
     values: Floats
     weights: Rows
     order: Ints
@@ -71,9 +73,7 @@ class Line(NamedTuple):
 def room_for(longest: int) -> Room:
     """Room for nodes of up to ``longest`` rows."""
     return Room(
-        np.empty(MOST_BINS + 1),
-        np.empty(MOST_BINS + 1),
-        np.empty(MOST_BINS, np.bool_),
+        np.empty((MOST_BINS + 1, 3)),
         np.empty(longest),
         np.empty(longest, np.int32),
         np.empty(longest, np.int64),
@@ -83,23 +83,54 @@ def room_for(longest: int) -> Room:
 
 
 @kernel
-def cut_two_means(values: Floats, weights: Rows, min_leaf: int, relative: bool, room: Room) -> tuple[float, float]:
-    """Threshold and score of the best cut of the values; a score of NaN where all of them must be sorted.
+def cut_two_means(
+    starts: Ints,
+    node: int,
+    weights: Rows,
+    values: Floats,
+    min_leaf: int,
+    relative: bool,
+    best_only: bool,
+    room: Room,
+    thresholds: Floats,
+    scores: Floats,
+) -> None:
+    """Threshold and score of the best cut of each candidate of a node; NaN where all its values must be sorted.
 
     That is where one is missing, where all are equal, and where their squares are too large or too small to be floats.
+    With ``best_only`` a candidate that cannot reach the best score so far has no cut: a score of -inf.
     """
-    line = line_of(values, weights)
-    if line.scale == 0.0:
-        return np.nan, np.nan
-    square = fill_bins(values, weights, line, room.counts, room.totals)
-    slack = ROUNDING * square
-    least = add_up_bins(line, min_leaf, room.counts, room.totals) - 8.0 * slack / line.n
-    open_bins(line, least, room.counts, room.totals, room.opened)
-    close_bins(line, least, room.counts, room.totals, room.opened)
+    first, last, bins = starts[node], starts[node + 1], room.bins
+    w, rival = weights[first:last], -np.inf
+    for k in range(values.shape[0]):
+        own = values[k, first:last]
+        thresholds[k, node] = scores[k, node] = np.nan
+        line = line_of(own, w)
+        if line.scale == 0.0:
+            continue
+        square = fill_bins(own, w, line, bins)
+        single, slack = 0.0 if relative else square, ROUNDING * square
+        least = add_up_bins(line, min_leaf, bins)
+        if rival > -np.inf:
+            least = max(least, (rival + single - 8.0 * ROUNDING * abs(rival)) / line.n)
+        least -= 8.0 * slack / line.n
+        gain = -np.inf
+        if open_bins(line, least, bins):
+            thresholds[k, node], gain = search_open(own, w, min_leaf, line, least, slack, room)
+        scores[k, node] = min(gain, square) - single
+        if best_only:
+            rival = max(rival, scores[k, node])
+
+
+@kernel
+def search_open(
+    values: Floats, weights: Rows, min_leaf: int, line: Line, least: float, slack: float, room: Room
+) -> tuple[float, float]:
+    """Threshold and gain of the best cut in the bins that are open and stay so."""
+    close_bins(line, least, room.bins)
     n_open = fetch_open(values, weights, line, room)
     n_open = order_values(room.values[:n_open], room.order, room.keys, room.spare)
-    threshold, gain = scan_bins(line, min_leaf, slack, room.order[:n_open], room)
-    return threshold, min(gain, square) - (0.0 if relative else square)
+    return scan_bins(line, min_leaf, slack, room.order[:n_open], room)
 
 
 @kernel
@@ -127,58 +158,65 @@ def line_of(values: Floats, weights: Rows) -> Line:
 
 
 @kernel
-def fill_bins(values: Floats, weights: Rows, line: Line, counts: Floats, totals: Floats) -> float:
+def fill_bins(values: Floats, weights: Rows, line: Line, bins: Floats) -> float:
     """The sums of w and of w z in each bin; returns the sum of w z^2."""
-    counts[: line.n_bins], totals[: line.n_bins] = 0.0, 0.0
+    for b in range(line.n_bins):
+        bins[b, COUNT] = bins[b, TOTAL] = 0.0
     lowest, scale, origin, mean = line.lowest, line.scale, line.origin, line.mean  # to be held in registers
     square = 0.0
     for r in range(values.shape[0]):
         b = bin_of(values[r], lowest, scale)
         z, w = (values[r] - origin) - mean, float(weights[r])
-        counts[b] += w
-        totals[b] += w * z
+        bins[b, COUNT] += w
+        bins[b, TOTAL] += w * z
         square += w * z * z
     return square
 
 
 @kernel
-def add_up_bins(line: Line, min_leaf: int, counts: Floats, totals: Floats) -> float:
+def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
     """The sums before each bin in place of those inside, and the largest g / n of cuts between two bins."""
     a, s, n = 0.0, 0.0, line.n
     best, over = 0.0, 1.0
     for b in range(line.n_bins):
-        inside, sum_inside = counts[b], totals[b]
-        counts[b], totals[b] = a, s
+        inside, sum_inside = bins[b, COUNT], bins[b, TOTAL]
+        bins[b, COUNT], bins[b, TOTAL] = a, s
         a += inside
         s += sum_inside
         if a >= min_leaf and n - a >= min_leaf and s * s * over > best * (a * (n - a)):
             best, over = s * s, a * (n - a)
-    counts[line.n_bins], totals[line.n_bins] = a, s
+    bins[line.n_bins, COUNT], bins[line.n_bins, TOTAL] = a, s
     return best / over
 
 
 @kernel
-def open_bins(line: Line, least: float, counts: Floats, totals: Floats, opened: NDArray[np.bool_]) -> None:
-    """Open the bins in which g / n may reach ``least``, as far as few steps tell: S >= its lower end - c width / 4."""
-    n, quarter = line.n, _QUARTER / line.scale
+def open_bins(line: Line, least: float, bins: Floats) -> bool:
+    """Open the bins in which g / n may reach ``least``, as far as few steps tell: S >= its lower end - c width / 4.
+
+    Returns whether there is one.
+    """
+    n, quarter, found = line.n, _QUARTER / line.scale, False
     for b in range(line.n_bins):
-        a, a_last, s, s_last = counts[b], counts[b + 1], totals[b], totals[b + 1]
+        a, a_last, s, s_last = bins[b, COUNT], bins[b + 1, COUNT], bins[b, TOTAL], bins[b + 1, TOTAL]
         over, over_last = a * (n - a), a_last * (n - a_last)
         lowest = min(s, s_last) - (a_last - a) * quarter
-        opened[b] = (lowest * lowest >= least * min(over, over_last)) & (a_last > a)
+        opened = (lowest * lowest >= least * min(over, over_last)) & (a_last > a)
+        bins[b, OPEN] = opened
+        found |= opened
+    return found
 
 
 @kernel
-def close_bins(line: Line, least: float, counts: Floats, totals: Floats, opened: NDArray[np.bool_]) -> None:
+def close_bins(line: Line, least: float, bins: Floats) -> None:
     """Close the bins in which g / n stays below ``least`` at both ends and where the lines meet."""
     n, width, start = line.n, 1.0 / line.scale, (line.lowest - line.origin) - line.mean
     for b in range(line.n_bins):
-        if opened[b]:
-            a, a_last, s, s_last = counts[b], counts[b + 1], totals[b], totals[b + 1]
+        if bins[b, OPEN]:
+            a, a_last, s, s_last = bins[b, COUNT], bins[b + 1, COUNT], bins[b, TOTAL], bins[b + 1, TOTAL]
             low, high = start + (b - _EDGE) * width, start + (b + 1 + _EDGE) * width
             j = min(max((s_last - s - (a_last - a) * high) / (low - high), 0.0), a_last - a)
             lowest, between = s + j * low, a + j
-            opened[b] = (
+            bins[b, OPEN] = (
                 lowest * lowest >= least * between * (n - between)
                 or (a > 0.0 and s * s >= least * a * (n - a))
                 or (a_last < n and s_last * s_last >= least * a_last * (n - a_last))
@@ -191,11 +229,11 @@ def fetch_open(values: Floats, weights: Rows, line: Line, room: Room) -> int:
 
     First all between the lowest open bin and the highest one, as nearly all others lie outside.
     """
-    opened, lowest, scale = room.opened, line.lowest, line.scale
+    bins, lowest, scale = room.bins, line.lowest, line.scale
     low, high = 0, line.n_bins
-    while low < high and not opened[low]:
+    while low < high and not bins[low, OPEN]:
         low += 1
-    while low < high and not opened[high - 1]:
+    while low < high and not bins[high - 1, OPEN]:
         high -= 1
     n_between, n_open = 0, 0
     for r in range(values.shape[0]):
@@ -204,7 +242,7 @@ def fetch_open(values: Floats, weights: Rows, line: Line, room: Room) -> int:
         n_between += (place >= low) & (place < high)
     for r in room.order[:n_between]:
         room.values[n_open], room.weights[n_open] = values[r], weights[r]
-        n_open += opened[bin_of(values[r], lowest, scale)]
+        n_open += bins[bin_of(values[r], lowest, scale), OPEN] > 0.0
     return n_open
 
 
@@ -212,14 +250,15 @@ def fetch_open(values: Floats, weights: Rows, line: Line, room: Room) -> int:
 def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: Room) -> tuple[float, float]:
     """Threshold and gain of the best cut between two distinct values that lie side by side in open bins."""
     threshold, best, n = np.nan, -np.inf, line.n
+    bins = room.bins
     a, s, b, before = 0.0, 0.0, -1, np.nan
     for place in order:
         x = room.values[place]
         own = int(bin_of(x, line.lowest, line.scale))
         if own != b:
-            if room.counts[own] != a:  # values in closed bins lie between
+            if bins[own, COUNT] != a:  # values in closed bins lie between
                 before = np.nan
-            b, a, s = own, room.counts[own], room.totals[own]
+            b, a, s = own, bins[own, COUNT], bins[own, TOTAL]
         if x > before and a >= min_leaf and n - a >= min_leaf:
             gain = s * s * n / (a * (n - a))
             if gain > best + slack:

@@ -84,11 +84,17 @@ def project_array(
             own = places[first : min(first + BLOCK_ROWS, starts[node + 1])]
             for k in range(width):
                 sums = values[k, first : first + own.shape[0]]
-                sums[:] = 0.0
-                for e in range(offset[node * width + k], offset[node * width + k + 1]):
+                begin, end = offset[node * width + k], offset[node * width + k + 1]
+                if begin == end:
+                    sums[:] = 0.0
+                for e in range(begin, end):
                     column, weight = columns[e], weights[e]
-                    for r in range(own.shape[0]):
-                        sums[r] += weight * array[own[r], column]
+                    if e == begin:  # written without being read; 0.0 + x is never -0.0
+                        for r in range(own.shape[0]):
+                            sums[r] = 0.0 + weight * array[own[r], column]
+                    else:
+                        for r in range(own.shape[0]):
+                            sums[r] += weight * array[own[r], column]
 
 
 class RemoteStore(FsspecStore):

@@ -53,9 +53,10 @@ def test_nodes_are_taken_weighed_and_sliced(frontier: Frontier, data: st.DataObj
     assert frontier.weight.tolist() == [sum(w for _, w in group) for _, _, group in nodes]
     assert frontier.place.tolist() == [place for place, (_, _, group) in enumerate(nodes) for _ in group]
     which = data.draw(st.lists(st.booleans(), min_size=len(nodes), max_size=len(nodes)))
-    taken, inside = frontier.take(np.array(which, np.bool_))
+    taken, held = frontier.take(np.array(which, np.bool_))
     assert nodes_of(taken) == [node for node, wanted in zip(nodes, which, strict=True) if wanted]
-    assert inside.tolist() == [w for (_, _, group), w in zip(nodes, which, strict=True) for _ in group]
+    assert frontier.rows[held].tolist() == taken.rows.tolist()
+    assert frontier.weights[held].tolist() == taken.weights.tolist()
     first = data.draw(st.integers(0, len(nodes)))
     last = data.draw(st.integers(first, len(nodes)))
     assert nodes_of(frontier.slice(first, last)) == nodes[first:last]

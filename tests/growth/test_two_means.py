@@ -55,8 +55,10 @@ def cut(values: Vector, weights: Integers, min_leaf: int = 1, relative: bool = T
     room = room_for(len(values) + 3)
     for array in room:
         array[:] = 1
-    threshold, score = cut_two_means(values, weights, min_leaf, relative, room)
-    return float(threshold), float(score)
+    threshold, score = np.zeros((1, 1)), np.zeros((1, 1))
+    node = np.array([0, len(values)]), 0, weights, values[None]
+    cut_two_means(*node, min_leaf, relative, True, room, threshold, score)
+    return float(threshold[0, 0]), float(score[0, 0])
 
 
 def scanned(values: Vector, weights: Integers, min_leaf: int = 1, relative: bool = True) -> tuple[float, float]:
@@ -103,6 +105,32 @@ def test_of_two_equal_cuts_the_lower_is_found(half: list[int]) -> None:
     assert threshold == scanned(values, weights)[0]
 
 
+@settings(max_examples=60)
+@given(
+    kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=6),
+    n=st.integers(FEW, 3 * FEW),
+    seed=st.integers(0, 2**32 - 1),
+    relative=st.booleans(),
+    twins=st.booleans(),
+)
+def test_the_best_candidate_is_cut_alike_where_the_others_need_not_be(
+    kinds: list[str], n: int, seed: int, relative: bool, twins: bool
+) -> None:
+    values = np.stack([values_of(kind, n, seed + place) for place, kind in enumerate(kinds)])
+    values = np.concatenate([values, values]) if twins else values  # of equals the first is found
+    weights, node = weights_of(n, seed), np.array([0, n])
+    thresholds, scores = np.full((2, len(values), 1), np.nan), np.full((2, len(values), 1), -np.inf)
+    for best_only in (0, 1):
+        found = thresholds[best_only], scores[best_only]
+        cut_clusters(node, weights, values, TWO_MEANS, 1, relative, bool(best_only), *found)
+    best = int(scores[0].argmax())
+    assert int(scores[1].argmax()) == best
+    told = scores[1] > -np.inf
+    assert told[best]
+    np.testing.assert_array_equal(scores[1][told], scores[0][told])
+    np.testing.assert_array_equal(thresholds[1][told], thresholds[0][told])
+
+
 @pytest.mark.parametrize("kind", ["normal", "few", "skewed", "two"])
 def test_rows_in_another_order_are_cut_alike(kind: str) -> None:
     values, weights = values_of(kind, 200, 1), weights_of(200, 1)
@@ -129,7 +157,7 @@ def test_nodes_with_missing_values_are_cut_as_without_their_rows(n: int) -> None
     found = []
     for own, w in ((values, weights), (holed, heavy)):
         threshold, score = np.full((1, 1), np.nan), np.full((1, 1), -np.inf)
-        cut_clusters(np.array([0, len(own)]), w, own[None], TWO_MEANS, 1, True, threshold, score)
+        cut_clusters(np.array([0, len(own)]), w, own[None], TWO_MEANS, 1, True, False, threshold, score)
         found.append((threshold[0, 0], score[0, 0]))
     assert found[0][0] == found[1][0]
     assert found[0][1] == pytest.approx(found[1][1], rel=1e-12)
