@@ -21,7 +21,7 @@ from distforest.forest.forest import Meaning, array_entry, canonical, chunk_rows
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, scratch_of
-from distforest.jobs.plan import MERGE_BYTES
+from distforest.jobs.plan import merge_bytes
 from distforest.jobs.shards import Receipt, opened_shard
 from distforest.sources.arrays import bytes_of, rows_of
 from distforest.sources.lazy import origin_of
@@ -84,10 +84,15 @@ class Column:
         length = self.staged.shape[0] if self.staged else sum(rows for _, _, rows in self.parts)
         return (length, *self.tail)
 
-    def spans(self) -> Iterator[Span]:
-        """Runs of whole chunks of at most `MERGE_BYTES`, at least one chunk each."""
+    @property
+    def n_bytes(self) -> int:
+        """Size of the array's values."""
+        return bytes_of(self.shape, np.dtype(self.dtype))
+
+    def spans(self, n_bytes: int) -> Iterator[Span]:
+        """Runs of whole chunks of at most so many bytes, at least one chunk each."""
         rows = chunk_rows(self.shape, np.dtype(self.dtype))
-        step = max(1, rows_of(MERGE_BYTES, self.shape, np.dtype(self.dtype)) // rows) * rows
+        step = max(1, rows_of(n_bytes, self.shape, np.dtype(self.dtype)) // rows) * rows
         for first in range(0, self.shape[0], step):
             last = min(first + step, self.shape[0])
             yield Span(self.name, self.dtype, self.tail, first, last, self._pieces(first, last), self.staged)
@@ -103,7 +108,7 @@ class Column:
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Spans, together about `MERGE_BYTES`, to be written into the forest at ``target``."""
+    """Spans to be written into the forest at ``target``."""
 
     spans: tuple[Span, ...]
     shards: str
@@ -131,12 +136,13 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
     return [write_rows(task.target, span.name, span.first, out) for out, span in zip(values, task.spans, strict=True)]
 
 
-def grouped(columns: Sequence[Column]) -> list[tuple[Span, ...]]:
-    """All spans of all columns, small ones together."""
+def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
+    """All spans of all columns, small ones together, in groups for so many threads."""
+    most = merge_bytes(sum(column.n_bytes for column in columns), slots)
     groups: list[list[Span]] = []
-    held = MERGE_BYTES
-    for span in (span for column in columns for span in column.spans()):
-        if held + span.n_bytes > MERGE_BYTES:
+    held = most
+    for span in (span for column in columns for span in column.spans(most)):
+        if held + span.n_bytes > most:
             groups.append([])
             held = 0
         groups[-1].append(span)
@@ -211,7 +217,8 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     building = target.building
     for column in columns:
         prepare(building.address, column.name, column.shape, np.dtype(column.dtype))
-    tasks = [MergeTask(spans, target.shards.address, building.address, inputs.scratch) for spans in grouped(columns)]
+    groups = grouped(columns, cluster.slots)
+    tasks = [MergeTask(spans, target.shards.address, building.address, inputs.scratch) for spans in groups]
     try:
         entries = _merged(columns, tasks, cluster, work)
     except CancelledJobError:

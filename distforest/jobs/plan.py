@@ -26,7 +26,7 @@ IMPORTED_BYTES = 290 << 20
 """What a worker holds besides its task: Python, NumPy, Dask, and Numba at the end of compiling (200 MiB if warm)."""
 
 MERGE_BYTES = 16 << 20
-"""Size of what one merge task writes; it holds that four times over while it is compressed."""
+"""The most that one merge task writes; it holds that four times over while it is compressed."""
 
 BYTES_PER_ROW = 300
 """What a tree holds for each of its rows while it grows: frontier, levels, node and leaf table, the packed shard."""
@@ -103,6 +103,11 @@ def _batch(size: Size, n_missing: int, slots: int) -> int:
     most = max(1, min(by_size, by_load, MAX_BATCH))
     rounds = -(-n_missing // (most * slots))
     return max(1, -(-n_missing // (max(1, rounds) * slots)))  # whole rounds: the last tasks end together
+
+
+def merge_bytes(total: int, slots: int) -> int:
+    """How much each task of a merge writes: an even share, but `MERGE_BYTES` at most."""
+    return min(MERGE_BYTES, -(-total // (TASKS_PER_SLOT * slots)))
 
 
 def projected_bytes(size: Size, batch: int, threads: int) -> int:

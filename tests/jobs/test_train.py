@@ -200,7 +200,7 @@ def test_a_small_chunk_and_a_small_merge_task_change_the_layout_alone(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("distforest.forest.forest.CHUNK_BYTES", 1 << 10)
-    monkeypatch.setattr(merge, "MERGE_BYTES", 1 << 11)
+    monkeypatch.setattr("distforest.jobs.plan.MERGE_BYTES", 1 << 11)
     fitted = run(inputs, tmp_path, Here(2), batch=7)
     assert fitted.digest == fit_here(inputs.problem()).digest
     assert open_forest(fitted.address).digest == fitted.digest
