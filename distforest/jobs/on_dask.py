@@ -36,8 +36,14 @@ SETTINGS = {
     "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
     # A terminal sends Ctrl-C to all its processes: this one stops the workers, they need not do it themselves.
     "distributed.worker.preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
+    # By default each process looks at itself 50 to 100 times a second: a twentieth of a core for a worker that does
+    # nothing, and more for the scheduler, on the cores that the trees grow on.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.admin.system-monitor.interval": "2s",
 }
-"""Dask settings of the embedded cluster: many deaths before a task is given up, one thread for each kernel."""
+"""Dask settings of the embedded cluster: many deaths before a task is given up, one thread for each kernel, no
+statistics that nobody looks at."""
 
 PATIENCE, LOOK, TICK = 30.0, 1.0, 0.1
 """Seconds without a worker after which a run is given up, between two looks at the workers, and of one wait."""
