@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -87,22 +88,37 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
     ((0, 2), (5, 8), (9, 9))
     """
     missing = sorted(set(range(size.n_trees)) - set(done))
-    own = batch or _batch(size, len(missing), slots)
-    tasks: list[tuple[int, int]] = []
-    for tree in missing:
-        if tasks and tree == tasks[-1][1] + 1 and tree - tasks[-1][0] < own:
-            tasks[-1] = (tasks[-1][0], tree)
-        else:
-            tasks.append((tree, tree))
+    shares = [missing] if batch else _even(missing, _n_tasks(size, len(missing), slots))
+    runs = [run for share in shares for run in _runs(share)]
+    own = batch or max(map(len, shares), default=1)
+    tasks = ((run[first], run[min(first + own, len(run)) - 1]) for run in runs for first in range(0, len(run), own))
     return Plan(tuple(tasks), projected_bytes(size, own, threads))
 
 
-def _batch(size: Size, n_missing: int, slots: int) -> int:
+def _even(trees: list[int], n_shares: int) -> list[list[int]]:
+    """So many shares of the trees, which differ by one tree at most."""
+    ends = [len(trees) * share // n_shares for share in range(n_shares + 1)] if n_shares else [0]
+    return [trees[first:last] for first, last in itertools.pairwise(ends)]
+
+
+def _runs(trees: list[int]) -> list[list[int]]:
+    """Runs of trees whose numbers follow each other."""
+    runs: list[list[int]] = []
+    for tree in trees:
+        if runs and tree == runs[-1][-1] + 1:
+            runs[-1].append(tree)
+        else:
+            runs.append([tree])
+    return runs
+
+
+def _n_tasks(size: Size, n_missing: int, slots: int) -> int:
+    """How many tasks: whole rounds of all slots, so that the last ones end together."""
     by_size = LOCKSTEP_CELLS // size.n_rows**2 if size.dense else LOCKSTEP_ROWS // size.n_rows
     by_load = -(-n_missing // (TASKS_PER_SLOT * slots))
     most = max(1, min(by_size, by_load, MAX_BATCH))
     rounds = -(-n_missing // (most * slots))
-    return max(1, -(-n_missing // (max(1, rounds) * slots)))  # whole rounds: the last tasks end together
+    return min(n_missing, rounds * slots)
 
 
 def merge_bytes(total: int, slots: int) -> int:

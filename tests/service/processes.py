@@ -42,10 +42,12 @@ PATIENCE = 120.0
 SETTINGS = {
     "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
     "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "info",
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
     "OMP_NUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
 }
-"""Of every process: a task that kills two workers is given up."""
+"""Of every process: a task that kills two workers is given up; two cores are not spent on Dask's own statistics."""
 
 MEMORY = "800MiB"
 """Of a worker."""
