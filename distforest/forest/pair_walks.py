@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import kernel, unsigned
+from distforest.jit import borrowing, kernel, unsigned
 from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
@@ -109,7 +109,7 @@ def blocks_of(pairs: PointPairs) -> Iterator[tuple[slice, Float32s]]:
         yield block, values
 
 
-@kernel
+@borrowing
 def read_block(
     points: Float32s,
     others: Float32s,
@@ -182,7 +182,7 @@ def add_walks(nodes: Nodes, tree_start: Ints, values: Float32s, parts: Floats, s
             sums[r] += parts[ends[r]]
 
 
-@kernel
+@borrowing
 def walk_sums(
     root: int,
     left: Rows,

@@ -22,7 +22,7 @@ from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
 from distforest.growth.ordering import order_values
 from distforest.growth.rng import Keys
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints, Rows
 
 ROUNDING = 1e-12
@@ -162,7 +162,7 @@ def _differs(frontier: Frontier, values: NDArray[np.int32] | Ints) -> NDArray[np
     return np.asarray(low < high)
 
 
-@kernel
+@borrowing
 def keep_best(
     node: int,
     candidate: int,
@@ -224,7 +224,7 @@ def cut_gini(
             )
 
 
-@kernel
+@borrowing
 def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, squares_right: int) -> float:
     """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = m^2 - squares; 0 where it is rounding."""
     inside = (m_left * m_left - squares_left) / m_left + (m_right * m_right - squares_right) / m_right
@@ -232,7 +232,7 @@ def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, square
     return gain if gain > ROUNDING * (whole + inside) else 0.0
 
 
-@kernel
+@borrowing
 def scan_gini(
     node: int,
     candidate: int,
@@ -306,7 +306,7 @@ def cut_variance(
             )
 
 
-@kernel
+@borrowing
 def variance_gain(m_left: int, left: Ints, m_right: int, right: Ints) -> float:
     """m_L m_R / m ||mean_L - mean_R||^2 from the sums of the two sides; 0 where it is rounding.
 
@@ -320,7 +320,7 @@ def variance_gain(m_left: int, left: Ints, m_right: int, right: Ints) -> float:
     return apart * (m_left * m_right / (m_left + m_right)) if apart > rounding else 0.0
 
 
-@kernel
+@borrowing
 def scan_variance(
     node: int,
     candidate: int,

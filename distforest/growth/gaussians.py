@@ -24,7 +24,7 @@ import numpy as np
 
 from distforest.growth.ordering import order_values
 from distforest.growth.two_means import FEW, ROUNDING, cut_two_means, room_for
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints, Rows
 
 FLOOR = 1e-12
@@ -63,7 +63,7 @@ def cut_clusters(
                 thresholds[k, node], scores[k, node] = found
 
 
-@kernel
+@borrowing
 def scan_clusters(
     values: Floats, weights: Rows, order: Ints, score: int, min_leaf: int, relative: bool
 ) -> tuple[float, float]:
@@ -97,7 +97,7 @@ def scan_clusters(
     return threshold, best
 
 
-@kernel
+@borrowing
 def moments(values: Floats, weights: Rows, order: Ints) -> tuple[np.int64, float, float]:
     """Sum of w, mean = sum of w x / n, and sum of w (x - mean)^2, x the value less the one at ``order[0]``.
 
@@ -115,7 +115,7 @@ def moments(values: Floats, weights: Rows, order: Ints) -> tuple[np.int64, float
     return n, mean, square
 
 
-@kernel
+@borrowing
 def score_of(
     score: int,
     n_left: int,
@@ -169,7 +169,7 @@ def judge_cuts(
                 scores[k, node] = found
 
 
-@kernel
+@borrowing
 def judge_cut(values: Floats, weights: Rows, threshold: float, score: int, min_leaf: int, relative: bool) -> float:
     """The score of the cut at ``threshold``, by sums about the mean of the observed values; -inf where it is none.
 

@@ -24,7 +24,7 @@ from distforest.growth.criteria import (
 )
 from distforest.growth.grower import Limits, project_and_cut
 from distforest.growth.ordering import order_values
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.binned import BinnedSource
 from distforest.sources.source import Floats, Ints, Projections, Rows, Source, taken
 
@@ -100,7 +100,7 @@ def cut_codes_gini(
             walk_gini(node, k, filled, sums, min_leaf, counts[0], counts[1], best, threshold, gains)
 
 
-@kernel
+@borrowing
 def walk_gini(
     node: int,
     candidate: int,
@@ -181,7 +181,7 @@ def cut_codes_variance(
             walk_variance(node, k, filled, sums, min_leaf, sides[0], sides[1], best, threshold, gains)
 
 
-@kernel
+@borrowing
 def walk_variance(
     node: int,
     candidate: int,

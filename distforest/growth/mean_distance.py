@@ -8,6 +8,7 @@ entry; so the blocks of a level are packed, and packed again whenever their cell
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from distforest.forest.frontier import Frontier
 from distforest.growth.criteria import ROUNDING, Cuts, keep_best, power_of_two
 from distforest.growth.ordering import order_values
 from distforest.growth.rng import Keys
-from distforest.jit import kernel
+from distforest.jit import borrowing
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
 DISTANCE_BITS = 26
@@ -115,7 +116,8 @@ class MeanDistance:
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether two pairs of a node differ in their distance."""
         found = np.zeros(frontier.n_nodes, np.bool_)
-        distances_differ(frontier.starts, *self._rows(frontier), found)
+        row = np.empty(frontier.sizes.max(initial=0), np.int32)
+        distances_differ(frontier.starts, *self._rows(frontier), row, found)
         return found
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
@@ -123,14 +125,38 @@ class MeanDistance:
         cuts = Cuts.none(frontier.n_nodes)
         if frontier.weights.max(initial=0) > MOST_DRAWS:
             raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
-        cut_distances(frontier.starts, *self._rows(frontier), frontier.weights, values, min_leaf, *cuts)
+        room = Room.of(len(values), int(frontier.sizes.max(initial=0)))
+        cut_distances(frontier.starts, *self._rows(frontier), frontier.weights, values, min_leaf, room, *cuts)
         return cuts
 
 
 _NONE = np.empty(0, np.int32)
 
 
-@kernel
+class Room(NamedTuple):
+    """Room for a node: a row of its block, and of each candidate the order, the ranks, and both sums of each row."""
+
+    row: Rows
+    n_observed: Ints
+    order: Ints
+    rank: Rows
+    inside: Ints
+    across: Ints
+    keys: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, n_candidates: int, longest: int) -> Room:
+        """Room for nodes of up to ``longest`` rows."""
+        order, inside, across = np.empty((3, n_candidates, longest), np.int64)
+        rank = np.empty((n_candidates, longest), np.int32)
+        keys, spare = np.empty((2, longest), np.uint64)
+        return cls(
+            np.empty(longest, np.int32), np.empty(n_candidates, np.int64), order, rank, inside, across, keys, spare
+        )
+
+
+@borrowing
 def gather(
     i: int,
     rows: Rows,
@@ -155,7 +181,7 @@ def gather(
         row[j] = np.int32(np.rint(floats[j] * scale))
 
 
-@kernel
+@borrowing
 def pack_blocks(
     starts: Ints,
     rows: Rows,
@@ -178,7 +204,7 @@ def pack_blocks(
             filled += last - first
 
 
-@kernel
+@borrowing
 def distances_differ(
     starts: Ints,
     rows: Rows,
@@ -187,10 +213,10 @@ def distances_differ(
     row_start: Ints,
     slot: Rows,
     cells: Rows,
+    row: Rows,
     found: NDArray[np.bool_],
 ) -> None:
     """found[f] = whether two of the node's z_ij differ, self pairs included; mostly seen in the first row."""
-    row = np.empty((starts[1:] - starts[:-1]).max(), np.int32)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         reference = np.int32(0)
@@ -209,7 +235,7 @@ def distances_differ(
                 break
 
 
-@kernel
+@borrowing
 def cut_distances(
     starts: Ints,
     rows: Rows,
@@ -221,6 +247,7 @@ def cut_distances(
     weights: Rows,
     values: Floats,
     min_leaf: int,
+    room: Room,
     best: Rows,
     threshold: Floats,
     gains: Floats,
@@ -232,13 +259,7 @@ def cut_distances(
     A row of a block is gathered once for all candidates; "earlier" is a mask on ranks, so that no row is permuted.
     """
     n_candidates = values.shape[0]
-    longest = (starts[1:] - starts[:-1]).max()
-    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    order = np.empty((n_candidates, longest), np.int64)
-    rank = np.empty((n_candidates, longest), np.int32)
-    n_observed = np.empty(n_candidates, np.int64)
-    inside, across = np.empty((n_candidates, longest), np.int64), np.empty((n_candidates, longest), np.int64)
-    row = np.empty(longest, np.int32)
+    row, n_observed, order, rank, inside, across, keys, spare = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size, own_weights = last - first, weights[first:last]
@@ -270,7 +291,7 @@ def cut_distances(
             )
 
 
-@kernel
+@borrowing
 def masked_sum(values: Rows, rank: Rows, limit: np.int32) -> np.int64:
     """Sum of values[j] over the j with rank[j] < limit; without a branch, so that it runs on vectors."""
     total = np.int64(0)
@@ -279,7 +300,7 @@ def masked_sum(values: Rows, rank: Rows, limit: np.int32) -> np.int64:
     return total
 
 
-@kernel
+@borrowing
 def scan_distances(
     node: int,
     candidate: int,

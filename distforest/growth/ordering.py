@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints
 
 _SIGN, _ONE = np.uint64(1 << 63), np.uint64(1)
@@ -13,7 +13,7 @@ _INSERTION, _RADIX = 96, 128  # keys from which the next way is the faster one
 _SHORT = 24  # longest run of equal keys that is put right by insertion
 
 
-@kernel
+@borrowing
 def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: NDArray[np.uint64]) -> int:
     """Fill order[:n] with the places of the n observed values, ascending, equal values in their own order.
 
@@ -42,7 +42,7 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     if n < _INSERTION:
         _insert(keys, n)
     elif n < _RADIX:
-        keys[:n].sort()  # the keys all differ, so this is stable too
+        _sort(keys, n)
     else:
         _radix(keys, spare, n, vary & ~place_bits)
     for e in range(n):
@@ -52,7 +52,7 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     return n
 
 
-@kernel
+@borrowing
 def _insert(keys: NDArray[np.uint64], n: int) -> None:
     """Sort keys[:n] by insertion."""
     for e in range(1, n):
@@ -62,6 +62,12 @@ def _insert(keys: NDArray[np.uint64], n: int) -> None:
             keys[hole] = keys[hole - 1]
             hole -= 1
         keys[hole] = key
+
+
+@kernel
+def _sort(keys: NDArray[np.uint64], n: int) -> None:
+    """Sort keys[:n], which all differ, so that any way is stable."""
+    keys[:n].sort()
 
 
 @kernel
@@ -110,7 +116,7 @@ def _mend(values: Floats, order: Ints, keys: NDArray[np.uint64], place_bits: np.
         first = last
 
 
-@kernel
+@borrowing
 def _insertion(values: Floats, order: Ints, first: int, last: int) -> None:
     """Stable insertion sort of order[first:last] by value."""
     for e in range(first + 1, last):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import kernel
+from distforest.jit import borrowing
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.source import Float32s, Floats, offsets
 
@@ -127,13 +127,13 @@ def _at(places: NDArray[np.int64]) -> Floats:
     return np.copysign(np.abs(places).astype(np.int32).view(np.float32), places).astype(np.float64)
 
 
-@kernel
+@borrowing
 def cell_of(value: float, low: float, scale: float) -> np.uint32:
     """floor((value - low) scale), of the first or the last cell for values beyond the grid; unsigned, as an index."""
     return np.uint32(min(max((value - low) * scale, 0.0), CELLS - 1.0))
 
 
-@kernel
+@borrowing
 def code_of(value: float, low: float, scale: float, code: NDArray[np.uint8]) -> int:
     """The code of the value's cell."""
     return code[cell_of(value, low, scale)]

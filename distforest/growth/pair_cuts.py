@@ -16,7 +16,7 @@ from distforest.growth.criteria import Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.pair_bins import PairBins, cell_of
 from distforest.growth.two_classes import TwoClasses, gain_of_counts, read_codes, scan_two_classes, whole_of
-from distforest.jit import kernel, unsigned
+from distforest.jit import borrowing
 from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value, read_column
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, taken
 
@@ -88,14 +88,35 @@ class PairSearch:
         """The cuts, and the value of each pair on the chosen column."""
         level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
         few = most_few(self.bins)
-        cut_small(*level.nodes, *level.pairs, few, *level.judged, *cuts)
+        sizes = frontier.sizes
+        cut_small(*level.nodes, *level.pairs, few, *level.judged, SmallNode.of(sizes[sizes <= few]), *cuts)
         if self.bins is not None:
-            cut_large(*level.nodes, *level.pairs, *self.bins.table, few, *level.judged, *cuts)
+            room = LargeNode.of(projections.width, self.bins.table)
+            cut_large(*level.nodes, *level.pairs, *self.bins.table, few, *level.judged, room, *cuts)
         chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
         return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
 
 
-@kernel
+class SmallNode(NamedTuple):
+    """Room for the values of the pairs of a node, their order and their classes, and for the sides of a cut."""
+
+    values: Floats
+    order: Ints
+    keys: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+    kinds: Codes
+    sides: Ints
+
+    @classmethod
+    def of(cls, sizes: Ints) -> SmallNode:
+        """Room for nodes of some sizes."""
+        longest = int(sizes.max(initial=0))
+        keys, spare = np.empty((2, longest), np.uint64)
+        order, kinds = np.empty(longest, np.int64), np.empty(longest, np.uint8)
+        return cls(np.empty(longest), order, keys, spare, kinds, np.empty(2, np.int64))
+
+
+@borrowing
 def cut_small(
     starts: Ints,
     rows: Rows,
@@ -115,18 +136,13 @@ def cut_small(
     counts: Ints,
     costs: Floats,
     min_leaf: int,
+    room: SmallNode,
     best: Rows,
     threshold: Floats,
     gains: Floats,
 ) -> None:
     """As `cut_two_classes`, of the nodes of at most ``few`` pairs, one candidate after another."""
-    longest = 0
-    for node in range(starts.shape[0] - 1):
-        if starts[node + 1] - starts[node] <= few:
-            longest = max(longest, starts[node + 1] - starts[node])
-    own, order = np.empty(longest), np.empty(longest, np.int64)
-    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    kinds, sides = np.empty(longest, np.uint8), np.empty(2, np.int64)
+    own, order, keys, spare, kinds, sides = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
@@ -145,7 +161,26 @@ def cut_small(
             )
 
 
-@kernel
+class LargeNode(NamedTuple):
+    """Room for the values, codes, classes and cells of a block of pairs, what is counted, and the sides of a cut."""
+
+    values: Floats
+    coded: Codes
+    kinds: Codes
+    cells: NDArray[np.uint32]
+    filled: NDArray[np.int32]
+    sides: Ints
+
+    @classmethod
+    def of(cls, width: int, table: tuple[np.ndarray, ...]) -> LargeNode:
+        """Room for so many candidates, counted in the bins of a table."""
+        n_columns, n_bins = table[-1].shape
+        kinds, cells = np.empty(BLOCK, np.uint8), np.empty(n_columns, np.uint32)
+        coded, filled = np.empty((width, BLOCK), np.uint8), np.empty((width, n_bins, 2), np.int32)
+        return cls(np.empty(BLOCK), coded, kinds, cells, filled, np.empty(2, np.int64))
+
+
+@borrowing
 def cut_large(
     starts: Ints,
     rows: Rows,
@@ -169,6 +204,7 @@ def cut_large(
     counts: Ints,
     costs: Floats,
     min_leaf: int,
+    room: LargeNode,
     best: Rows,
     threshold: Floats,
     gains: Floats,
@@ -180,9 +216,7 @@ def cut_large(
     """
     n_columns, width = edges.shape[0], columns.shape[1]
     is_all = width == n_columns and family != MAX_MIN
-    coded, values = np.empty((width, BLOCK), np.uint8), np.empty(BLOCK)
-    filled = np.empty((width, edges.shape[1], 2), np.int32)
-    cells, sides = np.empty(n_columns, np.uint32), np.empty(2, np.int64)
+    values, coded, kinds, cells, filled, sides = room
     for node in range(starts.shape[0] - 1):
         if starts[node + 1] - starts[node] <= few:
             continue
@@ -200,7 +234,8 @@ def cut_large(
                         *(columns[node, k], some, points, others, left, right),
                         *(family, n_features, n_of_family, begin, reduction, low, scale, code, values, coded[k]),
                     )
-            count_block(some, weights[first : first + some.shape[0]], codes, coded, filled)
+            read_codes(some, codes, kinds)
+            count_block(weights[first : first + some.shape[0]], kinds, coded, filled)
         for k in range(width):
             c = columns[node, k]
             own = c if is_all else k
@@ -210,7 +245,7 @@ def cut_large(
             )
 
 
-@kernel
+@borrowing
 def code_all(
     some: Rows,
     points: Float32s,
@@ -229,7 +264,7 @@ def code_all(
     coded: Codes,
 ) -> None:
     """coded[c, r] = code of pair some[r] in column c, for all columns; the cells of a pair are worked out together."""
-    some, left, right = unsigned(some), unsigned(left), unsigned(right)
+    some, left, right = some.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # as `unsigned`
     for r in range(some.shape[0]):
         a, b = points[left[some[r]]], others[right[some[r]]]
         for c in range(n_features):
@@ -244,7 +279,7 @@ def code_all(
             coded[c, r] = code[c, cells[c]]
 
 
-@kernel
+@borrowing
 def code_one(
     c: int,
     some: Rows,
@@ -270,18 +305,16 @@ def code_one(
         coded[r] = own[cell_of(values[r], start, step)]
 
 
-@kernel
-def count_block(some: Rows, weights: Rows, codes: Codes, coded: Codes, filled: NDArray[np.int32]) -> None:
-    """filled[k, coded[k, r], class of some[r]] += weights[r]."""
-    kinds = np.empty(some.shape[0], np.uint8)
-    read_codes(some, codes, kinds)
+@borrowing
+def count_block(weights: Rows, kinds: Codes, coded: Codes, filled: NDArray[np.int32]) -> None:
+    """filled[k, coded[k, r], kinds[r]] += weights[r]."""
     for k in range(coded.shape[0]):
         own, counted = filled[k], coded[k]
-        for r in range(some.shape[0]):
+        for r in range(weights.shape[0]):
             own[counted[r], kinds[r]] += weights[r]
 
 
-@kernel
+@borrowing
 def walk_bins(
     node: int,
     candidate: int,

@@ -20,7 +20,7 @@ from distforest.forest.frontier import Frontier
 from distforest.growth.criteria import ROUNDING, Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.rng import Keys
-from distforest.jit import kernel, unsigned
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints, Rows
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def even_costs(counts: Ints) -> Floats:
     return costs
 
 
-@kernel
+@borrowing
 def count_classes(starts: Ints, rows: Rows, weights: Rows, codes: Codes, counts: Ints) -> None:
     """counts[f, s] = sum of the weights of the rows of node f whose class is s."""
     for node in range(starts.shape[0] - 1):
@@ -84,7 +84,7 @@ def count_classes(starts: Ints, rows: Rows, weights: Rows, codes: Codes, counts:
             counts[node, codes[rows[r]]] += weights[r]
 
 
-@kernel
+@borrowing
 def two_class_gain(whole: float, left_0: float, left_1: float, right_0: float, right_1: float) -> float:
     """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = 2 m_0 m_1, ``whole`` = P(S)/m; 0 where it is rounding."""
     left, right = left_0 + left_1, right_0 + right_1
@@ -93,7 +93,7 @@ def two_class_gain(whole: float, left_0: float, left_1: float, right_0: float, r
     return gain if gain > ROUNDING * (whole + inside) else 0.0
 
 
-@kernel
+@borrowing
 def gain_of_counts(whole: float, left: Ints, counts: Ints, costs: Floats, min_leaf: int) -> float:
     """The gain of a cut with ``left`` of ``counts`` on one side, shapes (2,); 0 where a side is too light or empty."""
     n_left = left[0] + left[1]
@@ -106,7 +106,7 @@ def gain_of_counts(whole: float, left: Ints, counts: Ints, costs: Floats, min_le
     )
 
 
-@kernel
+@borrowing
 def whole_of(counts: Ints, costs: Floats) -> float:
     """P(S)/m of a node."""
     m_0, m_1 = costs[0] * counts[0], costs[1] * counts[1]
@@ -143,15 +143,15 @@ def cut_two_classes(
             )
 
 
-@kernel
+@borrowing
 def read_codes(rows: Rows, codes: Codes, kinds: Codes) -> None:
     """kinds[r] = codes[rows[r]]: read once for all candidates of a node."""
-    places = unsigned(rows)
+    places = rows.view(np.uint32)  # as `unsigned`
     for r in range(places.shape[0]):
         kinds[r] = codes[places[r]]
 
 
-@kernel
+@borrowing
 def scan_two_classes(
     node: int,
     candidate: int,

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.growth.ordering import order_values
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints, Rows
 
 MOST_BINS = 512
@@ -82,7 +82,7 @@ def room_for(longest: int) -> Room:
     )
 
 
-@kernel
+@borrowing
 def cut_two_means(
     starts: Ints,
     node: int,
@@ -122,7 +122,7 @@ def cut_two_means(
             rival = max(rival, scores[k, node])
 
 
-@kernel
+@borrowing
 def search_open(
     values: Floats, weights: Rows, min_leaf: int, line: Line, least: float, slack: float, room: Room
 ) -> tuple[float, float]:
@@ -133,13 +133,13 @@ def search_open(
     return scan_bins(line, min_leaf, slack, room.order[:n_open], room)
 
 
-@kernel
+@borrowing
 def bin_of(x: float, lowest: float, scale: float) -> np.uint32:
     """The bin of a value; unsigned, so that Numba need not ask whether an index counts from the end."""
     return np.uint32((x - lowest) * scale)
 
 
-@kernel
+@borrowing
 def line_of(values: Floats, weights: Rows) -> Line:
     """Where the values lie; a scale of 0 where they cannot be put into bins."""
     origin = values[0]
@@ -157,7 +157,7 @@ def line_of(values: Floats, weights: Rows) -> Line:
     return Line(float(n), lowest, highest, origin, total / n, n_bins, scale)
 
 
-@kernel
+@borrowing
 def fill_bins(values: Floats, weights: Rows, line: Line, bins: Floats) -> float:
     """The sums of w and of w z in each bin; returns the sum of w z^2."""
     for b in range(line.n_bins):
@@ -173,7 +173,7 @@ def fill_bins(values: Floats, weights: Rows, line: Line, bins: Floats) -> float:
     return square
 
 
-@kernel
+@borrowing
 def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
     """The sums before each bin in place of those inside, and the largest g / n of cuts between two bins."""
     a, s, n = 0.0, 0.0, line.n
@@ -189,7 +189,7 @@ def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
     return best / over
 
 
-@kernel
+@borrowing
 def open_bins(line: Line, least: float, bins: Floats) -> bool:
     """Open the bins in which g / n may reach ``least``, as far as few steps tell: S >= its lower end - c width / 4.
 
@@ -206,7 +206,7 @@ def open_bins(line: Line, least: float, bins: Floats) -> bool:
     return found
 
 
-@kernel
+@borrowing
 def close_bins(line: Line, least: float, bins: Floats) -> None:
     """Close the bins in which g / n stays below ``least`` at both ends and where the lines meet."""
     n, width, start = line.n, 1.0 / line.scale, (line.lowest - line.origin) - line.mean
@@ -223,7 +223,7 @@ def close_bins(line: Line, least: float, bins: Floats) -> None:
             )
 
 
-@kernel
+@borrowing
 def fetch_open(values: Floats, weights: Rows, line: Line, room: Room) -> int:
     """Values and weights in open bins, into the room; returns how many.
 
@@ -246,7 +246,7 @@ def fetch_open(values: Floats, weights: Rows, line: Line, room: Room) -> int:
     return n_open
 
 
-@kernel
+@borrowing
 def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: Room) -> tuple[float, float]:
     """Threshold and gain of the best cut between two distinct values that lie side by side in open bins."""
     threshold, best, n = np.nan, -np.inf, line.n

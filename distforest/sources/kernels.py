@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distforest.jit import kernel
+from distforest.jit import borrowing
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries
 
 KERNELS = ("linear", "cosine", "rbf")
@@ -67,7 +67,7 @@ class KernelSource:
         return values
 
 
-@kernel
+@borrowing
 def similarity(x: Float32s, y: Float32s, kind: int, gamma: float) -> float:
     """x.y, x.y / sqrt(x.x y.y), or exp(-gamma sum (x - y)^2); sums in four lanes, in a fixed order."""
     if kind == 0:
@@ -82,7 +82,7 @@ def similarity(x: Float32s, y: Float32s, kind: int, gamma: float) -> float:
     return math.exp(-gamma * square)
 
 
-@kernel
+@borrowing
 def dot(x: Float32s, y: Float32s) -> float:
     """sum_q x_q y_q in float64: lanes q = 0, 1, 2, 3 modulo 4, then (a + b) + (c + d)."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
@@ -97,7 +97,7 @@ def dot(x: Float32s, y: Float32s) -> float:
     return (a + b) + (c + d)
 
 
-@kernel
+@borrowing
 def kernel_entries(
     row_objects: Float32s,
     column_objects: Float32s,
@@ -112,7 +112,7 @@ def kernel_entries(
         values[e] = similarity(row_objects[rows[e]], column_objects[columns[e]], kind, gamma)
 
 
-@kernel
+@borrowing
 def project_kernel(
     row_objects: Float32s,
     column_objects: Float32s,

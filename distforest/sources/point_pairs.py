@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.jit import kernel, unsigned
+from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import BLOCK_ROWS
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries
 
@@ -244,7 +244,7 @@ def named(columns: PairColumns, features: Iterable[str], blocks: Iterable[str]) 
     return [*halves[: columns.n_of_family], *blocks]
 
 
-@kernel
+@borrowing
 def pair_value(
     a: Float32s,
     b: Float32s,
@@ -277,7 +277,7 @@ def pair_value(
     return np.float64(np.float32(total))
 
 
-@kernel
+@borrowing
 def read_pairs(
     points: Float32s,
     others: Float32s,
@@ -298,7 +298,7 @@ def read_pairs(
         values[e] = pair_value(a, b, columns[e], family, n_features, n_of_family, begin, reduction)
 
 
-@kernel
+@borrowing
 def read_column(
     column: int,
     rows: Rows,
@@ -314,7 +314,7 @@ def read_column(
     values: Floats,
 ) -> None:
     """values[r] = a column of pair rows[r]; as `pair_value`, but what the column is is asked once."""
-    rows, left, right = unsigned(rows), unsigned(left), unsigned(right)
+    rows, left, right = rows.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # as `unsigned`
     if family != MAX_MIN and column < n_features:
         for r in range(rows.shape[0]):
             values[r] = np.float64(abs(points[left[rows[r]], column] - others[right[rows[r]], column]))
