@@ -49,7 +49,7 @@ BEAT, LEASE_BEAT = 0.25, 2.0
 """Seconds between two savings of what is new, and between two heartbeats of the service."""
 
 CLOSING_SECONDS = 5.0
-"""For running jobs to take note that the service closes."""
+"""For running jobs to take note that the service closes, and for the thread of one that has ended to be free."""
 
 EXTENSION = "distforest"
 """The name of the service among the scheduler's extensions, and before those of its handlers."""
@@ -314,7 +314,7 @@ class JobService:
         if job.state["state"] == SUCCEEDED:
             raise ConflictError(f"{id} has succeeded; there is nothing to resume")
         if job.has_ended:
-            if id in self._running:
+            if not await self._is_over(job):
                 raise ConflictError(f"{id} is ending; try again in a moment")
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
             job.is_cancelled = False
@@ -326,11 +326,18 @@ class JobService:
 
     async def _remove(self, id: str) -> Json:  # noqa: A002
         job = self._known(id)
-        if not job.has_ended or id in self._running:
+        if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
         await asyncio.to_thread(self.registry.remove, id)
         self.jobs.pop(id, None)
         return {"id": id}
+
+    async def _is_over(self, job: Job) -> bool:
+        """Whether a job has ended; its thread tells of the end before it is free, and is waited for."""
+        running = self._running.get(job.id)
+        if job.has_ended and running:
+            await asyncio.wait([running], timeout=CLOSING_SECONDS)
+        return job.has_ended and job.id not in self._running
 
     async def _health(self) -> Json:
         if self.failure:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from distforest.errors import SpecError
 from distforest.jobs.folder import Folder
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
+from distforest.service import jobs
 from distforest.service.jobs import JobService, Limits
 from distforest.service.policy import Policy
 from distforest.service.registry import ENDS, Registry, hold_id
@@ -101,6 +103,27 @@ def test_jobs_are_taken_in_kept_cancelled_resumed_and_removed(root: str) -> None
     assert left is not None
     assert left["state"] == "INTERRUPTED"
     assert Registry(root).lease() is None
+
+
+def test_who_resumes_a_job_at_once_waits_for_its_thread(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        await ask("submit", spec=spec_text("a"), id="a")
+        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        await ask("cancel", id="a")
+        await reached(lambda: service.job("a")["state"] == "CANCELLED" and not service._running)
+        ending = service._running["a"] = asyncio.get_running_loop().create_future()
+        ending.add_done_callback(partial(service._ran, "a"))
+        with monkeypatch.context() as patch:
+            patch.setattr(jobs, "CLOSING_SECONDS", 0.0)
+            for name in ("resume", "remove"):
+                with refused(await ask(name, id="a"), "ConflictError"):
+                    pass
+        resumed = asyncio.create_task(ask("resume", id="a"))
+        await reached(lambda: len(ending._callbacks) > 1)  # it waits
+        ending.set_result(None)
+        assert (await resumed)["job"]["state"] == "QUEUED"
+
+    in_a_service(root, use)
 
 
 def test_refusals_are_answers(root: str) -> None:
