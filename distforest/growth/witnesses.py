@@ -13,7 +13,7 @@ import numpy as np
 
 from distforest.growth.column_weights import ColumnWeights, draw_columns
 from distforest.growth.rng import Keys
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def hear_witnesses(
                     scores[k, node] += heard / columns.shape[1]
 
 
-@kernel
+@borrowing
 def _explained(own: Floats, weights: Rows, mean: float, values: Floats, threshold: float) -> float:
     """The n log(SS_0 / max(SS_1 + SS_2, floor)) of ``own``, over the rows whose value is observed."""
     n_left, n_right = np.int64(0), np.int64(0)

@@ -13,7 +13,7 @@ from zarr.codecs import Crc32cCodec, ZstdCodec
 from zarr.storage import FsspecStore
 
 from distforest.errors import InputError
-from distforest.jit import kernel, unsigned
+from distforest.jit import borrowing
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
 from distforest.sources.stores import is_remote, may_pass, options_of, reaching
 
@@ -70,7 +70,7 @@ class ArraySource:
         return values
 
 
-@kernel
+@borrowing
 def project_array(
     array: Float32s, rows: Rows, starts: Ints, offset: Ints, columns: Rows, weights: Floats, values: Floats
 ) -> None:
@@ -78,7 +78,7 @@ def project_array(
 
     A few rows at a time, whose entries stay in the processor's cache from candidate to candidate.
     """
-    width, places, columns = values.shape[0], unsigned(rows), unsigned(columns)
+    width, places, columns = values.shape[0], rows.view(np.uint32), columns.view(np.uint32)  # as `unsigned`
     for node in range(starts.shape[0] - 1):
         for first in range(starts[node], starts[node + 1], BLOCK_ROWS):
             own = places[first : min(first + BLOCK_ROWS, starts[node + 1])]
