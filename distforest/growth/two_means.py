@@ -47,7 +47,7 @@ COUNT, TOTAL, OPEN = range(3)
 
 
 class Room(NamedTuple):
-    """Where the values of a node are worked on: the bins, shape (MOST_BINS + 1, 3), and room for the longest node."""
+    """Where the values of a node are worked on: the bins, shape (3, MOST_BINS + 1), and room for the longest node."""
 
     bins: Floats
     values: Floats
@@ -73,7 +73,7 @@ class Line(NamedTuple):
 def room_for(longest: int) -> Room:
     """Room for nodes of up to ``longest`` rows."""
     return Room(
-        np.empty((MOST_BINS + 1, 3)),
+        np.empty((3, MOST_BINS + 1)),
         np.empty(longest),
         np.empty(longest, np.int32),
         np.empty(longest, np.int64),
@@ -161,14 +161,14 @@ def line_of(values: Floats, weights: Rows) -> Line:
 def fill_bins(values: Floats, weights: Rows, line: Line, bins: Floats) -> float:
     """The sums of w and of w z in each bin; returns the sum of w z^2."""
     for b in range(line.n_bins):
-        bins[b, COUNT] = bins[b, TOTAL] = 0.0
+        bins[COUNT, b] = bins[TOTAL, b] = 0.0
     lowest, scale, origin, mean = line.lowest, line.scale, line.origin, line.mean  # to be held in registers
     square = 0.0
     for r in range(values.shape[0]):
         b = bin_of(values[r], lowest, scale)
         z, w = (values[r] - origin) - mean, float(weights[r])
-        bins[b, COUNT] += w
-        bins[b, TOTAL] += w * z
+        bins[COUNT, b] += w
+        bins[TOTAL, b] += w * z
         square += w * z * z
     return square
 
@@ -179,13 +179,13 @@ def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
     a, s, n = 0.0, 0.0, line.n
     best, over = 0.0, 1.0
     for b in range(line.n_bins):
-        inside, sum_inside = bins[b, COUNT], bins[b, TOTAL]
-        bins[b, COUNT], bins[b, TOTAL] = a, s
+        inside, sum_inside = bins[COUNT, b], bins[TOTAL, b]
+        bins[COUNT, b], bins[TOTAL, b] = a, s
         a += inside
         s += sum_inside
         if a >= min_leaf and n - a >= min_leaf and s * s * over > best * (a * (n - a)):
             best, over = s * s, a * (n - a)
-    bins[line.n_bins, COUNT], bins[line.n_bins, TOTAL] = a, s
+    bins[COUNT, line.n_bins], bins[TOTAL, line.n_bins] = a, s
     return best / over
 
 
@@ -197,11 +197,11 @@ def open_bins(line: Line, least: float, bins: Floats) -> bool:
     """
     n, quarter, found = line.n, _QUARTER / line.scale, False
     for b in range(line.n_bins):
-        a, a_last, s, s_last = bins[b, COUNT], bins[b + 1, COUNT], bins[b, TOTAL], bins[b + 1, TOTAL]
+        a, a_last, s, s_last = bins[COUNT, b], bins[COUNT, b + 1], bins[TOTAL, b], bins[TOTAL, b + 1]
         over, over_last = a * (n - a), a_last * (n - a_last)
         lowest = min(s, s_last) - (a_last - a) * quarter
         opened = (lowest * lowest >= least * min(over, over_last)) & (a_last > a)
-        bins[b, OPEN] = opened
+        bins[OPEN, b] = opened
         found |= opened
     return found
 
@@ -211,12 +211,12 @@ def close_bins(line: Line, least: float, bins: Floats) -> None:
     """Close the bins in which g / n stays below ``least`` at both ends and where the lines meet."""
     n, width, start = line.n, 1.0 / line.scale, (line.lowest - line.origin) - line.mean
     for b in range(line.n_bins):
-        if bins[b, OPEN]:
-            a, a_last, s, s_last = bins[b, COUNT], bins[b + 1, COUNT], bins[b, TOTAL], bins[b + 1, TOTAL]
+        if bins[OPEN, b]:
+            a, a_last, s, s_last = bins[COUNT, b], bins[COUNT, b + 1], bins[TOTAL, b], bins[TOTAL, b + 1]
             low, high = start + (b - _EDGE) * width, start + (b + 1 + _EDGE) * width
             j = min(max((s_last - s - (a_last - a) * high) / (low - high), 0.0), a_last - a)
             lowest, between = s + j * low, a + j
-            bins[b, OPEN] = (
+            bins[OPEN, b] = (
                 lowest * lowest >= least * between * (n - between)
                 or (a > 0.0 and s * s >= least * a * (n - a))
                 or (a_last < n and s_last * s_last >= least * a_last * (n - a_last))
@@ -231,9 +231,9 @@ def fetch_open(values: Floats, weights: Rows, line: Line, room: Room) -> int:
     """
     bins, lowest, scale = room.bins, line.lowest, line.scale
     low, high = 0, line.n_bins
-    while low < high and not bins[low, OPEN]:
+    while low < high and not bins[OPEN, low]:
         low += 1
-    while low < high and not bins[high - 1, OPEN]:
+    while low < high and not bins[OPEN, high - 1]:
         high -= 1
     n_between, n_open = 0, 0
     for r in range(values.shape[0]):
@@ -242,7 +242,7 @@ def fetch_open(values: Floats, weights: Rows, line: Line, room: Room) -> int:
         n_between += (place >= low) & (place < high)
     for r in room.order[:n_between]:
         room.values[n_open], room.weights[n_open] = values[r], weights[r]
-        n_open += bins[bin_of(values[r], lowest, scale), OPEN] > 0.0
+        n_open += bins[OPEN, bin_of(values[r], lowest, scale)] > 0.0
     return n_open
 
 
@@ -256,9 +256,9 @@ def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: Room) 
         x = room.values[place]
         own = int(bin_of(x, line.lowest, line.scale))
         if own != b:
-            if bins[own, COUNT] != a:  # values in closed bins lie between
+            if bins[COUNT, own] != a:  # values in closed bins lie between
                 before = np.nan
-            b, a, s = own, bins[own, COUNT], bins[own, TOTAL]
+            b, a, s = own, bins[COUNT, own], bins[TOTAL, own]
         if x > before and a >= min_leaf and n - a >= min_leaf:
             gain = s * s * n / (a * (n - a))
             if gain > best + slack:
