@@ -47,7 +47,7 @@ def cut_clusters(
 ) -> None:
     """The cut of the best score between two distinct values of each candidate of each node, the lowest of equals.
 
-    With ``best_only`` a candidate that cannot be the best of its node may be left without one.
+    With ``best_only`` a candidate that cannot be the best of its node may be left without one, or with a lesser one.
     """
     room = room_for((starts[1:] - starts[:-1]).max())
     for node in range(starts.shape[0] - 1):

@@ -98,7 +98,7 @@ def cut_two_means(
     """Threshold and score of the best cut of each candidate of a node; NaN where all its values must be sorted.
 
     That is where one is missing, where all are equal, and where their squares are too large or too small to be floats.
-    With ``best_only`` a candidate that cannot reach the best score so far has no cut: a score of -inf.
+    With ``best_only`` a candidate that cannot reach the best score so far has no cut, a score of -inf, or a lesser one.
     """
     first, last, bins = starts[node], starts[node + 1], room.bins
     w, rival = weights[first:last], -np.inf
