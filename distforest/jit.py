@@ -1,4 +1,4 @@
-"""How the numeric loops are compiled: one decorator, so that one rule holds for all of them.
+"""How the numeric loops are compiled: in one place, so that one rule holds for all of them.
 
 Serial (no ``parallel=True``: the Dask worker owns the cores), without ``fastmath`` (the same bits on every run),
 outside the interpreter lock, and kept on disk so that a fresh process starts warm.
