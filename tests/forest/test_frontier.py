@@ -55,6 +55,9 @@ def test_nodes_are_taken_weighed_and_sliced(frontier: Frontier, data: st.DataObj
     which = data.draw(st.lists(st.booleans(), min_size=len(nodes), max_size=len(nodes)))
     taken, held = frontier.take(np.array(which, np.bool_))
     assert nodes_of(taken) == [node for node, wanted in zip(nodes, which, strict=True) if wanted]
+    inside = np.zeros(len(frontier.rows), np.bool_)
+    inside[held] = True
+    assert inside.tolist() == [w for (_, _, group), w in zip(nodes, which, strict=True) for _ in group]
     assert frontier.rows[held].tolist() == taken.rows.tolist()
     assert frontier.weights[held].tolist() == taken.weights.tolist()
     first = data.draw(st.integers(0, len(nodes)))
