@@ -41,7 +41,7 @@ def test_who_borrows_returns_no_array_and_calls_none_that_does() -> None:
     assert len(found["borrowing"]) > 20
     assert [own.name for own in found["borrowing"] if returns_arrays(own)] == []
     givers = {own.name for own in found["kernel"] if returns_arrays(own)}
-    assert {"unsigned", "room_for"} <= givers
+    assert "room_for" in givers
     for function in found["borrowing"]:
         called = {
             own.func.id for own in ast.walk(function) if isinstance(own, ast.Call) and isinstance(own.func, ast.Name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import borrowing, kernel, unsigned
+from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
@@ -205,7 +205,7 @@ def walk_sums(
         ends[r] = node
 
 
-@kernel
+@borrowing
 def tally_pairs(
     root: int,
     left: Rows,
@@ -220,7 +220,7 @@ def tally_pairs(
     counts: Ints,
 ) -> None:
     """counts[node, s] += sum of ``own`` over the pairs of class s that pass the node or end there."""
-    columns = unsigned(columns)
+    columns = columns.view(np.uint32)  # see `distforest.jit`
     for r in range(values.shape[0]):
         node, s = root, codes[r]
         counts[0, s] += own[r]

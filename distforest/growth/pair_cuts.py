@@ -264,7 +264,7 @@ def code_all(
     coded: Codes,
 ) -> None:
     """coded[c, r] = code of pair some[r] in column c, for all columns; the cells of a pair are worked out together."""
-    some, left, right = some.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # as `unsigned`
+    some, left, right = some.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
     for r in range(some.shape[0]):
         a, b = points[left[some[r]]], others[right[some[r]]]
         for c in range(n_features):

@@ -146,7 +146,7 @@ def cut_two_classes(
 @borrowing
 def read_codes(rows: Rows, codes: Codes, kinds: Codes) -> None:
     """kinds[r] = codes[rows[r]]: read once for all candidates of a node."""
-    places = rows.view(np.uint32)  # as `unsigned`
+    places = rows.view(np.uint32)  # see `distforest.jit`
     for r in range(places.shape[0]):
         kinds[r] = codes[places[r]]
 

@@ -78,7 +78,7 @@ def project_array(
 
     A few rows at a time, whose entries stay in the processor's cache from candidate to candidate.
     """
-    width, places, columns = values.shape[0], rows.view(np.uint32), columns.view(np.uint32)  # as `unsigned`
+    width, places, columns = values.shape[0], rows.view(np.uint32), columns.view(np.uint32)  # see `distforest.jit`
     for node in range(starts.shape[0] - 1):
         for first in range(starts[node], starts[node + 1], BLOCK_ROWS):
             own = places[first : min(first + BLOCK_ROWS, starts[node + 1])]

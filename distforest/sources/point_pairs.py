@@ -314,7 +314,7 @@ def read_column(
     values: Floats,
 ) -> None:
     """values[r] = a column of pair rows[r]; as `pair_value`, but what the column is is asked once."""
-    rows, left, right = rows.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # as `unsigned`
+    rows, left, right = rows.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
     if family != MAX_MIN and column < n_features:
         for r in range(rows.shape[0]):
             values[r] = np.float64(abs(points[left[rows[r]], column] - others[right[rows[r]], column]))
