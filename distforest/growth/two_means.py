@@ -127,7 +127,8 @@ def search_open(
     values: Floats, weights: Rows, min_leaf: int, line: Line, least: float, slack: float, room: Room
 ) -> tuple[float, float]:
     """Threshold and gain of the best cut in the bins that are open and stay so."""
-    close_bins(line, least, room.bins)
+    if not close_bins(line, least, room.bins):
+        return np.nan, -np.inf
     n_open = fetch_open(values, weights, line, room)
     n_open = order_values(room.values[:n_open], room.order, room.keys, room.spare)
     return scan_bins(line, min_leaf, slack, room.order[:n_open], room)
@@ -207,20 +208,27 @@ def open_bins(line: Line, least: float, bins: Floats) -> bool:
 
 
 @borrowing
-def close_bins(line: Line, least: float, bins: Floats) -> None:
-    """Close the bins in which g / n stays below ``least`` at both ends and where the lines meet."""
+def close_bins(line: Line, least: float, bins: Floats) -> bool:
+    """Close the bins in which g / n stays below ``least`` at both ends and where the lines meet.
+
+    Returns whether one stays open.
+    """
     n, width, start = line.n, 1.0 / line.scale, (line.lowest - line.origin) - line.mean
+    found = False
     for b in range(line.n_bins):
         if bins[OPEN, b]:
             a, a_last, s, s_last = bins[COUNT, b], bins[COUNT, b + 1], bins[TOTAL, b], bins[TOTAL, b + 1]
             low, high = start + (b - _EDGE) * width, start + (b + 1 + _EDGE) * width
             j = min(max((s_last - s - (a_last - a) * high) / (low - high), 0.0), a_last - a)
             lowest, between = s + j * low, a + j
-            bins[OPEN, b] = (
+            stays = (
                 lowest * lowest >= least * between * (n - between)
                 or (a > 0.0 and s * s >= least * a * (n - a))
                 or (a_last < n and s_last * s_last >= least * a_last * (n - a_last))
             )
+            bins[OPEN, b] = stays
+            found |= stays
+    return found
 
 
 @borrowing
