@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.growth.clusters import SCORES, TwoClusters
-from distforest.growth.gaussians import cut_clusters
+from distforest.forest.frontier import pick
+from distforest.growth.clusters import SCORES, TwoClusters, choose
+from distforest.growth.criteria import Cuts
+from distforest.growth.gaussians import TWO_MEANS, cut_clusters
 from distforest.growth.grower import Limits, judge_and_cut
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource, project_array
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, taken
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
-    from distforest.growth.criteria import Criterion, Cuts
+    from distforest.growth.criteria import Criterion
 
 CACHE_CELLS = 1 << 15
 """Projected values (float64) of nodes that are cut together; a larger node stands alone."""
@@ -30,16 +32,13 @@ def project_and_cut_clusters(
     """`judge_and_cut` for the best cuts on projections of an array."""
     if not isinstance(source, ArraySource) or not isinstance(criterion, TwoClusters) or not criterion.takes_best:
         return judge_and_cut(source, criterion, frontier, projections, limits)
-    thresholds = np.full((projections.width, frontier.n_nodes), np.nan)
-    scores = np.full(thresholds.shape, -np.inf)
+    cuts, picked = Cuts.none(frontier.n_nodes), np.empty(len(frontier.rows))
     cut_as_projected(
-        *(source.values, frontier.rows, frontier.starts, frontier.weights),
+        *(source.values, frontier.rows, frontier.starts, frontier.weights, frontier.weight),
         *(projections.offset, projections.columns, projections.weights),
-        *(SCORES[criterion.score], limits.min_samples_leaf, criterion.relative, thresholds, scores),
+        *(SCORES[criterion.score], limits.min_samples_leaf, criterion.relative, cuts, picked),
     )
-    cuts = criterion.chosen(frontier, thresholds, scores)
-    chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
-    return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
+    return cuts, picked
 
 
 @kernel
@@ -48,17 +47,18 @@ def cut_as_projected(
     rows: Rows,
     starts: Ints,
     in_bag: Rows,
+    weight: Ints,
     offset: Ints,
     columns: Rows,
     weights: Floats,
     score: int,
     min_leaf: int,
     relative: bool,
-    thresholds: Floats,
-    scores: Floats,
+    cuts: Cuts,
+    picked: Floats,
 ) -> None:
-    """`project_array`, then `cut_clusters` of the best candidate only; a few nodes at a time."""
-    width, n_nodes = thresholds.shape
+    """`project_array`, `cut_clusters` of the best candidate only, `choose` and `pick`; a few nodes at a time."""
+    n_nodes, width = weight.shape[0], (offset.shape[0] - 1) // weight.shape[0]
     room = np.empty(max(CACHE_CELLS, width * (starts[1:] - starts[:-1]).max()))
     first = 0
     while first < n_nodes:
@@ -70,6 +70,9 @@ def cut_as_projected(
         own = starts[first : last + 1] - begin
         candidates = offset[width * first : width * last + 1]
         project_array(array, rows[begin:end], own, candidates, columns, weights, values)
-        found = thresholds[:, first:last], scores[:, first:last]
-        cut_clusters(own, in_bag[begin:end], values, score, min_leaf, relative, True, *found)
+        thresholds, scores = np.empty((2, width, last - first))
+        cut_clusters(own, in_bag[begin:end], values, score, min_leaf, relative, True, thresholds, scores)
+        candidate, threshold, gain = cuts.candidate[first:last], cuts.threshold[first:last], cuts.gain[first:last]
+        choose(thresholds, scores, score == TWO_MEANS, weight[first:last], candidate, threshold, gain)
+        pick(own, values, candidate, picked[begin:end])
         first = last

@@ -14,7 +14,8 @@ from distforest.growth.random_cuts import Places
 from distforest.growth.rng import Keys
 from distforest.growth.two_means import ROUNDING
 from distforest.growth.witnesses import Witnesses
-from distforest.sources.source import Floats
+from distforest.jit import borrowing
+from distforest.sources.source import Floats, Ints, Rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,16 +93,37 @@ class TwoClusters:
 
     def chosen(self, frontier: Frontier, thresholds: Floats, scores: Floats) -> Cuts:
         """Of each node's candidates the one of the largest score, the first of equals."""
-        top, nodes = scores.max(axis=0), np.arange(frontier.n_nodes)
-        size = np.abs(top) if self.score == "two_means" else frontier.weight  # of the terms that a score is made of
-        chosen = np.argmax(scores >= top - ROUNDING * size, axis=0)  # of equal ones the first
-        gain = scores[chosen, nodes]
-        has = gain > -np.inf
-        candidate = np.where(has, chosen, -1).astype(np.int32)
-        return Cuts(candidate, np.where(has, thresholds[chosen, nodes], 0.0), np.where(has, gain, 0.0))
+        cuts = Cuts.none(frontier.n_nodes)
+        choose(thresholds, scores, self.score == "two_means", frontier.weight, *cuts)
+        return cuts
 
     def _places_of(self, frontier: Frontier, values: Floats) -> Floats:
         """The thresholds of random cuts, shape (width, n_nodes); NaN where they are still to be found."""
         if self.places is None:
             return np.full((len(values), frontier.n_nodes), np.nan)
         return self.places.thresholds(frontier, values)
+
+
+@borrowing
+def choose(
+    thresholds: Floats,
+    scores: Floats,
+    is_sum: bool,
+    weight: Ints,
+    candidate: Rows,
+    threshold: Floats,
+    gain: Floats,
+) -> None:
+    """Of each node's candidates the one of the largest score, the first of those that may differ by rounding alone.
+
+    That is by a share of the terms that a score is made of: of itself where it is a sum of squares, else of the weight.
+    """
+    for node in range(scores.shape[1]):
+        top = -np.inf
+        for k in range(scores.shape[0]):
+            top = max(top, scores[k, node])
+        least = top - ROUNDING * (abs(top) if is_sum else weight[node])
+        for k in range(scores.shape[0]):
+            if scores[k, node] > -np.inf and scores[k, node] >= least:
+                candidate[node], threshold[node], gain[node] = k, thresholds[k, node], scores[k, node]
+                break
