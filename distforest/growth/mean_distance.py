@@ -2,7 +2,7 @@
 
 The distances are read in fixed point, as integers up to 2^26, so that one times a multiplicity up to 31 fits 32 bits
 and every sum is exact. Deep nodes are scattered over the matrix, and gathering from it reads a cache line for every
-entry; so the blocks of a level are packed, and packed again whenever their cells have become four times fewer.
+entry; so the blocks of a level are packed, and packed again whenever half of their cells are gone.
 """
 
 from __future__ import annotations
@@ -27,8 +27,11 @@ DISTANCE_BITS = 26
 MOST_DRAWS = 31
 """Multiplicity up to which a distance times its weight fits 32 bits."""
 
-PACKED_CELLS = 1 << 24
+PACKED_CELLS = 1 << 25
 """Cells (int32) of the blocks of a level up to which they are packed."""
+
+CHUNK = 64
+"""Cells of a row that are added up in 32 bits, eight at a time, where their sum fits: 64 of the largest distance."""
 
 NEAR_CELLS = 1 << 17
 """Cells of a matrix that lies near the processor as a whole, so that nothing is gained by packing."""
@@ -73,9 +76,9 @@ class MeanDistance:
         return 1.0 / self.scale
 
     def at(self, frontier: Frontier) -> MeanDistance:
-        """Itself, or with the blocks of this level packed if their cells lie scattered among four times as many."""
+        """Itself, or with the blocks of this level packed if their cells lie scattered among twice as many."""
         n_cells = int((frontier.sizes**2).sum())
-        if not 0 < n_cells <= min(PACKED_CELLS, self._scattered_among(frontier) // 4):
+        if not 0 < n_cells <= min(PACKED_CELLS, self._scattered_among(frontier) // 2):
             return self
         return self.pack(frontier)
 
@@ -182,6 +185,38 @@ def gather(
 
 
 @borrowing
+def copy(
+    i: int,
+    rows: Rows,
+    distances: Float32s,
+    scale: np.float32,
+    row_start: Ints,
+    slot: Rows,
+    cells: Rows,
+    row: Rows,
+) -> None:
+    """`gather` where the cells lie side by side."""
+    if cells.shape[0]:
+        first = row_start[i] + slot[0]
+        packed = cells[first : first + rows.shape[0]]
+        for j in range(rows.shape[0]):
+            row[j] = packed[j]
+        return
+    own = distances[rows[i], rows[0] : rows[0] + rows.shape[0]]
+    for j in range(rows.shape[0]):
+        row[j] = np.int32(np.rint(own[j] * scale))
+
+
+@borrowing
+def is_run(numbers: Rows) -> bool:
+    """Whether each number is one more than the last."""
+    found = True
+    for j in range(1, numbers.shape[0]):
+        found &= numbers[j] == numbers[j - 1] + 1
+    return found
+
+
+@borrowing
 def pack_blocks(
     starts: Ints,
     rows: Rows,
@@ -269,19 +304,19 @@ def cut_distances(
             rank[k, :size] = size  # unobserved: after everything
             for e in range(n):
                 rank[k, order[k, e]] = e
+        side_by_side = is_run(slot[first:last] if cells.shape[0] else rows[first:last])
         for i in range(size):
-            gather(
-                *(i, rows[first:last], distances, scale),
-                *(row_start[first:last], slot[first:last], cells, row),
-            )
-            for j in range(size):
-                row[j] *= own_weights[j]
-            whole = masked_sum(row[:size], rank[0, :size], np.int32(size + 1))
+            where = i, rows[first:last], distances, scale, row_start[first:last], slot[first:last], cells, row
+            if side_by_side:
+                copy(*where)
+            else:
+                gather(*where)
+            whole, is_narrow = weigh(row[:size], own_weights)
             for k in range(n_candidates):
-                earlier = masked_sum(row[:size], rank[k, :size], rank[k, i])
+                earlier = masked_sum(row[:size], rank[k, :size], rank[k, i], is_narrow)
                 observed = whole
                 if n_observed[k] < size:
-                    observed = masked_sum(row[:size], rank[k, :size], np.int32(n_observed[k]))
+                    observed = masked_sum(row[:size], rank[k, :size], np.int32(n_observed[k]), is_narrow)
                 inside[k, i] = own_weights[i] * (2 * earlier + row[i])
                 across[k, i] = own_weights[i] * observed
         for k in range(n_candidates):
@@ -292,11 +327,50 @@ def cut_distances(
 
 
 @borrowing
-def masked_sum(values: Rows, rank: Rows, limit: np.int32) -> np.int64:
-    """Sum of values[j] over the j with rank[j] < limit; without a branch, so that it runs on vectors."""
+def weigh(values: Rows, weights: Rows) -> tuple[np.int64, bool]:
+    """values[j] *= weights[j]; their sum, and whether there are whole chunks and any values of each fit 32 bits.
+
+    They do where none of them has a sign and all of them fit.
+    """
+    total, most, signs = np.int64(0), np.int64(0), np.int32(0)
+    n_whole = values.shape[0] - values.shape[0] % CHUNK
+    for first in range(0, n_whole, CHUNK):
+        own = np.int64(0)
+        for j in range(first, first + CHUNK):
+            value = np.int32(values[j] * weights[j])
+            values[j] = value
+            own += np.int64(value)
+            signs = np.int32(signs | value)
+        total += own
+        most = max(most, own)
+    for j in range(n_whole, values.shape[0]):
+        values[j] *= weights[j]
+        total += np.int64(values[j])
+    return total, bool(n_whole > 0 and signs >= 0 and most < 1 << 32)
+
+
+@borrowing
+def masked_sum(values: Rows, rank: Rows, limit: np.int32, is_narrow: bool) -> np.int64:
+    """Sum of values[j] over the j with rank[j] < limit; whole chunks in 32 bits where `weigh` says that they fit."""
+    if not is_narrow:
+        return wide_sum(values, rank, limit)
+    total, n_whole = np.int64(0), values.shape[0] - values.shape[0] % CHUNK
+    for first in range(0, n_whole, CHUNK):
+        own = np.uint32(0)
+        for j in range(first, first + CHUNK):
+            value = np.uint32(values[j])
+            own = np.uint32(own + (value if rank[j] < limit else np.uint32(0)))
+        total += np.int64(own)
+    return total + wide_sum(values[n_whole:], rank[n_whole:], limit)
+
+
+@borrowing
+def wide_sum(values: Rows, rank: Rows, limit: np.int32) -> np.int64:
+    """`masked_sum` in 64 bits; without a branch, so that it runs on vectors."""
     total = np.int64(0)
     for j in range(values.shape[0]):
-        total += np.int64(values[j] if rank[j] < limit else np.int32(0))
+        value = np.int64(values[j])
+        total += value if rank[j] < limit else np.int64(0)
     return total
 
 

@@ -130,7 +130,7 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     """Memory that a worker needs at its peak, with ``threads`` tasks at once."""
     slab = 8 * min(SLAB_CELLS, 2 * size.width * batch * size.n_rows) + 8 * size.width * size.n_rows
     search = size.n_rows * (size.width * 28 if size.dense else 24)
-    packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 4) * 5 // 4 if size.dense else 0
+    packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 2) * 3 // 2 if size.dense else 0
     task = max(slab + search + packed + BYTES_PER_ROW * batch * size.n_rows, 4 * MERGE_BYTES)
     return IMPORTED_BYTES + size.matrix_bytes + size.truth_bytes + threads * task
 

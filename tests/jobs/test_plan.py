@@ -62,7 +62,7 @@ def test_more_threads_or_trees_at_once_take_more_memory(size: Size, batch: int, 
 def test_a_slab_bounds_what_is_projected(size: Size, batch: int) -> None:
     wide = replace(size, width=10**4)
     rows = 8 * wide.width * wide.n_rows
-    search = wide.n_rows * (wide.width * 28 if wide.dense else 24) + (5 * module.PACKED_CELLS if wide.dense else 0)
+    search = wide.n_rows * (wide.width * 28 if wide.dense else 24) + (6 * module.PACKED_CELLS if wide.dense else 0)
     whole = IMPORTED_BYTES + wide.matrix_bytes + wide.truth_bytes + rows + search
     slabs = 8 * SLAB_CELLS + module.BYTES_PER_ROW * batch * wide.n_rows
     assert projected_bytes(wide, batch, 1) <= whole + max(slabs, 4 * module.MERGE_BYTES)
