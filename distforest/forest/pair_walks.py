@@ -1,7 +1,8 @@
 """How pairs walk down trees: a block of pairs is read once, all its columns, and then walks down every tree.
 
-A node is a record of 16 bytes, so that a step costs one access to memory; some pairs walk side by side, so that they
-wait for it together. From a node a pair goes to ``left + step * (value > threshold)``; a leaf leads to itself.
+A node is a row of 16 bytes, so that a step costs one access to memory; some pairs walk side by side, so that they wait
+for it together. From a node a pair goes to ``child[value > threshold]``, which is an address and no branch: a processor
+would guess half of them wrong. A leaf leads to itself.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from distforest.sources.source import Float32s, Floats, Ints, Rows
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
 
-Nodes = NDArray[np.void]
-NODE = np.dtype([("threshold", "f4"), ("column", "u4"), ("left", "u4"), ("step", "u4")], align=True)
+Nodes = NDArray[np.uint32]
+THRESHOLD, COLUMN, CHILD = range(3)
+"""What a node's row of four holds: a float32's bits, a column, and the left child before the right one."""
 
-BLOCK_CELLS = 1 << 15
+BLOCK_CELLS = 1 << 16
 """Values of a block of pairs: they stay in the processor's cache."""
 
 LANES = 16
@@ -39,7 +41,7 @@ class Walks:
     table
         The trees.
     nodes
-        Their nodes as records, shape (N,); None where a projection reads several columns.
+        Their nodes, shape (N, 4); None where a projection reads several columns.
     """
 
     table: NodeTable
@@ -51,12 +53,12 @@ class Walks:
         if (table.width > 1).any() or (table.weights != 1.0).any():
             return cls(table, None)
         root, inner = np.repeat(table.tree_start[:-1], table.tree_size), ~table.is_leaf
-        nodes = np.zeros(len(table.left), NODE)
-        nodes["threshold"] = np.where(inner, _rounded_down(table.threshold), np.float32(np.inf))
-        nodes["column"][inner] = table.columns
-        nodes["left"] = np.where(inner, root + table.left, np.arange(len(table.left)))
-        step = np.where(inner, table.right - table.left, 0)
-        nodes["step"] = step.astype(np.uint32)  # modulo 2^32: it may be negative
+        nodes = np.zeros((len(table.left), 4), np.uint32)
+        nodes[:, THRESHOLD] = np.where(inner, _rounded_down(table.threshold), np.float32(np.inf)).view(np.uint32)
+        nodes[inner, COLUMN] = table.columns
+        itself = np.arange(len(table.left))
+        nodes[:, CHILD] = np.where(inner, root + table.left, itself)
+        nodes[:, CHILD + 1] = np.where(inner, root + table.right, itself)
         return cls(table, nodes)
 
     def ends(self, tree: int, values: Float32s) -> Ints:
@@ -101,11 +103,11 @@ def blocks_of(pairs: PointPairs) -> Iterator[tuple[slice, Float32s]]:
     """Blocks of pairs, each with the values of all its columns, shape (n, n_columns); the memory is used again."""
     n_columns = pairs.shape[1]
     step = max(LANES, BLOCK_CELLS // n_columns)
-    held = np.empty((min(step, len(pairs.left)), n_columns), np.float32)
+    held, what = np.empty((min(step, len(pairs.left)), n_columns), np.float32), pairs.what
     for first in range(0, len(pairs.left), step):
         block = slice(first, min(first + step, len(pairs.left)))
         values = held[: block.stop - block.start]
-        read_block(pairs.points, pairs.others, pairs.left[block], pairs.right[block], *pairs.what, values)
+        read_block(pairs.points, pairs.others, pairs.left[block], pairs.right[block], *what, values)
         yield block, values
 
 
@@ -144,6 +146,7 @@ def walk_lanes(nodes: Nodes, root: int, values: Float32s, ends: Ints) -> None:
 
     Unsigned numbers need no test for places counted from the end.
     """
+    thresholds = nodes.view(np.float32)
     at, row = np.empty(LANES, np.uint32), np.empty(LANES, np.int64)
     n = values.shape[0]
     n_begun = min(LANES, n)
@@ -154,9 +157,9 @@ def walk_lanes(nodes: Nodes, root: int, values: Float32s, ends: Ints) -> None:
         lane = 0
         while lane < n_live:
             here, r = at[np.uint64(lane)], row[np.uint64(lane)]
-            node = nodes[np.uint64(here)]
-            goes_right = values[np.uint64(r), np.uint64(node["column"])] > node["threshold"]
-            there = node["left"] + node["step"] * np.uint32(goes_right)
+            column, threshold = nodes[np.uint64(here), COLUMN], thresholds[np.uint64(here), THRESHOLD]
+            goes_right = values[np.uint64(r), np.uint64(column)] > threshold
+            there = nodes[np.uint64(here), np.uint64(CHILD) + np.uint64(goes_right)]
             if there != here:
                 at[np.uint64(lane)] = there
                 lane += 1

@@ -179,7 +179,7 @@ def _readable(points: np.ndarray) -> Float32s:
 
 def hold_points(points: Float32s, columns: PairColumns | None = None) -> None:
     """Refuse points whose differences, sums or inner products have no float32; raises InputError."""
-    found = float(np.abs(points).max(initial=0.0))
+    found = float(max(points.max(initial=0.0), -points.min(initial=0.0)))
     if found > LARGEST:
         raise InputError(f"features of points in pairs must be at most {LARGEST:g}, found {found:g}; scale them")
     begin = columns.n_features if columns else 0
