@@ -24,7 +24,7 @@ from distforest.forest.pair_scores import tallied
 from distforest.forest.table import NodeTable
 from distforest.growth.grower import Growth
 from distforest.growth.pair_sampling import PairSampling
-from distforest.growth.problem import Contents, Data
+from distforest.growth.problem import Contents, Data, put_together
 from distforest.growth.two_classes import TwoClasses
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.source import offsets
@@ -124,7 +124,7 @@ class PairProblem:
         """What a forest of some parts holds: the parts' arrays, and the points."""
         return Contents(self.meaning, list(parts[0]), {"objects": "matrix"})
 
-    def forest(self, parts: Sequence[Mapping[str, np.ndarray]]) -> Forest:
-        """The forest of some parts in memory, each as `grow` gives it, in the order of their trees."""
-        arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    def forest(self, parts: Sequence[dict[str, np.ndarray]]) -> Forest:
+        """The forest of some parts, each as `grow` gives it, in the order of their trees; they are emptied by it."""
+        arrays = put_together(parts, list(parts[0]))
         return Forest.of(self.meaning, {**arrays, "objects": self.points.points})

@@ -209,10 +209,10 @@ class Problem:
             repeated[VOICES[str(self.meaning.leaf["kind"])]] = "truth"
         return Contents(meaning, grown, repeated)
 
-    def forest(self, parts: Sequence[Mapping[str, np.ndarray]]) -> Forest:
-        """The forest of some parts in memory, each as `grow` gives it, in the order of their trees."""
+    def forest(self, parts: Sequence[dict[str, np.ndarray]]) -> Forest:
+        """The forest of some parts, each as `grow` gives it, in the order of their trees; they are emptied by it."""
         contents = self.contents([{name: len(array) for name, array in part.items()} for part in parts])
-        arrays = {name: np.concatenate([part[name] for part in parts]) for name in contents.grown}
+        arrays = put_together(parts, contents.grown)
         arrays |= {name: getattr(self.data, of) for name, of in contents.repeated.items()}
         return Forest.of(contents.meaning, arrays)
 
@@ -223,6 +223,16 @@ class Problem:
         All tables together must not be larger than the float32 training distances, the other way to keep the same.
         """
         return 4 * self.data.n_rows**2 // (8 * self.n_trees)
+
+
+def put_together(parts: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The arrays of these names, one part's after another's; each is taken out of its part, and so held once."""
+
+    def taken(name: str) -> np.ndarray:
+        pieces = [part.pop(name) for part in parts]
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    return {name: taken(name) for name in names}
 
 
 def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:

@@ -23,7 +23,7 @@ from distforest.forest.scoring import apply
 from distforest.growth.landmarks import most_pairs
 from distforest.growth.methods import Bound, Method, problem
 from distforest.growth.parameters import told
-from distforest.growth.problem import Data, Problem
+from distforest.growth.problem import Data, Problem, put_together
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
 from distforest.jobs.shards import Receipt, commit, shard_name
@@ -173,7 +173,7 @@ def grow_in_lockstep(
         begun, cost = begun + wave, max(1.0, (source.n_evaluations - paid) / wave)
     if watch:
         watch(Progress("ask", source.n_evaluations, source.n_evaluations, time.perf_counter() - start))
-    arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    arrays = put_together(parts, list(parts[0]))
     return arrays, Costs(source.n_evaluations, closed + problem.n_trees - begun)
 
 
