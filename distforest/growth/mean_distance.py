@@ -49,6 +49,20 @@ class Blocks:
     slot: Rows
 
 
+class Where(NamedTuple):
+    """Where the blocks of a level's nodes are: in the matrix, or packed where there are cells.
+
+    ``rows``, ``row_start`` and ``slot`` have an entry for each row of each node, the last two if the blocks are packed.
+    """
+
+    rows: Rows
+    distances: Float32s
+    scale: np.float32
+    row_start: Ints
+    slot: Rows
+    cells: Rows
+
+
 @dataclass(frozen=True)
 class MeanDistance:
     """z_ij from a symmetric float32 matrix, read in fixed point: rint(z * scale)."""
@@ -93,7 +107,7 @@ class MeanDistance:
         place, begin = frontier.place, np.cumsum(sizes**2) - sizes**2
         slot = (np.arange(len(place)) - frontier.starts[place]).astype(np.int32)
         row_start = begin[place] + slot * sizes[place]
-        pack_blocks(frontier.starts, *self._rows(frontier), cells)
+        pack_blocks(frontier.starts, self.where(frontier), cells)
         shape = (int(frontier.tree.max()) + 1, len(self.distances))
         blocks = Blocks(cells, np.zeros(shape, np.int64), np.zeros(shape, np.int32))
         blocks.row_start[frontier.tree[place], frontier.rows] = row_start
@@ -107,20 +121,20 @@ class MeanDistance:
         n_cells = len(self.distances) ** 2
         return n_cells * len(np.unique(frontier.tree)) if n_cells > NEAR_CELLS else 0
 
-    def _rows(self, frontier: Frontier) -> tuple[Rows, Float32s, np.float32, Ints, Rows, Rows]:
-        """Where a kernel finds the block of each node: in the matrix, or in packed cells."""
+    def where(self, frontier: Frontier) -> Where:
+        """Where a kernel finds the block of each node."""
         scale = np.float32(self.scale)
         if self.packed is None:
-            return frontier.rows, self.distances, scale, np.empty(0, np.int64), _NONE, _NONE
+            return Where(frontier.rows, self.distances, scale, np.empty(0, np.int64), _NONE, _NONE)
         tree = frontier.tree[frontier.place]
         start, slot = self.packed.row_start[tree, frontier.rows], self.packed.slot[tree, frontier.rows]
-        return frontier.rows, self.distances, scale, start, slot, self.packed.cells
+        return Where(frontier.rows, self.distances, scale, start, slot, self.packed.cells)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether two pairs of a node differ in their distance."""
         found = np.zeros(frontier.n_nodes, np.bool_)
         row = np.empty(frontier.sizes.max(initial=0), np.int32)
-        distances_differ(frontier.starts, *self._rows(frontier), row, found)
+        distances_differ(frontier.starts, self.where(frontier), row, found)
         return found
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
@@ -129,7 +143,7 @@ class MeanDistance:
         if frontier.weights.max(initial=0) > MOST_DRAWS:
             raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
         room = Room.of(len(values), int(frontier.sizes.max(initial=0)))
-        cut_distances(frontier.starts, *self._rows(frontier), frontier.weights, values, min_leaf, room, *cuts)
+        cut_distances(frontier.starts, self.where(frontier), frontier.weights, values, min_leaf, room, *cuts)
         return cuts
 
 
@@ -160,51 +174,34 @@ class Room(NamedTuple):
 
 
 @borrowing
-def gather(
-    i: int,
-    rows: Rows,
-    distances: Float32s,
-    scale: np.float32,
-    row_start: Ints,
-    slot: Rows,
-    cells: Rows,
-    row: Rows,
-) -> None:
-    """row[j] = rint(z_ij * scale) for the rows of one node: from the matrix, or as it was packed."""
-    if cells.shape[0]:
-        packed = cells[row_start[i] :]
-        for j in range(rows.shape[0]):
+def gather(i: int, first: int, last: int, where: Where, row: Rows) -> None:
+    """row[j] = rint(z_ij * scale) for the rows first to last - 1, of one node: from the matrix, or as it was packed."""
+    if where.cells.shape[0]:
+        packed, slot = where.cells[where.row_start[first + i] :], where.slot[first:last]
+        for j in range(slot.shape[0]):
             row[j] = packed[np.uint32(slot[j])]  # unsigned: no index counts from the end
         return
-    own = distances[rows[i]]
-    floats = row.view(np.float32)
+    rows = where.rows[first:last]
+    own, floats = where.distances[rows[i]], row.view(np.float32)
     for j in range(rows.shape[0]):
         floats[j] = own[np.uint32(rows[j])]
     for j in range(rows.shape[0]):  # a loop of its own, so that it runs on vectors
-        row[j] = np.int32(np.rint(floats[j] * scale))
+        row[j] = np.int32(np.rint(floats[j] * where.scale))
 
 
 @borrowing
-def copy(
-    i: int,
-    rows: Rows,
-    distances: Float32s,
-    scale: np.float32,
-    row_start: Ints,
-    slot: Rows,
-    cells: Rows,
-    row: Rows,
-) -> None:
+def copy(i: int, first: int, last: int, where: Where, row: Rows) -> None:
     """`gather` where the cells lie side by side."""
-    if cells.shape[0]:
-        first = row_start[i] + slot[0]
-        packed = cells[first : first + rows.shape[0]]
-        for j in range(rows.shape[0]):
+    if where.cells.shape[0]:
+        begin = where.row_start[first + i] + where.slot[first]
+        packed = where.cells[begin : begin + last - first]
+        for j in range(packed.shape[0]):
             row[j] = packed[j]
         return
-    own = distances[rows[i], rows[0] : rows[0] + rows.shape[0]]
-    for j in range(rows.shape[0]):
-        row[j] = np.int32(np.rint(own[j] * scale))
+    begin = where.rows[first]
+    own = where.distances[where.rows[first + i], begin : begin + last - first]
+    for j in range(own.shape[0]):
+        row[j] = np.int32(np.rint(own[j] * where.scale))
 
 
 @borrowing
@@ -217,49 +214,24 @@ def is_run(numbers: Rows) -> bool:
 
 
 @borrowing
-def pack_blocks(
-    starts: Ints,
-    rows: Rows,
-    distances: Float32s,
-    scale: np.float32,
-    row_start: Ints,
-    slot: Rows,
-    cells: Rows,
-    packed: Rows,
-) -> None:
+def pack_blocks(starts: Ints, where: Where, packed: Rows) -> None:
     """The nodes' blocks, row by row, one after another."""
     filled = 0
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         for i in range(last - first):
-            gather(
-                *(i, rows[first:last], distances, scale),
-                *(row_start[first:last], slot[first:last], cells, packed[filled : filled + last - first]),
-            )
+            gather(i, first, last, where, packed[filled : filled + last - first])
             filled += last - first
 
 
 @borrowing
-def distances_differ(
-    starts: Ints,
-    rows: Rows,
-    distances: Float32s,
-    scale: np.float32,
-    row_start: Ints,
-    slot: Rows,
-    cells: Rows,
-    row: Rows,
-    found: NDArray[np.bool_],
-) -> None:
+def distances_differ(starts: Ints, where: Where, row: Rows, found: NDArray[np.bool_]) -> None:
     """found[f] = whether two of the node's z_ij differ, self pairs included; mostly seen in the first row."""
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         reference = np.int32(0)
         for i in range(last - first):
-            gather(
-                *(i, rows[first:last], distances, scale),
-                *(row_start[first:last], slot[first:last], cells, row),
-            )
+            gather(i, first, last, where, row)
             if i == 0:
                 reference = row[0]
             for j in range(last - first):
@@ -273,12 +245,7 @@ def distances_differ(
 @borrowing
 def cut_distances(
     starts: Ints,
-    rows: Rows,
-    distances: Float32s,
-    scale: np.float32,
-    row_start: Ints,
-    slot: Rows,
-    cells: Rows,
+    where: Where,
     weights: Rows,
     values: Floats,
     min_leaf: int,
@@ -304,13 +271,12 @@ def cut_distances(
             rank[k, :size] = size  # unobserved: after everything
             for e in range(n):
                 rank[k, order[k, e]] = e
-        side_by_side = is_run(slot[first:last] if cells.shape[0] else rows[first:last])
+        side_by_side = is_run((where.slot if where.cells.shape[0] else where.rows)[first:last])
         for i in range(size):
-            where = i, rows[first:last], distances, scale, row_start[first:last], slot[first:last], cells, row
             if side_by_side:
-                copy(*where)
+                copy(i, first, last, where, row)
             else:
-                gather(*where)
+                gather(i, first, last, where, row)
             whole, is_narrow = weigh(row[:size], own_weights)
             for k in range(n_candidates):
                 earlier = masked_sum(row[:size], rank[k, :size], rank[k, i], is_narrow)

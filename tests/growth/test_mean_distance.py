@@ -58,8 +58,8 @@ def test_what_lies_side_by_side_is_copied_as_it_would_be_gathered() -> None:
     for source, level in ((criterion, frontier), (packed, frontier), (packed, below)):
         for i in range(len(level.rows)):
             gathered, copied = np.zeros((2, len(level.rows)), np.int32)
-            gather(i, *source._rows(level), gathered)
-            copy(i, *source._rows(level), copied)
+            gather(i, 0, len(level.rows), source.where(level), gathered)
+            copy(i, 0, len(level.rows), source.where(level), copied)
             assert copied.tolist() == gathered.tolist()
             assert gathered.any()
 
