@@ -89,8 +89,14 @@ class OnDask:
     seen: Callable[[int, float], None] = give_up
 
     def _workers(self) -> list[dict[str, Any]]:
+        """All workers, as the scheduler tells.
+
+        What ``client.scheduler_info`` returns may be the answer to another question: every two seconds the client asks
+        for none of the workers by itself, and keeps both answers in one place.
+        """
         while True:
-            workers = list(self.client.scheduler_info(n_workers=-1)["workers"].values())
+            told = self.client.sync(self.client.scheduler.identity, n_workers=-1)
+            workers = list(told["workers"].values())
             self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
             if workers:
                 return workers

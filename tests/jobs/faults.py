@@ -83,7 +83,7 @@ class Faults(distributed.WorkerPlugin):
 @contextmanager
 def faulty(cluster: OnDask, faults: Faults) -> Iterator[None]:
     """The cluster's workers have the faults; afterwards all of them are alive and sound, for the next test."""
-    n_workers = len(cluster.client.scheduler_info(n_workers=-1)["workers"])
+    n_workers = len(cluster.client.nthreads())
     cluster.client.register_plugin(faults, name="faults")
     try:
         yield

@@ -121,6 +121,18 @@ def test_processes_do_not_change_the_forest(
 
 
 @pytest.mark.cluster
+def test_workers_are_seen_whatever_the_client_asks_by_itself(cluster: OnDask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask's client asks for none of the workers now and then, and may keep that answer just before it is read."""
+
+    async def ask_for_none(**_: object) -> None:
+        cluster.client._scheduler_identity = {"workers": {}}
+
+    monkeypatch.setattr(cluster.client, "_update_scheduler_info", ask_for_none)
+    assert cluster.client.scheduler_info(n_workers=-1)["workers"] == {}
+    assert (cluster.slots, cluster.threads) == (len(cluster.client.nthreads()), 1)
+
+
+@pytest.mark.cluster
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_worker_costs_its_own_task_and_changes_nothing(
     cluster: OnDask, inputs: Inputs, tmp_path: Path, reference: str, point: str
