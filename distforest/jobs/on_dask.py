@@ -94,6 +94,8 @@ class OnDask:
         What ``client.scheduler_info`` returns may be the answer to another question: every two seconds the client asks
         for none of the workers by itself, and keeps both answers in one place.
         """
+        if self.client.scheduler is None:
+            raise JobError("the Dask client is closed; give one that is connected to its scheduler")
         while True:
             told = self.client.sync(self.client.scheduler.identity, n_workers=-1)
             workers = list(told["workers"].values())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from distributed import Client
 from sklearn.datasets import load_iris
 
 from distforest.errors import InputError, JobError, MemoryLimitError
@@ -130,6 +131,14 @@ def test_workers_are_seen_whatever_the_client_asks_by_itself(cluster: OnDask, mo
     monkeypatch.setattr(cluster.client, "_update_scheduler_info", ask_for_none)
     assert cluster.client.scheduler_info(n_workers=-1)["workers"] == {}
     assert (cluster.slots, cluster.threads) == (len(cluster.client.nthreads()), 1)
+
+
+@pytest.mark.cluster
+def test_a_closed_client_is_refused(cluster: OnDask) -> None:
+    with Client(cluster.client.scheduler.address, set_as_default=False) as client:
+        pass
+    with pytest.raises(JobError, match="the Dask client is closed"):
+        _ = OnDask(client).slots
 
 
 @pytest.mark.cluster
