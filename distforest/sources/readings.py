@@ -57,7 +57,7 @@ class Reading:
         if values.dtype.kind not in NUMBERS:
             raise InputError(f"{self.name} must be numbers, found dtype {values.dtype}")
         with np.errstate(over="ignore", invalid="ignore"):
-            block = values.astype(np.float32, copy=False)
+            block = values.astype(np.float32)
             if self.convert == "edges":
                 self._hold_links(block, first_row)
                 block = np.float32(1.0) - block

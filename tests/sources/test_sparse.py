@@ -201,3 +201,11 @@ def test_the_digest_tells_shapes_and_places_apart(tmp_path: Path) -> None:
     twins = [replace(staged, shape=(6, 7)), replace(staged, indices=staged.indptr), replace(staged, data=staged.indptr)]
     assert len({staged.sha256, *(twin.sha256 for twin in twins)}) == 4
     assert replace(staged).sha256 == staged.sha256
+
+
+def test_values_are_the_sources_own() -> None:
+    """What a user does to a matrix afterwards does not reach the source, though it is float32 and in order already."""
+    matrix = scipy.sparse.csr_array(np.array([[1.0, 2.0], [2.0, 1.0]], np.float32))
+    source = read_sparse(matrix, SIMILARITIES)
+    matrix.data[:] = 9.0
+    assert source.data.tolist() == [1.0, 2.0, 2.0, 1.0]
