@@ -84,18 +84,14 @@ class TwoClusters:
             cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, self.takes_best, thresholds, scores)
         if self.witnesses:
             self.witnesses.confirm(frontier, values, thresholds, scores)
-        return self.chosen(frontier, thresholds, scores)
+        cuts = Cuts.none(frontier.n_nodes)
+        choose(thresholds, scores, self.score == "two_means", frontier.weight, *cuts)
+        return cuts
 
     @property
     def takes_best(self) -> bool:
         """Whether each node takes the best cut of all its candidates, which only one has to have found."""
         return self.score in SCORES and not self.at_random and self.witnesses is None
-
-    def chosen(self, frontier: Frontier, thresholds: Floats, scores: Floats) -> Cuts:
-        """Of each node's candidates the one of the largest score, the first of equals."""
-        cuts = Cuts.none(frontier.n_nodes)
-        choose(thresholds, scores, self.score == "two_means", frontier.weight, *cuts)
-        return cuts
 
     def _places_of(self, frontier: Frontier, values: Floats) -> Floats:
         """The thresholds of random cuts, shape (width, n_nodes); NaN where they are still to be found."""
