@@ -31,7 +31,7 @@ PACKED_CELLS = 1 << 25
 """Cells (int32) of the blocks of a level up to which they are packed."""
 
 CHUNK = 64
-"""Cells of a row that are added up in 32 bits, eight at a time, where their sum fits: 64 of the largest distance."""
+"""Cells of a row that are added up in 32 bits where all of them together fit, as they do if not all are the largest."""
 
 NEAR_CELLS = 1 << 17
 """Cells of a matrix that lies near the processor as a whole, so that nothing is gained by packing."""

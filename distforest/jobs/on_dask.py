@@ -94,9 +94,9 @@ class OnDask:
         What ``client.scheduler_info`` returns may be the answer to another question: every two seconds the client asks
         for none of the workers by itself, and keeps both answers in one place.
         """
-        if self.client.scheduler is None:
-            raise JobError("the Dask client is closed; give one that is connected to its scheduler")
         while True:
+            if self.client.scheduler is None:
+                raise JobError("the Dask client is closed; give one that is connected to its scheduler")
             told = self.client.sync(self.client.scheduler.identity, n_workers=-1)
             workers = list(told["workers"].values())
             self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
