@@ -197,7 +197,7 @@ def walked(walks: Walks, tree: int, pairs: PointPairs) -> Ints:
 
 def tallied(table: NodeTable, tree: int, pairs: PointPairs, codes: NDArray[np.uint8], weights: Rows) -> Ints:
     """Weight of each class in each node of a tree, shape (tree_size, 2), by the walk of its pairs."""
-    counts, walks = np.zeros((int(table.tree_size[tree]), 2), np.int64), Walks(table, None)
+    counts, walks = np.zeros((int(table.tree_size[tree]), 2), np.int64), Walks(table)
     for block, values in blocks_of(pairs):
         walks.tally(tree, values, codes[block], weights[block], counts)
     return counts

@@ -1,15 +1,16 @@
 """How pairs walk down trees: a block of pairs is read once, all its columns, and then walks down every tree.
 
-A node is a row of 16 bytes, so that a step costs one access to memory; some pairs walk side by side, so that they wait
-for it together. From a node a pair goes to ``child[value > threshold]``, which is an address and no branch: a processor
-would guess half of them wrong. A leaf leads to itself.
+A node with children is a row of 16 bytes, so that a step costs one access to memory; some pairs walk side by side, so
+that they wait for it together. From a node a pair goes to ``child[value > threshold]``, which is an address and no
+branch: a processor would guess half of them wrong. Rows are in preorder, a node's left child right behind it, so that
+every other step stays within a line of the cache. A leaf has no row: its parent's child is `IS_LEAF` and its number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,9 @@ Nodes = NDArray[np.uint32]
 THRESHOLD, COLUMN, CHILD = range(3)
 """What a node's row of four holds: a float32's bits, a column, and the left child before the right one."""
 
+IS_LEAF = np.uint32(1 << 31)
+"""The bit that makes a child the number of a leaf in the table, where it would be a row."""
+
 BLOCK_CELLS = 1 << 16
 """Values of a block of pairs: they stay in the processor's cache."""
 
@@ -32,43 +36,56 @@ LANES = 16
 """Pairs that walk side by side."""
 
 
-@dataclass(frozen=True)
-class Walks:
-    """The trees of a table, for pairs to walk down.
+class Steps(NamedTuple):
+    """Trees whose projections are single columns, as what a step reads.
 
     Attributes
     ----------
-    table
-        The trees.
     nodes
-        Their nodes, shape (N, 4); None where a projection reads several columns.
+        The nodes that have children, in preorder, shape (K, 4).
+    starts
+        The root of each tree, as a child, shape (n_trees,).
     """
 
+    nodes: Nodes
+    starts: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, table: NodeTable) -> Steps | None:
+        """The trees of a table; None where a projection reads several columns."""
+        if (table.width > 1).any() or (table.weights != 1.0).any() or len(table.left) >= IS_LEAF:
+            return None
+        child = preorder(table.tree_start, table.left, table.right)
+        met = child < IS_LEAF
+        nodes, rows = np.empty((int(met.sum()), 4), np.uint32), child[met]
+        nodes[rows, THRESHOLD] = _rounded_down(table.threshold[met]).view(np.uint32)
+        nodes[rows, COLUMN] = table.columns[table.offset[:-1][met]]
+        root = np.repeat(table.tree_start[:-1], table.tree_size)[met]
+        nodes[rows, CHILD] = child[root + table.left[met]]
+        nodes[rows, CHILD + 1] = child[root + table.right[met]]
+        return cls(nodes, child[table.tree_start[:-1]])
+
+
+@dataclass(frozen=True)
+class Walks:
+    """The trees of a table, for pairs to walk down; ``steps`` where a step reads one column."""
+
     table: NodeTable
-    nodes: Nodes | None
+    steps: Steps | None = None
 
     @classmethod
     def of(cls, table: NodeTable) -> Walks:
         """The trees of a table."""
-        if (table.width > 1).any() or (table.weights != 1.0).any():
-            return cls(table, None)
-        root, inner = np.repeat(table.tree_start[:-1], table.tree_size), ~table.is_leaf
-        nodes = np.zeros((len(table.left), 4), np.uint32)
-        nodes[:, THRESHOLD] = np.where(inner, _rounded_down(table.threshold), np.float32(np.inf)).view(np.uint32)
-        nodes[inner, COLUMN] = table.columns
-        itself = np.arange(len(table.left))
-        nodes[:, CHILD] = np.where(inner, root + table.left, itself)
-        nodes[:, CHILD + 1] = np.where(inner, root + table.right, itself)
-        return cls(table, nodes)
+        return cls(table, Steps.of(table))
 
     def ends(self, tree: int, values: Float32s) -> Ints:
         """The node in which each pair of a block ends, numbers in the whole table, shape (n,)."""
-        ends, root = np.empty(len(values), np.int64), int(self.table.tree_start[tree])
-        if self.nodes is not None:
-            walk_lanes(self.nodes, root, values, ends)
+        ends = np.empty(len(values), np.int64)
+        if self.steps is not None:
+            walk_lanes(self.steps.nodes, self.steps.starts[tree], values, ends)
         else:
             walk_sums(
-                *(root, self.table.left, self.table.right, self.table.threshold),
+                *(int(self.table.tree_start[tree]), self.table.left, self.table.right, self.table.threshold),
                 *(self.table.offset, self.table.columns, self.table.weights, values, ends),
             )
         return ends
@@ -76,8 +93,8 @@ class Walks:
     def sums(self, parts: Floats, values: Float32s) -> Floats:
         """Sum over the trees of ``parts``, shape (N,), of the nodes in which each pair of a block ends, shape (n,)."""
         sums = np.zeros(len(values))
-        if self.nodes is not None:
-            add_walks(self.nodes, self.table.tree_start, values, parts, sums)
+        if self.steps is not None:
+            add_walks(*self.steps, values, parts, sums)
             return sums
         for tree in range(self.table.n_trees):
             sums += parts[self.ends(tree, values)]
@@ -141,18 +158,44 @@ def read_block(
 
 
 @kernel
-def walk_lanes(nodes: Nodes, root: int, values: Float32s, ends: Ints) -> None:
+def preorder(tree_start: Ints, left: Rows, right: Rows) -> NDArray[np.uint32]:
+    """child[node] = how many nodes with children come before it, each before its left subtree before its right one.
+
+    Of a leaf it is `IS_LEAF` and the node's number. A table may have a node with two parents, or with none, which is no
+    tree but harms no walk: the one is met once, the other never.
+    """
+    child, waiting = np.arange(left.shape[0]).astype(np.uint32) | IS_LEAF, np.empty(left.shape[0], np.int64)
+    n_rows = 0
+    for tree in range(tree_start.shape[0] - 1):
+        root, n_waiting = tree_start[tree], 1
+        waiting[0] = root
+        while n_waiting > 0:
+            n_waiting -= 1
+            node = waiting[n_waiting]
+            if left[node] >= 0 and child[node] >= IS_LEAF:
+                child[node] = n_rows
+                n_rows += 1
+                waiting[n_waiting], waiting[n_waiting + 1] = root + right[node], root + left[node]
+                n_waiting += 2
+    return child
+
+
+@kernel
+def walk_lanes(nodes: Nodes, start: int, values: Float32s, ends: Ints) -> None:
     """ends[r] = the leaf at which pair r arrives; a lane whose pair has arrived takes the next one.
 
     Unsigned numbers need no test for places counted from the end.
     """
+    if start >= IS_LEAF:
+        ends[:] = start ^ IS_LEAF
+        return
     thresholds = nodes.view(np.float32)
     at, row = np.empty(LANES, np.uint32), np.empty(LANES, np.int64)
     n = values.shape[0]
     n_begun = min(LANES, n)
     n_live = n_begun
     for lane in range(n_live):
-        at[lane], row[lane] = root, lane
+        at[lane], row[lane] = start, lane
     while n_live > 0:
         lane = 0
         while lane < n_live:
@@ -160,13 +203,13 @@ def walk_lanes(nodes: Nodes, root: int, values: Float32s, ends: Ints) -> None:
             column, threshold = nodes[np.uint64(here), COLUMN], thresholds[np.uint64(here), THRESHOLD]
             goes_right = values[np.uint64(r), np.uint64(column)] > threshold
             there = nodes[np.uint64(here), np.uint64(CHILD) + np.uint64(goes_right)]
-            if there != here:
+            if there < IS_LEAF:
                 at[np.uint64(lane)] = there
                 lane += 1
                 continue
-            ends[np.uint64(r)] = here
+            ends[np.uint64(r)] = there ^ IS_LEAF
             if n_begun < n:
-                at[np.uint64(lane)], row[np.uint64(lane)] = root, n_begun
+                at[np.uint64(lane)], row[np.uint64(lane)] = start, n_begun
                 n_begun += 1
                 lane += 1
             else:  # the last lane goes on in this one's place
@@ -175,12 +218,12 @@ def walk_lanes(nodes: Nodes, root: int, values: Float32s, ends: Ints) -> None:
 
 
 @kernel
-def add_walks(nodes: Nodes, tree_start: Ints, values: Float32s, parts: Floats, sums: Floats) -> None:
+def add_walks(nodes: Nodes, starts: NDArray[np.uint32], values: Float32s, parts: Floats, sums: Floats) -> None:
     """sums[r] = sum over the trees, in their order, of parts[the leaf at which pair r arrives]."""
     ends = np.empty(values.shape[0], np.int64)
     sums[:] = 0.0
-    for tree in range(tree_start.shape[0] - 1):
-        walk_lanes(nodes, tree_start[tree], values, ends)
+    for tree in range(starts.shape[0]):
+        walk_lanes(nodes, starts[tree], values, ends)
         for r in range(values.shape[0]):
             sums[r] += parts[ends[r]]
 

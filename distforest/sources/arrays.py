@@ -172,11 +172,15 @@ def array_at(address: str, found: zarr.Array[Any] | zarr.Group) -> zarr.Array[An
     return found
 
 
-def row_blocks(array: Matrix, block_bytes: int = 1 << 26) -> Iterator[tuple[int, np.ndarray]]:
-    """The array in blocks of whole rows, in order, each with its first row; a chunk is decoded once."""
+def row_blocks(array: Matrix, block_bytes: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
+    """The array in blocks of whole rows, in order, each with its first row; a chunk is decoded once.
+
+    By default what is in memory comes in blocks that stay in the processor's cache, and many chunks of a Zarr array are
+    decoded together.
+    """
     n_rows = array.shape[0]
-    chunk = array.chunks[0] if isinstance(array, zarr.Array) else 1
-    step = max(1, rows_of(block_bytes, array.shape, array.dtype) // chunk) * chunk
+    chunk, most = (array.chunks[0], 1 << 26) if isinstance(array, zarr.Array) else (1, 1 << 21)
+    step = max(1, rows_of(block_bytes or most, array.shape, array.dtype) // chunk) * chunk
     for first in range(0, n_rows, step):
         yield first, np.asarray(array[first : first + step])
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest import pair_walks
-from distforest.forest.pair_walks import LANES, Walks, blocks_of
+from distforest.forest.pair_walks import IS_LEAF, LANES, Walks, blocks_of, preorder
 from distforest.forest.table import NodeTable
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from tests import naive_trees_of_pairs as ref
@@ -37,6 +37,33 @@ def table_of(thresholds: list[float], columns: list[int]) -> NodeTable:
     )
 
 
+def trees_of_any_shape(sizes: list[int], seed: int) -> NodeTable:
+    """Trees with so many cuts each, which part one leaf after another, drawn at random."""
+    rng = np.random.default_rng(seed)
+    left, right = [], []
+    for n_cuts in sizes:
+        own = np.full((2, 2 * n_cuts + 1), -1, np.int32)
+        leaves = [0]
+        for cut in range(n_cuts):
+            node = leaves.pop(int(rng.integers(len(leaves))))
+            own[:, node] = 2 * cut + 1, 2 * cut + 2
+            leaves += own[:, node].tolist()
+        left.append(own[0])
+        right.append(own[1])
+    lefts, n_cuts = np.concatenate(left), sum(sizes)
+    return NodeTable(
+        tree_size=np.array([2 * size + 1 for size in sizes]),
+        left=lefts,
+        right=np.concatenate(right),
+        threshold=rng.choice(THRESHOLDS, len(lefts)),
+        gain=np.zeros(len(lefts)),
+        n_rows=np.ones(len(lefts), np.int64),
+        width=(lefts >= 0).astype(np.int32),
+        columns=rng.integers(0, 2, n_cuts).astype(np.int32),
+        weights=np.ones(n_cuts),
+    )
+
+
 def alone(table: NodeTable, tree: int, row: np.ndarray) -> int:
     node, root = 0, int(table.tree_start[tree])
     while table.left[root + node] >= 0:
@@ -58,17 +85,58 @@ def test_pairs_arrive_where_each_would_alone(thresholds: list[float], columns: l
     table.check(2)
     values = np.random.default_rng(seed).choice(VALUES, (n, 2))
     walks = Walks.of(table)
-    assert walks.nodes is not None
+    assert walks.steps is not None
     for tree in range(2):
         expected = [alone(table, tree, row) for row in values]
         assert walks.ends(tree, values).tolist() == expected
-        assert Walks(table, None).ends(tree, values).tolist() == expected
+        assert Walks(table).ends(tree, values).tolist() == expected
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(0, 99))
+def test_trees_of_any_shape_are_walked_as_one_pair_would(sizes: list[int], seed: int) -> None:
+    table = trees_of_any_shape(sizes, seed)
+    table.check(2)
+    values = np.random.default_rng(seed).choice(VALUES, (2 * LANES + 3, 2))
+    parts = np.random.default_rng(seed).random(len(table.left))
+    walks, sums = Walks.of(table), np.zeros(len(values))
+    for tree in range(table.n_trees):
+        ends = [alone(table, tree, row) for row in values]
+        assert walks.ends(tree, values).tolist() == ends
+        sums += parts[ends]
+    assert walks.sums(parts, values).tolist() == sums.tolist()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(0, 99))
+def test_a_left_child_with_children_comes_right_after_its_parent(sizes: list[int], seed: int) -> None:
+    table = trees_of_any_shape(sizes, seed)
+
+    def met(root: int, node: int) -> list[int]:
+        if table.left[root + node] < 0:
+            return []
+        return [root + node, *met(root, int(table.left[root + node])), *met(root, int(table.right[root + node]))]
+
+    expected = np.arange(len(table.left)) + int(IS_LEAF)
+    order = [node for root in table.tree_start[:-1] for node in met(int(root), 0)]
+    expected[order] = np.arange(len(order))
+    assert preorder(table.tree_start, table.left, table.right).tolist() == expected.tolist()
+
+
+def test_a_table_that_is_no_tree_is_walked_too() -> None:
+    table = table_of([0.5, 0.5, 0.5], [0, 1, 1])
+    left, right = table.left.copy(), table.right.copy()
+    left[1:4], right[1:4] = [2, 4, 5], [2, 3, 4]  # the left child of the root has no parent, the right one two
+    table = replace(table, left=left, right=right)
+    table.check(2)
+    values = np.float32([[0, 0], [0, 1], [1, 0], [1, 1]])
+    assert Walks.of(table).ends(1, values).tolist() == [alone(table, 1, row) for row in values] == [6, 5, 6, 5]
 
 
 def test_sums_of_columns_are_walked_one_by_one() -> None:
     table = replace(table_of([0.5, 0.5, 0.5], [0, 1, 0]), weights=np.array([1.0, -1.0, 1.0]))
     walks = Walks.of(table)
-    assert walks.nodes is None
+    assert walks.steps is None
     assert walks.ends(1, np.float32([[0.0, -0.75], [0.0, 0.0], [1.0, 0.0]])).tolist() == [5, 4, 7]
 
 
@@ -97,5 +165,5 @@ def test_classes_are_counted_at_every_node_that_is_passed() -> None:
     counts = np.zeros((7, 2), np.int64)
     codes, weights = np.array([0, 1, 1, 0, 1], np.uint8), np.array([1, 2, 4, 8, 16], np.int32)
     for _ in range(2):  # blocks add up
-        Walks(table, None).tally(1, values, codes, weights, counts)
+        Walks(table).tally(1, values, codes, weights, counts)
     assert (counts // 2).tolist() == [[9, 22], [1, 2], [8, 20], [1, 0], [0, 2], [0, 4], [8, 16]]
