@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
 
 Nodes = NDArray[np.uint32]
-THRESHOLD, COLUMN, CHILD = range(3)
-"""What a node's row of four holds: a float32's bits, a column, and the left child before the right one."""
+THRESHOLD, COLUMN, CHILD = np.arange(3, dtype=np.uint32)
+"""The four numbers of a node: a float32's bits, a column, and where its left and its right child begin."""
 
 IS_LEAF = np.uint32(1 << 31)
-"""The bit that makes a child the number of a leaf in the table, where it would be a row."""
+"""The bit that makes a child the number of a leaf in the table."""
 
-BLOCK_CELLS = 1 << 16
+BLOCK_CELLS = 1 << 17
 """Values of a block of pairs: they stay in the processor's cache."""
 
-LANES = 16
+LANES = 12
 """Pairs that walk side by side."""
 
 
@@ -42,7 +42,7 @@ class Steps(NamedTuple):
     Attributes
     ----------
     nodes
-        The nodes that have children, in preorder, shape (K, 4).
+        The nodes that have children, in preorder, four numbers each, shape (4 K,).
     starts
         The root of each tree, as a child, shape (n_trees,).
     """
@@ -53,16 +53,16 @@ class Steps(NamedTuple):
     @classmethod
     def of(cls, table: NodeTable) -> Steps | None:
         """The trees of a table; None where a projection reads several columns."""
-        if (table.width > 1).any() or (table.weights != 1.0).any() or len(table.left) >= IS_LEAF:
+        if (table.width > 1).any() or (table.weights != 1.0).any() or 4 * len(table.left) >= IS_LEAF:
             return None
         child = preorder(table.tree_start, table.left, table.right)
         met = child < IS_LEAF
-        nodes, rows = np.empty((int(met.sum()), 4), np.uint32), child[met]
-        nodes[rows, THRESHOLD] = _rounded_down(table.threshold[met]).view(np.uint32)
-        nodes[rows, COLUMN] = table.columns[table.offset[:-1][met]]
+        nodes, own = np.empty(4 * int(met.sum()), np.uint32), child[met]
+        nodes[own + THRESHOLD] = _rounded_down(table.threshold[met]).view(np.uint32)
+        nodes[own + COLUMN] = table.columns[table.offset[:-1][met]]
         root = np.repeat(table.tree_start[:-1], table.tree_size)[met]
-        nodes[rows, CHILD] = child[root + table.left[met]]
-        nodes[rows, CHILD + 1] = child[root + table.right[met]]
+        nodes[own + CHILD] = child[root + table.left[met]]
+        nodes[own + CHILD + 1] = child[root + table.right[met]]
         return cls(nodes, child[table.tree_start[:-1]])
 
 
@@ -159,13 +159,13 @@ def read_block(
 
 @kernel
 def preorder(tree_start: Ints, left: Rows, right: Rows) -> NDArray[np.uint32]:
-    """child[node] = how many nodes with children come before it, each before its left subtree before its right one.
+    """child[node] = 4 times the nodes with children that come before it: each before its left subtree before its right.
 
     Of a leaf it is `IS_LEAF` and the node's number. A table may have a node with two parents, or with none, which is no
     tree but harms no walk: the one is met once, the other never.
     """
     child, waiting = np.arange(left.shape[0]).astype(np.uint32) | IS_LEAF, np.empty(left.shape[0], np.int64)
-    n_rows = 0
+    n_met = 0
     for tree in range(tree_start.shape[0] - 1):
         root, n_waiting = tree_start[tree], 1
         waiting[0] = root
@@ -173,48 +173,63 @@ def preorder(tree_start: Ints, left: Rows, right: Rows) -> NDArray[np.uint32]:
             n_waiting -= 1
             node = waiting[n_waiting]
             if left[node] >= 0 and child[node] >= IS_LEAF:
-                child[node] = n_rows
-                n_rows += 1
+                child[node] = 4 * n_met
+                n_met += 1
                 waiting[n_waiting], waiting[n_waiting + 1] = root + right[node], root + left[node]
                 n_waiting += 2
     return child
+
+
+@borrowing
+def next_of(nodes: Nodes, thresholds: Float32s, values: Float32s, node: int, first: int) -> int:
+    """The child of a node to which the pair goes whose values begin at ``first``.
+
+    Unsigned numbers need no test for places counted from the end.
+    """
+    value = values[np.uint64(first) + np.uint64(nodes[node + COLUMN])]
+    return nodes[np.uint64(node + CHILD) + np.uint64(value > thresholds[node + THRESHOLD])]
 
 
 @kernel
 def walk_lanes(nodes: Nodes, start: int, values: Float32s, ends: Ints) -> None:
     """ends[r] = the leaf at which pair r arrives; a lane whose pair has arrived takes the next one.
 
-    Unsigned numbers need no test for places counted from the end.
+    While all lanes are taken this is done without a branch too: a lane writes where its pair is as if it had arrived,
+    and the last to be written is the leaf.
     """
     if start >= IS_LEAF:
         ends[:] = start ^ IS_LEAF
         return
-    thresholds = nodes.view(np.float32)
-    at, row = np.empty(LANES, np.uint32), np.empty(LANES, np.int64)
+    thresholds, cells, width = nodes.view(np.float32), values.reshape(-1), np.uint64(values.shape[1])
+    at, row = np.empty(LANES, np.uint32), np.arange(LANES).astype(np.uint32)
+    at[:] = start
     n = values.shape[0]
-    n_begun = min(LANES, n)
-    n_live = n_begun
-    for lane in range(n_live):
-        at[lane], row[lane] = start, lane
+    n_begun = np.uint32(min(LANES, n))
+    while n_begun + LANES <= n:
+        for lane in range(LANES):
+            r = row[lane]
+            there = next_of(nodes, thresholds, cells, at[lane], np.uint64(r) * width)
+            arrived = there >= IS_LEAF
+            ends[np.uint64(r)] = there ^ IS_LEAF
+            at[lane], row[lane] = start if arrived else there, n_begun if arrived else r
+            n_begun += np.uint32(arrived)
+    n_live = min(LANES, n)
     while n_live > 0:
         lane = 0
         while lane < n_live:
-            here, r = at[np.uint64(lane)], row[np.uint64(lane)]
-            column, threshold = nodes[np.uint64(here), COLUMN], thresholds[np.uint64(here), THRESHOLD]
-            goes_right = values[np.uint64(r), np.uint64(column)] > threshold
-            there = nodes[np.uint64(here), np.uint64(CHILD) + np.uint64(goes_right)]
+            r = row[lane]
+            there = next_of(nodes, thresholds, cells, at[lane], np.uint64(r) * width)
             if there < IS_LEAF:
-                at[np.uint64(lane)] = there
+                at[lane] = there
                 lane += 1
                 continue
             ends[np.uint64(r)] = there ^ IS_LEAF
             if n_begun < n:
-                at[np.uint64(lane)], row[np.uint64(lane)] = start, n_begun
-                n_begun += 1
-                lane += 1
+                at[lane], row[lane] = start, n_begun
+                n_begun += np.uint32(1)
             else:  # the last lane goes on in this one's place
                 n_live -= 1
-                at[np.uint64(lane)], row[np.uint64(lane)] = at[np.uint64(n_live)], row[np.uint64(n_live)]
+                at[lane], row[lane] = at[n_live], row[n_live]
 
 
 @kernel

@@ -119,7 +119,7 @@ def test_a_left_child_with_children_comes_right_after_its_parent(sizes: list[int
 
     expected = np.arange(len(table.left)) + int(IS_LEAF)
     order = [node for root in table.tree_start[:-1] for node in met(int(root), 0)]
-    expected[order] = np.arange(len(order))
+    expected[order] = 4 * np.arange(len(order))
     assert preorder(table.tree_start, table.left, table.right).tolist() == expected.tolist()
 
 
