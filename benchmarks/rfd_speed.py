@@ -1,5 +1,8 @@
 """RFD against scikit-learn's random forest on the materialised features of the same pairs: growth, memory, scoring.
 
+TreeRank's forests are scored too. Their trees are much deeper than the peer's, so the peer is also given ours: then
+both do the same, and must answer the same.
+
 ``python benchmarks/rfd_speed.py FOLDER QUESTION`` grows one forest in a fresh process, which is what `print_growth`
 starts. Its kernels are compiled or found in the cache before the clock runs; the peer's features are made before its
 clock runs. The peak is that of the whole process; beside it stands what it rose above what the process, with its
@@ -13,7 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +26,15 @@ import numpy as np
 from measurement import Paired, interleaved, mib, print_table, ratio_cell, seconds_cell
 from peers import peak_bytes
 from sklearn.datasets import make_classification
+from sklearn.metrics import roc_auc_score
+from sklearn.tree._tree import NODE_DTYPE, Tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
     Float32s = NDArray[np.float32]
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
@@ -114,6 +124,13 @@ def grow_ours(pairs: Pairs, threads: int) -> Any:
     )
 
 
+def grow_ranks(pairs: Pairs, threads: int) -> Any:
+    """Our ranking forest, of trees of depth 15 with LeafRanks of depth 5 as in its paper."""
+    from distforest import TreeRank  # noqa: PLC0415  (not in the peer's process)
+
+    return TreeRank(n_jobs=threads, **FOREST).fit_pairs(pairs.points, pairs.pairs, pairs.similar)
+
+
 def grow_peer(features: Float32s, similar: Bools, threads: int) -> Any:
     """The peer's forest."""
     from sklearn.ensemble import RandomForestClassifier  # noqa: PLC0415  (not in our process)
@@ -197,26 +214,54 @@ def row(label: str, key: str, write: Any, ours: list[dict[str, float]], peer: li
 
 
 def print_scoring(effort: Effort) -> None:
-    """Print pairs per second of both; the peer's features are there before its clock runs, or are made by it."""
+    """Print pairs per second of ours and the peer; its features are there before its clock runs, or are made by it."""
     pairs, unseen = Pairs.drawn(effort.size.grown_to_score, 0), Pairs.drawn(effort.size.scored, 1)
-    ours = grow_ours(pairs, effort.threads)
+    ours = {"RFD": grow_ours(pairs, effort.threads), "TreeRank": grow_ranks(pairs, effort.threads)}
     peer = grow_peer(pairs.features(), pairs.similar, effort.threads)
     left, right = (np.ascontiguousarray(unseen.points[own]) for own in unseen.pairs.T)
     features = unseen.features()
-    ours.pair_distance(left[:100], right[:100])  # compile
-    peers = {
-        "features made before": lambda: peer.predict_proba(features)[:, 1],
-        "features made by the way": lambda: peer.predict_proba(unseen.features())[:, 1],
-    }
     rows = []
-    for label, scored in peers.items():
-        timed = interleaved(lambda: ours.pair_distance(left, right), scored, effort.runs)
-        rates = [f"{len(left) / np.median(own):,.0f}" for own in (timed.ours, timed.peer)]
-        rows.append([label, *rates, ratio_of_rates(timed), *accuracies(timed, unseen.similar)])
+    for name, forest in ours.items():
+        forest.pair_distance(left[:100], right[:100])  # compile
+        same = with_trees_of(forest, peer)
+        peers = {
+            "its own trees": partial(distances_of, peer, lambda: features),
+            "its own trees, features made by the way": partial(distances_of, peer, unseen.features),
+            "our trees": partial(distances_of, same, lambda: features),
+        }
+        for label, scored in peers.items():
+            timed = interleaved(partial(forest.pair_distance, left, right), scored, effort.runs)
+            if label == "our trees":
+                np.testing.assert_allclose(*timed.answers, atol=1e-9)
+            rates = [f"{len(left) / np.median(own):,.0f}" for own in (timed.ours, timed.peer)]
+            rows.append([name, label, *rates, ratio_of_rates(timed), *aucs(timed, unseen.similar)])
     size = f"forests of {FOREST['n_estimators']} trees grown on {len(pairs.pairs):,} pairs"
     print(f"## Scoring {len(left):,} pairs of {N_COLUMNS} features, {size}, {effort.threads} threads\n")
-    head = ["the peer's", "RFD, pairs/s", "predict_proba, pairs/s", "ours / peer (least to most)", "accuracy", "peer's"]
+    head = ["ours", "predict_proba by", "ours, pairs/s", "peer", "ours / peer (least to most)", "AUC", "peer's"]
     print_table(head, rows)
+
+
+def distances_of(peer: Any, features: Callable[[], Float32s]) -> Floats:
+    """The peer's share of votes for unlike."""
+    found: Floats = peer.predict_proba(features())[:, 1]
+    return found
+
+
+def with_trees_of(forest: Any, peer: Any) -> Any:
+    """A copy of the peer that holds the trees of ours, and the distance that each of their leaves says."""
+    table, leaves = forest.forest_.table, forest.forest_.leaf_table
+    unlike = leaves.parts if leaves.unlike else 1.0 - leaves.parts
+    nodes = np.zeros(len(table.left), NODE_DTYPE)
+    nodes["left_child"], nodes["right_child"], nodes["threshold"] = table.left, table.right, table.threshold
+    nodes["feature"][~table.is_leaf] = table.columns
+    copied = deepcopy(peer)
+    for own, first, last in zip(copied.estimators_, table.tree_start[:-1], table.tree_start[1:], strict=True):
+        values = np.stack([1.0 - unlike[first:last], unlike[first:last]], axis=1)[:, None, :]
+        tree = Tree(own.n_features_in_, np.array([2]), 1)
+        state = {"max_depth": 1, "node_count": int(last - first), "nodes": nodes[first:last], "values": values}
+        tree.__setstate__(state)
+        own.tree_ = tree
+    return copied
 
 
 def ratio_of_rates(timed: Paired) -> str:
@@ -224,9 +269,9 @@ def ratio_of_rates(timed: Paired) -> str:
     return ratio_cell([1.0 / ratio for ratio in timed.ratios])
 
 
-def accuracies(timed: Paired, similar: Bools) -> list[str]:
-    """Share of pairs on the right side of a half, of both."""
-    return [f"{np.mean((own < 0.5) == similar):.4f}" for own in timed.answers]
+def aucs(timed: Paired, similar: Bools) -> list[str]:
+    """Area under the ROC curve of both, as scores of unlike pairs."""
+    return [f"{roc_auc_score(~similar, own):.4f}" for own in timed.answers]
 
 
 if __name__ == "__main__":
