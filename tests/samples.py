@@ -10,6 +10,7 @@ import numpy as np
 
 from distforest.forest.forest import Forest
 from distforest.forest.frontier import Frontier
+from distforest.forest.table import NodeTable
 from distforest.growth.methods import METHODS, Bound, problem
 from distforest.growth.pair_methods import pair_columns
 from distforest.growth.parameters import complete
@@ -235,3 +236,30 @@ def chi_square(found: np.ndarray, expected: np.ndarray) -> float:
     statistic = float(((found - expected) ** 2 / expected).sum())
     freedom = len(found) - 1
     return (statistic - freedom) / math.sqrt(2 * freedom)
+
+
+def trees_of_any_shape(sizes: list[int], thresholds: list[float], seed: int) -> NodeTable:
+    """Trees of two columns with so many cuts each, which part one leaf after another, drawn at random."""
+    rng = np.random.default_rng(seed)
+    left, right = [], []
+    for n_cuts in sizes:
+        own = np.full((2, 2 * n_cuts + 1), -1, np.int32)
+        leaves = [0]
+        for cut in range(n_cuts):
+            node = leaves.pop(int(rng.integers(len(leaves))))
+            own[:, node] = 2 * cut + 1, 2 * cut + 2
+            leaves += own[:, node].tolist()
+        left.append(own[0])
+        right.append(own[1])
+    lefts, n_cuts = np.concatenate(left), sum(sizes)
+    return NodeTable(
+        tree_size=np.array([2 * size + 1 for size in sizes]),
+        left=lefts,
+        right=np.concatenate(right),
+        threshold=rng.choice(thresholds, len(lefts)),
+        gain=np.zeros(len(lefts)),
+        n_rows=np.ones(len(lefts), np.int64),
+        width=(lefts >= 0).astype(np.int32),
+        columns=rng.integers(0, 2, n_cuts).astype(np.int32),
+        weights=np.ones(n_cuts),
+    )

@@ -243,7 +243,7 @@ class Forest:
         if kind in KERNELS:
             assert self.objects is not None  # noqa: S101  (held by check)
             return KernelSource(matrix, self.objects, kind, float(rows["gamma"]))
-        return ArraySource.of(matrix)
+        return ArraySource.of(matrix, is_complete=not reading.missing)
 
     def check(self) -> None:
         """Refuse a forest that a kernel could not walk safely; raises ArtifactError with array and place."""

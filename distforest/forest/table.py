@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from distforest.errors import ArtifactError
 from distforest.forest.frontier import RIGHT, STAY, Frontier, decide
 from distforest.forest.missing import send_on, send_to_larger, side_of_halves
+from distforest.forest.walks import Steps, block_rows, walk_wanted
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets, runs
@@ -78,6 +79,11 @@ class NodeTable:
     def is_leaf(self) -> NDArray[np.bool_]:
         """Whether each node is a leaf, shape (N,)."""
         return np.equal(self.left, LEAF)
+
+    @cached_property
+    def steps(self) -> Steps | None:
+        """The trees as rows that lack no value walk down them; None where a projection reads several columns."""
+        return Steps.of(self)
 
     @cached_property
     def right_is_larger(self) -> NDArray[np.bool_]:
@@ -168,7 +174,10 @@ def route(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[np.bool_
     if wanted is None:
         wanted = np.ones((table.n_trees, len(rows)), np.bool_)
     ends = np.full(wanted.shape, LEAF, np.int32)
-    if isinstance(source, ArraySource):
+    if isinstance(source, ArraySource) and source.is_complete and table.steps is not None:
+        step = block_rows(source.shape[1])
+        walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted, ends)
+    elif isinstance(source, ArraySource):
         goes_on = table.surrogate is not None
         surrogate = table.surrogate if table.surrogate is not None else np.empty((0, 2))
         route_array(

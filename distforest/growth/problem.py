@@ -81,7 +81,7 @@ class Data:
             return self.matrix
         if self.rows["kind"] in KERNELS:
             return KernelSource(self.matrix, self.matrix, self.rows["kind"], float(self.rows["gamma"]))
-        return ArraySource.of(self.matrix)
+        return ArraySource.of(self.matrix, is_complete=self.rows["kind"] == "features")
 
 
 @dataclass(frozen=True)

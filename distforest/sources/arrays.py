@@ -34,6 +34,13 @@ SPARSE = "sparse"
 class ArraySource:
     """A float32 matrix in memory or in a memory map.
 
+    Attributes
+    ----------
+    values
+        The matrix, shape (n_rows, n_columns).
+    is_complete
+        Whether it is known that none of them is NaN.
+
     Examples
     --------
     >>> source = ArraySource.of(np.eye(3))
@@ -42,13 +49,14 @@ class ArraySource:
     """
 
     values: Float32s
+    is_complete: bool = False
 
     @classmethod
-    def of(cls, values: np.ndarray) -> ArraySource:
+    def of(cls, values: np.ndarray, is_complete: bool = False) -> ArraySource:
         """A source of ``values``, shape (n_rows, n_columns), as read-only float32."""
         array = np.ascontiguousarray(values, np.float32).view()
         array.flags.writeable = False  # one type for memory and memory map: the kernels are compiled once
-        return cls(array)
+        return cls(array, is_complete)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest import pair_walks
-from distforest.forest.pair_walks import IS_LEAF, LANES, Walks, blocks_of, preorder
+from distforest.forest.pair_walks import Walks, blocks_of
 from distforest.forest.table import NodeTable
+from distforest.forest.walks import LANES
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from tests import naive_trees_of_pairs as ref
+from tests.samples import trees_of_any_shape
 
 pytestmark = pytest.mark.kernels
 
@@ -34,33 +36,6 @@ def table_of(thresholds: list[float], columns: list[int]) -> NodeTable:
         width=(left >= 0).astype(np.int32),
         columns=np.array(columns, np.int32),
         weights=np.ones(3),
-    )
-
-
-def trees_of_any_shape(sizes: list[int], seed: int) -> NodeTable:
-    """Trees with so many cuts each, which part one leaf after another, drawn at random."""
-    rng = np.random.default_rng(seed)
-    left, right = [], []
-    for n_cuts in sizes:
-        own = np.full((2, 2 * n_cuts + 1), -1, np.int32)
-        leaves = [0]
-        for cut in range(n_cuts):
-            node = leaves.pop(int(rng.integers(len(leaves))))
-            own[:, node] = 2 * cut + 1, 2 * cut + 2
-            leaves += own[:, node].tolist()
-        left.append(own[0])
-        right.append(own[1])
-    lefts, n_cuts = np.concatenate(left), sum(sizes)
-    return NodeTable(
-        tree_size=np.array([2 * size + 1 for size in sizes]),
-        left=lefts,
-        right=np.concatenate(right),
-        threshold=rng.choice(THRESHOLDS, len(lefts)),
-        gain=np.zeros(len(lefts)),
-        n_rows=np.ones(len(lefts), np.int64),
-        width=(lefts >= 0).astype(np.int32),
-        columns=rng.integers(0, 2, n_cuts).astype(np.int32),
-        weights=np.ones(n_cuts),
     )
 
 
@@ -95,7 +70,7 @@ def test_pairs_arrive_where_each_would_alone(thresholds: list[float], columns: l
 @settings(max_examples=40)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(0, 99))
 def test_trees_of_any_shape_are_walked_as_one_pair_would(sizes: list[int], seed: int) -> None:
-    table = trees_of_any_shape(sizes, seed)
+    table = trees_of_any_shape(sizes, THRESHOLDS, seed)
     table.check(2)
     values = np.random.default_rng(seed).choice(VALUES, (2 * LANES + 3, 2))
     parts = np.random.default_rng(seed).random(len(table.left))
@@ -105,22 +80,6 @@ def test_trees_of_any_shape_are_walked_as_one_pair_would(sizes: list[int], seed:
         assert walks.ends(tree, values).tolist() == ends
         sums += parts[ends]
     assert walks.sums(parts, values).tolist() == sums.tolist()
-
-
-@settings(max_examples=40)
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.integers(0, 99))
-def test_a_left_child_with_children_comes_right_after_its_parent(sizes: list[int], seed: int) -> None:
-    table = trees_of_any_shape(sizes, seed)
-
-    def met(root: int, node: int) -> list[int]:
-        if table.left[root + node] < 0:
-            return []
-        return [root + node, *met(root, int(table.left[root + node])), *met(root, int(table.right[root + node]))]
-
-    expected = np.arange(len(table.left)) + int(IS_LEAF)
-    order = [node for root in table.tree_start[:-1] for node in met(int(root), 0)]
-    expected[order] = 4 * np.arange(len(order))
-    assert preorder(table.tree_start, table.left, table.right).tolist() == expected.tolist()
 
 
 def test_a_table_that_is_no_tree_is_walked_too() -> None:
@@ -143,7 +102,7 @@ def test_sums_of_columns_are_walked_one_by_one() -> None:
 @pytest.mark.parametrize("cells", [1, 50, 1 << 17])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_blocks_hold_the_columns_of_all_pairs(family: str, cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair_walks, "BLOCK_CELLS", cells)
+    monkeypatch.setattr(pair_walks, "block_rows", lambda n_columns: max(1, cells // n_columns))
     rng = np.random.default_rng(0)
     X, dots, sames = rng.normal(size=(9, 3)), rng.normal(size=(9, 2)), rng.integers(0, 2, (9, 4))
     numbers = rng.integers(0, 9, (70, 2))

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
+from distforest.forest import table as table_module
 from distforest.forest.forest import NODE_ARRAYS
 from distforest.forest.table import NodeTable, route, route_levels
 from distforest.sources.arrays import ArraySource
@@ -25,8 +26,8 @@ FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 80)
 
 
 @st.composite
-def tables(draw: st.DrawFn, n_columns: int) -> NodeTable:
-    """Any valid table: random shapes of trees, projections of one to three columns."""
+def tables(draw: st.DrawFn, n_columns: int, most_terms: int = 3) -> NodeTable:
+    """Any valid table: random shapes of trees, projections of up to so many columns; single ones as they are."""
     trees: list[dict[str, list[Any]]] = []
     for _ in range(draw(st.integers(1, 3))):
         size = 2 * draw(st.integers(0, 4)) + 1
@@ -40,8 +41,9 @@ def tables(draw: st.DrawFn, n_columns: int) -> NodeTable:
             if inner:
                 left, right = draw(st.permutations(after[:2]))
                 free = [child for child in free if child not in (left, right)]
-            terms = draw(st.lists(st.integers(0, n_columns - 1), min_size=1, max_size=3)) if inner else []
-            weights = draw(st.lists(st.sampled_from([1.0, -1.0, 0.5]), min_size=len(terms), max_size=len(terms)))
+            terms = draw(st.lists(st.integers(0, n_columns - 1), min_size=1, max_size=most_terms)) if inner else []
+            signs = [1.0] if most_terms == 1 else [1.0, -1.0, 0.5]
+            weights = draw(st.lists(st.sampled_from(signs), min_size=len(terms), max_size=len(terms)))
             threshold = draw(st.sampled_from([0.0, 0.5, 1.0, -1.5])) if inner else 0.0
             for name, value in (("left", left), ("right", right), ("width", len(terms)), ("threshold", threshold)):
                 own[name].append(value)
@@ -98,6 +100,23 @@ def test_routes_are_the_reference_and_the_generic_twin(table: NodeTable, data: s
     some = np.where(wanted, np.array(expected, np.int32).reshape(wanted.shape), -1)
     assert route(table, source, rows, wanted).tolist() == some.tolist()
     assert by_levels(table, source, rows, wanted).tolist() == some.tolist()
+
+
+@pytest.mark.kernels
+@FREE
+@given(tables(3, most_terms=1), st.data(), st.integers(0, 99), st.sampled_from([1, 20, 1 << 17]))
+def test_rows_that_lack_nothing_walk_as_the_reference(
+    table: NodeTable, data: st.DataObject, seed: int, cells: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.choice(np.float32([-1.5, -0.25, 0.0, 0.5, 0.75, 1.0, 2.0]), (30, 3))
+    rows = rng.integers(0, 30, data.draw(st.integers(0, 70))).astype(np.int32)
+    wanted = rng.random((table.n_trees, len(rows))) < data.draw(st.sampled_from([0.1, 0.6, 1.0]))
+    expected = np.array([naive.route(tree, X[rows]) for tree in trees_of(table)]).reshape(wanted.shape)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_module, "block_rows", lambda n_columns: max(1, cells // n_columns))
+        found = route(table, ArraySource.of(X, is_complete=True), rows, wanted)
+    assert found.tolist() == np.where(wanted, expected, -1).tolist()
 
 
 @pytest.mark.kernels
@@ -248,6 +267,7 @@ def test_a_table_that_cannot_be_walked_is_refused_by_the_name_of_the_array(
 WRAPPED = """
 import numpy as np
 from distforest.errors import ArtifactError
+from distforest.forest import table as table_module
 from distforest.forest.table import NodeTable
 sizes = np.array([2**62, 2**62, 2**62, 2**62 + 3])  # 3 modulo 2^64
 leaf, ints, floats = np.full(3, -1, np.int32), np.zeros(3, np.int32), np.zeros(3)
