@@ -4,7 +4,7 @@
 
     python benchmarks/speed.py                       everything (about twenty minutes on two cores)
     python benchmarks/speed.py --quick               fewer pairs, trees and sizes (about four minutes)
-    python benchmarks/speed.py --only dense labels   some of: dense, labels, simforest, memory, warm_start
+    python benchmarks/speed.py --only dense labels   some of: dense, labels, routing, simforest, memory, warm_start
 
 stdout is markdown. Ours and the peer are warmed up (compiled), then timed in pairs, one right after the other; a
 ratio is taken within a pair, and its median over the pairs is shown with the least and the most. Ratios hold on other
@@ -260,6 +260,27 @@ def labels(effort: Effort) -> None:
     print_table(["cuts", *FOREST_CELLS], rows)
 
 
+def routing(effort: Effort) -> None:
+    """Rows down the trees of a forest on labels, and what it says of them, against RandomForestClassifier."""
+    task, n_trees = Task.made(100_000, N_COLUMNS, n_informative=8, n_classes=3), 20
+    forest = fit_here(bound("smerf", task.data(), n_estimators=n_trees), 2)
+    peer = RandomForestClassifier(n_trees, n_jobs=2, random_state=0).fit(task.X, task.y).set_params(n_jobs=1)
+    print(f"## Routing: {len(task.X):,} rows, p = {N_COLUMNS}, {n_trees} trees grown on them, one thread\n")
+
+    def ends() -> NDArray[np.int32]:
+        return scoring.apply(forest, forest.source(task.X))
+
+    asked = {
+        "leaves": (ends, lambda: peer.apply(task.X)),
+        "shares of classes": (lambda: scoring.predict(forest, ends()), lambda: peer.predict_proba(task.X)),
+    }
+    rows = []
+    for name, (ours, theirs) in asked.items():
+        ours()  # compile
+        rows.append([name, *interleaved(ours, theirs, effort.pairs).cells()])
+    print_table(["", *PAIR_CELLS], rows)
+
+
 def simforest(effort: Effort) -> None:
     """SimForest on a similarity that is computed from features, against RandomForestClassifier on the features."""
     task = Task.made(100_000, 50, n_informative=10, n_classes=2)
@@ -314,6 +335,7 @@ def first_trees(effort: Effort) -> None:
 SECTIONS: dict[str, Callable[[Effort], None]] = {
     "dense": dense,
     "labels": labels,
+    "routing": routing,
     "simforest": simforest,
     "memory": peak_memory,
     "warm_start": first_trees,
