@@ -116,10 +116,13 @@ def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any
 
 def write_rows(address: str, name: str, first: int, values: np.ndarray) -> list[str]:
     """Write whole chunks beginning at row ``first``; returns the digest of each. Doing it twice changes nothing."""
-    array = writable_array(address, name)
-    array[first : first + len(values)] = values
+    array, digests = writable_array(address, name), []
     step = array.chunks[0]
-    return [chunk_digest(values[begin : begin + step]) for begin in range(0, len(values), step)]
+    for begin in range(0, len(values), step):  # one by one: Zarr holds what it encodes twice
+        chunk = values[begin : begin + step]
+        array[first + begin : first + begin + len(chunk)] = chunk
+        digests.append(chunk_digest(chunk))
+    return digests
 
 
 def seal(address: str, meaning: Meaning, entries: dict[str, Any], provenance: dict[str, Any]) -> str:

@@ -131,8 +131,9 @@ def unwatched(level: Level) -> None:
 class Growth:
     """All that is needed to grow trees: data, draw, criterion, limits, seed; and how a level is searched.
 
-    ``search`` is `project_and_cut`, or a fused twin of it that never holds the candidates' values; ``watch`` is told of
-    every level. ``on_missing`` is a rule of `distforest.forest.missing`.
+    ``search`` is `project_and_cut`, or a fused twin of it that never holds the candidates' values; ``held`` is how many
+    candidates' values it does hold, by default those of all. ``watch`` is told of every level. ``on_missing`` is a rule
+    of `distforest.forest.missing`.
     """
 
     source: Source
@@ -143,6 +144,7 @@ class Growth:
     search: Search = project_and_cut
     watch: Watch = unwatched
     on_missing: str = "stop"
+    held: int | None = None
 
     def grow(self, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Rows]:
         """Grow the trees numbered ``trees`` over their in-bag rows.
@@ -199,7 +201,7 @@ class Growth:
         streams(self.seed, trees[frontier.tree], frontier.node, keys)
         parts = [
             self._search_slab(frontier.slice(first, last), keys[first:last], criterion)
-            for first, last in _slabs(frontier, self.draw.width)
+            for first, last in _slabs(frontier, self.held or self.draw.width)
         ]
         return _joined(parts)
 

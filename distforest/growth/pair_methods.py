@@ -160,7 +160,7 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
     if square:
         search, n_columns = SquareSearch.of(by_columns.bins, points), n_columns - points.columns.n_features
     small = Limits(2, int(params["min_samples_leaf"]), int(params["leafrank_depth"]))
-    growth = Growth(points, axis_of(n_columns, width_of), NO_CLASSES, small, seed, search)
+    growth = Growth(points, axis_of(n_columns, width_of), NO_CLASSES, small, seed, search, held=1)
     limits = Limits(int(params["min_samples_split"]), 1, int(params["max_depth"]))
     leafrank: LeafRank = SmallTrees(growth, square)
     if params["leafrank"] == "linear":
@@ -175,7 +175,7 @@ def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -
     """Bind RFD to data; ``width_of`` says how many of some columns a node tries."""
     points, sampling = points_of(data), given_pairs(data, params, seed)
     search = search_of(params, points, sampling, seed)
-    growth = Growth(points, axis_of(points.shape[1], width_of), NO_CLASSES, limits_of(params), seed, search)
+    growth = Growth(points, axis_of(points.shape[1], width_of), NO_CLASSES, limits_of(params), seed, search, held=1)
     leaf = {"kind": "votes", "voting": params["voting"]}
     meaning = Meaning("rfd", dict(params), seed, data.rows, leaf, data.classes)
     return PairProblem(meaning, data, int(params["n_estimators"]), points, sampling, Classifiers(growth))

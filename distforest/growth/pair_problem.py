@@ -101,10 +101,11 @@ class PairProblem:
     def grow(self, trees: Ints) -> dict[str, np.ndarray]:
         """Grow the trees numbered ``trees``; the arrays of a forest of these trees, by name."""
         samples = [self.sampling.sample(self.meaning.seed, tree) for tree in trees.tolist()]
-        left, right = np.concatenate([sample.pairs for sample in samples]).T
-        pairs = self.points.of_pairs(np.ascontiguousarray(left), np.ascontiguousarray(right))
+        left, right = (np.concatenate([own.pairs[:, side] for own in samples]) for side in range(2))
+        pairs, in_bag = self.points.of_pairs(left, right), np.stack([own.in_bag for own in samples])
         codes, weights = (np.concatenate([getattr(own, name) for own in samples]) for name in ("codes", "weights"))
         starts, n = offsets(np.array([len(own.codes) for own in samples])), len(trees)
+        del samples  # as large as what was made of them
         roots = Frontier(np.arange(n), np.zeros(n, np.int32), starts, np.arange(starts[-1], dtype=np.int32), weights)
         table, further = self.growth.grow(trees, pairs, codes, roots)
         counts = np.empty((len(table.left), 2), np.int32)
@@ -113,7 +114,6 @@ class PairProblem:
             of_tree = pairs.of_pairs(pairs.left[own], pairs.right[own])
             counts[nodes] = tallied(table, tree, of_tree, codes[own], weights[own])
         table = replace(table, n_rows=counts.sum(axis=1, dtype=np.int64))
-        in_bag = np.stack([own.in_bag for own in samples])
         return {**table.arrays(), "in_bag": in_bag, "class_counts": counts, **further}
 
     def watched(self, watch: Watch) -> PairProblem:
