@@ -4,6 +4,8 @@
 
     python benchmarks/mnist_ranking.py mnist_train10k.npz --results mnist.jsonl --peer-python PATH
     python benchmarks/mnist_ranking.py mnist_train10k.npz --results mnist.jsonl --only network smerf --seeds 0 1 2
+    python benchmarks/mnist_ranking.py mnist_train10k.npz --results mnist.jsonl --only treerank_calibrated \\
+        --ranking-pairs 400000 --leafrank-depth 1
     python benchmarks/mnist_ranking.py mnist_train10k.npz --results quick.jsonl --quick
 
 The file holds ``X`` (10000, 784), bytes, and ``y`` (10000,): the first 10,000 rows of MNIST's training set (LeCun,
@@ -83,6 +85,23 @@ QUICK = Effort(1500, 600, 50)
 
 
 @dataclass(frozen=True)
+class RankingForest:
+    """Trees, pairs of a tree, and depth of the trees that part cells; by default the paper's."""
+
+    trees: int = 44
+    pairs: int = 100_000
+    leafrank_depth: int = 5
+
+    def __str__(self) -> str:
+        parts = [f"{self.trees} trees"]
+        if self.pairs != RankingForest.pairs:
+            parts.append(f"{self.pairs:,} pairs each")
+        if self.leafrank_depth != RankingForest.leafrank_depth:
+            parts.append(f"LeafRank of depth {self.leafrank_depth}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
 class Place:
     """The data, where results are kept, and with what a run may be made."""
 
@@ -91,7 +110,7 @@ class Place:
     effort: Effort
     peers: Environments
     threads: int
-    ranking_trees: int
+    ranking: RankingForest
 
 
 @dataclass(frozen=True)
@@ -320,21 +339,27 @@ def treerank_calibrated(split: Split) -> Scored:
 
 
 def ranked(split: Split, region: str, columns: dict[str, Any]) -> Scored:
-    """Trees of depth 15, LeafRanks of depth 5, 100,000 pairs each, on PCA: the paper's, and the defaults."""
+    """Trees of depth 15 on PCA."""
     rows, test = split.components
-    n_trees, threads = split.place.ranking_trees, split.place.threads
+    asked, threads = split.place.ranking, split.place.threads
     forest = TreeRank(
-        n_trees, region=region, pair_columns=list(columns.values()), random_state=split.seed, n_jobs=threads
+        asked.trees,
+        region=region,
+        n_pairs=asked.pairs,
+        leafrank_depth=asked.leafrank_depth,
+        pair_columns=list(columns.values()),
+        random_state=split.seed,
+        n_jobs=threads,
     )
     grown, _ = timed(lambda: forest.fit(rows, split.y))
     scored, scores = timed(lambda: similarity_of_pairs(forest, test, split.pairs))
     facts = {
-        "ranking trees": n_trees,
+        "ranking forest": asdict(asked),
         "AUC of training pairs": forest.auc_,
         "seconds to fit": grown,
         "seconds to score": scored,
     }
-    yield ", ".join([f"TreeRank, {n_trees} trees, {region}", *columns]), scores, facts
+    yield ", ".join([f"TreeRank, {asked}, {region}", *columns]), scores, facts
 
 
 def similarity_of_pairs(forest: TreeRank, rows: Floats, pairs: tuple[NDArray[np.intp], NDArray[np.intp]]) -> Floats:
@@ -417,10 +442,10 @@ def work_out(name: str, split: Split) -> None:
 
 
 def is_done(name: str, split: Split) -> bool:
-    """Whether the file of results has a method on a split, a ranking forest with as many trees."""
-    n_trees = split.place.ranking_trees
+    """Whether the file of results has a method on a split, if it is a ranking forest the same one."""
+    asked = asdict(split.place.ranking)
     found = [own for own in results_in(split.place) if (own.method, own.seed) == (name, split.seed)]
-    return any(own.facts.get("ranking trees", n_trees) == n_trees for own in found)
+    return any(own.facts.get("ranking forest", asked) == asked for own in found)
 
 
 def spread(values: Sequence[float]) -> str:
@@ -446,7 +471,7 @@ def print_results(results: Sequence[Result]) -> None:
     ]
     print_table(["score of a pair", "AUC", *(f"TPR at FPR {fpr:g}" for fpr in FPRS), "splits"], rows)
     for score, runs in scores.items():
-        facts = ", ".join(f"{name} {value:.4g}" for name, value in runs[0].facts.items())
+        facts = ", ".join(f"{name} {value:.4g}" for name, value in runs[0].facts.items() if not isinstance(value, dict))
         print(f"- {score}: {facts + '; ' if facts else ''}done after {runs[0].seconds:.0f} s")
     print(flush=True)
 
@@ -474,12 +499,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--peer-python", nargs="+", default=[], metavar="PATH", help="a Python with metric-learn")
     parser.add_argument("--threads", type=int, default=1, help="threads that grow trees (1)")
     parser.add_argument("--ranking-trees", type=int, default=44, help="trees of a ranking forest (44, the paper's)")
+    parser.add_argument("--ranking-pairs", type=int, default=100_000, help="pairs of each (100,000, the paper's)")
+    parser.add_argument("--leafrank-depth", type=int, default=5, help="of the trees that part cells (5, the paper's)")
     parser.add_argument("--quick", action="store_true", help="1,500 and 600 rows, 50 trees")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the curves of the first split")
     options = parser.parse_args(arguments)
     effort = QUICK if options.quick else Effort()
     peers = Environments(tuple(options.peer_python))
-    place = Place(options.data, options.results, effort, peers, options.threads, options.ranking_trees)
+    ranking = RankingForest(options.ranking_trees, options.ranking_pairs, options.leafrank_depth)
+    place = Place(options.data, options.results, effort, peers, options.threads, ranking)
     names = METHODS if options.only is None else options.only
     for seed in options.seeds:
         split = Split.of(place, seed)
