@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from measurement import mib, print_table
 
-from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS, complete
+from distforest.growth.methods import METHODS
+from distforest.growth.parameters import complete
 from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
@@ -41,12 +42,11 @@ def section(cases: Mapping[str, Case], threads: tuple[int, ...]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["DISTFOREST_SCRATCH"] = f"{folder}/scratch"
         for number, (name, (method, data, params)) in enumerate(cases.items()):
-            parameters = SMERF_PARAMETERS if method == "smerf" else SIMFOREST_PARAMETERS
             for n in threads:
                 own = Path(folder) / f"{number}-{n}"
                 own.mkdir()
                 wanted = {"n_estimators": TASKS_PER_THREAD * n, **params}
-                inputs = from_data(data, method, complete(parameters, wanted), 3, str(own / "inputs"))
+                inputs = from_data(data, method, complete(METHODS[method].parameters, wanted), 3, str(own / "inputs"))
                 (own / "inputs.pickle").write_bytes(pickle.dumps(inputs))
                 staged = inputs.matrix.n_bytes + inputs.truth.n_bytes
                 rows.append([name, str(n), mib(staged), *_cells(_peaks(own, n))])

@@ -23,17 +23,20 @@ import memory
 import numpy as np
 import warm_start
 from measurement import PAIR_CELLS, Paired, interleaved, median_seconds, print_table, seconds_cell, timed
+from rfd_speed import Pairs
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from walked_tree import walked_tree
 
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS, problem
+from distforest.growth.pair_methods import pair_columns
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.jit import kernel
 from distforest.jobs.spec import METHODS as GRAMMAR
 from distforest.jobs.train import fit_here
+from distforest.sources.point_pairs import codes_of_links, hold_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -306,6 +309,14 @@ def lazega() -> Data:
     return Data({"kind": "features", "n_columns": X.shape[1]}, X, "distances", 1.0 - A, None, 1.0)
 
 
+def pairs_data(n_pairs: int) -> Data:
+    """Given pairs of points, as RFD's own benchmark draws them."""
+    drawn = Pairs.drawn(n_pairs, 0)
+    rows = pair_columns(complete(METHODS["rfd"].parameters, {}), drawn.points.shape[1]).to_rows()
+    pairs = hold_pairs(drawn.pairs, len(drawn.points))
+    return Data(rows, drawn.points, "links", codes_of_links(drawn.similar), pairs=pairs)
+
+
 # --- memory and warm starts -------------------------------------------------------------------------------
 
 
@@ -322,6 +333,7 @@ def peak_memory(effort: Effort) -> None:
             "labels, n = 100,000": ("smerf", flat, {}),
             "labels, n = 100,000, max_bins = 256": ("smerf", flat, {"max_bins": 256}),
             "SimForest, linear, n = 100,000": ("simforest", wide, {}),
+            "RFD, 1,000,000 pairs": ("rfd", pairs_data(1_000_000), {"voting": "mean", "resample": "pairs"}),
         },
         threads=(1, 2) if effort is FULL else (1,),
     )
