@@ -48,7 +48,7 @@ def section(cases: Mapping[str, Case], threads: tuple[int, ...]) -> None:
                 wanted = {"n_estimators": TASKS_PER_THREAD * n, **params}
                 inputs = from_data(data, method, complete(METHODS[method].parameters, wanted), 3, str(own / "inputs"))
                 (own / "inputs.pickle").write_bytes(pickle.dumps(inputs))
-                staged = sum(own.n_bytes for own in (inputs.matrix, inputs.truth, inputs.pairs) if own)
+                staged = sum(part.n_bytes for part in (inputs.matrix, inputs.truth, inputs.pairs) if part)
                 rows.append([name, str(n), mib(staged), *_cells(_peaks(own, n))])
     head = ["job", "threads", "staged", "peak while growing", "peak", "projected", "peak / projected"]
     print_table(head, rows)

@@ -26,8 +26,6 @@ import numpy as np
 from measurement import Paired, interleaved, mib, print_table, ratio_cell, seconds_cell
 from peers import peak_bytes
 from sklearn.datasets import make_classification
-from sklearn.metrics import roc_auc_score
-from sklearn.tree._tree import NODE_DTYPE, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,6 +247,8 @@ def distances_of(peer: Any, features: Callable[[], Float32s]) -> Floats:
 
 def with_trees_of(forest: Any, peer: Any) -> Any:
     """A copy of the peer that holds the trees of ours, and the distance that each of their leaves says."""
+    from sklearn.tree._tree import NODE_DTYPE, Tree  # noqa: PLC0415  (not in the processes that grow)
+
     table, leaves = forest.forest_.table, forest.forest_.leaf_table
     unlike = leaves.parts if leaves.unlike else 1.0 - leaves.parts
     nodes = np.zeros(len(table.left), NODE_DTYPE)
@@ -271,6 +271,8 @@ def ratio_of_rates(timed: Paired) -> str:
 
 def aucs(timed: Paired, similar: Bools) -> list[str]:
     """Area under the ROC curve of both, as scores of unlike pairs."""
+    from sklearn.metrics import roc_auc_score  # noqa: PLC0415  (not in the processes that grow)
+
     return [f"{roc_auc_score(~similar, own):.4f}" for own in timed.answers]
 
 

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
-from distforest.forest import table as table_module
 from distforest.forest.forest import NODE_ARRAYS
 from distforest.forest.table import NodeTable, route, route_levels
 from distforest.sources.arrays import ArraySource
@@ -114,7 +113,7 @@ def test_rows_that_lack_nothing_walk_as_the_reference(
     wanted = rng.random((table.n_trees, len(rows))) < data.draw(st.sampled_from([0.1, 0.6, 1.0]))
     expected = np.array([naive.route(tree, X[rows]) for tree in trees_of(table)]).reshape(wanted.shape)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_module, "block_rows", lambda n_columns: max(1, cells // n_columns))
+        patch.setattr("distforest.forest.table.block_rows", lambda n_columns: max(1, cells // n_columns))
         found = route(table, ArraySource.of(X, is_complete=True), rows, wanted)
     assert found.tolist() == np.where(wanted, expected, -1).tolist()
 
@@ -267,7 +266,6 @@ def test_a_table_that_cannot_be_walked_is_refused_by_the_name_of_the_array(
 WRAPPED = """
 import numpy as np
 from distforest.errors import ArtifactError
-from distforest.forest import table as table_module
 from distforest.forest.table import NodeTable
 sizes = np.array([2**62, 2**62, 2**62, 2**62 + 3])  # 3 modulo 2^64
 leaf, ints, floats = np.full(3, -1, np.int32), np.zeros(3, np.int32), np.zeros(3)
