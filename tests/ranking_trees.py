@@ -120,7 +120,7 @@ class Trees:
 
     def cells(self, tree: int, pairs: PointPairs | None = None) -> np.ndarray:
         """The place of the leaf in which each pair ends among the leaves, 0 for the best; the tree's own pairs."""
-        ends = walked(Walks.of(self.table), tree, pairs or self.own(tree)[0])
+        ends = walked(Walks(self.table), tree, pairs or self.own(tree)[0])
         place = {leaf: i for i, leaf in enumerate(self.ranks.leaves_in_order(tree).tolist())}
         return np.array([place[end] for end in ends.tolist()])
 

@@ -94,7 +94,7 @@ class Votes:
     @cached_property
     def walks(self) -> Walks:
         """The trees, for pairs to walk down."""
-        return Walks.of(self.table)
+        return Walks(self.table)
 
     @cached_property
     def parts(self) -> Floats:
@@ -141,7 +141,7 @@ class Ranks:
     @cached_property
     def walks(self) -> Walks:
         """The trees, for pairs to walk down."""
-        return Walks.of(self.table)
+        return Walks(self.table)
 
     @cached_property
     def parts(self) -> Floats:

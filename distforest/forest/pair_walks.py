@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.walks import Children, Nodes, Steps, block_rows, walk_lanes
+from distforest.forest.walks import Children, Nodes, block_rows, walk_lanes
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value
 from distforest.sources.source import Float32s, Floats, Ints, Rows
@@ -20,22 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Walks:
-    """The trees of a table, for pairs to walk down; ``steps`` where a step reads one column."""
+    """The trees of a table, for pairs to walk down: side by side where every projection is a single column."""
 
     table: NodeTable
-    steps: Steps | None = None
-
-    @classmethod
-    def of(cls, table: NodeTable) -> Walks:
-        """The trees of a table."""
-        return cls(table, table.steps)
 
     def ends(self, tree: int, values: Float32s) -> Ints:
         """The node in which each pair of a block ends, numbers in the whole table, shape (n,)."""
         ends = np.empty(len(values), np.int64)
-        if self.steps is not None:
+        if (steps := self.table.steps) is not None:
             rows = np.arange(len(values), dtype=np.int32)
-            walk_lanes(self.steps.nodes, self.steps.starts[tree], values, rows, ends)
+            walk_lanes(steps.nodes, steps.starts[tree], values, rows, ends)
         else:
             walk_sums(
                 *(int(self.table.tree_start[tree]), self.table.left, self.table.right, self.table.threshold),
@@ -46,8 +40,8 @@ class Walks:
     def sums(self, parts: Floats, values: Float32s) -> Floats:
         """Sum over the trees of ``parts``, shape (N,), of the nodes in which each pair of a block ends, shape (n,)."""
         sums = np.zeros(len(values))
-        if self.steps is not None:
-            add_walks(*self.steps, values, parts, sums)
+        if self.table.steps is not None:
+            add_walks(*self.table.steps, values, parts, sums)
             return sums
         for tree in range(self.table.n_trees):
             sums += parts[self.ends(tree, values)]

@@ -78,7 +78,7 @@ def ranks_of_trees(forest: TreeRank, left: np.ndarray, right: np.ndarray) -> np.
         leaves = leaves[(leaves >= table.tree_start[tree]) & (leaves < table.tree_start[tree + 1])]
         falling = sorted(leaves.tolist(), key=lambda leaf: -ranks.scores[leaf])
         own = {leaf: (len(falling) - place) / len(falling) for place, leaf in enumerate(falling)}
-        found.append([own[end] for end in walked(Walks.of(table), tree, pairs).tolist()])
+        found.append([own[end] for end in walked(Walks(table), tree, pairs).tolist()])
     return np.array(found)
 
 

@@ -109,10 +109,10 @@ def test_a_pruned_forest_is_the_forest_with_fewer_cells(forest: TreeRank, gain: 
         cells = Cells.of(before, tree)
         order = order_of_pruning(cells)
         gone = {cell for cell, largest in order if largest <= gain}
-        ends = walked(Walks.of(some.table), tree, pairs)
+        ends = walked(Walks(some.table), tree, pairs)
         scores = after.scores[ends]
         assert len(after.leaves_in_order(tree)) == len(before.leaves_in_order(tree)) - len(gone)
-        old_scores = before.scores[walked(Walks.of(whole.table), tree, pairs)]
+        old_scores = before.scores[walked(Walks(whole.table), tree, pairs)]
         parents = {int(part): cell for cell in gone for part in (cells.better[cell], cells.worse[cell])}
         tops = [cell for cell in gone if cell not in parents]
         spans = {before.scores[start + cell]: _span(cell, cells) for cell in tops}

@@ -95,9 +95,9 @@ def test_points_of_any_size_end_in_a_leaf_in_either_order(family: str, rows: lis
     pairs = PointPairs(pair_scores.columns_of(forest), X, X[::-1].copy(), numbers, numbers)
     turned = replace(pairs, points=pairs.others, others=pairs.points)
     for tree in range(forest.n_trees):
-        ends = pair_scores.walked(Walks.of(forest.table), tree, pairs)
+        ends = pair_scores.walked(Walks(forest.table), tree, pairs)
         assert forest.table.is_leaf[ends].all()
-        assert ends.tolist() == pair_scores.walked(Walks.of(forest.table), tree, turned).tolist()
+        assert ends.tolist() == pair_scores.walked(Walks(forest.table), tree, turned).tolist()
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -167,7 +167,7 @@ def test_tallies_count_the_pairs_that_come_by() -> None:
     for tree in range(forest.n_trees):
         counts = pair_scores.tallied(forest.table, tree, pairs, codes, weights)
         assert counts[0].tolist() == [2, 8]
-        ends = pair_scores.walked(Walks.of(forest.table), tree, pairs) - forest.table.tree_start[tree]
+        ends = pair_scores.walked(Walks(forest.table), tree, pairs) - forest.table.tree_start[tree]
         leaf = forest.table.left[forest.table.tree_start[tree] :][: len(counts)] < 0
         assert counts[leaf].sum(axis=0).tolist() == [2, 8]
         for code in (0, 1):
@@ -190,7 +190,7 @@ def test_oblique_nodes_of_a_file_are_walked_by_their_sums() -> None:
     pairs = PointPairs.of(PairColumns("difference", P), X, [[k, 19 - k] for k in range(20)])
     apart = np.abs(X - X[::-1])
     expected = np.where(apart[:, 0] - 2.0 * apart[:, 2].astype(np.float64) <= 0.25, 1, 2)
-    assert pair_scores.walked(Walks.of(table), 0, pairs).tolist() == expected.tolist()
+    assert pair_scores.walked(Walks(table), 0, pairs).tolist() == expected.tolist()
 
 
 # --- votes ------------------------------------------------------------------------------------------------

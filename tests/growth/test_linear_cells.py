@@ -45,7 +45,7 @@ def test_an_oblique_border_is_found(scale: float, shift: float) -> None:
     assert (codes == (ends == 2)).mean() > 0.97  # small values alike: they go left
     direction = table.weights / np.linalg.norm(table.weights)
     assert direction @ np.array([1.0, 2.0, 0.0]) / np.sqrt(5) > 0.97
-    assert np.array_equal(walked(Walks.of(table), 0, pairs), ends)
+    assert np.array_equal(walked(Walks(table), 0, pairs), ends)
 
 
 def test_a_rare_class_weighs_as_much_as_the_other() -> None:

@@ -51,7 +51,7 @@ def areas_by_hand(forest: TreeRank, X: np.ndarray, y: np.ndarray, pairs: np.ndar
         asked = PointPairs(columns_of(model.forest_), points, points, left.copy(), right.copy())
         for place_of_gain, gain in enumerate(forest.pruning_.gains):
             some = pruned(model.forest_, gain)
-            scores = [ranks_of(some).parts[walked(Walks.of(some.table), tree, asked)] for tree in range(some.n_trees)]
+            scores = [ranks_of(some).parts[walked(Walks(some.table), tree, asked)] for tree in range(some.n_trees)]
             own[place_of_gain] += np.mean([roc_curve(s, alike[judges]).auc for s in scores])
     return own / forest.pruning_folds
 
@@ -87,7 +87,7 @@ def test_a_parting_of_just_the_gain_goes() -> None:
     expected = []
     for gain in gains:
         some = pruned(forest, gain)
-        scores = [ranks_of(some).parts[walked(Walks.of(some.table), tree, asked)] for tree in range(2)]
+        scores = [ranks_of(some).parts[walked(Walks(some.table), tree, asked)] for tree in range(2)]
         expected.append(np.mean([roc_curve(own, y[left] == y[right]).auc for own in scores]))
     np.testing.assert_allclose(pruning._areas(forest, held, gains), expected, rtol=0, atol=1e-12)
     assert len(set(expected)) > 5

@@ -93,7 +93,7 @@ def test_the_area_under_a_tree_is_its_gains_and_that_of_its_scores(
     sample = trees.sample(0)
     expected, curve = asked.expected(sample), trees.curve(0)
     knots = ref.knots(expected)
-    scores = np.repeat(trees.ranks.parts[walked(Walks.of(trees.table), 0, pairs)], weights)
+    scores = np.repeat(trees.ranks.parts[walked(Walks(trees.table), 0, pairs)], weights)
     of_scores = roc_curve(scores, np.repeat(codes == 0, weights))
     assert curve.fpr.tolist() == of_scores.fpr.tolist()
     assert curve.tpr.tolist() == of_scores.tpr.tolist()
@@ -111,7 +111,7 @@ def test_a_full_tree_has_a_rank_for_each_of_its_cells(depth: int, square: bool, 
     found = trees.ranks.leaves_in_order(0)
     assert trees.ranks.scores[found].tolist() == [1 - k / 2**depth for k in range(2**depth)]
     assert trees.ranks.parts[found].tolist() == [1 - k / 2**depth for k in range(2**depth)]
-    assert len(np.unique(trees.ranks.parts[walked(Walks.of(trees.table), 0, trees.pairs)])) == 2**depth
+    assert len(np.unique(trees.ranks.parts[walked(Walks(trees.table), 0, trees.pairs)])) == 2**depth
 
 
 @settings(max_examples=EXAMPLES // 2)
