@@ -107,8 +107,9 @@ class JobService:
         """Stop: running jobs are left to the next service."""
         if self._looping is None:  # it has not started, or is closed already
             return
-        self._looping.cancel()
-        self._looping, self.failure = None, self.failure or "the service closes"
+        looping, self._looping, self.failure = self._looping, None, self.failure or "the service closes"
+        looping.cancel()
+        await asyncio.wait([looping])  # no job is begun, and no heartbeat written, after this
         if self.desk:
             self.desk.closing.set()
         if self._running:
@@ -176,7 +177,8 @@ class JobService:
             self._start_queued(self.desk)
             await asyncio.to_thread(self._save)
             with suppress(TimeoutError):  # nothing was queued, and there is no more room
-                await asyncio.wait_for(self._queued.wait(), BEAT)
+                async with asyncio.timeout(BEAT):  # `wait_for` forgets a cancel that comes with the event
+                    await self._queued.wait()
             self._queued.clear()
 
     def _looped(self, loop: asyncio.Task[None]) -> None:

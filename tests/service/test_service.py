@@ -247,17 +247,38 @@ def test_a_service_whose_lease_was_taken_ends_its_scheduler_and_writes_nothing(
             await service.close()
             await close(**given)
 
+        folder, beat = registry.folder("a"), service.lease.beat
+        before = []
+
+        def beat_too_late() -> None:  # between two savings of the service: none is under way
+            registry.folder().write("service.json", taken)
+            folder.write("state.json", b"of the other one")
+            before.append(folder.read("events.jsonl"))
+            beat()
+
         monkeypatch.setattr(service.scheduler, "close", closed)
-        registry.folder().write("service.json", taken)
-        folder = registry.folder("a")
-        folder.write("state.json", b"of the other one")
-        before = folder.read("events.jsonl")
+        monkeypatch.setattr(service.lease, "beat", beat_too_late)
         await reached(lambda: service.failure)
         await service.scheduler.finished()
         assert "has been taken over by tcp://there; this scheduler ends" in caplog.text
         assert folder.read("state.json") == b"of the other one"
-        assert folder.read("events.jsonl") == before
+        assert [folder.read("events.jsonl")] == before
         assert registry.lease() == json.loads(taken)
+
+    in_a_service(root, use)
+
+
+def test_a_service_that_closes_as_a_job_is_queued_does_not_go_on(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        monkeypatch.setattr(jobs, "BEAT", 60.0)
+        await reached(lambda: service._queued._waiters)
+        looping = service._looping
+        assert looping is not None
+        service._queued.set()
+        await asyncio.sleep(0)  # who waited has been told, and has not yet gone on
+        await service.close()
+        assert looping.cancelled()
+        assert Registry(root).lease() is None
 
     in_a_service(root, use)
 
