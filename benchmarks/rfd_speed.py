@@ -5,24 +5,27 @@ both do the same, and must answer the same.
 
 ``python benchmarks/rfd_speed.py FOLDER QUESTION`` grows one forest in a fresh process, which is what `print_growth`
 starts. Its kernels are compiled or found in the cache before the clock runs; the peer's features are made before its
-clock runs. The peak is that of the whole process; beside it stands what it rose above what the process, with its
-packages and with the points and pairs in memory, held before.
+clock runs. The peak is that of the whole process; beside it stands what it rose above what the process held before: its
+packages and, but for a job, which reads them from Zarr, points and pairs. The estimator ends with the forest in memory;
+a job leaves each tree on disk when it has grown. malloc is set as Dask sets it for workers.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import zarr
 from measurement import Paired, interleaved, mib, print_table, ratio_cell, seconds_cell
 from peers import peak_bytes
 from sklearn.datasets import make_classification
@@ -43,6 +46,7 @@ N_HELD_OUT = 200_000
 FOREST: dict[str, Any] = {"n_estimators": 20, "max_features": "sqrt", "min_samples_leaf": 5, "random_state": 0}
 """What both forests have alike; both draw pairs with replacement, and both average the leaves' shares."""
 AT_ONCE = 65_536
+MALLOC = {"MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
 @dataclass(frozen=True)
@@ -99,16 +103,22 @@ class Pairs:
             found[first : first + AT_ONCE, N_COLUMNS:] = (a + b) / 2
         return found
 
+    def first(self, n: int) -> Pairs:
+        """The first pairs, of the same points."""
+        return Pairs(self.points, self.pairs[:n], self.similar[:n])
+
     def save(self, path: Path) -> None:
-        """Write all three arrays."""
-        np.savez(path, points=self.points, pairs=self.pairs, similar=self.similar)
+        """Write all three arrays to Zarr."""
+        for name in NAMES:
+            zarr.save_array(path / name, getattr(self, name))
 
     @classmethod
     def load(cls, path: Path) -> Pairs:
         """Read what `save` wrote."""
-        with np.load(path) as file:
-            return cls(file["points"], file["pairs"], file["similar"])
+        return cls(*(np.asarray(zarr.open_array(path / name, mode="r")[...]) for name in NAMES))
 
+
+NAMES = tuple(Pairs.__dataclass_fields__)
 
 # --- growth -----------------------------------------------------------------------------------------------
 
@@ -136,59 +146,151 @@ def grow_peer(features: Float32s, similar: Bools, threads: int) -> Any:
     return RandomForestClassifier(n_jobs=threads, **FOREST).fit(features, ~similar)
 
 
+class Learner(Protocol):
+    """Grows a forest on the pairs of a folder, and answers of others."""
+
+    seconds_to_make: float
+
+    def grow(self) -> None:
+        """Grow; of its seconds ``seconds_to_make`` do not count."""
+
+    def distances(self, unseen: Pairs) -> Floats:
+        """Of pairs that were not learned from."""
+
+
+@dataclass
+class ByEstimator:
+    """Our forest, in memory."""
+
+    path: Path
+    threads: int
+    seconds_to_make: float = 0.0
+    forest: Any = None
+
+    def __post_init__(self) -> None:
+        self.pairs = Pairs.load(self.path)
+
+    def grow(self) -> None:
+        """Grow it from what was loaded."""
+        self.forest = grow_ours(self.pairs, self.threads)
+
+    def distances(self, unseen: Pairs) -> Floats:
+        """Of pairs that were not learned from."""
+        found: Floats = self.forest.pair_distance(*(unseen.points[own] for own in unseen.pairs.T))
+        return found
+
+
+@dataclass
+class ByJob:
+    """Our forest by a job that reads Zarr, one tree a task, and leaves an artifact."""
+
+    path: Path
+    threads: int
+    seconds_to_make: float = 0.0
+
+    def grow(self) -> None:
+        """Stage, grow and merge."""
+        from distforest.jobs.cluster import Here  # noqa: PLC0415  (not in the peer's process)
+        from distforest.jobs.folder import Folder  # noqa: PLC0415
+        from distforest.jobs.inputs import stage_inputs  # noqa: PLC0415
+        from distforest.jobs.spec import Spec  # noqa: PLC0415
+        from distforest.jobs.train import Options, fit  # noqa: PLC0415
+
+        own = {name: value for name, value in FOREST.items() if name != "random_state"}
+        table = {
+            "format": 1,
+            "method": "rfd",
+            "seed": FOREST["random_state"],
+            "output": f"{self.path}/forest.zarr",
+            "input": {"features" if name == "points" else name: f"{self.path}/{name}" for name in NAMES},
+            "params": {"voting": "mean", "resample": "pairs", **own},
+            "run": {"scratch": f"{self.path}/scratch", "overwrite": True},
+        }
+        spec, job = Spec.from_dict(table), f"{self.path}/job"
+        options = Options(batch=1, overwrite=True)
+        fit(stage_inputs(spec, job), spec.output, Folder(job), Here(self.threads), options)
+
+    def distances(self, unseen: Pairs) -> Floats:
+        """Of pairs that were not learned from."""
+        from distforest import load  # noqa: PLC0415  (not in the peer's process)
+
+        forest = load(f"{self.path}/forest.zarr")
+        found: Floats = forest.pair_distance(*(unseen.points[own] for own in unseen.pairs.T))
+        return found
+
+
+@dataclass
+class ByPeer:
+    """scikit-learn's forest on the features of pairs."""
+
+    path: Path
+    threads: int
+    seconds_to_make: float = 0.0
+    forest: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        self.pairs = Pairs.load(self.path)
+
+    def grow(self) -> None:
+        """Make the features, then grow."""
+        start = time.perf_counter()
+        features = self.pairs.features()
+        self.seconds_to_make = time.perf_counter() - start
+        self.forest = grow_peer(features, self.pairs.similar, self.threads)
+
+    def distances(self, unseen: Pairs) -> Floats:
+        """Of pairs that were not learned from."""
+        return distances_of(self.forest, unseen.features)
+
+
+LEARNERS: dict[str, Callable[[Path, int], Learner]] = {
+    "RFD": ByEstimator,
+    "RFD by a job": ByJob,
+    "random forest": ByPeer,
+}
+
+
 def grown(folder: Path, whose: str, threads: int) -> dict[str, float]:
-    """Grow one forest in this process: seconds, peak, peak before, and accuracy on held-out pairs."""
-    pairs, unseen = Pairs.load(folder / "grown.npz"), Pairs.load(folder / "held_out.npz")
-    few = Pairs(pairs.points, pairs.pairs[:200], pairs.similar[:200])
-    if whose == "ours":
-        warm = grow_ours(few, threads)
-        warm.pair_distance(pairs.points[:2], pairs.points[:2])
-    else:
-        grow_peer(few.features(), few.similar, threads)
+    """Grow one forest in this process: seconds, peak, what it rose, and accuracy on held-out pairs."""
+    few, learner = (LEARNERS[whose](folder / name, threads) for name in ("few", "grown"))
+    unseen = Pairs.load(folder / "held_out")
+    few.grow()
     before, start = peak_bytes(), time.perf_counter()
-    if whose == "ours":
-        made, forest = start, grow_ours(pairs, threads)
-    else:
-        features = pairs.features()
-        made, forest = time.perf_counter(), grow_peer(features, pairs.similar, threads)
+    learner.grow()
     done, peak = time.perf_counter(), peak_bytes()
-    if whose == "ours":
-        distances = forest.pair_distance(*(unseen.points[own] for own in unseen.pairs.T))
-    else:
-        distances = forest.predict_proba(unseen.features())[:, 1]
     return {
-        "seconds": done - made,
-        "seconds_to_make": made - start,
+        "seconds": done - start - learner.seconds_to_make,
+        "seconds_to_make": learner.seconds_to_make,
         "peak": peak,
         "rise": peak - before,
-        "accuracy": float(np.mean((distances < 0.5) == unseen.similar)),
+        "accuracy": float(np.mean((learner.distances(unseen) < 0.5) == unseen.similar)),
     }
 
 
 def ask(folder: Path, whose: str, threads: int) -> dict[str, float]:
     """Ask a fresh process to grow a forest."""
     command = [sys.executable, __file__, str(folder), json.dumps({"whose": whose, "threads": threads})]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env={**os.environ, **MALLOC})
     answer: dict[str, float] = json.loads(done.stdout)
     return answer
 
 
 def print_growth(effort: Effort) -> None:
-    """Print time, memory and accuracy of both, each run in a process of its own, ours and the peer's in turn."""
-    answers: dict[str, list[dict[str, float]]] = {"ours": [], "peer": []}
+    """Print time, memory and accuracy of all, each run in a process of its own, in turn."""
+    answers: dict[str, list[dict[str, float]]] = {whose: [] for whose in LEARNERS}
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        Pairs.drawn(effort.size.grown, 0).save(folder / "grown.npz")
-        Pairs.drawn(N_HELD_OUT, 1).save(folder / "held_out.npz")
+        folder, pairs = Path(name), Pairs.drawn(effort.size.grown, 0)
+        pairs.save(folder / "grown")
+        pairs.first(200).save(folder / "few")
+        Pairs.drawn(N_HELD_OUT, 1).save(folder / "held_out")
         for run in range(effort.runs):
-            for whose in ("ours", "peer") if run % 2 == 0 else ("peer", "ours"):
+            for whose in list(LEARNERS)[:: 1 if run % 2 == 0 else -1]:
                 answers[whose].append(ask(folder, whose, effort.threads))
                 print(whose, answers[whose][-1], file=sys.stderr, flush=True)
-    ours, peer = answers["ours"], answers["peer"]
     title = f"{effort.size.grown:,} pairs of {N_COLUMNS} features, {FOREST['n_estimators']} trees"
     print(f"## Growth: {title}, {effort.threads} threads\n")
     rows = [
-        row(label, key, write, ours, peer)
+        row(label, key, write, answers)
         for label, key, write in (
             ("time to grow", "seconds", seconds_cell),
             ("peak memory", "peak", mib),
@@ -196,16 +298,18 @@ def print_growth(effort: Effort) -> None:
             ("accuracy on held-out pairs", "accuracy", "{:.4f}".format),
         )
     ]
-    print_table(["", "RFD", "random forest", "ours / peer (least to most)"], rows)
-    made = np.median([own["seconds_to_make"] for own in peer])
+    *ours, _ = LEARNERS
+    print_table(["", *LEARNERS, *(f"{name} / random forest (least to most)" for name in ours)], rows)
+    made = np.median([own["seconds_to_make"] for own in answers["random forest"]])
     print(f"The peer's features take {seconds_cell(float(made))} to make, which its time leaves out.\n")
 
 
-def row(label: str, key: str, write: Any, ours: list[dict[str, float]], peer: list[dict[str, float]]) -> list[str]:
-    """One measure of both: medians and ratios."""
-    mine, theirs = [own[key] for own in ours], [own[key] for own in peer]
-    ratios = [a / b for a, b in zip(mine, theirs, strict=True)]
-    return [label, write(float(np.median(mine))), write(float(np.median(theirs))), ratio_cell(ratios)]
+def row(label: str, key: str, write: Any, answers: dict[str, list[dict[str, float]]]) -> list[str]:
+    """One measure of all: medians, and ours by the peer's."""
+    found = [[own[key] for own in runs] for runs in answers.values()]
+    *ours, peer = found
+    ratios = [ratio_cell([a / b for a, b in zip(own, peer, strict=True)]) for own in ours]
+    return [label, *(write(float(np.median(own))) for own in found), *ratios]
 
 
 # --- scoring ----------------------------------------------------------------------------------------------

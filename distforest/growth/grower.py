@@ -180,20 +180,26 @@ class Growth:
         while frontier.n_nodes:
             lie(frontier)
             criterion = criterion.at(frontier)
-            is_open = self.limits.open(frontier, depth, criterion)
-            opened, _ = frontier.take(is_open)
-            splits = self._search(opened, trees, criterion)
-            self.watch(Level(depth, opened.n_nodes, opened.n_nodes - int(splits.found.sum())))
-            is_open[is_open] = splits.found
-            cut, rows = opened.take(splits.found)
-            side = np.empty(len(cut.rows), np.int8)
-            decide(cut.starts, splits.values[rows], splits.threshold[splits.found], side)
-            surrogate = None
-            if self.on_missing != "stop":
-                surrogate = place_missing(self.on_missing, self.source, cut, splits.projections, side)
-            left = written.add(frontier, is_open, splits, self.criterion.unit, surrogate)
-            frontier, depth = cut.descend(side, left, left + np.int32(1)), depth + 1
+            frontier, depth = self._level(frontier, trees, depth, criterion, written), depth + 1
         return written.table()
+
+    def _level(self, frontier: Frontier, trees: Ints, depth: int, criterion: Criterion, written: _Levels) -> Frontier:
+        """Cut the nodes of a level and write them; the next level, beside which nothing of this one is kept."""
+        is_open = self.limits.open(frontier, depth, criterion)
+        opened, _ = frontier.take(is_open)
+        splits = self._search(opened, trees, criterion)
+        self.watch(Level(depth, opened.n_nodes, opened.n_nodes - int(splits.found.sum())))
+        is_open[is_open] = splits.found
+        side = np.empty(len(opened.rows), np.int8)
+        decide(opened.starts, splits.values, splits.threshold, side)
+        cut, rows = opened.take(splits.found)
+        side = side[rows]
+        surrogate = None
+        if self.on_missing != "stop":
+            surrogate = place_missing(self.on_missing, self.source, cut, splits.projections, side)
+        left = written.add(frontier, is_open, splits, self.criterion.unit, surrogate)
+        del opened, splits  # as large as the next level
+        return cut.descend(side, left, left + np.int32(1))
 
     def _search(self, frontier: Frontier, trees: Ints, criterion: Criterion) -> Splits:
         """The best cut of each node, slab by slab; a node without one draws again."""
@@ -208,7 +214,7 @@ class Growth:
     def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64], criterion: Criterion) -> Splits:
         found = np.zeros(frontier.n_nodes, np.bool_)
         threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
-        values = np.full(len(frontier.rows), np.nan)
+        values = np.empty(0)
         chosen: list[tuple[Ints, Projections]] = []
         for attempt in range(self.draw.attempts):
             asking, rows = frontier.take(~found)
@@ -217,7 +223,11 @@ class Growth:
             places = np.flatnonzero(~found)
             projections = self.draw(asking, keys[places], attempt)
             trying = criterion.attempted(keys[places], attempt)
-            cuts, values[rows] = self.search(self.source, trying, asking, projections, self.limits)
+            cuts, picked = self.search(self.source, trying, asking, projections, self.limits)
+            if asking is frontier:
+                values = picked
+            else:
+                values[rows] = picked
             has = cuts.candidate >= 0
             threshold[places], gain[places] = cuts.threshold, cuts.gain
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
@@ -311,11 +321,10 @@ class _Levels:
         """The node table: the levels' nodes in the order (tree, node)."""
         tree = np.concatenate(self.tree)
         order = np.argsort(tree, kind="stable")  # within a tree the levels come in the order of the node numbers
-        columns = {name: np.concatenate(values) for name, values in self.columns.items()}
-        _, entry = runs(offsets(columns["width"]), order)
+        _, entry = runs(offsets(np.concatenate(self.columns["width"])), order)
         return NodeTable(
             tree_size=self.next_node.copy(),
-            **{name: values[order] for name, values in columns.items()},
+            **{name: np.concatenate(self.columns.pop(name))[order] for name in list(self.columns)},
             columns=np.concatenate([c for c, _ in self.ragged])[entry],
             weights=np.concatenate([w for _, w in self.ragged])[entry],
         )
