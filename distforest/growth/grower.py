@@ -95,7 +95,7 @@ def judge_and_cut(
 
 @dataclass(frozen=True)
 class Splits:
-    """What a level has found: for each node whether it is cut, where, and the value of each row there."""
+    """What a level has found: for each node whether it is cut, and where; for each row to which side it goes."""
 
     found: NDArray[np.bool_]
     threshold: Floats
@@ -103,7 +103,7 @@ class Splits:
     width: Rows
     columns: Rows
     weights: Floats
-    values: Floats
+    side: NDArray[np.int8]
 
     @property
     def projections(self) -> Projections:
@@ -179,27 +179,20 @@ class Growth:
         frontier, depth, criterion = roots, 0, self.criterion
         while frontier.n_nodes:
             lie(frontier)
+            written.begin(frontier)
             criterion = criterion.at(frontier)
-            frontier, depth = self._level(frontier, trees, depth, criterion, written), depth + 1
+            is_open = self.limits.open(frontier, depth, criterion)
+            frontier, _ = frontier.take(is_open)  # what is left of it: rows of nodes that are leaves are not kept
+            splits = self._search(frontier, trees, criterion)
+            self.watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(splits.found.sum())))
+            is_open[is_open] = splits.found
+            frontier, rows = frontier.take(splits.found)
+            side, surrogate = splits.side[rows], None
+            if self.on_missing != "stop":
+                surrogate = place_missing(self.on_missing, self.source, frontier, splits.projections, side)
+            left = written.cut(is_open, splits, self.criterion.unit, surrogate)
+            frontier, depth = frontier.descend(side, left, left + np.int32(1)), depth + 1
         return written.table()
-
-    def _level(self, frontier: Frontier, trees: Ints, depth: int, criterion: Criterion, written: _Levels) -> Frontier:
-        """Cut the nodes of a level and write them; the next level, beside which nothing of this one is kept."""
-        is_open = self.limits.open(frontier, depth, criterion)
-        opened, _ = frontier.take(is_open)
-        splits = self._search(opened, trees, criterion)
-        self.watch(Level(depth, opened.n_nodes, opened.n_nodes - int(splits.found.sum())))
-        is_open[is_open] = splits.found
-        side = np.empty(len(opened.rows), np.int8)
-        decide(opened.starts, splits.values, splits.threshold, side)
-        cut, rows = opened.take(splits.found)
-        side = side[rows]
-        surrogate = None
-        if self.on_missing != "stop":
-            surrogate = place_missing(self.on_missing, self.source, cut, splits.projections, side)
-        left = written.add(frontier, is_open, splits, self.criterion.unit, surrogate)
-        del opened, splits  # as large as the next level
-        return cut.descend(side, left, left + np.int32(1))
 
     def _search(self, frontier: Frontier, trees: Ints, criterion: Criterion) -> Splits:
         """The best cut of each node, slab by slab; a node without one draws again."""
@@ -214,7 +207,7 @@ class Growth:
     def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64], criterion: Criterion) -> Splits:
         found = np.zeros(frontier.n_nodes, np.bool_)
         threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
-        values = np.empty(0)
+        side = np.empty(len(frontier.rows), np.int8)
         chosen: list[tuple[Ints, Projections]] = []
         for attempt in range(self.draw.attempts):
             asking, rows = frontier.take(~found)
@@ -223,17 +216,21 @@ class Growth:
             places = np.flatnonzero(~found)
             projections = self.draw(asking, keys[places], attempt)
             trying = criterion.attempted(keys[places], attempt)
-            cuts, picked = self.search(self.source, trying, asking, projections, self.limits)
-            if asking is frontier:
-                values = picked
-            else:
-                values[rows] = picked
+            cuts, values = self.search(self.source, trying, asking, projections, self.limits)
+            side[rows] = _sides(asking, values, cuts)
             has = cuts.candidate >= 0
             threshold[places], gain[places] = cuts.threshold, cuts.gain
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
             found[places] = has
         width, columns, weights = _in_order(chosen, frontier.n_nodes)
-        return Splits(found, threshold, gain, width, columns, weights, values)
+        return Splits(found, threshold, gain, width, columns, weights, side)
+
+
+def _sides(frontier: Frontier, values: Floats, cuts: Cuts) -> NDArray[np.int8]:
+    """Where each row goes; of a node without a cut it says nothing."""
+    side = np.empty(len(frontier.rows), np.int8)
+    decide(frontier.starts, values, cuts.threshold, side)
+    return side
 
 
 def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
@@ -266,7 +263,7 @@ def _in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Row
 def _joined(parts: list[Splits]) -> Splits:
     if not parts:
         empty = np.empty(0)
-        return Splits(empty.astype(bool), empty, empty, *(np.empty(0, np.int32),) * 2, empty, empty)
+        return Splits(empty.astype(bool), empty, empty, *(np.empty(0, np.int32),) * 2, empty, empty.astype(np.int8))
     if len(parts) == 1:
         return parts[0]
     names = Splits.__dataclass_fields__
@@ -286,23 +283,24 @@ class _Levels:
     def __post_init__(self) -> None:
         self.next_node = np.ones(self.n_trees, np.int64)
 
-    def add(
-        self, frontier: Frontier, is_cut: NDArray[np.bool_], splits: Splits, unit: float, surrogate: Floats | None
-    ) -> Rows:
-        """Write a level's nodes; returns the left child's number of each node that is cut."""
-        tree = frontier.tree[is_cut]
+    def begin(self, frontier: Frontier) -> None:
+        """Note the nodes of a level, before it is known which of them are cut."""
+        self.tree.append(frontier.tree)
+        self.columns.setdefault("n_rows", []).append(frontier.weight)
+
+    def cut(self, is_cut: NDArray[np.bool_], splits: Splits, unit: float, surrogate: Floats | None) -> Rows:
+        """Write the cuts of the level; returns the left child's number of each node that is cut."""
+        tree, n = self.tree[-1][is_cut], len(is_cut)
         per_tree = np.bincount(tree, minlength=self.n_trees)
         before = np.repeat(np.cumsum(per_tree) - per_tree, per_tree)
         left = (self.next_node[tree] + 2 * (np.arange(len(tree)) - before)).astype(np.int32)
         self.next_node += 2 * per_tree
-        n = frontier.n_nodes
         level: dict[str, np.ndarray] = {
             "left": np.full(n, LEAF, np.int32),
             "right": np.full(n, LEAF, np.int32),
             "threshold": np.zeros(n),
             "width": np.zeros(n, np.int32),
             "gain": np.zeros(n),
-            "n_rows": frontier.weight,
         }
         level["left"][is_cut], level["right"][is_cut] = left, left + 1
         level["threshold"][is_cut] = splits.threshold[splits.found]
@@ -311,7 +309,6 @@ class _Levels:
         if surrogate is not None:
             level["surrogate"] = np.full((n, 2), np.nan)
             level["surrogate"][is_cut] = surrogate
-        self.tree.append(frontier.tree)
         self.ragged.append((splits.columns, splits.weights))
         for name, values in level.items():
             self.columns.setdefault(name, []).append(values)
