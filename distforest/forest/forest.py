@@ -362,7 +362,7 @@ def chunks(array: np.ndarray) -> Iterator[np.ndarray]:
 
 def chunk_digest(chunk: np.ndarray) -> str:
     """sha256 of a chunk's values, little-endian, in C order."""
-    return hashlib.sha256(np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<")).tobytes()).hexdigest()
+    return hashlib.sha256(np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<")).data).hexdigest()
 
 
 def chunk_digests(array: np.ndarray) -> dict[str, Any]:

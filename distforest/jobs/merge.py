@@ -11,6 +11,7 @@ import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -137,11 +138,15 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
 
 
 def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
-    """All spans of all columns, small ones together, in groups for so many threads."""
+    """All spans of all columns in groups for so many threads, each of spans that come from about the same shards.
+
+    The spans of a column stay in their order.
+    """
     most = merge_bytes(sum(column.n_bytes for column in columns), slots)
+    spans = [(span.first / column.shape[0], span) for column in columns for span in column.spans(most // len(columns))]
     groups: list[list[Span]] = []
     held = most
-    for span in (span for column in columns for span in column.spans(most)):
+    for _, span in sorted(spans, key=itemgetter(0)):
         if held + span.n_bytes > most:
             groups.append([])
             held = 0

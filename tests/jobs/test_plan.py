@@ -25,6 +25,10 @@ SIZES = st.builds(
 )
 
 
+def sizes_of(planned: Plan) -> list[int]:
+    return [last - first + 1 for first, last in planned.tasks]
+
+
 def trees_of(planned: Plan) -> list[int]:
     return [tree for first, last in planned.tasks for tree in range(first, last + 1)]
 
@@ -70,7 +74,7 @@ def test_a_slab_bounds_what_is_projected(size: Size, batch: int) -> None:
 
 def test_large_forests_grow_in_small_tasks_and_small_ones_in_lockstep() -> None:
     assert plan(SMALL, (), 1).tasks == tuple((first, first + 14) for first in range(0, 60, 15))
-    assert [last - first + 1 for first, last in plan(SMALL, (), 4).tasks] == [3, 4, 4, 4] * 4
+    assert sizes_of(plan(SMALL, (), 4)) == [3, 4, 4, 4] * 4
     large = replace(SMALL, n_rows=module.LOCKSTEP_ROWS)
     assert plan(large, (), 1).tasks == tuple((tree, tree) for tree in range(60))
     dense = replace(SMALL, n_rows=1 + int(module.LOCKSTEP_CELLS**0.5), dense=True)
@@ -79,9 +83,16 @@ def test_large_forests_grow_in_small_tasks_and_small_ones_in_lockstep() -> None:
 
 def test_tasks_are_dealt_out_in_whole_rounds() -> None:
     planned = plan(replace(SMALL, n_rows=10, n_trees=260), (), 1)
-    assert [last - first + 1 for first, last in planned.tasks] == [52] * 5  # not 64, 64, 64, 64, 4
+    assert sizes_of(planned) == [52] * 5  # not 64, 64, 64, 64, 4
     planned = plan(replace(SMALL, n_rows=10, n_trees=260), (), 3)
-    assert [last - first + 1 for first, last in planned.tasks] == [21, 22, 22] * 4  # all end together
+    assert sizes_of(planned) == [21, 22, 22] * 3 + [10, 11, 11] + [5, 5, 6] + [5, 6, 6]
+
+
+@given(st.integers(1, 3000), st.integers(2, 32))
+def test_the_last_tasks_are_small_so_that_all_threads_end_together(n_trees: int, slots: int) -> None:
+    sizes = sizes_of(plan(replace(SMALL, n_rows=1, n_trees=n_trees), (), slots))
+    assert sum(sizes) == n_trees
+    assert max(sizes[-slots:]) <= max(2 * module.FEWEST, max(sizes) // 2**module.HALVINGS + 1)
 
 
 def test_nothing_missing_is_no_task() -> None:
