@@ -57,7 +57,7 @@ class RFD(OnPairs):
     _method = "rfd"
     _parameters = METHODS["rfd"].parameters
 
-    n_estimators: int = 400
+    n_estimators: int = 200
     _: KW_ONLY
     position: bool = True
     n_constraints: int | str = "auto"

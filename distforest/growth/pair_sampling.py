@@ -31,8 +31,8 @@ TRIES = 64
 _CONSTRAINTS = 1 << 40
 """Number of the tree in whose stream is drawn what serves all trees: beyond all of them."""
 
-ENOUGH = 2000
-"""Constraints of each kind for a class, on average, from which more hardly help."""
+ENOUGH = 10_000
+"""Constraints of each kind for a class, on average, that ``"auto"`` asks for."""
 
 
 class PairSample(NamedTuple):

@@ -297,13 +297,13 @@ _MAX_FEATURES = replace(next(p for p in COLUMNS if p.name == "max_features"), wo
 _OF_COLUMNS = "candidate columns of a node: a number, a share of the columns of a pair, 'sqrt', 'log2', None for all"
 
 RFD_PARAMETERS = (
-    Parameter("n_estimators", 400, _N_ESTIMATORS, integer=(1, 1_000_000)),
+    Parameter("n_estimators", 200, _N_ESTIMATORS, integer=(1, 1_000_000)),
     Parameter("position", True, "read the middle of a pair too, not only how its points differ", words=(True, False)),
     Parameter(
         "n_constraints",
         "auto",
-        "must-link pairs drawn from labels, and as many cannot-link pairs, for each class on average; 'auto': 2000, or "
-        "as many as there are",
+        "must-link pairs drawn from labels, and as many cannot-link pairs, for each class on average; 'auto': 10000, "
+        "or as many as there are",
         integer=(1, 100_000_000),
         words=("auto",),
     ),
