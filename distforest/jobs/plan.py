@@ -23,10 +23,6 @@ MAX_BATCH = 64
 TASKS_PER_SLOT = 4
 """At least so many tasks a thread, so that the last ones end together."""
 
-HALVINGS, FEWEST = 3, 4
-"""How often the last round of tasks is halved, so that threads which are done wait for an eighth of a task, not for all
-of it; and the trees of a task below which that is not worth its messages."""
-
 MERGES_PER_SLOT = 2
 """At least so many merge tasks a thread: fewer, as each of them opens many shards."""
 
@@ -95,27 +91,11 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
     ((0, 2), (5, 8), (9, 9))
     """
     missing = sorted(set(range(size.n_trees)) - set(done))
-    shares = [missing] if batch else _dealt(missing, _n_tasks(size, len(missing), slots), slots)
+    shares = [missing] if batch else _even(missing, _n_tasks(size, len(missing), slots))
     runs = [run for share in shares for run in _runs(share)]
     own = batch or max(map(len, shares), default=1)
     tasks = ((run[first], run[min(first + own, len(run)) - 1]) for run in runs for first in range(0, len(run), own))
     return Plan(tuple(tasks), projected_bytes(size, own, threads))
-
-
-def _dealt(trees: list[int], n_shares: int, slots: int) -> list[list[int]]:
-    """Even shares of the trees, but that the last round of all slots is dealt in rounds of half of what is left."""
-    shares = _even(trees, n_shares)
-    if slots == 1:  # which waits for nobody
-        return shares
-    last = [tree for share in shares[-slots:] for tree in share]
-    del shares[-slots:]
-    for _ in range(HALVINGS):
-        half = len(last) // 2
-        if half < FEWEST * slots:
-            break
-        shares += _even(last[:half], slots)
-        last = last[half:]
-    return [*shares, *_even(last, min(slots, len(last)))]
 
 
 def _even(trees: list[int], n_shares: int) -> list[list[int]]:
