@@ -61,7 +61,7 @@ def job_data(name: str) -> Data:
 
 N_TREES = {
     "labels, n = 20,000": 100,
-    "dense, n = 2,000": 400,
+    "dense, n = 2,000": 1000,
     "labels, german, n = 1,000": 1000,
     "dense, Lazega, n = 71": 1000,
 }

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -162,16 +162,13 @@ class Learner(Protocol):
 class ByEstimator:
     """Our forest, in memory."""
 
-    path: Path
+    pairs: Pairs
     threads: int
     seconds_to_make: float = 0.0
     forest: Any = None
 
-    def __post_init__(self) -> None:
-        self.pairs = Pairs.load(self.path)
-
     def grow(self) -> None:
-        """Grow it from what was loaded."""
+        """Grow it."""
         self.forest = grow_ours(self.pairs, self.threads)
 
     def distances(self, unseen: Pairs) -> Floats:
@@ -182,11 +179,14 @@ class ByEstimator:
 
 @dataclass
 class ByJob:
-    """Our forest by a job that reads Zarr, one tree a task, and leaves an artifact."""
+    """Our forest by a job that reads Zarr, one tree a task, and leaves an artifact in a folder of its own."""
 
     path: Path
     threads: int
     seconds_to_make: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.folder = tempfile.mkdtemp(dir=self.path.parent)
 
     def grow(self) -> None:
         """Stage, grow and merge."""
@@ -201,20 +201,19 @@ class ByJob:
             "format": 1,
             "method": "rfd",
             "seed": FOREST["random_state"],
-            "output": f"{self.path}/forest.zarr",
+            "output": f"{self.folder}/forest.zarr",
             "input": {"features" if name == "points" else name: f"{self.path}/{name}" for name in NAMES},
             "params": {"voting": "mean", "resample": "pairs", **own},
-            "run": {"scratch": f"{self.path}/scratch", "overwrite": True},
+            "run": {"scratch": f"{self.folder}/scratch"},
         }
-        spec, job = Spec.from_dict(table), f"{self.path}/job"
-        options = Options(batch=1, overwrite=True)
-        fit(stage_inputs(spec, job), spec.output, Folder(job), Here(self.threads), options)
+        spec, job = Spec.from_dict(table), f"{self.folder}/job"
+        fit(stage_inputs(spec, job), spec.output, Folder(job), Here(self.threads), Options(batch=1))
 
     def distances(self, unseen: Pairs) -> Floats:
         """Of pairs that were not learned from."""
         from distforest import load  # noqa: PLC0415  (not in the peer's process)
 
-        forest = load(f"{self.path}/forest.zarr")
+        forest = load(f"{self.folder}/forest.zarr")
         found: Floats = forest.pair_distance(*(unseen.points[own] for own in unseen.pairs.T))
         return found
 
@@ -223,13 +222,10 @@ class ByJob:
 class ByPeer:
     """scikit-learn's forest on the features of pairs."""
 
-    path: Path
+    pairs: Pairs
     threads: int
     seconds_to_make: float = 0.0
-    forest: Any = field(default=None)
-
-    def __post_init__(self) -> None:
-        self.pairs = Pairs.load(self.path)
+    forest: Any = None
 
     def grow(self) -> None:
         """Make the features, then grow."""
@@ -244,9 +240,9 @@ class ByPeer:
 
 
 LEARNERS: dict[str, Callable[[Path, int], Learner]] = {
-    "RFD": ByEstimator,
+    "RFD": lambda path, threads: ByEstimator(Pairs.load(path), threads),
     "RFD by a job": ByJob,
-    "random forest": ByPeer,
+    "random forest": lambda path, threads: ByPeer(Pairs.load(path), threads),
 }
 
 
