@@ -94,6 +94,12 @@ class Frontier:
             self.weights[rows],
         )
 
+    def sides(self, values: Floats, threshold: Floats) -> NDArray[np.int8]:
+        """Where each row goes by its value and the threshold of its node: see `decide`."""
+        side = np.empty(len(values), np.int8)
+        decide(self.starts, values, threshold, side)
+        return side
+
     def descend(self, side: NDArray[np.int8], left: Rows, right: Rows) -> Frontier:
         """The children's frontier: rows of each node parted into left and right, those that stay left out.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError
-from distforest.forest.frontier import RIGHT, STAY, Frontier, decide
+from distforest.forest.frontier import RIGHT, STAY, Frontier
 from distforest.forest.missing import send_on, send_to_larger, side_of_halves
 from distforest.forest.walks import Steps, block_rows, walk_wanted
 from distforest.jit import kernel
@@ -200,8 +200,7 @@ def route_levels(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[n
         nodes = table.tree_start[frontier.tree] + frontier.node
         projections, asking = table.projections(nodes), replace(frontier, rows=rows[frontier.rows])
         values = source.project(asking.rows, asking.starts, projections)[0]
-        side = np.empty(len(values), np.int8)
-        decide(frontier.starts, values, table.threshold[nodes], side)
+        side = frontier.sides(values, table.threshold[nodes])
         if table.surrogate is not None:
             send_on(source, asking, projections, table.surrogate[nodes], side)
             send_to_larger(frontier.starts, table.right_is_larger[nodes], side)

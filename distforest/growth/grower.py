@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from distforest.forest.frontier import Frontier, decide, pick, settle
+from distforest.forest.frontier import Frontier, pick, settle
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import streams
 from distforest.growth.surrogates import place_missing
@@ -217,20 +217,13 @@ class Growth:
             projections = self.draw(asking, keys[places], attempt)
             trying = criterion.attempted(keys[places], attempt)
             cuts, values = self.search(self.source, trying, asking, projections, self.limits)
-            side[rows] = _sides(asking, values, cuts)
+            side[rows] = asking.sides(values, cuts.threshold)  # of nodes without a cut it says nothing
             has = cuts.candidate >= 0
             threshold[places], gain[places] = cuts.threshold, cuts.gain
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
             found[places] = has
         width, columns, weights = _in_order(chosen, frontier.n_nodes)
         return Splits(found, threshold, gain, width, columns, weights, side)
-
-
-def _sides(frontier: Frontier, values: Floats, cuts: Cuts) -> NDArray[np.int8]:
-    """Where each row goes; of a node without a cut it says nothing."""
-    side = np.empty(len(frontier.rows), np.int8)
-    decide(frontier.starts, values, cuts.threshold, side)
-    return side
 
 
 def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import Frontier, decide
+from distforest.forest.frontier import Frontier
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.tree_rank import Parted
 from distforest.growth.two_classes import TwoClasses, even_costs
@@ -61,9 +61,7 @@ class LinearCells:
         values = pairs.project(cells.rows, cells.starts, projections)
         of_cells = Frontier(np.arange(n), cells.node, cells.starts, cells.rows, cells.weights)
         cuts = TwoClasses(codes, costs).cut(of_cells, values, self.min_samples_leaf)
-        side = np.empty(len(cells.rows), np.int8)
-        decide(cells.starts, values[0], cuts.threshold, side)
-        is_cut = cuts.candidate >= 0
+        is_cut, side = cuts.candidate >= 0, of_cells.sides(values[0], cuts.threshold)
         ends = np.where(np.repeat(is_cut, cells.sizes), 1 + side, 0).astype(np.int32)
         return Parted(_one_cut_each(is_cut, cuts.threshold, cuts.gain, weights), ends)
 

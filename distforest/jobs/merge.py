@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -31,6 +32,10 @@ from distforest.sources.staging import Staged
 
 UNFINISHED = "unfinished.json"
 """The name of the file that says, at an output that is built in place, which job builds it."""
+
+
+_begin = itemgetter(1)
+"""Of a part of a column: the row at which it begins."""
 
 
 @dataclass(frozen=True)
@@ -92,15 +97,17 @@ class Column:
 
     def spans(self, n_bytes: int) -> Iterator[Span]:
         """Runs of whole chunks of at most so many bytes, at least one chunk each."""
-        rows = chunk_rows(self.shape, np.dtype(self.dtype))
-        step = max(1, rows_of(n_bytes, self.shape, np.dtype(self.dtype)) // rows) * rows
-        for first in range(0, self.shape[0], step):
-            last = min(first + step, self.shape[0])
+        shape, dtype = self.shape, np.dtype(self.dtype)
+        rows = chunk_rows(shape, dtype)
+        step = max(1, rows_of(n_bytes, shape, dtype) // rows) * rows
+        for first in range(0, shape[0], step):
+            last = min(first + step, shape[0])
             yield Span(self.name, self.dtype, self.tail, first, last, self._pieces(first, last), self.staged)
 
     def _pieces(self, first: int, last: int) -> tuple[tuple[str, int, int, int], ...]:
         pieces = []
-        for shard, begin, length in self.parts:
+        own = slice(max(0, bisect_right(self.parts, first, key=_begin) - 1), bisect_left(self.parts, last, key=_begin))
+        for shard, begin, length in self.parts[own]:
             low, high = max(first, begin), min(last, begin + length)
             if low < high:
                 pieces.append((shard, low - begin, low - first, high - low))
@@ -121,19 +128,24 @@ class MergeTask:
 
 
 def merge_rows(task: MergeTask) -> list[list[str]]:
-    """Collect a task's rows, each shard opened once, and write their chunks; the digests of each span's chunks."""
+    """Collect a task's rows, each shard opened and each of its arrays read once, and write their chunks.
+
+    Returns the digests of each span's chunks.
+    """
     values = [np.empty(span.shape, span.dtype) for span in task.spans]
-    wanted: dict[str, list[tuple[str, np.ndarray, slice]]] = {}
+    wanted: dict[str, dict[str, list[tuple[np.ndarray, slice]]]] = {}
     for out, span in zip(values, task.spans, strict=True):
         if span.staged:
             out[:] = span.staged.open(scratch_of(task.scratch))[span.first : span.last]
         for shard, source, target, rows in span.pieces:
-            place = (span.name, out[target : target + rows], slice(source, source + rows))
-            wanted.setdefault(shard, []).append(place)
-    for name, places in wanted.items():
-        with opened_shard(Folder(task.shards), name) as shard_arrays:
-            for array, out, rows_there in places:
-                out[:] = shard_arrays[array][rows_there]
+            place = (out[target : target + rows], slice(source, source + rows))
+            wanted.setdefault(shard, {}).setdefault(span.name, []).append(place)
+    for name, arrays in wanted.items():
+        with opened_shard(Folder(task.shards), name) as opened:
+            for array, places in arrays.items():
+                found = opened[array]
+                for out, rows_there in places:
+                    out[:] = found[rows_there]
     return [write_rows(task.target, span.name, span.first, out) for out, span in zip(values, task.spans, strict=True)]
 
 
@@ -143,7 +155,8 @@ def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
     The spans of a column stay in their order.
     """
     most = merge_bytes(sum(column.n_bytes for column in columns), slots)
-    spans = [(span.first / column.shape[0], span) for column in columns for span in column.spans(most // len(columns))]
+    share = most // len(columns)
+    spans = [(span.first / length, span) for c in columns if (length := c.shape[0]) for span in c.spans(share)]
     groups: list[list[Span]] = []
     held = most
     for _, span in sorted(spans, key=itemgetter(0)):

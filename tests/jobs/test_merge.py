@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.jobs.merge import Column, Span, grouped
+from distforest.forest.artifact import prepare
+from distforest.jobs import merge
+from distforest.jobs.folder import Folder
+from distforest.jobs.merge import Column, MergeTask, Span, grouped, merge_rows
 from distforest.jobs.plan import MERGE_BYTES, merge_bytes
+from distforest.sources.arrays import open_array
 
 TAILS: tuple[tuple[str, tuple[int, ...]], ...] = (("int32", ()), ("float64", ()), ("uint8", (500,)), ("int32", (2,)))
 
@@ -49,3 +60,31 @@ def test_a_task_writes_what_comes_from_few_shards() -> None:
     opened = [len(shards_of(group)) for group in groups]
     assert len(groups) > 8
     assert sum(opened) < 3 * n_shards  # 800 and more if tasks went array by array
+
+
+def test_a_task_reads_each_array_of_a_shard_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [column] = columns_of([[900_000, 0, 700_000]])  # 6.4 MB, two chunks: the last shard's rows lie in both
+    held = {name: np.arange(rows, dtype=np.int32) + first for name, first, rows in column.parts}
+    read: Counter[tuple[str, str]] = Counter()
+
+    class Opened:
+        def __init__(self, shard: str) -> None:
+            self.shard = shard
+
+        def __getitem__(self, array: str) -> np.ndarray:
+            read[self.shard, array] += 1
+            return held[self.shard]
+
+    @contextmanager
+    def opened(_folder: Folder, name: str) -> Iterator[Opened]:
+        yield Opened(name)
+
+    monkeypatch.setattr(merge, "opened_shard", opened)
+    target = f"{tmp_path}/forest.zarr"
+    prepare(target, column.name, column.shape, np.dtype(column.dtype))
+    spans = tuple(column.spans(1))
+    merge_rows(MergeTask(spans, str(tmp_path), target, None))
+    assert len(spans) == 2
+    assert set(read) == {("shard-0", column.name), ("shard-2", column.name)}
+    assert set(read.values()) == {1}
+    assert (np.asarray(open_array(f"{target}/{column.name}")[...]) == np.arange(1_600_000)).all()
