@@ -22,7 +22,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import zarr
@@ -47,6 +47,7 @@ FOREST: dict[str, Any] = {"n_estimators": 20, "max_features": "sqrt", "min_sampl
 """What both forests have alike; both draw pairs with replacement, and both average the leaves' shares."""
 AT_ONCE = 65_536
 MALLOC = {"MALLOC_TRIM_THRESHOLD_": "65536"}
+"""What Dask puts into the environment of its workers (`distributed.nanny.pre-spawn-environ`)."""
 
 
 @dataclass(frozen=True)
@@ -146,51 +147,32 @@ def grow_peer(features: Float32s, similar: Bools, threads: int) -> Any:
     return RandomForestClassifier(n_jobs=threads, **FOREST).fit(features, ~similar)
 
 
-class Learner(Protocol):
-    """Grows a forest on the pairs of a folder, and answers of others."""
+class Grown(NamedTuple):
+    """A forest: what it says of pairs that were not learned from, and the seconds that do not count."""
 
-    seconds_to_make: float
-
-    def grow(self) -> None:
-        """Grow; of its seconds ``seconds_to_make`` do not count."""
-
-    def distances(self, unseen: Pairs) -> Floats:
-        """Of pairs that were not learned from."""
+    distances: Callable[[Pairs], Floats]
+    seconds_to_make: float = 0.0
 
 
-@dataclass
-class ByEstimator:
+def told_by(forest: Any, unseen: Pairs) -> Floats:
+    """The distances of pairs by our forest."""
+    found: Floats = forest.pair_distance(*(unseen.points[own] for own in unseen.pairs.T))
+    return found
+
+
+def by_estimator(path: Path, threads: int) -> Callable[[], Grown]:
     """Our forest, in memory."""
-
-    pairs: Pairs
-    threads: int
-    seconds_to_make: float = 0.0
-    forest: Any = None
-
-    def grow(self) -> None:
-        """Grow it."""
-        self.forest = grow_ours(self.pairs, self.threads)
-
-    def distances(self, unseen: Pairs) -> Floats:
-        """Of pairs that were not learned from."""
-        found: Floats = self.forest.pair_distance(*(unseen.points[own] for own in unseen.pairs.T))
-        return found
+    pairs = Pairs.load(path)
+    return lambda: Grown(partial(told_by, grow_ours(pairs, threads)))
 
 
-@dataclass
-class ByJob:
+def by_job(path: Path, threads: int) -> Callable[[], Grown]:
     """Our forest by a job that reads Zarr, one tree a task, and leaves an artifact in a folder of its own."""
+    folder = tempfile.mkdtemp(dir=path.parent)
 
-    path: Path
-    threads: int
-    seconds_to_make: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.folder = tempfile.mkdtemp(dir=self.path.parent)
-
-    def grow(self) -> None:
-        """Stage, grow and merge."""
-        from distforest.jobs.cluster import Here  # noqa: PLC0415  (not in the peer's process)
+    def grow() -> Grown:
+        from distforest import load  # noqa: PLC0415  (not in the peer's process)
+        from distforest.jobs.cluster import Here  # noqa: PLC0415
         from distforest.jobs.folder import Folder  # noqa: PLC0415
         from distforest.jobs.inputs import stage_inputs  # noqa: PLC0415
         from distforest.jobs.spec import Spec  # noqa: PLC0415
@@ -201,65 +183,50 @@ class ByJob:
             "format": 1,
             "method": "rfd",
             "seed": FOREST["random_state"],
-            "output": f"{self.folder}/forest.zarr",
-            "input": {"features" if name == "points" else name: f"{self.path}/{name}" for name in NAMES},
+            "output": f"{folder}/forest.zarr",
+            "input": {"features" if name == "points" else name: f"{path}/{name}" for name in NAMES},
             "params": {"voting": "mean", "resample": "pairs", **own},
-            "run": {"scratch": f"{self.folder}/scratch"},
+            "run": {"scratch": f"{folder}/scratch"},
         }
-        spec, job = Spec.from_dict(table), f"{self.folder}/job"
-        fit(stage_inputs(spec, job), spec.output, Folder(job), Here(self.threads), Options(batch=1))
+        spec, job = Spec.from_dict(table), f"{folder}/job"
+        fit(stage_inputs(spec, job), spec.output, Folder(job), Here(threads), Options(batch=1))
+        return Grown(lambda unseen: told_by(load(spec.output), unseen))
 
-    def distances(self, unseen: Pairs) -> Floats:
-        """Of pairs that were not learned from."""
-        from distforest import load  # noqa: PLC0415  (not in the peer's process)
-
-        forest = load(f"{self.folder}/forest.zarr")
-        found: Floats = forest.pair_distance(*(unseen.points[own] for own in unseen.pairs.T))
-        return found
+    return grow
 
 
-@dataclass
-class ByPeer:
-    """scikit-learn's forest on the features of pairs."""
+def by_peer(path: Path, threads: int) -> Callable[[], Grown]:
+    """scikit-learn's forest on the features of pairs; they are made before its clock runs."""
+    pairs = Pairs.load(path)
 
-    pairs: Pairs
-    threads: int
-    seconds_to_make: float = 0.0
-    forest: Any = None
-
-    def grow(self) -> None:
-        """Make the features, then grow."""
+    def grow() -> Grown:
         start = time.perf_counter()
-        features = self.pairs.features()
-        self.seconds_to_make = time.perf_counter() - start
-        self.forest = grow_peer(features, self.pairs.similar, self.threads)
+        features = pairs.features()
+        made = time.perf_counter() - start
+        forest = grow_peer(features, pairs.similar, threads)
+        return Grown(lambda unseen: distances_of(forest, unseen.features), made)
 
-    def distances(self, unseen: Pairs) -> Floats:
-        """Of pairs that were not learned from."""
-        return distances_of(self.forest, unseen.features)
+    return grow
 
 
-LEARNERS: dict[str, Callable[[Path, int], Learner]] = {
-    "RFD": lambda path, threads: ByEstimator(Pairs.load(path), threads),
-    "RFD by a job": ByJob,
-    "random forest": lambda path, threads: ByPeer(Pairs.load(path), threads),
-}
+PEER = "random forest"
+GROWERS = {"RFD": by_estimator, "RFD by a job": by_job, PEER: by_peer}
 
 
 def grown(folder: Path, whose: str, threads: int) -> dict[str, float]:
     """Grow one forest in this process: seconds, peak, what it rose, and accuracy on held-out pairs."""
-    few, learner = (LEARNERS[whose](folder / name, threads) for name in ("few", "grown"))
+    warm, grow = (GROWERS[whose](folder / name, threads) for name in ("few", "grown"))
     unseen = Pairs.load(folder / "held_out")
-    few.grow()
+    warm()
     before, start = peak_bytes(), time.perf_counter()
-    learner.grow()
+    forest = grow()
     done, peak = time.perf_counter(), peak_bytes()
     return {
-        "seconds": done - start - learner.seconds_to_make,
-        "seconds_to_make": learner.seconds_to_make,
+        "seconds": done - start - forest.seconds_to_make,
+        "seconds_to_make": forest.seconds_to_make,
         "peak": peak,
         "rise": peak - before,
-        "accuracy": float(np.mean((learner.distances(unseen) < 0.5) == unseen.similar)),
+        "accuracy": float(np.mean((forest.distances(unseen) < 0.5) == unseen.similar)),
     }
 
 
@@ -273,14 +240,14 @@ def ask(folder: Path, whose: str, threads: int) -> dict[str, float]:
 
 def print_growth(effort: Effort) -> None:
     """Print time, memory and accuracy of all, each run in a process of its own, in turn."""
-    answers: dict[str, list[dict[str, float]]] = {whose: [] for whose in LEARNERS}
+    answers: dict[str, list[dict[str, float]]] = {whose: [] for whose in GROWERS}
     with tempfile.TemporaryDirectory() as name:
         folder, pairs = Path(name), Pairs.drawn(effort.size.grown, 0)
         pairs.save(folder / "grown")
         pairs.first(200).save(folder / "few")
         Pairs.drawn(N_HELD_OUT, 1).save(folder / "held_out")
         for run in range(effort.runs):
-            for whose in list(LEARNERS)[:: 1 if run % 2 == 0 else -1]:
+            for whose in list(GROWERS)[:: 1 if run % 2 == 0 else -1]:
                 answers[whose].append(ask(folder, whose, effort.threads))
                 print(whose, answers[whose][-1], file=sys.stderr, flush=True)
     title = f"{effort.size.grown:,} pairs of {N_COLUMNS} features, {FOREST['n_estimators']} trees"
@@ -294,18 +261,18 @@ def print_growth(effort: Effort) -> None:
             ("accuracy on held-out pairs", "accuracy", "{:.4f}".format),
         )
     ]
-    *ours, _ = LEARNERS
-    print_table(["", *LEARNERS, *(f"{name} / random forest (least to most)" for name in ours)], rows)
-    made = np.median([own["seconds_to_make"] for own in answers["random forest"]])
+    ratios = [f"{name} / {PEER} (least to most)" for name in GROWERS if name != PEER]
+    print_table(["", *GROWERS, *ratios], rows)
+    made = np.median([own["seconds_to_make"] for own in answers[PEER]])
     print(f"The peer's features take {seconds_cell(float(made))} to make, which its time leaves out.\n")
 
 
 def row(label: str, key: str, write: Any, answers: dict[str, list[dict[str, float]]]) -> list[str]:
     """One measure of all: medians, and ours by the peer's."""
-    found = [[own[key] for own in runs] for runs in answers.values()]
-    *ours, peer = found
-    ratios = [ratio_cell([a / b for a, b in zip(own, peer, strict=True)]) for own in ours]
-    return [label, *(write(float(np.median(own))) for own in found), *ratios]
+    found = {whose: [own[key] for own in runs] for whose, runs in answers.items()}
+    medians = [write(float(np.median(own))) for own in found.values()]
+    peer = found.pop(PEER)
+    return [label, *medians, *(ratio_cell([a / b for a, b in zip(own, peer, strict=True)]) for own in found.values())]
 
 
 # --- scoring ----------------------------------------------------------------------------------------------
