@@ -46,8 +46,9 @@ if TYPE_CHECKING:
 SETS = ("heart", "ionosphere", "australian", "breast_cancer_libsvm", "german_numer")
 N_FOLDS = 5
 KERNELS = ("linear", "rbf")
-N_PAIRS = 2
-MIN_SAMPLES_LEAF = (1, 3)
+RULES = (("kept", 4, 3), ("kept", 4, 4), ("fresh", 2, 3), ("fresh", 2, 1))
+"""How pairs are drawn, how many, and the least weight of a leaf: the default, a variant, the paper's draw, its rule."""
+
 PEERS = ("RandomForest", "SVC, rbf")
 
 
@@ -74,12 +75,13 @@ class Setting:
     """What of SimForest is varied."""
 
     similarity: str
+    pairing: str
+    n_pairs: int | None  # None: 2 sqrt(p)
     min_samples_leaf: int
-    n_pairs: int | None = N_PAIRS  # None: 2 sqrt(p)
 
     def __str__(self) -> str:
         n_pairs = "2 sqrt(p)" if self.n_pairs is None else self.n_pairs
-        return f"SimForest, {self.similarity}, n_pairs={n_pairs}, min_samples_leaf={self.min_samples_leaf}"
+        return f"SimForest, {self.similarity}, {n_pairs} {self.pairing} pairs, min_samples_leaf={self.min_samples_leaf}"
 
     def accuracy(self, fold: Fold, effort: Effort, seed: int) -> float:
         """Share of the fold's test rows that a forest predicts."""
@@ -88,6 +90,7 @@ class Setting:
             self.similarity,
             n_estimators=effort.trees,
             n_pairs=n_pairs,
+            pairing=self.pairing,
             min_samples_leaf=self.min_samples_leaf,
             random_state=seed,
             n_jobs=effort.threads,
@@ -96,8 +99,8 @@ class Setting:
 
 
 SETTINGS = (
-    *(Setting(*own) for own in itertools.product(KERNELS, MIN_SAMPLES_LEAF)),
-    *(Setting("feature_subsets", least, None) for least in (2, 3)),
+    *(Setting(kernel, *rule) for kernel, rule in itertools.product(KERNELS, RULES)),
+    *(Setting("feature_subsets", "fresh", None, least) for least in (2, 3)),
 )
 
 

@@ -114,6 +114,9 @@ def clustered(n: int) -> tuple[Floats, Ints]:
 
 DATA = {"two classes, 5 % of the labels wrong": noisy, "ten clusters": clustered}
 
+DRAWN = (("fresh", 1), ("fresh", 2), ("kept", 2), ("kept", 4))
+"""How nodes draw their pairs, and how many."""
+
 
 def grown(lazy: Lazy, y: Ints, **params: Any) -> SimForestClassifier:
     """A forest of all objects."""
@@ -129,36 +132,43 @@ def print_pairs(effort: Effort) -> None:
     """Pairs of one tree against n, with the exponent; three counts of them; the union over many trees."""
     print("## Pairs that a tree asks for\n")
     rows = []
-    for text, r in itertools.product(DATA, (1, 2)):
+    for text, (pairing, r) in itertools.product(DATA, DRAWN):
+        own = {"pairing": pairing, "n_pairs": r}
         counts = [
-            np.mean([pairs_of_tree(DATA[text](n), r, seed) for seed in range(effort.seeds)]) for n in effort.sizes
+            np.mean([pairs_of_tree(DATA[text](n), own, seed) for seed in range(effort.seeds)]) for n in effort.sizes
         ]
         exponents = ["", *(f"{e:.2f}" for e in np.diff(np.log(counts)) / np.diff(np.log(effort.sizes)))]
         for n, count, exponent in zip(effort.sizes, counts, exponents, strict=True):
             shares = [f"{count / (2 * r * n * math.log2(n)):.3f}", f"{count / math.comb(n, 2):.3%}"]
-            rows.append([text, str(r), f"{n:,}", f"{count:,.0f}", *shares, exponent])
+            rows.append([text, pairing, str(r), f"{n:,}", f"{count:,.0f}", *shares, exponent])
         slope = np.polyfit(np.log(effort.sizes), np.log(counts), 1)[0]
-        rows.append([text, str(r), "all", "", "", "", f"**{slope:.3f}**"])
-    head = ["objects", "r = n_pairs", "n", "pairs of a tree", "/ (2 r n log2 n)", "of all pairs", "exponent"]
+        rows.append([text, pairing, str(r), "all", "", "", "", f"**{slope:.3f}**"])
+    head = ["objects", "pairing", "r = n_pairs", "n", "asked for", "/ (2 r n log2 n)", "of all pairs", "exponent"]
     print_table(head, rows)
     print("The function's count, the forest's `n_evaluations_` and the ledger's are equal in every run.\n")
     n, trees = effort.union
     X, y = noisy(n)
-    counts = [grown(lazily(Products(X)), y, n_estimators=trees, n_pairs=r).n_evaluations_ for r in (1, 2)]
+    counts = [
+        grown(lazily(Products(X)), y, n_estimators=trees, pairing=pairing, n_pairs=r).n_evaluations_
+        for pairing, r in DRAWN
+    ]
     print(f"All trees of a forest of {trees}, n = {n:,}, of all {math.comb(n, 2):,} pairs:\n")
     print_table(
-        ["n_pairs", "pairs", "share"],
-        [[str(r), f"{c:,}", f"{c / math.comb(n, 2):.1%}"] for r, c in enumerate(counts, 1)],
+        ["pairing", "n_pairs", "asked for", "share"],
+        [
+            [pairing, str(r), f"{c:,}", f"{c / math.comb(n, 2):.1%}"]
+            for (pairing, r), c in zip(DRAWN, counts, strict=True)
+        ],
     )
 
 
-def pairs_of_tree(objects: tuple[Floats, Ints], r: int, seed: int) -> int:
+def pairs_of_tree(objects: tuple[Floats, Ints], params: dict[str, Any], seed: int) -> int:
     """Pairs that one tree asks for, by three counts that have to agree."""
     X, y = objects
     products = Products(X)
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "ledger.sqlite"
-        forest = grown(lazily(products, ledger=path), y, seed=seed, n_estimators=1, n_pairs=r)
+        forest = grown(lazily(products, ledger=path), y, seed=seed, n_estimators=1, **params)
         in_ledger = _rows_of_ledger(path)
     if not products.n == forest.n_evaluations_ == in_ledger:
         raise SystemExit(

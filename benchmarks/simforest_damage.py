@@ -58,7 +58,7 @@ class Table:
     rules: dict[str, dict[str, Any]]
 
 
-PAPER_RULE = {"n_pairs": 2, "min_samples_leaf": 1}
+PAPER_RULE = {"pairing": "fresh", "n_pairs": 2, "min_samples_leaf": 1}
 NOISE = Table(
     f"Noise, coefficient {COEFFICIENT}",
     {
@@ -70,7 +70,8 @@ NOISE = Table(
     {
         "SimForest, the paper's rule": PAPER_RULE,
         "SimForest, default": {},
-        "SimForest, n_columns=16, n_pairs=4": {"n_columns": 16, "n_pairs": 4},
+        "SimForest, n_columns=16": {"n_columns": 16},
+        "SimForest, n_columns=16, fresh pairs": {"n_columns": 16, "pairing": "fresh"},
     },
 )
 MISSING = Table(

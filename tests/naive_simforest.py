@@ -55,6 +55,8 @@ class Rules:
         The objects that may be columns; empty: all.
     kind : {"similarity", "distance"}
         Whether `evaluations` count the diagonal. M holds similarities either way: see `from_distances`.
+    pairing : {"fresh", "kept"}
+        Drawn from each node's own stream, or by the tree's orders of all objects (no landmarks, subsets, isolation).
     """
 
     judge: str = "labels"
@@ -68,6 +70,7 @@ class Rules:
     max_depth: int | None = None
     kind: str = "similarity"
     landmarks: tuple[int, ...] = ()
+    pairing: str = "fresh"
 
     @property
     def width(self) -> int:
@@ -119,13 +122,14 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """What a tree learns from: matrix, truth, in-bag weights and rules; `asked` gathers the entries that were read."""
+    """What a tree learns from, the key of its orders for kept pairs, and in `asked` the entries that were read."""
 
     M: Matrix
     y: Vector
     w: Integers
     rules: Rules
     asked: set[tuple[int, int]] = field(default_factory=set)
+    order: int = 0
 
     def entry(self, row: int, column: int) -> float:
         """Return M[row, column] as float64."""
@@ -163,6 +167,8 @@ def drawn_candidate(sample: Sample, rows: Sequence[int], key: int, attempt: int,
         if sample.rules.judge == "isolation":
             others = [row for row in rows if row != i]
             j: int | None = others[below(key, base + 1, len(others))]
+        elif sample.rules.pairing == "kept":
+            j, i = kept_pair(sample, rows, number(sample.order, base // 2))
         else:
             j = unlike_partner(sample, pool, i, unit(key, base + 1))
         if j is not None and sample.rules.judge == "labels" and sample.rules.landmarks:
@@ -170,6 +176,17 @@ def drawn_candidate(sample: Sample, rows: Sequence[int], key: int, attempt: int,
         if j is not None and is_usable(sample, j, i):
             return _projection(sample, rows, (j, i), number(key, EXTRA + attempt * width + k))
     return None
+
+
+def kept_pair(sample: Sample, rows: Sequence[int], order: int) -> tuple[int | None, int]:
+    """Return (j, i), i of the least u = unit(order, row), j of the least (E_j - E_i) / unlike; E = -log(1 - u)."""
+    late = {row: unit(order, row) for row in rows}  # of labels, which are unlike by 1, u decides itself
+    i = min(rows, key=late.__getitem__)
+    others = [row for row in rows if sample.unlike(row, i) > 0]
+    if sample.rules.judge == "targets":
+        E = {row: -math.log(1.0 - u) for row, u in late.items()}
+        late = {row: (E[row] - E[i]) / sample.unlike(row, i) for row in others}
+    return min(others, key=late.__getitem__, default=None), i
 
 
 def unlike_partner(sample: Sample, rows: Sequence[int], i: int, share: float) -> int | None:
@@ -282,10 +299,9 @@ def every_cut(sample: Sample, values: dict[int, float], candidate: int) -> list[
         threshold = midpoint(a, b)
         left = [row for row in seen if values[row] <= threshold]
         right = [row for row in seen if values[row] > threshold]
-        if sample.weight(left) < least or sample.weight(right) < least:
-            continue
-        parts = [total / n for n, total in (mass_and_sum(sample, rows) for rows in (seen, left, right))]
-        cuts.append(Cut(candidate, threshold, parts[0] - (parts[1] + parts[2]), sum(parts, Fraction(0))))
+        if min(sample.weight(left), sample.weight(right)) >= least:
+            parts = [total / n for n, total in (mass_and_sum(sample, rows) for rows in (seen, left, right))]
+            cuts.append(Cut(candidate, threshold, parts[0] - (parts[1] + parts[2]), sum(parts, Fraction(0))))
     return cuts
 
 
@@ -293,19 +309,18 @@ def best_cut(cuts: Sequence[Cut]) -> Cut | None:
     """Return the largest gain beyond rounding; a later cut must be better by more than rounding."""
     best: Cut | None = None
     for cut in cuts:
-        if cut.gain <= ROUNDING * cut.magnitude:
-            continue
-        if best is None or cut.gain - best.gain > ROUNDING * best.gain:
+        is_better = best is None or cut.gain - best.gain > ROUNDING * best.gain
+        if is_better and cut.gain > ROUNDING * cut.magnitude:
             best = cut
     return best
 
 
 def random_cut(values: dict[int, float], share: float) -> Cut | None:
     """Return the threshold low + (high - low) * share of the extreme observed values, None where they are equal."""
-    seen = sorted(value for value in values.values() if not math.isnan(value))
-    if not seen or seen[0] == seen[-1]:
+    seen = [value for value in values.values() if not math.isnan(value)]
+    low, high = min(seen, default=0.0), max(seen, default=0.0)
+    if low == high:
         return None
-    low, high = seen[0], seen[-1]
     threshold = low + (high - low) * share
     return Cut(0, low if threshold >= high else threshold, Fraction(0), Fraction(0))
 
@@ -367,7 +382,7 @@ def goes_right(halves: tuple[float, float], surrogates: Halves, larger_right: bo
 
 def grow_tree(M: Matrix, y: Vector, w: Integers, seed: int, tree: int, rules: Rules) -> list[Node]:
     """Return the nodes of one tree over the rows with w > 0; row k of M reads object k. Isolation does not read y."""
-    return _grown(Sample(M, y, w, rules), seed, tree)
+    return _grown(Sample(M, y, w, rules, order=stream(seed, tree, -2)), seed, tree)
 
 
 def evaluations(M: Matrix, y: Vector, w: Integers, seed: int, tree: int, rules: Rules) -> set[tuple[int, int]]:
@@ -376,11 +391,9 @@ def evaluations(M: Matrix, y: Vector, w: Integers, seed: int, tree: int, rules: 
     These are S_ii, S_jj, S_ij of each pair drawn and S[k, c] of every row of the node and column of a candidate. With
     kind="distance" no object is compared with itself; features are asked of nobody.
     """
-    sample = Sample(M, y, w, rules)
+    sample = Sample(M, y, w, rules, order=stream(seed, tree, -2))
     _grown(sample, seed, tree)
-    if rules.feature_subsets:
-        return set()
-    pairs = {(min(pair), max(pair)) for pair in sample.asked}
+    pairs = set() if rules.feature_subsets else {(min(pair), max(pair)) for pair in sample.asked}
     return {(a, b) for a, b in pairs if a != b or rules.kind == "similarity"}
 
 
@@ -388,9 +401,8 @@ def _grown(sample: Sample, seed: int, tree: int) -> list[Node]:
     """Return the nodes of a tree, level by level."""
     nodes = [_node(sample, [row for row in range(len(sample.w)) if sample.w[row] > 0], 0)]
     for own, node in enumerate(nodes):  # the list grows while it is read: level by level, parents ascending
-        if _is_closed(sample, node, nodes[0].n_rows):
-            continue
-        found = _found(sample, node.rows, stream(seed, tree, own))
+        is_closed = _is_closed(sample, node, nodes[0].n_rows)
+        found = None if is_closed else _found(sample, node.rows, stream(seed, tree, own))
         if found is None:
             continue
         node.projection, node.threshold, node.gain = found.projection, found.cut.threshold, float(found.cut.gain)
@@ -463,11 +475,8 @@ def columns_read(tree: Sequence[Node], x: Vector, rules: Rules) -> set[int]:
 
 def predict(trees: Sequence[Sequence[Node]], X: Matrix, rules: Rules) -> NDArray[np.float64]:
     """Return class shares (m, K) or means (m, 1): the mean over the trees of what the rows' nodes say."""
-    answers = []
-    for x in X:
-        said = [tree[route_row(tree, x, rules)].says for tree in trees]
-        answers.append([sum(column) / len(trees) for column in zip(*said, strict=True)])
-    return np.array(answers)
+    said = [[tree[route_row(tree, x, rules)].says for tree in trees] for x in X]
+    return np.array([[sum(column) / len(trees) for column in zip(*own, strict=True)] for own in said])
 
 
 def as_table(tree: Sequence[Node], n: int) -> Table:

@@ -203,11 +203,13 @@ def bits(arrays: Mapping[str, np.ndarray]) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in arrays.items()}
 
 
-def level(rows: Sequence[Sequence[int]], weights: Sequence[Sequence[int]]) -> Frontier:
-    """A frontier of nodes 0, 1, ... of trees 0, 1, ... with these rows and weights."""
+def level(
+    rows: Sequence[Sequence[int]], weights: Sequence[Sequence[int]], trees: Sequence[int] | None = None
+) -> Frontier:
+    """A frontier of nodes 0, 1, ... with these rows and weights; each of a tree of its own, or of the ``trees``."""
     sizes = [len(group) for group in rows]
     return Frontier(
-        np.arange(len(rows), dtype=np.int64),
+        np.array(range(len(rows)) if trees is None else trees, np.int64),
         np.arange(len(rows), dtype=np.int32),
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         np.array([row for group in rows for row in group], np.int32),

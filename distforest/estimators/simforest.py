@@ -93,7 +93,8 @@ class _SimForest(OnSimilarities):
     kind: str = "similarity"
     gamma: float | None = None
     n_estimators: int = 100
-    n_pairs: int = 2
+    n_pairs: int = 4
+    pairing: str | None = None
     n_columns: int = 1
     n_landmarks: float | None = None
     voting: str = "share"

@@ -7,14 +7,14 @@ neither the method nor the kind of source; it is handed a draw, a criterion and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from distforest.forest.frontier import Frontier, pick, settle
 from distforest.forest.table import LEAF, NodeTable
-from distforest.growth.rng import streams
+from distforest.growth.rng import ORDER_NODE, streams
 from distforest.growth.surrogates import place_missing
 from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets, runs, taken
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from distforest.growth.criteria import Criterion, Cuts
     from distforest.growth.draws import Draw
+    from distforest.growth.rng import Keys
 
     Search = Callable[[Source, Criterion, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
 
@@ -91,6 +92,14 @@ def judge_and_cut(
     cuts = criterion.cut(some, source.project(some.rows, some.starts, projections), limits.min_samples_leaf)
     chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
     return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
+
+
+@runtime_checkable
+class OfTrees(Protocol):
+    """A draw whose nodes also depend on what is the same in their whole tree."""
+
+    def of_trees(self, keys: Keys) -> Draw:
+        """The draw for some trees, from ``keys``, the streams of their `ORDER_NODE`, shape (n_trees,)."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +184,7 @@ class Growth:
 
         ``lie`` is told of every level before it is searched: of its nodes, and the rows that lie in them.
         """
-        written = _Levels(len(trees))
+        growing, written = self._of_trees(trees), _Levels(len(trees))
         frontier, depth, criterion = roots, 0, self.criterion
         while frontier.n_nodes:
             lie(frontier)
@@ -183,7 +192,7 @@ class Growth:
             criterion = criterion.at(frontier)
             is_open = self.limits.open(frontier, depth, criterion)
             frontier, _ = frontier.take(is_open)  # what is left of it: rows of nodes that are leaves are not kept
-            splits = self._search(frontier, trees, criterion)
+            splits = growing._search(frontier, trees, criterion)
             self.watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(splits.found.sum())))
             is_open[is_open] = splits.found
             frontier, rows = frontier.take(splits.found)
@@ -193,6 +202,14 @@ class Growth:
             left = written.cut(is_open, splits, self.criterion.unit, surrogate)
             frontier, depth = frontier.descend(side, left, left + np.int32(1)), depth + 1
         return written.table()
+
+    def _of_trees(self, trees: Ints) -> Growth:
+        """The same with what its draw needs to know of these trees."""
+        if not isinstance(self.draw, OfTrees):
+            return self
+        keys = np.empty(len(trees), np.uint64)
+        streams(self.seed, trees, np.full(len(trees), ORDER_NODE, np.int32), keys)
+        return replace(self, draw=self.draw.of_trees(keys))
 
     def _search(self, frontier: Frontier, trees: Ints, criterion: Criterion) -> Splits:
         """The best cut of each node, slab by slab; a node without one draws again."""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.growth.criteria import Criterion, Cuts
-from distforest.growth.pairs_of_objects import ATTEMPTS, are_directions, usable_pairs
+from distforest.growth.pairs_of_objects import ATTEMPTS
 from distforest.growth.random_cuts import Places
 from distforest.growth.rng import Keys
+from distforest.growth.unlike_pairs import AnyPairs, are_directions, usable_pairs
 from distforest.sources.source import Floats, Projections, Source, offsets
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class TwoAtRandom:
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """A pair for each node; one that could not be found is an empty candidate."""
-        pairs = usable_pairs(None, self.width, frontier, keys, attempt, partial(are_directions, self.source))
+        pairs = usable_pairs(AnyPairs(), self.width, frontier, keys, attempt, partial(are_directions, self.source))
         found = pairs[:, 0] >= 0
         weights = np.tile([1.0, -1.0], int(found.sum()))
         return Projections(self.width, offsets(2 * found), pairs[found].reshape(-1), weights)

@@ -15,7 +15,7 @@ from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, Rows
 
 if TYPE_CHECKING:
-    from distforest.growth.pairs_of_objects import Unlikeness
+    from distforest.growth.unlike_pairs import Unlikeness
 
 LANDMARK_TREE = (1 << 40) + 2
 """The number of a tree that no forest has, from whose stream landmarks are drawn."""

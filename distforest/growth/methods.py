@@ -25,20 +25,23 @@ from distforest.growth.landmarks import landmarks_of
 from distforest.growth.mean_distance import MeanDistance
 from distforest.growth.pair_methods import hold_pair_parameters, limits_of, rfd, tree_rank
 from distforest.growth.pair_problem import PairProblem
-from distforest.growth.pairs_of_objects import FeatureSubsets, TwoObjects, Unlikeness
+from distforest.growth.pairs_of_objects import FeatureSubsets, TwoObjects
 from distforest.growth.parameters import (
     ISOLATION_PARAMETERS,
+    KEPT,
     RFD_PARAMETERS,
     SIMFOREST_PARAMETERS,
     SMERF_PARAMETERS,
     TREERANK_PARAMETERS,
     URERF_PARAMETERS,
     Parameter,
+    keeps_pairs,
     n_drawn,
     told,
 )
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.random_cuts import AtRandom
+from distforest.growth.unlike_pairs import Unlikeness
 from distforest.growth.witnesses import Witnesses
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
@@ -125,14 +128,15 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if data.rows["kind"] != "features":
         landmarks = landmarks_of(params["n_landmarks"], unlike, seed)
-        return TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks)
-    needed = {
-        "n_columns": (1, "averages similarities"),
-        "n_landmarks": (None, "says to which objects there are similarities"),
-        "voting": (SHARE, "compares similarities"),
+        return TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
+    refused = {
+        "pairing": (params["pairing"] == KEPT, "keeps objects whose similarities are known"),
+        "n_columns": (n_columns > 1, "averages similarities"),
+        "n_landmarks": (params["n_landmarks"] is not None, "says to which objects there are similarities"),
+        "voting": (params["voting"] != SHARE, "compares similarities"),
     }
-    for name, (default, what) in needed.items():
-        if params[name] != default:
+    for name, (is_refused, what) in refused.items():
+        if is_refused:
             raise InputError(f"{name}={params[name]!r} {what}, and feature_subsets has none; leave it out")
     return FeatureSubsets(data.matrix, unlike, n_pairs)
 
@@ -200,6 +204,8 @@ def hold_together(params: Params) -> None:
     if params.get("voting") == NEAREST and params["oob_score"]:
         what = "the training objects of a leaf vote, an object itself among them, so there is no vote out of bag"
         raise InputError(f"voting={NEAREST!r} does not go with oob_score=True: {what}; validate with held-out objects")
+    if params.get("pairing") == KEPT and params["n_landmarks"] is not None:
+        raise InputError(f"pairing={KEPT!r} does not go with n_landmarks, whose pairs are fresh; leave one of them out")
     if "resample" in params or "region" in params:
         hold_pair_parameters(params)
         return

@@ -1,14 +1,11 @@
 """Pairs of unlike objects as draws (SimForest): two columns of similarities, means of more of them, or features.
 
-A pair is (j, i). i is uniform over the node's objects, j has a probability in proportion to its unlikeness to i. A pair
-that is no direction is drawn again. With landmarks the pair of classes is drawn so, and then a landmark of each; of
-targets, the pair is drawn of landmarks.
+A pair is (j, i), see `distforest.growth.unlike_pairs`; one that is no direction is drawn again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,7 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.growth.landmarks import ANY_OBJECT, Landmarks, landmarks_near
-from distforest.growth.rng import below, number, shuffle, unit
+from distforest.growth.rng import below, number, shuffle
+from distforest.growth.unlike_pairs import (
+    FreshPairs,
+    KeptPairs,
+    Pairing,
+    Unlikeness,
+    are_directions,
+    unlikeness,
+    usable_pairs,
+)
 from distforest.jit import kernel
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets
 
@@ -27,62 +33,11 @@ if TYPE_CHECKING:
 EXTRA = 1 << 32
 """The draw of a node's stream from which on there are the streams of its candidates, for all that a pair needs more."""
 
-FIRST_LANDMARK = 1 << 35
-"""The draw of a node's stream from which on there are those that choose landmarks for the classes of a pair."""
-
 ATTEMPTS = 4
-TRIES = 4
-"""How often a node asks for candidates, and how many pairs are drawn for a candidate until one is a direction."""
+"""How often a node asks for candidates."""
 
 SUBSET_SIZES = (1, 2, 4)
 """Numbers of features of a random similarity, equally likely."""
-
-
-@dataclass(frozen=True)
-class Unlikeness:
-    """How unlike two objects are, shape of ``targets`` (n_rows,): 1[y != y'] of classes, |y - y'| of targets."""
-
-    targets: Floats
-    by_class: bool
-
-
-def usable_pairs(
-    unlike: Unlikeness | None,
-    width: int,
-    frontier: Frontier,
-    keys: Keys,
-    attempt: int,
-    is_direction: Callable[[Rows, Rows], NDArray[np.bool_]],
-    landmarks: Landmarks = ANY_OBJECT,
-) -> Rows:
-    """``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 where none is found in `TRIES` trials.
-
-    Without an unlikeness j is uniform over the other objects of the node, and there are no landmarks.
-    """
-    pairs = np.full((frontier.n_nodes * width, 2), -1, np.int32)
-    missing = np.arange(len(pairs))
-    for trial in range(TRIES):
-        drawn = np.full((len(missing), 2), -1, np.int32)
-        where = (missing, width, (attempt * TRIES + trial) * 2 * width, keys, frontier.starts, frontier.rows)
-        if unlike is None:
-            draw_any_pairs(*where, drawn)
-        else:
-            draw_pairs(*where, unlike.targets, unlike.by_class, landmarks.rows, landmarks.among, drawn)
-        usable = drawn[:, 0] >= 0
-        usable[usable] = is_direction(drawn[usable, 0], drawn[usable, 1])
-        pairs[missing[usable]] = drawn[usable]
-        missing = missing[~usable]
-        if not len(missing):
-            break
-    return pairs
-
-
-def are_directions(source: Source, j: Rows, i: Rows) -> NDArray[np.bool_]:
-    """Whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
-    asked = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j]))
-    s_ii, s_jj, s_ij = asked.reshape(3, -1)
-    positive: NDArray[np.bool_] = s_ii + s_jj - 2.0 * s_ij > 0.0  # False where one of them is unobserved
-    return positive
 
 
 @dataclass(frozen=True)
@@ -91,7 +46,8 @@ class TwoObjects:
 
     S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive. The other columns of a side are objects
     of the node, drawn without replacement, that are less unlike its own object than the other one (classes: of its
-    class). With landmarks all columns are landmarks: those of `landmarks_near` in place of the node's objects.
+    class). With landmarks all columns are landmarks: those of `landmarks_near` in place of the node's objects. Where
+    pairs are kept, ``trees`` are the streams of the trees that grow, shape (n_trees,).
     """
 
     source: Source
@@ -100,11 +56,25 @@ class TwoObjects:
     n_columns: int = 1
     attempts: int = ATTEMPTS
     landmarks: Landmarks = ANY_OBJECT
+    kept: bool = False
+    trees: Keys | None = None
+
+    def of_trees(self, keys: Keys) -> TwoObjects:
+        """The draw for the trees of these streams."""
+        return replace(self, trees=keys)
+
+    @property
+    def pairing(self) -> Pairing:
+        """How pairs are drawn."""
+        if not self.kept:
+            return FreshPairs(self.unlike, self.landmarks)
+        assert self.trees is not None  # noqa: S101  (whoever grows trees says which)
+        return KeptPairs(self.unlike, self.trees)
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no pair could be found."""
         are_apart = partial(are_directions, self.source)
-        pairs = usable_pairs(self.unlike, self.width, frontier, keys, attempt, are_apart, self.landmarks)
+        pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, are_apart)
         n_found = int((pairs[:, 0] >= 0).sum())
         size = np.empty(len(pairs), np.int64)
         columns, weights = np.empty(2 * self.n_columns * n_found, np.int32), np.empty(2 * self.n_columns * n_found)
@@ -130,7 +100,7 @@ class FeatureSubsets:
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no pair could be found."""
-        pairs = usable_pairs(self.unlike, self.width, frontier, keys, attempt, self._is_direction)
+        pairs = usable_pairs(FreshPairs(self.unlike), self.width, frontier, keys, attempt, self._is_direction)
         most = SUBSET_SIZES[-1] * int((pairs[:, 0] >= 0).sum())
         size = np.empty(len(pairs), np.int64)
         columns, weights = np.empty(most, np.int32), np.empty(most)
@@ -140,71 +110,6 @@ class FeatureSubsets:
     def _is_direction(self, j: Rows, i: Rows) -> NDArray[np.bool_]:
         differs: NDArray[np.bool_] = (self.features[j] != self.features[i]).any(axis=1)
         return differs
-
-
-@kernel
-def draw_pairs(
-    wanted: Ints,
-    width: int,
-    first: int,
-    keys: Keys,
-    starts: Ints,
-    rows: Rows,
-    targets: Floats,
-    by_class: bool,
-    landmarks: Rows,
-    among: NDArray[np.bool_],
-    pairs: Rows,
-) -> None:
-    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to 1[y_j != y_i] or |y_j - y_i|; left as it is if all 0.
-
-    With landmarks j and i are drawn of `landmarks_near`: of targets in this way, else uniformly, each for its class.
-    """
-    for e in range(wanted.shape[0]):
-        node, k = wanted[e] // width, wanted[e] % width
-        group = rows[starts[node] : starts[node + 1]]
-        draw = first + 2 * k
-        if landmarks.shape[0] > 0 and not by_class:
-            group = landmarks_near(0.0, group, landmarks, among, targets, by_class)
-        i = group[below(keys[node], draw, group.shape[0])]
-        total = 0.0
-        for row in group:
-            total += unlikeness(targets[row], targets[i], by_class)
-        goal = unit(keys[node], draw + 1) * total
-        reached = 0.0
-        for row in group:
-            part = unlikeness(targets[row], targets[i], by_class)
-            reached += part
-            if part > 0.0:
-                pairs[e, 0] = row
-                pairs[e, 1] = i
-                if reached > goal:
-                    break
-        if landmarks.shape[0] > 0 and by_class and pairs[e, 0] >= 0:
-            for side in range(2):
-                near = landmarks_near(targets[pairs[e, side]], group, landmarks, among, targets, by_class)
-                pairs[e, side] = near[below(keys[node], FIRST_LANDMARK + draw + side, near.shape[0])]
-
-
-@kernel
-def draw_any_pairs(wanted: Ints, width: int, first: int, keys: Keys, starts: Ints, rows: Rows, pairs: Rows) -> None:
-    """pairs[e] = (j, i): i uniform over the rows of a node, j over its others; left as it is for one row."""
-    for e in range(wanted.shape[0]):
-        node, draw = wanted[e] // width, first + 2 * (wanted[e] % width)
-        group = rows[starts[node] : starts[node + 1]]
-        if group.shape[0] > 1:
-            i = below(keys[node], draw, group.shape[0])
-            j = below(keys[node], draw + 1, group.shape[0] - 1)
-            pairs[e, 0] = group[j + 1 if j >= i else j]
-            pairs[e, 1] = group[i]
-
-
-@kernel
-def unlikeness(y: float, other: float, by_class: bool) -> float:
-    """1[y != y'] of two classes, |y - y'| of two targets."""
-    if by_class:
-        return 1.0 if y != other else 0.0
-    return abs(y - other)
 
 
 @kernel

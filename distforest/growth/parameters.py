@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 BALANCES = ("points", "classes", "pairs")
 """Rules by which must-link and cannot-link pairs are drawn from labels."""
 
+FRESH, KEPT = "fresh", "kept"
+"""How a node comes by its pairs of objects, see `distforest.growth.unlike_pairs`."""
+
 Value = int | float | bool | str | None | Mapping[str, float]
 
 
@@ -138,6 +141,17 @@ def told(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[st
     return {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
 
 
+def keeps_pairs(params: Mapping[str, Value]) -> bool:
+    """Whether a node draws objects again that were drawn above it: not where ``pairing`` is fresh, nor of landmarks.
+
+    Examples
+    --------
+    >>> keeps_pairs({"pairing": None}), keeps_pairs({"pairing": "fresh"}), keeps_pairs({"n_landmarks": 0.2})
+    (True, False, False)
+    """
+    return params.get("pairing") != FRESH and params.get("n_landmarks") is None
+
+
 def n_drawn(max_samples: float | None, there: int) -> int:
     """The number that ``max_samples`` stands for of those that there are: a number, a share (at least one), or all.
 
@@ -223,7 +237,14 @@ SMERF_PARAMETERS = (
 
 SIMFOREST_PARAMETERS = (
     Parameter("n_estimators", 100, _N_ESTIMATORS, integer=(1, 1_000_000)),
-    Parameter("n_pairs", 2, "candidate pairs of objects of a node", integer=(1, 10_000)),
+    Parameter("n_pairs", 4, "candidate pairs of objects of a node", integer=(1, 10_000)),
+    Parameter(
+        "pairing",
+        None,
+        "each node draws fresh pairs, or pairs of which an object is kept in the node below where it lies, so that its "
+        "similarities are known; None: kept, but fresh ones of landmarks and of features",
+        words=(KEPT, FRESH, None),
+    ),
     Parameter("n_columns", 1, "columns averaged on each side of a pair", integer=(1, 10_000)),
     Parameter(
         "n_landmarks",

@@ -22,6 +22,8 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 _ONE = np.uint64(1)
 SAMPLE_NODE = -1
 """The node number under which a tree draws its rows."""
+ORDER_NODE = -2
+"""The node number under which a tree puts all objects in order, for its nodes to draw by."""
 
 
 @kernel

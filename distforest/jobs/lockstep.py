@@ -22,7 +22,7 @@ from distforest.forest.forest import Forest, canonical
 from distforest.forest.scoring import apply
 from distforest.growth.landmarks import most_pairs
 from distforest.growth.methods import Bound, Method, problem
-from distforest.growth.parameters import told
+from distforest.growth.parameters import keeps_pairs, told
 from distforest.growth.problem import Data, Problem, put_together
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
@@ -178,10 +178,14 @@ def grow_in_lockstep(
 
 
 def _likely_cost(problem: Problem) -> float:
-    """Pairs that a first tree may ask for: 2 r q m log2 m, of m objects with r pairs a node and q columns a side."""
+    """Pairs that a first tree may ask for: 2 r q m log2 m, of m objects with r pairs a node and q columns a side.
+
+    Where pairs are kept one column of each is known below the root: r m (1 + (2 q - 1) log2 m).
+    """
     n, params = problem.data.n_rows, problem.meaning.params
     m = n if problem.routes_out_of_bag else problem.sampling.n_draws
-    likely = 2.0 * int(params["n_pairs"]) * int(params["n_columns"]) * m * max(1.0, math.log2(m))
+    columns, known = 2 * int(params["n_columns"]), int(keeps_pairs(params))
+    likely = float(params["n_pairs"]) * m * (known + (columns - known) * max(1.0, math.log2(m)))
     return max(1.0, min(likely, most_pairs(params.get("n_landmarks", n), n)))
 
 

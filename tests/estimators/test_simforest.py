@@ -290,9 +290,16 @@ def test_votes_of_a_sparse_matrix_are_those_of_the_dense_one() -> None:
             POINTS,
             "voting='nearest' compares similarities, and",
         ),
+        (SimForestClassifier(pairing="kept", n_landmarks=9), HOLES, "pairing='kept' does not go with n_landmarks"),
+        (
+            SimForestClassifier("feature_subsets", pairing="kept"),
+            POINTS,
+            "pairing='kept' keeps objects .* feature_subsets has none",
+        ),
+        (SimForestClassifier(pairing="new"), HOLES, "pairing must be 'kept' or 'fresh' or None, found 'new'"),
     ],
 )
-def test_landmarks_and_votes_that_are_refused(estimator: Any, rows: np.ndarray, message: str) -> None:
+def test_landmarks_votes_and_pairs_that_are_refused(estimator: Any, rows: np.ndarray, message: str) -> None:
     with pytest.raises(InputError, match=message):
         estimator.fit(rows, TARGETS > 0)
 

@@ -180,7 +180,7 @@ def test_draws_of_the_methods() -> None:
     assert isinstance(pairs, TwoObjects)
     assert (pairs.width, pairs.unlike.by_class) == (5, False)
     assert samples.problem_of("labels", max_features=99).growth.draw == Axis(5, 5)
-    assert samples.problem_of("dense").growth.draw.width == 2
+    assert samples.problem_of("dense").growth.draw.width == 4
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
+from distforest.sources.callbacks import Lazy
+from distforest.sources.lazy import LazySource, Objects, Supply
 from tests import naive_simforest as naive
 from tests.naive_landmarks import drawn
 
@@ -37,7 +40,9 @@ class Case:
         own = {name: self.params[name] for name in ("n_pairs", "n_columns", "on_missing", "min_samples_leaf")}
         n_landmarks, by_class = self.params["n_landmarks"], self.judge == "labels"
         marks = drawn(self.y, n_landmarks, self.seed, by_class=by_class) if n_landmarks else ()
-        return naive.Rules(self.judge, feature_subsets=self.matrix.shape[1] < len(self.matrix), landmarks=marks, **own)
+        subsets = self.matrix.shape[1] < len(self.matrix)
+        pairing = self.params["pairing"] or ("fresh" if subsets or n_landmarks else "kept")
+        return naive.Rules(self.judge, feature_subsets=subsets, landmarks=marks, pairing=pairing, **own)
 
     def problem(self) -> Problem:
         """The product's."""
@@ -51,11 +56,11 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn, features: bool = True) -> Case:
     n, seed = draw(st.integers(2, 18)), draw(st.integers(0, 2**40))
     rng = np.random.default_rng(seed)
-    judge, subsets = draw(st.sampled_from(["labels", "targets"])), draw(st.booleans())
-    if subsets:
+    judge, by_features = draw(st.sampled_from(["labels", "targets"])), features and draw(st.booleans())
+    if by_features:
         matrix = rng.integers(0, 4, (n, draw(st.integers(1, 6)))) / 2.0
         if matrix.shape[1] >= n:
             matrix = matrix[:, : n - 1]
@@ -63,12 +68,14 @@ def cases(draw: st.DrawFn) -> Case:
         matrix = rng.normal(size=(n, n)).round(draw(st.integers(0, 2)))
         matrix[rng.random((n, n)) < draw(st.sampled_from([0.0, 0.1, 0.3]))] = np.nan
     params = {
-        "n_pairs": draw(st.integers(1, 3)),
-        "n_columns": 1 if subsets else draw(st.integers(1, 4)),
-        "n_landmarks": None if subsets or n < 3 else draw(st.one_of(st.none(), st.integers(3, n))),
+        "n_pairs": draw(st.integers(1, 4)),
+        "n_columns": 1 if by_features else draw(st.integers(1, 4)),
+        "n_landmarks": None if by_features or n < 3 else draw(st.one_of(st.none(), st.integers(3, n))),
         "on_missing": draw(st.sampled_from(["stop", "larger", "surrogate"])),
         "min_samples_leaf": draw(st.integers(1, 3)),
     }
+    only_fresh = by_features or params["n_landmarks"] is not None
+    params["pairing"] = draw(st.sampled_from(["fresh", None] if only_fresh else ["kept", "fresh", None]))
     return Case(matrix.astype(np.float32), rng.integers(0, 3, n), judge, seed, params)
 
 
@@ -82,11 +89,11 @@ def tree_arrays(table: NodeTable, tree: int) -> dict[str, np.ndarray]:
 @settings(max_examples=150)
 @given(cases())
 def test_trees_are_those_of_the_formulas(case: Case) -> None:
-    bound = case.problem()
-    weights = bound.sampling.weights(case.seed, np.arange(2))
-    table, leaves = bound.growth.grow(np.arange(2), weights)
+    bound, trees = case.problem(), np.array([1, 6])
+    weights = bound.sampling.weights(case.seed, trees)
+    table, leaves = bound.growth.grow(trees, weights)
     for tree in range(2):
-        nodes = naive.grow_tree(case.matrix, case.y, weights[tree], case.seed, tree, case.rules)
+        nodes = naive.grow_tree(case.matrix, case.y, weights[tree], case.seed, int(trees[tree]), case.rules)
         expected = naive.as_table(nodes, len(case.y))
         for name, found in tree_arrays(table, tree).items():
             if name in ("gain", "weights"):
@@ -100,6 +107,28 @@ def test_trees_are_those_of_the_formulas(case: Case) -> None:
             np.testing.assert_array_equal(own, np.stack([expected["surrogate_j"], expected["surrogate_i"]], axis=1))
         else:
             assert (table.surrogate is None) == (case.params["on_missing"] == "stop")
+
+
+@settings(max_examples=80)
+@given(cases(features=False))
+def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> None:
+    n, lower = len(case.y), np.tril(case.matrix)
+    case = replace(case, matrix=np.where(np.tri(n, dtype=bool), lower, lower.T))
+    bound, trees, asked = case.problem(), np.array([1, 6]), Counter[tuple[int, int]]()
+
+    def similarity(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        asked.update(zip(left.tolist(), right.tolist(), strict=True))
+        return case.matrix[left, right]
+
+    lazy = Lazy(similarity)
+    source = LazySource(lazy, Objects.of(np.arange(n)), Supply.here(lazy))
+    growth = replace(bound.growth, source=source, draw=replace(bound.growth.draw, source=source))
+    weights = bound.sampling.weights(case.seed, trees)
+    growth.grow(trees, weights)
+    expected = set()
+    for tree in range(2):
+        expected |= naive.evaluations(case.matrix, case.y, weights[tree], case.seed, int(trees[tree]), case.rules)
+    assert asked == dict.fromkeys(expected, 1)
 
 
 @settings(max_examples=150)
@@ -145,10 +174,10 @@ def test_the_cosine_law_cuts_as_squared_distances_do(seed: int) -> None:
     tables = []
     for matrix in (-squares / 2.0, centred):
         bound = Case(matrix.astype(np.float32), y, "labels", seed, {"n_pairs": 2, "n_columns": 2}).problem()
-        tables.append(bound.growth.grow(np.arange(4), bound.sampling.weights(seed, np.arange(4))))
+        tables.append(bound.growth.grow(np.arange(8), bound.sampling.weights(seed, np.arange(8))))
     (plain, ends), (moved, other_ends) = tables
     np.testing.assert_array_equal(ends, other_ends)
     for name in ("left", "columns", "weights", "n_rows"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(moved, name))
     assert (plain.threshold != moved.threshold).any()
-    assert len(plain.left) > 20
+    assert len(plain.left) > 30
