@@ -71,7 +71,6 @@ NOISE = Table(
         "SimForest, the paper's rule": PAPER_RULE,
         "SimForest, default": {},
         "SimForest, n_columns=16": {"n_columns": 16},
-        "SimForest, n_columns=16, fresh pairs": {"n_columns": 16, "pairing": "fresh"},
     },
 )
 MISSING = Table(

@@ -399,6 +399,11 @@ def cosine(x: Vector, y: Vector) -> float:
     return linear(x, y) / math.sqrt(linear(x, x) * linear(y, y))
 
 
+def manhattan(x: Vector, y: Vector) -> float:
+    """Return minus the sum of |x_q - y_q|."""
+    return -math.fsum(abs(float(a) - float(b)) for a, b in zip(x, y, strict=True))
+
+
 def codes(features: Matrix, edges: Sequence[Sequence[float]]) -> list[list[int]]:
     """Return how many of its column's edges lie below each feature."""
     return [[sum(edge < float(x) for edge in own) for x, own in zip(row, edges, strict=True)] for row in features]

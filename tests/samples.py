@@ -67,6 +67,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "cosine": ("simforest", {"bootstrap": False}),
     "rbf": ("simforest", {"min_samples_leaf": 1}),
     "rbf_targets": ("simforest", {}),
+    "manhattan": ("simforest", {"pairing": "fresh", "n_pairs": 2}),
 }
 """Name of each case: its method, and its parameters where they are not the defaults."""
 
@@ -83,7 +84,7 @@ VOTING_CASES: dict[str, tuple[str, dict[str, Any]]] = {
 """The same of forests in which training objects vote, so that nodes alone predict nothing."""
 
 INCOMPLETE = ("missing", "surrogate", "nearest", "nearest_targets")
-KERNEL_CASES = ("linear", "cosine", "rbf", "rbf_targets")
+KERNEL_CASES = ("linear", "cosine", "rbf", "rbf_targets", "manhattan")
 UNTAUGHT_CASES = ("urerf", "urerf_paper")
 WEIGHTED_CASES = ("random", "urerf")
 FEATURE_CASES = (

@@ -40,6 +40,7 @@ from distforest.forest.forest import (
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.sources.arrays import create_array, writable_array, zarr_store
+from distforest.sources.kernels import KERNELS
 from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
 from distforest.sources.stores import may_pass, reaching, store_of
 
@@ -232,9 +233,9 @@ def _meaning(found: dict[str, Any]) -> Meaning:
     for key in ("n_columns", "n_features"):
         if key in rows and (type(rows[key]) is not int or not 0 < rows[key] < 2**31):
             raise ArtifactError(f"{MANIFEST}: meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
-    if "n_columns" not in rows or rows.get("kind") not in {"features", "dense", "linear", "cosine", "rbf", PAIRS}:
+    if "n_columns" not in rows or rows.get("kind") not in {"features", "dense", *KERNELS, PAIRS}:
         raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
-    if rows["kind"] in {"linear", "cosine", "rbf"} and not {"gamma", "n_features"} <= set(rows):
+    if rows["kind"] in KERNELS and not {"gamma", "n_features"} <= set(rows):
         raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
     numbers = {"gamma": rows.get("gamma", 1.0), "factor": leaf.get("factor", 1.0), "scale": leaf.get("scale", 1.0)}
     for key, value in numbers.items():

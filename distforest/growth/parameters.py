@@ -142,14 +142,17 @@ def told(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[st
 
 
 def keeps_pairs(params: Mapping[str, Value]) -> bool:
-    """Whether a node draws objects again that were drawn above it: not where ``pairing`` is fresh, nor of landmarks.
+    """Whether a node draws objects again that were drawn above it: by default where these are all that it reads.
 
     Examples
     --------
-    >>> keeps_pairs({"pairing": None}), keeps_pairs({"pairing": "fresh"}), keeps_pairs({"n_landmarks": 0.2})
+    >>> plain = {"pairing": None, "n_columns": 1, "n_landmarks": None}
+    >>> keeps_pairs(plain), keeps_pairs({**plain, "n_columns": 2}), keeps_pairs({**plain, "n_landmarks": 0.2})
     (True, False, False)
     """
-    return params.get("pairing") != FRESH and params.get("n_landmarks") is None
+    if params["pairing"] is not None:
+        return params["pairing"] == KEPT
+    return params["n_columns"] == 1 and params.get("n_landmarks") is None
 
 
 def n_drawn(max_samples: float | None, there: int) -> int:
@@ -242,7 +245,7 @@ SIMFOREST_PARAMETERS = (
         "pairing",
         None,
         "each node draws fresh pairs, or pairs of which an object is kept in the node below where it lies, so that its "
-        "similarities are known; None: kept, but fresh ones of landmarks and of features",
+        "similarities are known; None: kept, but fresh ones of landmarks, of features and of several columns a side",
         words=(KEPT, FRESH, None),
     ),
     Parameter("n_columns", 1, "columns averaged on each side of a pair", integer=(1, 10_000)),

@@ -110,6 +110,7 @@ SIMILARITIES = (
     Kind("linear", "features"),
     Kind("cosine", "features"),
     Kind("rbf", "features", (Key("gamma", POSITIVE, None),)),
+    Kind("manhattan", "features"),
     Kind("feature_subsets", "features"),
     Kind("lazy", "function", LAZY, text("'module:function', or the name of an entry point")),
 )

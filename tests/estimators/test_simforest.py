@@ -39,7 +39,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf"])
+@pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf", "manhattan"])
 def test_similarities_of_features_classify_wine(similarity: str) -> None:
     rows, codes = load_wine(return_X_y=True)
     labels = load_wine().target_names[codes]
@@ -248,7 +248,7 @@ def test_the_nearest_object_of_a_leaf_votes(estimator: type) -> None:
         np.testing.assert_allclose(votes, votes.round())
 
 
-@pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf"])
+@pytest.mark.parametrize("similarity", ["linear", "cosine", "rbf", "manhattan"])
 def test_landmarks_and_votes_of_a_similarity_of_features(similarity: str, tmp_path: Path) -> None:
     params = {"n_estimators": 30, "n_landmarks": 0.2, "voting": "nearest", "min_samples_leaf": 8, "random_state": 0}
     forest = SimForestClassifier(similarity, **params).fit(X[::2], NAMES[::2])

@@ -120,7 +120,7 @@ def test_rows_that_lack_nothing_walk_as_the_reference(
 
 @pytest.mark.kernels
 @FREE
-@given(tables(4), st.sampled_from(["linear", "cosine", "rbf"]), st.integers(0, 99))
+@given(tables(4), st.sampled_from(["linear", "cosine", "rbf", "manhattan"]), st.integers(0, 99))
 def test_a_kernel_source_routes_as_the_array_of_its_values(table: NodeTable, name: str, seed: int) -> None:
     X = samples.features(9, seed=seed)
     source = KernelSource(X, X[:4], name, 0.3)

@@ -41,7 +41,8 @@ class Case:
         n_landmarks, by_class = self.params["n_landmarks"], self.judge == "labels"
         marks = drawn(self.y, n_landmarks, self.seed, by_class=by_class) if n_landmarks else ()
         subsets = self.matrix.shape[1] < len(self.matrix)
-        pairing = self.params["pairing"] or ("fresh" if subsets or n_landmarks else "kept")
+        is_fresh = subsets or n_landmarks or self.params["n_columns"] > 1
+        pairing = self.params["pairing"] or ("fresh" if is_fresh else "kept")
         return naive.Rules(self.judge, feature_subsets=subsets, landmarks=marks, pairing=pairing, **own)
 
     def problem(self) -> Problem:

@@ -110,6 +110,7 @@ def test_a_spec_that_says_the_least_has_the_defaults() -> None:
         ),
         (SIMFOREST, "similarity", {"kind": "linear", "features": "X"}, Relation("linear", "X")),
         (SIMFOREST, "similarity", {"kind": "cosine", "features": "X"}, Relation("cosine", "X")),
+        (SIMFOREST, "similarity", {"kind": "manhattan", "features": "X"}, Relation("manhattan", "X")),
         (SIMFOREST, "similarity", {"kind": "rbf", "features": "X"}, Relation("rbf", "X", {"gamma": None})),
         (
             SIMFOREST,

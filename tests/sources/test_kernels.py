@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics.pairwise import cosine_similarity, rbf_kernel
+from sklearn.metrics.pairwise import cosine_similarity, manhattan_distances, rbf_kernel
 
 from distforest.sources.kernels import KERNELS, KernelSource, scale_gamma
 from tests import naive, samples
@@ -24,7 +24,12 @@ FREE = settings(max_examples=30 if numba.config.DISABLE_JIT else 100)
 def test_similarities_are_the_reference(n_features: int, seed: int, gamma: float) -> None:
     X, Y = samples.features(4, n_features, seed), samples.features(3, n_features, seed + 1)
     rows, columns = np.arange(4, dtype=np.int32), np.arange(3, dtype=np.int32)
-    references = {"linear": naive.linear, "cosine": naive.cosine, "rbf": lambda x, y: naive.rbf(x, y, gamma)}
+    references = {
+        "linear": naive.linear,
+        "cosine": naive.cosine,
+        "rbf": lambda x, y: naive.rbf(x, y, gamma),
+        "manhattan": naive.manhattan,
+    }
     assert set(references) == set(KERNELS)
     for name, reference in references.items():
         found = KernelSource(X, Y, name, gamma).block(rows, columns)
@@ -52,7 +57,7 @@ def test_a_vector_of_zeros_has_no_direction() -> None:
 def test_large_features_do_not_overflow() -> None:
     X = np.array([[3e38, -3e38], [3e38, 3e38]], np.float32)
     numbers = np.arange(2, dtype=np.int32)
-    for name, expected in (("linear", 1.8e77), ("cosine", 1.0), ("rbf", 1.0)):
+    for name, expected in (("linear", 1.8e77), ("cosine", 1.0), ("rbf", 1.0), ("manhattan", 0.0)):
         block = KernelSource(X, X, name, 1e-3).block(numbers, numbers)
         assert np.isfinite(block).all()
         assert block[0, 0] == pytest.approx(expected, rel=1e-6)
@@ -81,6 +86,8 @@ def test_similarities_are_those_of_sklearn(seed: int, n_features: int) -> None:
     np.testing.assert_allclose(rbf, rbf_kernel(wide, gamma=0.6), rtol=1e-9)
     cosine = KernelSource(X, X, "cosine").block(numbers, numbers)
     np.testing.assert_allclose(cosine, cosine_similarity(wide), atol=1e-12)
+    manhattan = KernelSource(X, X, "manhattan").block(numbers, numbers)
+    np.testing.assert_allclose(manhattan, -manhattan_distances(wide), atol=1e-12)
 
 
 def test_gamma_follows_the_scale_of_the_features() -> None:
