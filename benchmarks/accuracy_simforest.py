@@ -47,7 +47,7 @@ SETS = ("heart", "ionosphere", "australian", "breast_cancer_libsvm", "german_num
 N_FOLDS = 5
 KERNELS = ("linear", "rbf", "manhattan")
 RULES = (("kept", 4, 3), ("fresh", 2, 3), ("fresh", 2, 1))
-"""How pairs are drawn, how many, and the least weight of a leaf: the default, the paper's draw, and the paper's rule."""
+"""How pairs are drawn, how many, and the least weight of a leaf: the default, the paper's draw, its rule."""
 
 PEERS = ("RandomForest", "SVC, rbf")
 

@@ -45,12 +45,12 @@ class Folder:
         """The folder ``name`` in this one."""
         return Folder(f"{self.address.rstrip('/')}/{name}")
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes | memoryview) -> None:
         """Write a file in one step: readers see the old one or the new one, on disk before it has its name."""
         fs, path = self._at(name)
         if not self.is_local:
             with reaching(self.address):
-                fs.pipe_file(path, content)  # one put; object stores show it whole or not at all
+                fs.pipe_file(path, bytes(content))  # one put; object stores show it whole or not at all
             return
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ import numpy as np
 
 from distforest.errors import CancelledJobError
 from distforest.forest.artifact import prepare, seal, write_rows
-from distforest.forest.forest import Meaning, array_entry, canonical, chunk_rows
+from distforest.forest.forest import CHUNK_BYTES, Meaning, array_entry, canonical, chunk_rows
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, scratch_of
@@ -152,20 +152,17 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
 def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
     """All spans of all columns in groups for so many threads, each of spans that come from about the same shards.
 
-    The spans of a column stay in their order.
+    The spans of a column stay in their order. A group is as large as another, give or take a span.
     """
-    most = merge_bytes(sum(column.n_bytes for column in columns), slots)
-    share = most // len(columns)
-    spans = [(span.first / length, span) for c in columns if (length := c.shape[0]) for span in c.spans(share)]
-    groups: list[list[Span]] = []
-    held = most
+    own = max(1, merge_bytes(sum(column.n_bytes for column in columns), slots))
+    longest = min(own // len(columns), CHUNK_BYTES)
+    spans = [(span.first / length, span) for c in columns if (length := c.shape[0]) for span in c.spans(longest)]
+    groups: dict[int, list[Span]] = {}
+    held = 0
     for _, span in sorted(spans, key=itemgetter(0)):
-        if held + span.n_bytes > most:
-            groups.append([])
-            held = 0
-        groups[-1].append(span)
+        groups.setdefault(held // own, []).append(span)
         held += span.n_bytes
-    return [tuple(group) for group in groups]
+    return [tuple(group) for group in groups.values()]
 
 
 @dataclass(frozen=True)

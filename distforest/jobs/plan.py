@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distforest.errors import MemoryLimitError
+from distforest.forest.forest import CHUNK_BYTES
 from distforest.growth.grower import SLAB_CELLS
 from distforest.growth.mean_distance import PACKED_CELLS
 
@@ -29,8 +30,8 @@ MERGES_PER_SLOT = 2
 IMPORTED_BYTES = 290 << 20
 """What a worker holds besides its task: Python, NumPy, Dask, and Numba at the end of compiling (200 MiB if warm)."""
 
-MERGE_BYTES = 16 << 20
-"""The most that one merge task writes; it holds that four times over while it is compressed."""
+MERGE_BYTES = 12 << 20
+"""The most that one merge task writes beside a chunk; it holds that four times over while it is compressed."""
 
 BYTES_PER_ROW = 300
 """What a tree holds for each of its rows while it grows: frontier, levels, node and leaf table, the packed shard."""
@@ -125,8 +126,9 @@ def _n_tasks(size: Size, n_missing: int, slots: int) -> int:
 
 
 def merge_bytes(total: int, slots: int) -> int:
-    """How much each task of a merge writes: an even share, but `MERGE_BYTES` at most."""
-    return min(MERGE_BYTES, -(-total // (MERGES_PER_SLOT * slots)))
+    """How much each task of a merge writes, give or take a chunk: even shares, in whole rounds of all slots."""
+    rounds = max(MERGES_PER_SLOT, -(-total // (MERGE_BYTES * slots)))
+    return -(-total // (rounds * slots))
 
 
 def projected_bytes(size: Size, batch: int, threads: int) -> int:
@@ -134,7 +136,7 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     slab = 8 * min(SLAB_CELLS, 2 * size.width * batch * size.n_rows) + 8 * size.width * size.n_rows
     search = size.n_rows * (size.width * 28 if size.dense else 24)
     packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 2) * 3 // 2 if size.dense else 0
-    task = max(slab + search + packed + BYTES_PER_ROW * batch * size.n_rows, 4 * MERGE_BYTES)
+    task = max(slab + search + packed + BYTES_PER_ROW * batch * size.n_rows, 4 * (MERGE_BYTES + CHUNK_BYTES))
     return IMPORTED_BYTES + size.matrix_bytes + size.truth_bytes + threads * task
 
 

@@ -35,7 +35,7 @@ class StoredArray:
     def open(cls, path: str, member: str | None, name: str) -> StoredArray:
         """Read the header; refuse an array without a name or values, or not of numbers or strings."""
         with readable(path), _stream(path, member) as stream:
-            shape, fortran, dtype = _header(stream)
+            shape, fortran, dtype = header_of(stream)
         if not re.fullmatch(r"(?!__|distforest$|zarr\.json$)\w[\w .-]*", name):
             raise InputError(f"{path}: a plain name was asked for the array, found {name!r}; give another")
         if dtype.kind != "U" and (dtype.kind not in "biuf" or dtype.itemsize > 8):
@@ -61,7 +61,7 @@ class StoredArray:
         step = max(1, block_bytes // row_bytes)
         native = self.dtype.newbyteorder("=")
         with readable(self.path), _stream(self.path, self.member) as stream:
-            _header(stream)
+            header_of(stream)
             for first in range(0, self.shape[0], step):
                 shape = (min(step, self.shape[0] - first), *self.shape[1:])
                 raw = stream.read(shape[0] * row_bytes)
@@ -122,7 +122,7 @@ def _stream(path: str, member: str | None) -> Iterator[IO[bytes]]:
             yield stream
 
 
-def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def header_of(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Read shape, Fortran order and dtype; ValueError for what is no .npy file."""
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distforest.forest.artifact import prepare
+from distforest.forest.forest import CHUNK_BYTES
 from distforest.jobs import merge
 from distforest.jobs.folder import Folder
 from distforest.jobs.merge import Column, MergeTask, Span, grouped, merge_rows
@@ -48,9 +49,18 @@ def test_every_row_of_every_column_is_written_once_and_in_order(lengths: list[li
         assert [first for first, _ in bounds] == [0, *(last for _, last in bounds)][: len(bounds)]
         assert sum(last - first for first, last in bounds) == column.shape[0]
         assert sum(rows for span in own for *_, rows in span.pieces) == column.shape[0]
-    most = max(merge_bytes(sum(column.n_bytes for column in columns), slots), 4 << 20)
-    assert all(sum(span.n_bytes for span in group) <= most for group in groups)
-    assert most <= MERGE_BYTES
+    own = merge_bytes(sum(column.n_bytes for column in columns), slots)
+    assert own <= MERGE_BYTES
+    assert all(sum(span.n_bytes for span in group) <= own + CHUNK_BYTES for group in groups)
+
+
+def test_tasks_are_whole_rounds_of_all_slots() -> None:
+    columns = columns_of([[900_000] * 9, [900_000] * 9])  # 97 MB
+    for slots in (1, 2, 3, 8):
+        groups = grouped(columns, slots)
+        assert len(groups) % slots == 0
+        sizes = [sum(span.n_bytes for span in group) for group in groups]
+        assert max(sizes) - min(sizes) <= 2 * CHUNK_BYTES
 
 
 def test_a_task_writes_what_comes_from_few_shards() -> None:

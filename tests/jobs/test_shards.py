@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from distforest.jobs.folder import Folder
-from distforest.jobs.shards import Receipt, committed_shards, packed, peak_bytes, read_receipt, shard_name
+from distforest.jobs.shards import Receipt, committed_shards, opened_shard, packed, peak_bytes, read_receipt, shard_name
 
 RECEIPT = Receipt(3, 5, shard_name(3, 5), 1.5, 4096, {"gain": 3, "leaves": 2})
 
 
 @pytest.fixture
 def shard() -> bytes:
-    return packed({"gain": np.arange(3.0), "leaves": np.eye(2, dtype=np.int32)}, RECEIPT)
+    return bytes(packed({"gain": np.arange(3.0), "leaves": np.eye(2, dtype=np.int32)}, RECEIPT))
 
 
 @pytest.fixture
@@ -36,6 +36,20 @@ def test_a_receipt_comes_back(path: Path, shard: bytes) -> None:
     path.write_bytes(shard)
     assert receipt_in(path) == RECEIPT
     assert RECEIPT.n_trees == 3
+
+
+def test_arrays_come_back_as_they_were(path: Path) -> None:
+    arrays = {
+        "plain": np.arange(5, dtype=np.int32),
+        "in_rows": np.arange(6.0).reshape(3, 2),
+        "in_columns": np.asfortranarray(np.arange(6.0).reshape(3, 2)),
+        "no_rows": np.empty((0, 2), np.uint8),
+    }
+    path.write_bytes(packed(arrays, RECEIPT))
+    with opened_shard(Folder(str(path.parent)), path.name) as found:
+        for name, array in arrays.items():
+            assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+            np.testing.assert_array_equal(found[name], array)
 
 
 @pytest.mark.parametrize("bit", range(8))
