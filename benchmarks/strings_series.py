@@ -50,8 +50,8 @@ N_FOLDS = 5
 HEAD = ("method", "accuracy, %", "pairs to fit / all", "pairs to predict / 1-NN's")
 SMALL: dict[str, Any] = {"max_samples": 0.3}
 CLEAN: dict[str, Any] = {"bootstrap": False, "min_samples_leaf": 1}
-NEAREST: dict[str, Any] = {"n_landmarks": 0.18, "voting": "nearest", "min_samples_leaf": 10}
-NEAREST |= {"n_pairs": 2, "n_estimators": 100}
+NEAREST: dict[str, Any] = {"n_landmarks": 0.18, "voting": "nearest", "min_samples_leaf": 20}
+NEAREST |= {"n_columns": 3, "n_pairs": 4, "n_estimators": 100}
 
 
 @dataclass(frozen=True)
