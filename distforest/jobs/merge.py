@@ -302,7 +302,7 @@ def lay_out(task: LayoutTask) -> Layout:
     """Say what the forest of a job's shards holds."""
     contents = task.inputs.problem().contents([task.least])
     with opened_shard(task.shards, task.sample) as sample:
-        grown = {name: (sample[name].dtype.name, sample[name].shape[1:]) for name in contents.grown}
+        grown = {name: ((array := sample[name]).dtype.name, array.shape[1:]) for name in contents.grown}
     return Layout(contents.meaning, grown, contents.repeated)
 
 
