@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tests.naive import ROUNDING, Cut, below, midpoint, number, stream, unit
+from tests.naive_kept_pairs import kept_pair
 from tests.naive_landmarks import landmark_pair, pool_of
 
 if TYPE_CHECKING:
@@ -178,17 +179,6 @@ def drawn_candidate(sample: Sample, rows: Sequence[int], key: int, attempt: int,
     return None
 
 
-def kept_pair(sample: Sample, rows: Sequence[int], order: int) -> tuple[int | None, int]:
-    """Return (j, i), i of the least u = unit(order, row), j of the least (E_j - E_i) / unlike; E = -log(1 - u)."""
-    late = {row: unit(order, row) for row in rows}  # of labels, which are unlike by 1, u decides itself
-    i = min(rows, key=late.__getitem__)
-    others = [row for row in rows if sample.unlike(row, i) > 0]
-    if sample.rules.judge == "targets":
-        E = {row: -math.log(1.0 - u) for row, u in late.items()}
-        late = {row: (E[row] - E[i]) / sample.unlike(row, i) for row in others}
-    return min(others, key=late.__getitem__, default=None), i
-
-
 def unlike_partner(sample: Sample, rows: Sequence[int], i: int, share: float) -> int | None:
     """Return the first row where the running sum of unlike(row, i) exceeds share * total; None if all are like i."""
     total = 0.0
@@ -299,9 +289,10 @@ def every_cut(sample: Sample, values: dict[int, float], candidate: int) -> list[
         threshold = midpoint(a, b)
         left = [row for row in seen if values[row] <= threshold]
         right = [row for row in seen if values[row] > threshold]
-        if min(sample.weight(left), sample.weight(right)) >= least:
-            parts = [total / n for n, total in (mass_and_sum(sample, rows) for rows in (seen, left, right))]
-            cuts.append(Cut(candidate, threshold, parts[0] - (parts[1] + parts[2]), sum(parts, Fraction(0))))
+        if sample.weight(left) < least or sample.weight(right) < least:
+            continue
+        parts = [total / n for n, total in (mass_and_sum(sample, rows) for rows in (seen, left, right))]
+        cuts.append(Cut(candidate, threshold, parts[0] - (parts[1] + parts[2]), sum(parts, Fraction(0))))
     return cuts
 
 
@@ -309,18 +300,19 @@ def best_cut(cuts: Sequence[Cut]) -> Cut | None:
     """Return the largest gain beyond rounding; a later cut must be better by more than rounding."""
     best: Cut | None = None
     for cut in cuts:
-        is_better = best is None or cut.gain - best.gain > ROUNDING * best.gain
-        if is_better and cut.gain > ROUNDING * cut.magnitude:
+        if cut.gain <= ROUNDING * cut.magnitude:
+            continue
+        if best is None or cut.gain - best.gain > ROUNDING * best.gain:
             best = cut
     return best
 
 
 def random_cut(values: dict[int, float], share: float) -> Cut | None:
     """Return the threshold low + (high - low) * share of the extreme observed values, None where they are equal."""
-    seen = [value for value in values.values() if not math.isnan(value)]
-    low, high = min(seen, default=0.0), max(seen, default=0.0)
-    if low == high:
+    seen = sorted(value for value in values.values() if not math.isnan(value))
+    if not seen or seen[0] == seen[-1]:
         return None
+    low, high = seen[0], seen[-1]
     threshold = low + (high - low) * share
     return Cut(0, low if threshold >= high else threshold, Fraction(0), Fraction(0))
 
@@ -393,7 +385,9 @@ def evaluations(M: Matrix, y: Vector, w: Integers, seed: int, tree: int, rules: 
     """
     sample = Sample(M, y, w, rules, order=stream(seed, tree, -2))
     _grown(sample, seed, tree)
-    pairs = set() if rules.feature_subsets else {(min(pair), max(pair)) for pair in sample.asked}
+    if rules.feature_subsets:
+        return set()
+    pairs = {(min(pair), max(pair)) for pair in sample.asked}
     return {(a, b) for a, b in pairs if a != b or rules.kind == "similarity"}
 
 
@@ -401,8 +395,9 @@ def _grown(sample: Sample, seed: int, tree: int) -> list[Node]:
     """Return the nodes of a tree, level by level."""
     nodes = [_node(sample, [row for row in range(len(sample.w)) if sample.w[row] > 0], 0)]
     for own, node in enumerate(nodes):  # the list grows while it is read: level by level, parents ascending
-        is_closed = _is_closed(sample, node, nodes[0].n_rows)
-        found = None if is_closed else _found(sample, node.rows, stream(seed, tree, own))
+        if _is_closed(sample, node, nodes[0].n_rows):
+            continue
+        found = _found(sample, node.rows, stream(seed, tree, own))
         if found is None:
             continue
         node.projection, node.threshold, node.gain = found.projection, found.cut.threshold, float(found.cut.gain)
@@ -475,8 +470,11 @@ def columns_read(tree: Sequence[Node], x: Vector, rules: Rules) -> set[int]:
 
 def predict(trees: Sequence[Sequence[Node]], X: Matrix, rules: Rules) -> NDArray[np.float64]:
     """Return class shares (m, K) or means (m, 1): the mean over the trees of what the rows' nodes say."""
-    said = [[tree[route_row(tree, x, rules)].says for tree in trees] for x in X]
-    return np.array([[sum(column) / len(trees) for column in zip(*own, strict=True)] for own in said])
+    answers = []
+    for x in X:
+        said = [tree[route_row(tree, x, rules)].says for tree in trees]
+        answers.append([sum(column) / len(trees) for column in zip(*said, strict=True)])
+    return np.array(answers)
 
 
 def as_table(tree: Sequence[Node], n: int) -> Table:

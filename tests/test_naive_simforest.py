@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests import naive
 from tests import naive_simforest as sim
+from tests.naive_kept_pairs import kept_pair
 from tests.naive_simforest import Projection, Rules, Sample
 from tests.simforest_by_hand import CLASSES, LINE, NAN, ONES, S_LINE, TARGETS, damaged, groups_of, sample_of
 
@@ -70,15 +71,15 @@ def test_kept_pairs_come_first_in_an_order() -> None:
     assert np.round(u, 4).tolist() == [0.1942, 0.2594, 0.802, 0.4939, 0.3429]
     labels = sample_of(np.eye(5), [0, 0, 1, 1, 0], [1] * 5)
     # 0 1 4 3 2 in order, of classes 0 0 0 1 1
-    assert sim.kept_pair(labels, range(5), order) == (3, 0)
-    assert [sim.kept_pair(labels, rows, order) for rows in ([1, 2, 4], [2, 3, 4])] == [(2, 1), (3, 4)]
-    assert sim.kept_pair(labels, [0, 1, 4], order) == (None, 0)
+    assert kept_pair(labels, range(5), order) == (3, 0)
+    assert [kept_pair(labels, rows, order) for rows in ([1, 2, 4], [2, 3, 4])] == [(2, 1), (3, 4)]
+    assert kept_pair(labels, [0, 1, 4], order) == (None, 0)
     # E = 0.2159, 0.3003, 1.6195, 0.6810, 0.4199; after row 0: 0.0844, 1.4036, 0.4651, 0.2040, over unlike
     for y, j in (([0, 1, 10, 2, 1], 1), ([0, 0.5, 10, 2, 1], 2), ([0, 0, 10, 4, 1], 3), ([0, 0, 0, 0, 1], 4)):
-        assert sim.kept_pair(sample_of(np.eye(5), y, [1] * 5, TARGETS), range(5), order) == (j, 0)
+        assert kept_pair(sample_of(np.eye(5), y, [1] * 5, TARGETS), range(5), order) == (j, 0)
     # after row 1: row 2 at 1.3192 / 9.5, row 3 at 0.3807 / 1.5, row 4 at 0.1196 / 0.5
-    assert sim.kept_pair(sample_of(np.eye(5), [0, 0.5, 10, 2, 1], [1] * 5, TARGETS), [1, 2, 3, 4], order) == (2, 1)
-    assert sim.kept_pair(sample_of(np.eye(5), [7.0] * 5, [1] * 5, TARGETS), range(5), order) == (None, 0)
+    assert kept_pair(sample_of(np.eye(5), [0, 0.5, 10, 2, 1], [1] * 5, TARGETS), [1, 2, 3, 4], order) == (2, 1)
+    assert kept_pair(sample_of(np.eye(5), [7.0] * 5, [1] * 5, TARGETS), range(5), order) == (None, 0)
 
 
 def test_a_kept_pair_that_is_unusable_is_drawn_again_by_another_order() -> None:
@@ -89,7 +90,7 @@ def test_a_kept_pair_that_is_unusable_is_drawn_again_by_another_order() -> None:
         order = naive.stream(0, tree, -2)
         sample = Sample(S, [0, 0, 0, 1], ONES, rules, order=order)
         # of two candidates the second, attempt 1: orders 9, 11, 13, 15
-        pairs = [sim.kept_pair(sample, rows, naive.number(order, draw)) for draw in (9, 11, 13, 15)]
+        pairs = [kept_pair(sample, rows, naive.number(order, draw)) for draw in (9, 11, 13, 15)]
         usable = [pair for pair in pairs if 0 not in pair]
         trials[pairs.index(usable[0]) if usable else 4] += 1
         for key in (0, naive.stream(0, tree, 7)):  # the node has no say
@@ -106,7 +107,7 @@ def test_nodes_of_a_tree_draw_kept_pairs_by_its_orders() -> None:
         sample, order = sample_of(S, y, w, rules), naive.number(naive.stream(6, tree, -2), 0)
         inner = [node for node in sim.grow_tree(S, y, w, 6, tree, rules) if node.left >= 0]
         assert len(inner) > 3
-        assert {node.projection.columns == sim.kept_pair(sample, node.rows, order) for node in inner} == {True}
+        assert {node.projection.columns == kept_pair(sample, node.rows, order) for node in inner} == {True}
 
 
 def test_draws_have_their_addresses() -> None:

@@ -191,7 +191,10 @@ def test_what_is_no_outlier_forest_is_refused() -> None:
     [
         ({"contamination": 0.6}, r"contamination must be a real number in \[0.0, 0.5\] or 'auto', found 0.6"),
         ({"max_samples": 0}, "max_samples must be an integer >= 1 or .*, found 0"),
-        ({"similarity": "feature_subsets"}, "similarity must be 'precomputed' or .* or 'manhattan', found"),
+        (
+            {"similarity": "feature_subsets"},
+            "similarity must be 'precomputed' or 'linear' or 'cosine' or 'rbf' or 'manhattan', found",
+        ),
         ({"kind": "distance"}, "kind='distance' needs similarity='precomputed', found 'rbf'"),
     ],
 )
