@@ -24,7 +24,7 @@ from distforest.errors import DistforestError, JobError
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -95,19 +95,38 @@ class OnDask:
         for none of the workers by itself, and keeps both answers in one place.
         """
         while True:
-            if self.client.scheduler is None:
-                raise JobError("the Dask client is closed; give one that is connected to its scheduler")
-            told = self.client.sync(self.client.scheduler.identity, n_workers=-1)
+            told = self._asked(self._scheduler().identity(n_workers=-1))
             workers = list(told["workers"].values())
             self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
             if workers:
                 return workers
             time.sleep(LOOK)
 
+    def _scheduler(self) -> Any:
+        """Whom to ask of workers and events."""
+        if self.client.scheduler is None:
+            raise JobError("the Dask client is closed; give one that is connected to its scheduler")
+        return self.client.scheduler
+
+    def _asked(self, question: Coroutine[Any, Any, R]) -> R:
+        """The answer to a question, which the client's loop asks; an interrupt of the wait ends the asking.
+
+        ``client.sync`` waits likewise, but has the loop log a NameError if Ctrl-C comes before the loop has begun.
+        """
+        asking = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
+        try:
+            return asking.result()
+        finally:
+            asking.cancel()
+
     @property
     def slots(self) -> int:
         """Threads of all workers."""
         return sum(worker["nthreads"] for worker in self._workers())
+
+    def slots_now(self) -> int:
+        """Threads of the workers that are there at this moment, if any."""
+        return sum(self._asked(self._scheduler().ncores()).values())
 
     @property
     def threads(self) -> int:
@@ -154,7 +173,7 @@ class OnDask:
                         queue.thread_condition.wait(TICK)
                     look.again()
                 ended = queue.next_batch(block=False)
-                for future, fetched in zip(ended, self.client.sync(_fetched, ended), strict=True):
+                for future, fetched in zip(ended, self._asked(_fetched(ended)), strict=True):
                     if fetched is None:
                         queue.add(future)
                         continue
@@ -198,7 +217,7 @@ class OnDask:
     def _deaths(self, error: KilledWorker) -> str:
         """How often, where, and whether it was the memory."""
         where = f"{error.allowed_failures + 1} times, the last one {error.last_worker.address}"
-        killed = [own for _, own in self.client.get_events("worker-restart-memory") or ()]
+        killed = [own for _, own in self._asked(self._scheduler().events(topic="worker-restart-memory")) or ()]
         used = [own["rss"] for own in killed if own["worker"] == error.last_worker.address]
         advice = "raise the workers' memory limit (run.memory_limit) or lower run.batch"
         if used:
@@ -245,7 +264,7 @@ class _Look:
         now = time.monotonic()
         if now < self._next:
             return
-        self._next, self.threads = now + LOOK, sum(self._cluster.client.nthreads().values())
+        self._next, self.threads = now + LOOK, self._cluster.slots_now()
         if self.threads:
             self._left = None
         elif self._left is None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -139,6 +142,26 @@ def test_a_closed_client_is_refused(cluster: OnDask) -> None:
         pass
     with pytest.raises(JobError, match="the Dask client is closed"):
         _ = OnDask(client).slots
+
+
+@pytest.mark.cluster
+def test_ctrl_c_before_the_client_s_loop_has_begun_to_ask_is_no_error_of_the_loop(
+    cluster: OnDask, caplog: pytest.LogCaptureFixture
+) -> None:
+    main, interrupted = threading.get_ident(), threading.Event()
+
+    def hold_the_loop() -> None:
+        while sys._current_frames()[main].f_code.co_name != "wait":
+            pass  # until it waits for the answer
+        signal.pthread_kill(main, signal.SIGINT)
+        assert interrupted.wait(60)
+
+    cluster.client.loop.add_callback(hold_the_loop)
+    with pytest.raises(KeyboardInterrupt):
+        _ = cluster.slots
+    interrupted.set()
+    assert cluster.slots > 0  # the loop has gone on
+    assert not [record for record in caplog.records if record.name == "tornado.application"]
 
 
 @pytest.mark.cluster
