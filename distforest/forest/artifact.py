@@ -37,6 +37,7 @@ from distforest.forest.forest import (
     chunks,
     digest_of,
 )
+from distforest.forest.frames import ANNOUNCED, HEAD_BYTES
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.sources.arrays import create_array, writable_array, zarr_store
@@ -65,8 +66,6 @@ _DTYPES = {
     **dict.fromkeys(("distances", "objects"), "float32"),
     "in_bag": "uint8",
 }
-_CODECS = ["bytes", "zstd", "crc32c"]
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def save(forest: Forest, address: str) -> str:
@@ -339,8 +338,7 @@ def read_array(address: str, manifest: Mapping[str, Any], name: str) -> np.ndarr
 
 def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
     """One array, chunk by chunk against its digests."""
-    _check_metadata(address, name, entry)
-    _check_sizes(address, name, entry)
+    _check_sizes(address, name, entry, _checked_codecs(address, name, entry))
     values = np.empty(entry["shape"], entry["dtype"])
     step = entry["chunk_rows"]
     try:
@@ -357,7 +355,7 @@ def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
     return values
 
 
-def _check_sizes(address: str, name: str, entry: dict[str, Any]) -> None:
+def _check_sizes(address: str, name: str, entry: dict[str, Any], codecs: tuple[str, ...]) -> None:
     """Refuse a chunk that would decode to another size than a chunk of this array, before it is decoded."""
     row = math.prod(max(1, size) for size in entry["shape"][1:])
     expected = entry["chunk_rows"] * row * np.dtype(entry["dtype"]).itemsize
@@ -366,7 +364,7 @@ def _check_sizes(address: str, name: str, entry: dict[str, Any]) -> None:
         try:
             fs, path = store_of(f"{address}/{name}/{key}")
             with reaching(address):
-                size = frame_size(fs.cat_file(path, start=0, end=18))
+                size = ANNOUNCED[codecs](fs.cat_file(path, start=0, end=HEAD_BYTES), fs.size(path) or 0)
         except (OSError, ValueError) as error:
             if may_pass(error, address):
                 raise
@@ -375,30 +373,14 @@ def _check_sizes(address: str, name: str, entry: dict[str, Any]) -> None:
             raise ArtifactError(f"{name}: chunk {number} is damaged: it announces {size} bytes, not {expected}")
 
 
-def frame_size(head: bytes) -> int | None:
-    """The decoded size that a Zstandard frame announces in its first 18 bytes (RFC 8878, 3.1.1.1); None if it does not.
-
-    A frame announces it in 1, 2, 4 or 8 bytes, after one descriptor byte, an optional window byte and an optional
-    dictionary number.
-    """
-    if len(head) < 6 or head[:4] != _ZSTD_MAGIC:
-        return None
-    flag, single, dictionary = head[4] >> 6, head[4] >> 5 & 1, (0, 1, 2, 4)[head[4] & 3]
-    width = (single, 2, 4, 8)[flag]
-    first = 5 + (1 - single) + dictionary
-    if not width or len(head) < first + width:
-        return None
-    return int.from_bytes(head[first : first + width], "little") + (256 if flag == 1 else 0)
-
-
-def _check_metadata(address: str, name: str, entry: dict[str, Any]) -> None:
-    """Refuse Zarr metadata that says anything else than the manifest, before Zarr interprets it."""
+def _checked_codecs(address: str, name: str, entry: dict[str, Any]) -> tuple[str, ...]:
+    """The codecs of an array; refuses Zarr metadata that says anything else than the manifest, before Zarr reads it."""
     try:
         fs, path = store_of(f"{address}/{name}/zarr.json")
         with reaching(address):
             metadata = json.loads(fs.cat_file(path))
         grid = metadata["chunk_grid"]
-        codecs = [codec["name"] for codec in metadata["codecs"]]
+        codecs = tuple(codec["name"] for codec in metadata["codecs"])
         shape = entry["shape"]
         holds = (
             metadata["zarr_format"] == 3
@@ -407,7 +389,7 @@ def _check_metadata(address: str, name: str, entry: dict[str, Any]) -> None:
             and metadata["data_type"] == entry["dtype"]
             and grid["name"] == "regular"
             and grid["configuration"]["chunk_shape"] == [entry["chunk_rows"], *(max(1, s) for s in shape[1:])]
-            and codecs == _CODECS
+            and codecs in ANNOUNCED
             and not metadata.get("storage_transformers")
         )
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -416,3 +398,4 @@ def _check_metadata(address: str, name: str, entry: dict[str, Any]) -> None:
         raise ArtifactError(f"{name}: zarr.json is missing or damaged ({error!r})") from error
     if not holds:
         raise ArtifactError(f"{name}: zarr.json does not agree with {MANIFEST}")
+    return codecs

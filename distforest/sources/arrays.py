@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zarr
 import zarr.errors
-from zarr.codecs import Crc32cCodec, ZstdCodec
+from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import FsspecStore
 
 from distforest.errors import InputError
@@ -202,7 +202,7 @@ def create_array(
         shape=shape,
         dtype=dtype,
         chunks=(max(1, min(chunk_rows, shape[0] or 1)), *(max(1, size) for size in shape[1:])),
-        compressors=[ZstdCodec(level=1), Crc32cCodec()],
+        compressors=[BloscCodec(cname="lz4", clevel=1, shuffle="bitshuffle"), Crc32cCodec()],
         fill_value=0,
         config={"write_empty_chunks": True},
     )

@@ -7,6 +7,7 @@ import pickle
 import shutil
 import struct
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numcodecs.zstd import Zstd
+from numcodecs import Blosc, Zstd
+from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from distforest.errors import ArtifactError
 from distforest.forest import artifact, scoring
@@ -254,10 +256,41 @@ def test_zarr_metadata_that_says_anything_else_is_refused(
     assert refusal(path).startswith("left: ")
 
 
-def chunk_of(content: bytes) -> bytes:
-    """A chunk as it is stored: zstd, then its checksum."""
-    packed = bytes(Zstd(3).encode(content))
-    return packed + struct.pack("<I", google_crc32c.value(packed))
+def checked(frame: bytes) -> bytes:
+    """A chunk as it is stored: a frame, then its checksum."""
+    return frame + struct.pack("<I", google_crc32c.value(frame))
+
+
+FRAMES: dict[str, Callable[[bytes], bytes]] = {
+    "blosc": lambda content: bytes(Blosc("lz4", 1, Blosc.BITSHUFFLE).encode(content)),
+    "zstd": lambda content: bytes(Zstd(3).encode(content)),
+}
+
+
+def rewritten(path: Path, codec: str) -> Path:
+    """A forest with its arrays as a codec writes them: Zstandard, as once; or Blosc, as now."""
+    for name, entry in manifest_of(path)["arrays"].items() if codec == "zstd" else ():
+        values = zarr.open_array(str(path / name), mode="r")[:]
+        zarr.create_array(
+            str(path / name),
+            data=values,
+            chunks=(entry["chunk_rows"], *(max(1, size) for size in values.shape[1:])),
+            compressors=[ZstdCodec(level=1), Crc32cCodec()],
+            overwrite=True,
+            config={"write_empty_chunks": True},
+        )
+    metadata = json.loads((path / "left" / "zarr.json").read_bytes())
+    assert [own["name"] for own in metadata["codecs"]] == ["bytes", codec, "crc32c"]
+    return path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_forest_that_was_written_with_zstandard_is_the_same(
+    case: str, forest_of: ForestOf, damaged: SealedOf
+) -> None:
+    found = open_forest(str(rewritten(damaged(case), "zstd")))
+    assert contents(found) == contents(forest_of(case))
+    assert found.digest == forest_of(case).digest
 
 
 def peak_of(path: Path) -> int:
@@ -270,23 +303,37 @@ def peak_of(path: Path) -> int:
         tracemalloc.stop()
 
 
-def test_a_chunk_that_decodes_to_a_huge_size_is_refused_before_it_is_decoded(damaged: SealedOf) -> None:
-    path = damaged("labels")
-    (path / "left" / "c" / "0").write_bytes(chunk_of(bytes(64 << 20)))
+@pytest.mark.parametrize("codec", FRAMES)
+def test_a_chunk_that_decodes_to_a_huge_size_is_refused_before_it_is_decoded(codec: str, damaged: SealedOf) -> None:
+    path = rewritten(damaged("labels"), codec)
+    (path / "left" / "c" / "0").write_bytes(checked(FRAMES[codec](bytes(64 << 20))))
     assert peak_of(path) < 16 << 20
 
 
-def test_a_chunk_is_decoded_by_one_round_of_each_codec(damaged: SealedOf) -> None:
-    path = damaged("labels")
+@pytest.mark.parametrize("codec", FRAMES)
+def test_a_chunk_is_decoded_by_one_round_of_each_codec(codec: str, damaged: SealedOf) -> None:
+    path, frame = rewritten(damaged("labels"), codec), FRAMES[codec]
     metadata = json.loads((path / "left" / "zarr.json").read_bytes())
-    byte, zstd, checksum = metadata["codecs"]
-    (path / "left" / "zarr.json").write_text(json.dumps({**metadata, "codecs": [byte, zstd, zstd, checksum]}))
-    (path / "left" / "c" / "0").write_bytes(chunk_of(bytes(Zstd(3).encode(bytes(64 << 20)))))
+    byte, packing, checksum = metadata["codecs"]
+    (path / "left" / "zarr.json").write_text(json.dumps({**metadata, "codecs": [byte, packing, packing, checksum]}))
+    (path / "left" / "c" / "0").write_bytes(checked(frame(frame(bytes(64 << 20)))))
     assert peak_of(path) < 16 << 20
 
 
+@pytest.mark.parametrize("codec", FRAMES)
 @pytest.mark.parametrize("size", [0, 1, 63, 10_000])
-def test_a_chunk_of_another_size_is_refused(size: int, damaged: SealedOf) -> None:
-    path = damaged("labels")
-    (path / "left" / "c" / "0").write_bytes(chunk_of(bytes(size)))
+def test_a_chunk_of_another_size_is_refused(size: int, codec: str, damaged: SealedOf) -> None:
+    path = rewritten(damaged("labels"), codec)
+    (path / "left" / "c" / "0").write_bytes(checked(FRAMES[codec](bytes(size))))
     assert refusal(path).startswith("left: ")
+
+
+@pytest.mark.parametrize("beyond", [-1, 1, 1 << 20])
+def test_a_frame_that_is_said_to_end_elsewhere_is_refused_before_it_is_decoded(beyond: int, damaged: SealedOf) -> None:
+    path = damaged("labels")
+    chunk = path / "left" / "c" / "0"
+    frame = bytearray(chunk.read_bytes()[:-4])
+    assert struct.unpack_from("<I", frame, 12) == (len(frame),)
+    struct.pack_into("<I", frame, 12, len(frame) + beyond)
+    chunk.write_bytes(checked(bytes(frame)))
+    assert refusal(path).startswith("left: chunk 0 is damaged: it announces None bytes")
