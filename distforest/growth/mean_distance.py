@@ -33,6 +33,18 @@ PACKED_CELLS = 1 << 25
 CHUNK = 64
 """Cells of a row that are added up in 32 bits where all of them together fit, as they do if not all are the largest."""
 
+SPREAD = 2.0
+"""Cells of a row, for each row of the node, up to which the row is copied as a whole, with what lies between.
+
+Beyond it the node's own cells are gathered, each of which takes as long as two that are copied and masked.
+"""
+
+LINE = 16
+"""Cells of a line of memory."""
+
+FAR_CELLS = 1 << 20
+"""Cells beyond which they lie far from the processor, and each line is waited for."""
+
 NEAR_CELLS = 1 << 17
 """Cells of a matrix that lies near the processor as a whole, so that nothing is gained by packing."""
 
@@ -142,7 +154,7 @@ class MeanDistance:
         cuts = Cuts.none(frontier.n_nodes)
         if frontier.weights.max(initial=0) > MOST_DRAWS:
             raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
-        room = Room.of(len(values), int(frontier.sizes.max(initial=0)))
+        room = Room.of(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
         cut_distances(frontier.starts, self.where(frontier), frontier.weights, values, min_leaf, room, *cuts)
         return cuts
 
@@ -151,9 +163,21 @@ _NONE = np.empty(0, np.int32)
 
 
 class Room(NamedTuple):
-    """Room for a node: a row of its block, and of each candidate the order, the ranks, and both sums of each row."""
+    """Room for a node, and how a row of its block lies there.
+
+    ::
+
+        rows of the node    3  5  6  9            copied:    row     z3 z4 z5 z6 z7 z8 z9    gathered:    z3 z5 z6 z9
+                                                             share   w3  0 w5 w6  0  0 w9                 w3 w5 w6 w9
+                                                             place    0  2  3  6                           0  1  2  3
+
+    ``rank`` has the shape of ``row`` for each candidate; ``order``, ``inside`` and ``across``, the two sums, have an
+    entry for each row of the node.
+    """
 
     row: Rows
+    share: Rows
+    place: Rows
     n_observed: Ints
     order: Ints
     rank: Rows
@@ -163,14 +187,15 @@ class Room(NamedTuple):
     spare: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, n_candidates: int, longest: int) -> Room:
-        """Room for nodes of up to ``longest`` rows."""
+    def of(cls, n_candidates: int, longest: int, n_rows: int) -> Room:
+        """Room for nodes of up to ``longest`` rows of ``n_rows``."""
         order, inside, across = np.empty((3, n_candidates, longest), np.int64)
-        rank = np.empty((n_candidates, longest), np.int32)
+        place = np.empty(longest, np.int32)
+        row, share = np.empty((2, min(int(SPREAD * longest), n_rows)), np.int32)
+        rank = np.empty((n_candidates, len(row)), np.int32)
         keys, spare = np.empty((2, longest), np.uint64)
-        return cls(
-            np.empty(longest, np.int32), np.empty(n_candidates, np.int64), order, rank, inside, across, keys, spare
-        )
+        n_observed = np.empty(n_candidates, np.int64)
+        return cls(row, share, place, n_observed, order, rank, inside, across, keys, spare)
 
 
 @borrowing
@@ -178,11 +203,15 @@ def gather(i: int, first: int, last: int, where: Where, row: Rows) -> None:
     """row[j] = rint(z_ij * scale) for the rows first to last - 1, of one node: from the matrix, or as it was packed."""
     if where.cells.shape[0]:
         packed, slot = where.cells[where.row_start[first + i] :], where.slot[first:last]
+        if where.cells.shape[0] > FAR_CELLS:
+            row[0] = touch(packed, slot)
         for j in range(slot.shape[0]):
             row[j] = packed[np.uint32(slot[j])]  # unsigned: no index counts from the end
         return
     rows = where.rows[first:last]
     own, floats = where.distances[rows[i]], row.view(np.float32)
+    if where.distances.size > FAR_CELLS:
+        row[0] = touch(own.view(np.int32), rows)
     for j in range(rows.shape[0]):
         floats[j] = own[np.uint32(rows[j])]
     for j in range(rows.shape[0]):  # a loop of its own, so that it runs on vectors
@@ -190,27 +219,52 @@ def gather(i: int, first: int, last: int, where: Where, row: Rows) -> None:
 
 
 @borrowing
-def copy(i: int, first: int, last: int, where: Where, row: Rows) -> None:
-    """`gather` where the cells lie side by side."""
+def touch(cells: Rows, places: Rows) -> np.int32:
+    """Read one cell of each line of memory, in their order, where a gather at ``places`` reads most of the lines.
+
+    The processor then fetches lines ahead of their use, which it does not for a gather. What it returns says nothing.
+    """
+    first, after, found = places[0], places[-1] + 1, np.int32(0)
+    if after - first <= LINE // 2 * places.shape[0]:
+        for j in range(first, after, LINE):
+            found |= cells[np.uint32(j)]
+    return found
+
+
+@borrowing
+def copy(i: int, first: int, where: Where, row: Rows) -> None:
+    """row[j] = rint(z_ij * scale) for all places from the node's first row to its last, also of other rows."""
     if where.cells.shape[0]:
         begin = where.row_start[first + i] + where.slot[first]
-        packed = where.cells[begin : begin + last - first]
+        packed = where.cells[begin : begin + row.shape[0]]
         for j in range(packed.shape[0]):
             row[j] = packed[j]
         return
     begin = where.rows[first]
-    own = where.distances[where.rows[first + i], begin : begin + last - first]
+    own = where.distances[where.rows[first + i], begin : begin + row.shape[0]]
     for j in range(own.shape[0]):
         row[j] = np.int32(np.rint(own[j] * where.scale))
 
 
 @borrowing
-def is_run(numbers: Rows) -> bool:
-    """Whether each number is one more than the last."""
-    found = True
-    for j in range(1, numbers.shape[0]):
-        found &= numbers[j] == numbers[j - 1] + 1
-    return found
+def lay(places: Rows, weights: Rows, place: Rows, share: Rows) -> tuple[int, bool]:
+    """Where a node's rows, at ``places``, lie in a row of its block, and their weights; its length, if it is copied.
+
+    It is copied if the rows keep their order and are not farther apart than `SPREAD` allows.
+    """
+    size, in_order = places.shape[0], True
+    for i in range(1, size):
+        in_order &= places[i - 1] < places[i]
+    reach = np.int64(places[size - 1]) - places[0] + 1
+    is_copied = in_order and reach <= SPREAD * size
+    for i in range(size):
+        place[i] = places[i] - places[0] if is_copied else i
+    length = reach if is_copied else size
+    for j in range(length):
+        share[j] = 0
+    for i in range(size):
+        share[place[i]] = weights[i]
+    return length, is_copied
 
 
 @borrowing
@@ -261,29 +315,31 @@ def cut_distances(
     A row of a block is gathered once for all candidates; "earlier" is a mask on ranks, so that no row is permuted.
     """
     n_candidates = values.shape[0]
-    row, n_observed, order, rank, inside, across, keys, spare = room
+    row, share, place, n_observed, order, rank, inside, across, keys, spare = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size, own_weights = last - first, weights[first:last]
+        places = (where.slot if where.cells.shape[0] else where.rows)[first:last]
+        length, is_copied = lay(places, own_weights, place, share)
         for k in range(n_candidates):
             n = order_values(values[k, first:last], order[k], keys, spare)
             n_observed[k] = n
-            rank[k, :size] = size  # unobserved: after everything
+            rank[k, :length] = size  # unobserved, and rows of other nodes: after everything
             for e in range(n):
-                rank[k, order[k, e]] = e
-        side_by_side = is_run((where.slot if where.cells.shape[0] else where.rows)[first:last])
+                rank[k, place[order[k, e]]] = e
         for i in range(size):
-            if side_by_side:
-                copy(i, first, last, where, row)
+            if is_copied:
+                copy(i, first, where, row[:length])
             else:
                 gather(i, first, last, where, row)
-            whole, is_narrow = weigh(row[:size], own_weights)
+            own = place[i]
+            whole, is_narrow = weigh(row[:length], share[:length])
             for k in range(n_candidates):
-                earlier = masked_sum(row[:size], rank[k, :size], rank[k, i], is_narrow)
+                earlier = masked_sum(row[:length], rank[k, :length], rank[k, own], is_narrow)
                 observed = whole
                 if n_observed[k] < size:
-                    observed = masked_sum(row[:size], rank[k, :size], np.int32(n_observed[k]), is_narrow)
-                inside[k, i] = own_weights[i] * (2 * earlier + row[i])
+                    observed = masked_sum(row[:length], rank[k, :length], np.int32(n_observed[k]), is_narrow)
+                inside[k, i] = own_weights[i] * (2 * earlier + row[own])
                 across[k, i] = own_weights[i] * observed
         for k in range(n_candidates):
             scan_distances(

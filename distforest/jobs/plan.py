@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LOCKSTEP_ROWS = 1 << 17
 """Rows of all the trees of a task together that the plan aims at: enough to hide Python, little to lose to a kill."""
 
-LOCKSTEP_CELLS = 1 << 27
+LOCKSTEP_CELLS = 1 << 28
 """The same for dense distances, whose cost grows with the cells of the matrix."""
 
 MAX_BATCH = 64

@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.mean_distance import CHUNK, MeanDistance, copy, gather, is_run, masked_sum, weigh
+from distforest.growth.mean_distance import (
+    CHUNK,
+    FAR_CELLS,
+    LINE,
+    SPREAD,
+    MeanDistance,
+    copy,
+    gather,
+    lay,
+    masked_sum,
+    weigh,
+)
 from tests import naive, samples
 
 pytestmark = pytest.mark.kernels
@@ -44,24 +55,63 @@ def test_sums_of_a_row_are_exact_in_as_few_bits_as_they_need(
         assert masked_sum(values, rank, limit, narrow) == expected
 
 
-@given(st.lists(st.integers(0, 4), max_size=5))
-def test_a_run_is_told_from_what_only_ends_like_one(numbers: list[int]) -> None:
-    expected = all(number == numbers[0] + place for place, number in enumerate(numbers))
-    assert is_run(np.array(numbers, np.int32)) == expected
+def laid(places: list[int], weights: list[int]) -> tuple[list[int], list[int], bool]:
+    """Where rows lie and their weights there, as `lay` says."""
+    size = len(places)
+    place, share = np.full(size, -1, np.int32), np.full(int(SPREAD * size), -1, np.int32)
+    length, is_copied = lay(np.array(places, np.int32), np.array(weights, np.int32), place, share)
+    return place.tolist(), share[:length].tolist(), bool(is_copied)
 
 
-def test_what_lies_side_by_side_is_copied_as_it_would_be_gathered() -> None:
-    criterion = MeanDistance.of(samples.distances(9), 2.0)
-    frontier = samples.level([[2, 3, 4, 5]], [[1] * 4])
-    below = samples.level([[3, 4]], [[1] * 2])
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=6, unique=True), st.data())
+def test_rows_lie_side_by_side_as_far_as_their_spread_allows(places: list[int], data: st.DataObject) -> None:
+    weights = data.draw(st.lists(st.integers(1, 9), min_size=len(places), max_size=len(places)))
+    reach = max(places) - min(places) + 1
+    if places == sorted(places) and reach <= SPREAD * len(places):
+        own = dict(zip(places, weights, strict=True))
+        expected = [own.get(place, 0) for place in range(places[0], places[-1] + 1)]
+        assert laid(places, weights) == ([place - places[0] for place in places], expected, True)
+    else:
+        assert laid(places, weights) == (list(range(len(places))), weights, False)
+
+
+@pytest.mark.parametrize(("places", "is_copied"), [([3, 4, 5], True), ([3, 8], False), ([4, 3], False), ([3, 6], True)])
+def test_rows_out_of_order_or_far_apart_are_gathered(places: list[int], is_copied: bool) -> None:
+    assert laid(places, [1] * len(places))[2] == is_copied
+
+
+def test_what_is_copied_is_what_would_be_gathered_and_what_lies_between() -> None:
+    z = samples.distances(9)
+    criterion = MeanDistance.of(z, 2.0)
+    frontier = samples.level([[2, 4, 5, 7]], [[1] * 4])
+    below = samples.level([[4, 7]], [[1] * 2])
     packed = criterion.pack(frontier)
-    for source, level in ((criterion, frontier), (packed, frontier), (packed, below)):
-        for i in range(len(level.rows)):
-            gathered, copied = np.zeros((2, len(level.rows)), np.int32)
+    for source, level, between in (
+        (criterion, frontier, [2, 3, 4, 5, 6, 7]),
+        (criterion, below, [4, 5, 6, 7]),
+        (packed, frontier, [2, 4, 5, 7]),
+        (packed, below, [4, 5, 7]),
+    ):
+        for i, row in enumerate(level.rows):
+            gathered, copied = np.zeros(len(level.rows), np.int32), np.zeros(len(between), np.int32)
             gather(i, 0, len(level.rows), source.where(level), gathered)
-            copy(i, 0, len(level.rows), source.where(level), copied)
-            assert copied.tolist() == gathered.tolist()
+            copy(i, 0, source.where(level), copied)
+            assert gathered.tolist() == np.rint(z[row, level.rows] * criterion.scale).tolist()
+            assert copied.tolist() == np.rint(z[row, between] * criterion.scale).tolist()
             assert gathered.any()
+
+
+@pytest.mark.parametrize("step", [1, LINE // 2, LINE])
+def test_a_gather_from_far_away_reads_the_same(step: int) -> None:
+    n = math.isqrt(FAR_CELLS) + 1
+    z = np.random.default_rng(step).random((n, n), dtype=np.float32)
+    criterion, rows = MeanDistance.of(z, 1.0), np.arange(0, n, step)
+    everything = samples.level([list(range(n))], [[1] * n])
+    level = samples.level([rows.tolist()], [[1] * len(rows)])
+    for source in (criterion, criterion.pack(everything)):
+        where, row = source.where(level), np.zeros(len(rows), np.int32)
+        gather(1, 0, len(rows), where, row)
+        assert row.tolist() == np.rint(z[rows[1], rows] * criterion.scale).tolist()
 
 
 @settings(max_examples=8, deadline=None)
@@ -71,22 +121,25 @@ def test_what_lies_side_by_side_is_copied_as_it_would_be_gathered() -> None:
     heavy=st.booleans(),
     signed=st.booleans(),
     missing=st.booleans(),
+    rows=st.sampled_from(["out of order", "side by side", "spread", "scattered"]),
 )
 def test_the_cut_of_a_node_of_more_than_a_chunk_is_the_references(
-    n: int, seed: int, heavy: bool, signed: bool, missing: bool
+    n: int, seed: int, heavy: bool, signed: bool, missing: bool, rows: str
 ) -> None:
     rng = np.random.default_rng(seed)
-    z = rng.random((n, n), dtype=np.float32)
+    among = {"spread": 3 * n // 2, "scattered": 3 * n}.get(rows, n)
+    z = rng.random((among, among), dtype=np.float32)
     z = np.maximum(z, z.T) - np.float32(0.5 * signed)
     values = rng.integers(0, 9, (2, n)).astype(np.float64)
     values[:, : n // 5 * missing] = np.nan
     weights = rng.integers(1, 31 if heavy else 2, n, endpoint=True).tolist()
-    rows = rng.permutation(n)
+    drawn = rng.permutation(among)[:n]
+    own = drawn if rows == "out of order" else np.sort(drawn)
     criterion = MeanDistance.of(z, float(np.abs(z).max()))
     bits = round(math.log2(criterion.scale))
-    candidate, threshold, gain = naive.best_cut_dense(values, z[np.ix_(rows, rows)], weights, 1, bits)
-    frontier = samples.level([rows.tolist()], [weights])
-    for own in (criterion, criterion.pack(frontier)):
-        found = own.cut(frontier, values, 1)
+    candidate, threshold, gain = naive.best_cut_dense(values, z[np.ix_(own, own)], weights, 1, bits)
+    frontier = samples.level([own.tolist()], [weights])
+    for source in (criterion, criterion.pack(frontier)):
+        found = source.cut(frontier, values, 1)
         assert (found.candidate[0], found.threshold[0]) == (candidate, threshold)
         assert found.gain[0] * criterion.unit == pytest.approx(gain, rel=1e-10)
