@@ -2,7 +2,8 @@
 
 The distances are read in fixed point, as integers up to 2^26, so that one times a multiplicity up to 31 fits 32 bits
 and every sum is exact. Deep nodes are scattered over the matrix, and gathering from it reads a cache line for every
-entry; so the blocks of a level are packed, and packed again whenever half of their cells are gone.
+entry; so the blocks of a level are packed, and packed again whenever half of their cells are gone. A row of which the
+node has half the cells is not gathered but copied as a whole, and what is not the node's weighs nothing.
 """
 
 from __future__ import annotations
@@ -312,7 +313,7 @@ def cut_distances(
 
     With rows in the order of a candidate, c_i = sum over earlier j of w_j z_ij and r_i = sum over all j of w_j z_ij:
     P(L_m) = sum over the first m rows of w_i (2 c_i + w_i z_ii), and P(R_m) = P(S) - 2 sum w_i r_i + P(L_m).
-    A row of a block is gathered once for all candidates; "earlier" is a mask on ranks, so that no row is permuted.
+    A row of a block is read once for all candidates; "earlier" is a mask on ranks, so that no row is permuted.
     """
     n_candidates = values.shape[0]
     row, share, place, n_observed, order, rank, inside, across, keys, spare = room
