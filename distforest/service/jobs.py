@@ -322,8 +322,10 @@ class JobService:
             job.is_cancelled = False
             job.note("resumed", "the job is taken up again; what is committed is not done again")
             job.queue_again()
+            told = self._told(job)  # now: the loop may begin it while it is saved
             await asyncio.to_thread(job.save, self.registry, True)
             self._queued.set()
+            return {"job": told}
         return {"job": self._told(job)}
 
     async def _remove(self, id: str) -> Json:  # noqa: A002

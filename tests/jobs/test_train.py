@@ -156,10 +156,14 @@ def test_ctrl_c_before_the_client_s_loop_has_begun_to_ask_is_no_error_of_the_loo
         signal.pthread_kill(main, signal.SIGINT)
         assert interrupted.wait(60)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
     cluster.client.loop.add_callback(hold_the_loop)
-    with pytest.raises(KeyboardInterrupt):
-        _ = cluster.slots
-    interrupted.set()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _ = cluster.slots
+    finally:
+        signal.signal(signal.SIGINT, before)
+        interrupted.set()
     assert cluster.slots > 0  # the loop has gone on
     assert not [record for record in caplog.records if record.name == "tornado.application"]
 

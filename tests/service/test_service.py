@@ -19,6 +19,7 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service import jobs
+from distforest.service.job import Job
 from distforest.service.jobs import JobService, Limits
 from distforest.service.policy import Policy
 from distforest.service.registry import ENDS, Registry, hold_id
@@ -103,6 +104,29 @@ def test_jobs_are_taken_in_kept_cancelled_resumed_and_removed(root: str) -> None
     assert left is not None
     assert left["state"] == "INTERRUPTED"
     assert Registry(root).lease() is None
+
+
+def test_a_resume_answers_what_it_did_however_soon_the_job_begins(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(service: JobService, ask: Ask) -> None:
+        await ask("submit", spec=spec_text("a"), id="a")
+        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        await ask("cancel", id="a")
+        await reached(lambda: service.job("a")["state"] == "CANCELLED" and not service._running)
+        loop, save, saved = asyncio.get_running_loop(), Job.save, iter(["by resume"])
+
+        def begun_meanwhile(job: Job, registry: Registry, *forced: bool) -> None:
+            if forced and next(saved, None):
+                loop.call_soon_threadsafe(service._queued.set)
+                begun = reached(lambda: job.state["state"] == "WAITING_FOR_WORKERS")
+                asyncio.run_coroutine_threadsafe(begun, loop).result()
+            save(job, registry, *forced)
+
+        monkeypatch.setattr(Job, "save", begun_meanwhile)
+        assert (await ask("resume", id="a"))["job"]["state"] == "QUEUED"
+        assert next(saved, None) is None
+        assert service.job("a")["state"] == "WAITING_FOR_WORKERS"
+
+    in_a_service(root, use)
 
 
 def test_who_resumes_a_job_at_once_waits_for_its_thread(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
