@@ -220,7 +220,7 @@ def gather(i: int, first: int, last: int, where: Where, row: Rows) -> None:
 
 
 @borrowing
-def touch(cells: Rows, places: Rows) -> np.int32:
+def touch(cells: Rows, places: Rows) -> np.int64:
     """Read one cell of each line of memory, in their order, where a gather at ``places`` reads most of the lines.
 
     The processor then fetches lines ahead of their use, which it does not for a gather. What it returns says nothing.
@@ -229,7 +229,7 @@ def touch(cells: Rows, places: Rows) -> np.int32:
     if after - first <= LINE // 2 * places.shape[0]:
         for j in range(first, after, LINE):
             found |= cells[np.uint32(j)]
-    return found
+    return np.int64(found)
 
 
 @borrowing
