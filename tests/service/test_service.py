@@ -55,6 +55,12 @@ async def reached(what: Callable[[], Any], seconds: float = 60.0) -> None:
         await asyncio.sleep(0.01)
 
 
+async def at_work(service: JobService, ask: Ask) -> None:
+    """Submit job a, and see it begin; there are no workers that it could have."""
+    await ask("submit", spec=spec_text("a"), id="a")
+    await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> str:
     return f"{tmp_path}/root"
@@ -108,8 +114,7 @@ def test_jobs_are_taken_in_kept_cancelled_resumed_and_removed(root: str) -> None
 
 def test_a_resume_answers_what_it_did_however_soon_the_job_begins(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use(service: JobService, ask: Ask) -> None:
-        await ask("submit", spec=spec_text("a"), id="a")
-        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        await at_work(service, ask)
         await ask("cancel", id="a")
         await reached(lambda: service.job("a")["state"] == "CANCELLED" and not service._running)
         loop, save, saved = asyncio.get_running_loop(), Job.save, iter(["by resume"])
@@ -131,8 +136,7 @@ def test_a_resume_answers_what_it_did_however_soon_the_job_begins(root: str, mon
 
 def test_who_resumes_a_job_at_once_waits_for_its_thread(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use(service: JobService, ask: Ask) -> None:
-        await ask("submit", spec=spec_text("a"), id="a")
-        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        await at_work(service, ask)
         await ask("cancel", id="a")
         await reached(lambda: service.job("a")["state"] == "CANCELLED" and not service._running)
         ending = service._running["a"] = asyncio.get_running_loop().create_future()
@@ -238,8 +242,7 @@ def test_the_end_of_a_run_is_not_undone_by_a_cancel_that_comes_too_late(
     write = Folder.write
 
     async def use(service: JobService, ask: Ask) -> None:
-        await ask("submit", spec=spec_text("a"), id="a")
-        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        await at_work(service, ask)
         job = service.jobs["a"]
 
         def ended_meanwhile(folder: Folder, name: str, content: bytes) -> None:
@@ -262,8 +265,7 @@ def test_a_service_whose_lease_was_taken_ends_its_scheduler_and_writes_nothing(
     registry = Registry(root)
 
     async def use(service: JobService, ask: Ask) -> None:
-        await ask("submit", spec=spec_text("a"), id="a")
-        await reached(lambda: service.job("a")["state"] == "WAITING_FOR_WORKERS")
+        await at_work(service, ask)
         taken = json.dumps({"id": "another one", "address": "tcp://there", "heartbeat": 1.0}).encode()
         close = service.scheduler.close
 
