@@ -40,7 +40,7 @@ from distforest.forest.forest import (
 from distforest.forest.frames import ANNOUNCED, HEAD_BYTES
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
-from distforest.sources.arrays import create_array, writable_array, zarr_store
+from distforest.sources.arrays import create_array, zarr_store
 from distforest.sources.kernels import KERNELS
 from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
 from distforest.sources.stores import may_pass, reaching, store_of
@@ -52,6 +52,9 @@ MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_ARRAY_BYTES = 1 << 36
 """No array of a forest may announce more than this; refused before anything is allocated."""
+
+Prepared = zarr.Array[Any]
+"""An array of a forest, open to be filled; it may be sent to whoever writes its chunks."""
 
 LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances", *UNTAUGHT, "votes", "ranks"]
 LEAF_WORDS = {"votes": ("voting", VOTINGS), "ranks": ("aggregation", AGGREGATIONS)}
@@ -96,8 +99,8 @@ def save(forest: Forest, address: str) -> str:
     zarr.open_group(zarr_store(address), mode="w-")
     entries = {}
     for name, array in forest.arrays().items():
-        prepare(address, name, array.shape, array.dtype)
-        digests = [write_rows(address, name, first, chunk) for first, chunk in _numbered(array)]
+        place = prepare(address, name, array.shape, array.dtype)
+        digests = [write_rows(place, first, chunk) for first, chunk in _numbered(array)]
         entries[name] = array_entry(array.shape, array.dtype, [digest for own in digests for digest in own])
     return seal(address, forest.meaning, entries, forest.provenance)
 
@@ -109,15 +112,14 @@ def _numbered(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         first += len(chunk)
 
 
-def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Prepared:
     """Make the empty array ``name``; several writers may then fill its chunks."""
-    create_array(address, name, shape, dtype, chunk_rows(shape, dtype))
+    return create_array(address, name, shape, dtype, chunk_rows(shape, dtype))
 
 
-def write_rows(address: str, name: str, first: int, values: np.ndarray) -> list[str]:
+def write_rows(array: Prepared, first: int, values: np.ndarray) -> list[str]:
     """Write whole chunks beginning at row ``first``; returns the digest of each. Doing it twice changes nothing."""
-    array, digests = writable_array(address, name), []
-    step = array.chunks[0]
+    step, digests = array.chunks[0], []
     for begin in range(0, len(values), step):  # one by one: Zarr holds what it encodes twice
         chunk = values[begin : begin + step]
         array[first + begin : first + begin + len(chunk)] = chunk

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from operator import itemgetter
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from distforest.errors import CancelledJobError
-from distforest.forest.artifact import prepare, seal, write_rows
+from distforest.forest.artifact import Prepared, prepare, seal, write_rows
 from distforest.forest.forest import CHUNK_BYTES, Meaning, array_entry, canonical, chunk_rows
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
@@ -116,11 +116,11 @@ class Column:
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Spans to be written into the forest at ``target``."""
+    """Spans to be written into the arrays of a forest, which are open: a task opens only shards."""
 
     spans: tuple[Span, ...]
     shards: str
-    target: str
+    targets: Mapping[str, Prepared]
     scratch: str | None
 
     def __str__(self) -> str:
@@ -146,7 +146,7 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
                 found = opened[array]
                 for out, rows_there in places:
                     out[:] = found[rows_there]
-    return [write_rows(task.target, span.name, span.first, out) for out, span in zip(values, task.spans, strict=True)]
+    return [write_rows(task.targets[span.name], span.first, out) for out, span in zip(values, task.spans, strict=True)]
 
 
 def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
@@ -230,10 +230,11 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     columns = layout.columns(receipts, inputs)
     target.clear(inputs.fingerprint)
     building = target.building
-    for column in columns:
-        prepare(building.address, column.name, column.shape, np.dtype(column.dtype))
-    groups = grouped(columns, cluster.slots)
-    tasks = [MergeTask(spans, target.shards.address, building.address, inputs.scratch) for spans in groups]
+    arrays = {c.name: prepare(building.address, c.name, c.shape, np.dtype(c.dtype)) for c in columns}
+    tasks = [
+        MergeTask(spans, target.shards.address, {span.name: arrays[span.name] for span in spans}, inputs.scratch)
+        for spans in grouped(columns, cluster.slots)
+    ]
     try:
         entries = _merged(columns, tasks, cluster, work)
     except CancelledJobError:

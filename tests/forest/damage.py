@@ -48,10 +48,8 @@ def rewrite(path: Path, arrays: dict[str, np.ndarray]) -> None:
     manifest = manifest_of(path)
     for name, array in arrays.items():
         shutil.rmtree(path / name, ignore_errors=True)
-        prepare(str(path), name, array.shape, array.dtype)
-        entry = array_entry(array.shape, array.dtype, [])
-        digests = [write_rows(str(path), name, first, array[first:]) for first in range(0, len(array), 1 << 40)]
-        manifest["arrays"][name] = {**entry, "sha256": [digest for own in digests for digest in own]}
+        digests = write_rows(prepare(str(path), name, array.shape, array.dtype), 0, array)
+        manifest["arrays"][name] = array_entry(array.shape, array.dtype, digests)
     reseal(path, manifest)
 
 

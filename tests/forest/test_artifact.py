@@ -23,6 +23,7 @@ from distforest.errors import ArtifactError
 from distforest.forest import artifact, scoring
 from distforest.forest.artifact import open_forest, read_manifest, save, seal, write_rows
 from distforest.forest.forest import NODE_ARRAYS, Forest
+from distforest.sources.arrays import writable_array
 from tests import samples
 from tests.forest.damage import ForestOf, SealedOf, contents, manifest_of, refusal, reseal, score, with_value
 
@@ -82,7 +83,7 @@ def test_chunks_of_several_arrays_come_back(
 def test_doing_a_write_twice_changes_nothing(damaged: SealedOf, forest_of: ForestOf) -> None:
     path, leaves = damaged("labels"), forest_of("labels").leaves
     before = manifest_of(path)["arrays"]["leaves"]["sha256"]
-    assert write_rows(str(path), "leaves", 0, leaves) == before
+    assert write_rows(writable_array(str(path), "leaves"), 0, leaves) == before
     assert contents(open_forest(str(path))) == contents(forest_of("labels"))
 
 

@@ -111,8 +111,7 @@ def test_a_sealed_forest_of_zero_weights_is_not_opened(sealed_of: Callable[[str]
     shutil.copytree(sealed_of("urerf"), place)
     shutil.rmtree(place / "feature_weights")
     manifest, zeros = json.loads((place / "manifest.json").read_text()), np.zeros(5)
-    prepare(str(place), "feature_weights", zeros.shape, zeros.dtype)
-    digests = write_rows(str(place), "feature_weights", 0, zeros)
+    digests = write_rows(prepare(str(place), "feature_weights", zeros.shape, zeros.dtype), 0, zeros)
     entries = {**manifest["arrays"], "feature_weights": array_entry(zeros.shape, zeros.dtype, digests)}
     seal(str(place), Meaning(**manifest["meaning"]), entries, manifest["provenance"])
     with pytest.raises(ArtifactError, match="feature_weights: expected a positive number"):

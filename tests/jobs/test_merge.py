@@ -91,9 +91,9 @@ def test_a_task_reads_each_array_of_a_shard_once(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(merge, "opened_shard", opened)
     target = f"{tmp_path}/forest.zarr"
-    prepare(target, column.name, column.shape, np.dtype(column.dtype))
+    array = prepare(target, column.name, column.shape, np.dtype(column.dtype))
     spans = tuple(column.spans(1))
-    merge_rows(MergeTask(spans, str(tmp_path), target, None))
+    merge_rows(MergeTask(spans, str(tmp_path), {column.name: array}, None))
     assert len(spans) == 2
     assert set(read) == {("shard-0", column.name), ("shard-2", column.name)}
     assert set(read.values()) == {1}
