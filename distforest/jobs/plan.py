@@ -92,17 +92,17 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
     ((0, 2), (5, 8), (9, 9))
     """
     missing = sorted(set(range(size.n_trees)) - set(done))
-    shares = [missing] if batch else _even(missing, _n_tasks(size, len(missing), slots))
+    shares = [missing] if batch else _shared(missing, _parts(size, len(missing), slots))
     runs = [run for share in shares for run in _runs(share)]
     own = batch or max(map(len, shares), default=1)
     tasks = ((run[first], run[min(first + own, len(run)) - 1]) for run in runs for first in range(0, len(run), own))
     return Plan(tuple(tasks), projected_bytes(size, own, threads))
 
 
-def _even(trees: list[int], n_shares: int) -> list[list[int]]:
-    """So many shares of the trees, which differ by one tree at most."""
-    ends = [len(trees) * share // n_shares for share in range(n_shares + 1)] if n_shares else [0]
-    return [trees[first:last] for first, last in itertools.pairwise(ends)]
+def _shared(trees: list[int], parts: list[int]) -> list[list[int]]:
+    """The trees in shares that are as large as parts of a whole, to within a tree; without those of no tree."""
+    ends = [len(trees) * end // sum(parts) for end in itertools.accumulate(parts, initial=0)]
+    return [trees[first:last] for first, last in itertools.pairwise(ends) if first < last]
 
 
 def _runs(trees: list[int]) -> list[list[int]]:
@@ -116,13 +116,18 @@ def _runs(trees: list[int]) -> list[list[int]]:
     return runs
 
 
-def _n_tasks(size: Size, n_missing: int, slots: int) -> int:
-    """How many tasks: whole rounds of all slots, so that the last ones end together."""
+def _parts(size: Size, n_missing: int, slots: int) -> list[int]:
+    """How large the tasks are, beside each other: alike, in whole rounds of all slots, so that the last end together.
+
+    Tasks that take long do not end together of themselves: the last round of those is cut into halves and quarters.
+    """
     by_size = LOCKSTEP_CELLS // size.n_rows**2 if size.dense else LOCKSTEP_ROWS // size.n_rows
     by_load = -(-n_missing // (TASKS_PER_SLOT * slots))
     most = max(1, min(by_size, by_load, MAX_BATCH))
-    rounds = -(-n_missing // (most * slots))
-    return min(n_missing, rounds * slots)
+    n_tasks = min(n_missing, -(-n_missing // (most * slots)) * slots)
+    if 2 * n_missing < by_size * n_tasks:
+        return [4] * n_tasks
+    return [4] * (n_tasks - slots) + [2] * slots + [1] * (2 * slots)
 
 
 def merge_bytes(total: int, slots: int) -> int:

@@ -88,6 +88,12 @@ def test_tasks_are_dealt_out_in_whole_rounds() -> None:
     assert sizes_of(planned) == [21, 22, 22] * 4  # all end together
 
 
+def test_the_last_round_of_long_tasks_is_cut_so_that_they_end_together() -> None:
+    dense = replace(SMALL, n_rows=2000, n_trees=1000, dense=True)
+    assert sizes_of(plan(dense, (), 2)) == [62, 63] * 7 + [31, 31, 16, 15, 16, 16]
+    assert sizes_of(plan(replace(dense, n_rows=10_000, n_trees=16), (), 2)) == [2] * 6 + [1] * 4
+
+
 def test_nothing_missing_is_no_task() -> None:
     assert plan(SMALL, range(60), 2).tasks == ()
 
