@@ -45,8 +45,12 @@ class Folder:
         """The folder ``name`` in this one."""
         return Folder(f"{self.address.rstrip('/')}/{name}")
 
-    def write(self, name: str, content: bytes | memoryview) -> None:
-        """Write a file in one step: readers see the old one or the new one, on disk before it has its name."""
+    def write(self, name: str, content: bytes | memoryview, lasting: bool = True) -> None:
+        """Write a file in one step: readers see the old one or the new one.
+
+        One that is ``lasting`` is on disk before it has its name. Another may be damaged if the host loses its power,
+        which a reader must be able to tell; it costs a tenth, and next to nothing if it is soon removed.
+        """
         fs, path = self._at(name)
         if not self.is_local:
             with reaching(self.address):
@@ -58,8 +62,9 @@ class Folder:
         try:
             with partial.open("wb") as file:
                 file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+                if lasting:
+                    file.flush()
+                    os.fsync(file.fileno())
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)

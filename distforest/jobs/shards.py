@@ -73,10 +73,14 @@ def packed(arrays: dict[str, np.ndarray], receipt: Receipt) -> memoryview:
 
 
 def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> Receipt:
-    """Write a shard in one step; its receipt, complete with what this process and the arrays say."""
+    """Write a shard in one step; its receipt, complete with what this process and the arrays say.
+
+    It is soon merged, and is not waited for until it is on disk: one that is damaged is known by its checksums, and
+    its trees grow again.
+    """
     rows = {name: len(array) for name, array in arrays.items()}
     receipt = replace(receipt, rows=rows, peak_bytes=peak_bytes())
-    folder.write(receipt.shard, packed(arrays, receipt))
+    folder.write(receipt.shard, packed(arrays, receipt), lasting=False)
     return receipt
 
 

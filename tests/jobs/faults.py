@@ -43,8 +43,8 @@ def install(record: str, tree: int, point: str) -> None:
 
         return counted
 
-    def committed(self: Folder, name: str, content: bytes) -> None:
-        write(self, name, content)
+    def committed(self: Folder, name: str, content: bytes, **how: bool) -> None:
+        write(self, name, content, **how)
         if point == "after_commit" and name.startswith("trees-"):
             first, last = (int(part) for part in name.removesuffix(".npz").split("-")[1:])
             if first <= tree <= last:

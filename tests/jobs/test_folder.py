@@ -120,6 +120,13 @@ def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: p
     assert folder.names() == ["x"]
 
 
+def test_a_file_that_need_not_last_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("the disk was waited for"))
+    folder = Folder(str(tmp_path / "job"))
+    folder.write("x", b"12345", lasting=False)
+    assert (folder.read("x"), folder.names()) == (b"12345", ["x"])
+
+
 def test_what_is_being_written_is_not_listed(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path / "job"))
     folder.write("x", b"1")

@@ -195,11 +195,11 @@ def install(site: Site) -> None:
     """Wrap what writes, in any process: its begin or end is a point. Answers come in many small tasks."""
     score.BLOCK_CELLS = 1 << 12
 
-    def writing(write: Callable[..., Any], folder: Folder, name: str, content: bytes) -> None:
+    def writing(write: Callable[..., Any], folder: Folder, name: str, content: bytes, **how: bool) -> None:
         site.pass_by("write", folder.address)
         if name.startswith("trees-"):
             site.pass_by("before_commit")
-        write(folder, name, content)
+        write(folder, name, content, **how)
         if name.startswith("trees-"):
             site.pass_by("after_commit")
 

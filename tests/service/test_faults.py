@@ -120,7 +120,7 @@ def test_a_store_that_fails_now_and_then_delays_a_job_and_changes_nothing(
 def test_a_full_disk_ends_the_job_with_the_reason_and_room_lets_it_be_finished(
     cluster: Cluster, iris: Iris, digest: str
 ) -> None:
-    full = cluster.faults.arm(Fault("sync", "ENOSPC", "full", VICTIM, ALWAYS))
+    full = cluster.faults.arm(Fault("before_rename", "ENOSPC", "full", VICTIM, ALWAYS))
     cluster.submit("full", iris.spec("full"))
     told = cluster.reached("full", "FAILED")
     assert "No space left on device" in told["error"]["message"]
@@ -142,11 +142,12 @@ def test_a_full_disk_of_the_job_root_itself_is_told_and_survived(cluster: Cluste
     held = cluster.faults.arm(Fault("mid_tree", "hold", "brim", VICTIM))
     cluster.submit("brim", iris.spec("brim"))
     until(lambda: cluster.faults.struck(held))
-    full = cluster.faults.arm(Fault("sync", "ENOSPC", "brim", -1, ALWAYS))
+    full = [cluster.faults.arm(Fault(point, "ENOSPC", "brim", -1, ALWAYS)) for point in ("sync", "before_rename")]
     cluster.faults.release()
     assert "No space left on device" in cluster.reached("brim", "FAILED")["error"]["message"]
     assert cluster.written("brim")["state"] in {"QUEUED", "RUNNING"}  # nobody could write down more
-    cluster.faults.disarm(full)
+    for fault in full:
+        cluster.faults.disarm(fault)
     until(lambda: cluster.written("brim")["state"] == "FAILED")
     cluster.service.resume("brim")
     assert_made(cluster, "brim", digest)
