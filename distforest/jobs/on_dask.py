@@ -169,8 +169,9 @@ class OnDask:
                 if not running:
                     return
                 while not queue.has_ready():
-                    with queue.thread_condition:
-                        queue.thread_condition.wait(TICK)
+                    with queue.thread_condition:  # within it is heard whatever comes after this second look
+                        if not queue.has_ready():
+                            queue.thread_condition.wait(TICK)
                     look.again()
                 ended = queue.next_batch(block=False)
                 for future, fetched in zip(ended, self._asked(_fetched(ended)), strict=True):

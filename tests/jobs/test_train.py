@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import queue
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, as_completed
 from sklearn.datasets import load_iris
 
 from distforest.errors import InputError, JobError, MemoryLimitError
 from distforest.forest.artifact import open_forest
 from distforest.forest.scoring import apply, distance
 from distforest.growth.problem import Problem
-from distforest.jobs import merge, train
+from distforest.jobs import merge, on_dask, train
 from distforest.jobs.cluster import Here, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, stage_inputs
@@ -142,6 +144,39 @@ def test_a_closed_client_is_refused(cluster: OnDask) -> None:
         pass
     with pytest.raises(JobError, match="the Dask client is closed"):
         _ = OnDask(client).slots
+
+
+@pytest.mark.cluster
+def test_an_answer_that_comes_just_before_the_wait_is_not_waited_for(
+    cluster: OnDask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float | None] = []
+
+    class Late(threading.Condition):
+        """Is entered by the thread that waits only when an answer has come."""
+
+        def __init__(self, answers: queue.Queue[Any]) -> None:
+            super().__init__()
+            self.answers = answers
+
+        def __enter__(self) -> bool:
+            if threading.current_thread() is threading.main_thread():
+                with self.answers.not_empty:
+                    self.answers.not_empty.wait_for(self.answers._qsize, 60.0)
+            return super().__enter__()
+
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.append(timeout)
+            return super().wait(timeout)
+
+    class Completed(as_completed):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            self.thread_condition = Late(self.queue)
+
+    monkeypatch.setattr(on_dask, "as_completed", Completed)
+    assert cluster.each(str, [1, 2, 3], Work("say")) == ["1", "2", "3"]
+    assert waited == []
 
 
 @pytest.mark.cluster
