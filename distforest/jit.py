@@ -5,6 +5,8 @@ outside the interpreter lock, and kept on disk so that a fresh process starts wa
 
 Row and column numbers that a loop gathers by are read as unsigned, ``rows.view(np.uint32)``: none counts from the end,
 and Numba need not ask which one does. Such a loop is a quarter faster.
+
+A loop that reads far memory, but not cell after cell, has it fetched while it works on what came before: `fetch`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from numba import njit
+from llvmlite import ir
+from numba import config, njit, types
+from numba.extending import intrinsic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +38,32 @@ def borrowing(function: Callable[..., object]) -> Any:
     need not count; Numba refuses to compile one that makes an array.
     """
     return _compiled(function, counting=False)
+
+
+def _fetch(_typing: Any, cells: Any, place: Any) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+        array = context.make_array(cells)(context, builder, given[0])
+        index = context.cast(builder, given[1], place, types.intp)
+        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        line = builder.bitcast(builder.gep(array.data, [index]), byte)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        to_read, into_second_cache, data = number(0), number(2), number(1)
+        builder.call(prefetch, [line, to_read, into_second_cache, data])
+        return context.get_dummy_value()
+
+    return types.void(cells, place), generate
+
+
+def _fetch_nothing(_cells: Any, _place: int) -> None:
+    pass
+
+
+fetch: Any = _fetch_nothing if config.DISABLE_JIT else intrinsic(_fetch)
+"""``fetch(cells, place)`` has the line of memory of a cell, counted through the whole array, brought near.
+
+Nothing else happens, and nothing at all in the interpreter; a place outside the array does no harm.
+"""
 
 
 def _compiled(function: Callable[..., object], *, counting: bool) -> Any:

@@ -45,6 +45,7 @@ ONLY_IN = {
     "pyarrow": {"sources.tables"},
     "click": {*COMMANDS, "commands", "service"},
     "numba": {"jit"},
+    "llvmlite": {"jit"},
 }
 INSIDE_FUNCTIONS = {*COMMANDS, "quickstart"}
 LATE = {
@@ -209,7 +210,8 @@ def test_there_is_no_circle() -> None:
 
 
 def test_the_grower_is_handed_draws_criteria_and_methods() -> None:
-    apart = {f"growth.{name}" for name in ("draws", "criteria", "mean_distance", "histograms", "methods", "parameters")}
+    judges = ("criteria", "mean_distance", "blocks", "histograms")
+    apart = {f"growth.{name}" for name in ("draws", *judges, "methods", "parameters")}
     found = [i for i in imports() if i.module == "growth.grower" and own(i) in apart and i.when != "typing"]
     assert not found, told(found)
 

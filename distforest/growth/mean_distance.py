@@ -1,9 +1,7 @@
 """The mean pairwise distance from a matrix (SMERF, Eq. 1): all cuts of all candidates from one pass over a block.
 
 The distances are read in fixed point, as integers up to 2^26, so that one times a multiplicity up to 31 fits 32 bits
-and every sum is exact. Deep nodes are scattered over the matrix, and gathering from it reads a cache line for every
-entry; so the blocks of a level are packed, and packed again whenever half of their cells are gone. A row of which the
-node has half the cells is not gathered but copied as a whole, and what is not the node's weighs nothing.
+and every sum is exact.
 """
 
 from __future__ import annotations
@@ -16,6 +14,21 @@ from numpy.typing import NDArray
 
 from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
+from distforest.growth.blocks import (
+    FAR_CELLS,
+    LINE,
+    PACKED_CELLS,
+    SPREAD,
+    Blocks,
+    Where,
+    begin_of,
+    fetch_line,
+    gather,
+    in_lines,
+    lay,
+    pack_blocks,
+    read,
+)
 from distforest.growth.criteria import ROUNDING, Cuts, keep_best, power_of_two
 from distforest.growth.ordering import order_values
 from distforest.growth.rng import Keys
@@ -28,52 +41,11 @@ DISTANCE_BITS = 26
 MOST_DRAWS = 31
 """Multiplicity up to which a distance times its weight fits 32 bits."""
 
-PACKED_CELLS = 1 << 25
-"""Cells (int32) of the blocks of a level up to which they are packed."""
-
 CHUNK = 64
 """Cells of a row that are added up in 32 bits where all of them together fit, as they do if not all are the largest."""
 
-SPREAD = 2.0
-"""Cells of a row, for each row of the node, up to which the row is copied as a whole, with what lies between.
-
-Beyond it the node's own cells are gathered, each of which takes as long as two that are copied and masked.
-"""
-
-LINE = 16
-"""Cells of a line of memory."""
-
-FAR_CELLS = 1 << 20
-"""Cells beyond which they lie far from the processor, and each line is waited for."""
-
 NEAR_CELLS = 1 << 17
 """Cells of a matrix that lies near the processor as a whole, so that nothing is gained by packing."""
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """Packed blocks of the nodes of a level: cell (i, j) of a node is cells[row_start[i] + slot[j]].
-
-    ``row_start`` and ``slot`` have shape (n_trees, n_rows).
-    """
-
-    cells: Rows
-    row_start: Ints
-    slot: Rows
-
-
-class Where(NamedTuple):
-    """Where the blocks of a level's nodes are: in the matrix, or packed where there are cells.
-
-    ``rows``, ``row_start`` and ``slot`` have an entry for each row of each node, the last two if the blocks are packed.
-    """
-
-    rows: Rows
-    distances: Float32s
-    scale: np.float32
-    row_start: Ints
-    slot: Rows
-    cells: Rows
 
 
 @dataclass(frozen=True)
@@ -138,10 +110,12 @@ class MeanDistance:
         """Where a kernel finds the block of each node."""
         scale = np.float32(self.scale)
         if self.packed is None:
-            return Where(frontier.rows, self.distances, scale, np.empty(0, np.int64), _NONE, _NONE)
+            is_far = self.distances.size > FAR_CELLS
+            return Where(frontier.rows, self.distances, scale, np.empty(0, np.int64), _NONE, _NONE, is_far)
         tree = frontier.tree[frontier.place]
         start, slot = self.packed.row_start[tree, frontier.rows], self.packed.slot[tree, frontier.rows]
-        return Where(frontier.rows, self.distances, scale, start, slot, self.packed.cells)
+        is_far = len(self.packed.cells) > FAR_CELLS
+        return Where(frontier.rows, self.distances, scale, start, slot, self.packed.cells, is_far)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether two pairs of a node differ in their distance."""
@@ -172,111 +146,31 @@ class Room(NamedTuple):
                                                              share   w3  0 w5 w6  0  0 w9                 w3 w5 w6 w9
                                                              place    0  2  3  6                           0  1  2  3
 
-    ``rank`` has the shape of ``row`` for each candidate; ``order``, ``inside`` and ``across``, the two sums, have an
-    entry for each row of the node.
+    There are two such ``rows``. ``rank`` has the shape of one for each candidate; ``order``, ``earlier`` and
+    ``across``, the sums c_i and r_i, have an entry for each row of the node, and so has ``itself``, w_i z_ii.
     """
 
-    row: Rows
+    rows: Rows
     share: Rows
     place: Rows
     n_observed: Ints
     order: Ints
     rank: Rows
-    inside: Ints
+    earlier: Ints
     across: Ints
+    itself: Rows
     keys: NDArray[np.uint64]
     spare: NDArray[np.uint64]
 
     @classmethod
     def of(cls, n_candidates: int, longest: int, n_rows: int) -> Room:
         """Room for nodes of up to ``longest`` rows of ``n_rows``."""
-        order, inside, across = np.empty((3, n_candidates, longest), np.int64)
-        place = np.empty(longest, np.int32)
-        row, share = np.empty((2, min(int(SPREAD * longest), n_rows)), np.int32)
-        rank = np.empty((n_candidates, len(row)), np.int32)
+        order, earlier, across = np.empty((3, n_candidates, longest), np.int64)
+        place, itself = np.empty((2, longest), np.int32)
+        cells = in_lines(3 + n_candidates, min(int(SPREAD * longest), n_rows))
         keys, spare = np.empty((2, longest), np.uint64)
         n_observed = np.empty(n_candidates, np.int64)
-        return cls(row, share, place, n_observed, order, rank, inside, across, keys, spare)
-
-
-@borrowing
-def gather(i: int, first: int, last: int, where: Where, row: Rows) -> None:
-    """row[j] = rint(z_ij * scale) for the rows first to last - 1, of one node: from the matrix, or as it was packed."""
-    if where.cells.shape[0]:
-        packed, slot = where.cells[where.row_start[first + i] :], where.slot[first:last]
-        if where.cells.shape[0] > FAR_CELLS:
-            row[0] = touch(packed, slot)
-        for j in range(slot.shape[0]):
-            row[j] = packed[np.uint32(slot[j])]  # unsigned: no index counts from the end
-        return
-    rows = where.rows[first:last]
-    own, floats = where.distances[rows[i]], row.view(np.float32)
-    if where.distances.size > FAR_CELLS:
-        row[0] = touch(own.view(np.int32), rows)
-    for j in range(rows.shape[0]):
-        floats[j] = own[np.uint32(rows[j])]
-    for j in range(rows.shape[0]):  # a loop of its own, so that it runs on vectors
-        row[j] = np.int32(np.rint(floats[j] * where.scale))
-
-
-@borrowing
-def touch(cells: Rows, places: Rows) -> np.int64:
-    """Read one cell of each line of memory, in their order, where a gather at ``places`` reads most of the lines.
-
-    The processor then fetches lines ahead of their use, which it does not for a gather. What it returns says nothing.
-    """
-    first, after, found = places[0], places[-1] + 1, np.int32(0)
-    if after - first <= LINE // 2 * places.shape[0]:
-        for j in range(first, after, LINE):
-            found |= cells[np.uint32(j)]
-    return np.int64(found)
-
-
-@borrowing
-def copy(i: int, first: int, where: Where, row: Rows) -> None:
-    """row[j] = rint(z_ij * scale) for all places from the node's first row to its last, also of other rows."""
-    if where.cells.shape[0]:
-        begin = where.row_start[first + i] + where.slot[first]
-        packed = where.cells[begin : begin + row.shape[0]]
-        for j in range(packed.shape[0]):
-            row[j] = packed[j]
-        return
-    begin = where.rows[first]
-    own = where.distances[where.rows[first + i], begin : begin + row.shape[0]]
-    for j in range(own.shape[0]):
-        row[j] = np.int32(np.rint(own[j] * where.scale))
-
-
-@borrowing
-def lay(places: Rows, weights: Rows, place: Rows, share: Rows) -> tuple[int, bool]:
-    """Where a node's rows, at ``places``, lie in a row of its block, and their weights; its length, if it is copied.
-
-    It is copied if the rows keep their order and are not farther apart than `SPREAD` allows.
-    """
-    size, in_order = places.shape[0], True
-    for i in range(1, size):
-        in_order &= places[i - 1] < places[i]
-    reach = np.int64(places[size - 1]) - places[0] + 1
-    is_copied = in_order and reach <= SPREAD * size
-    for i in range(size):
-        place[i] = places[i] - places[0] if is_copied else i
-    length = reach if is_copied else size
-    for j in range(length):
-        share[j] = 0
-    for i in range(size):
-        share[place[i]] = weights[i]
-    return length, is_copied
-
-
-@borrowing
-def pack_blocks(starts: Ints, where: Where, packed: Rows) -> None:
-    """The nodes' blocks, row by row, one after another."""
-    filled = 0
-    for node in range(starts.shape[0] - 1):
-        first, last = starts[node], starts[node + 1]
-        for i in range(last - first):
-            gather(i, first, last, where, packed[filled : filled + last - first])
-            filled += last - first
+        return cls(cells[:2], cells[2], place, n_observed, order, cells[3:], earlier, across, itself, keys, spare)
 
 
 @borrowing
@@ -316,37 +210,67 @@ def cut_distances(
     A row of a block is read once for all candidates; "earlier" is a mask on ranks, so that no row is permuted.
     """
     n_candidates = values.shape[0]
-    row, share, place, n_observed, order, rank, inside, across, keys, spare = room
+    share, place, n_observed, order, rank = room.share, room.place, room.n_observed, room.order, room.rank
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size, own_weights = last - first, weights[first:last]
         places = (where.slot if where.cells.shape[0] else where.rows)[first:last]
         length, is_copied = lay(places, own_weights, place, share)
         for k in range(n_candidates):
-            n = order_values(values[k, first:last], order[k], keys, spare)
+            n = order_values(values[k, first:last], order[k], room.keys, room.spare)
             n_observed[k] = n
             rank[k, :length] = size  # unobserved, and rows of other nodes: after everything
             for e in range(n):
                 rank[k, place[order[k, e]]] = e
-        for i in range(size):
-            if is_copied:
-                copy(i, first, where, row[:length])
-            else:
-                gather(i, first, last, where, row)
-            own = place[i]
-            whole, is_narrow = weigh(row[:length], share[:length])
-            for k in range(n_candidates):
-                earlier = masked_sum(row[:length], rank[k, :length], rank[k, own], is_narrow)
-                observed = whole
-                if n_observed[k] < size:
-                    observed = masked_sum(row[:length], rank[k, :length], np.int32(n_observed[k]), is_narrow)
-                inside[k, i] = own_weights[i] * (2 * earlier + row[own])
-                across[k, i] = own_weights[i] * observed
+        if length < CHUNK:
+            sum_short_rows(first, last, where, is_copied, length, room)
+        else:
+            sum_long_rows(first, last, where, is_copied, length, room)
+        scan_distances(node, values[:, first:last], own_weights, room, min_leaf, best, threshold, gains)
+
+
+@borrowing
+def sum_short_rows(first: int, last: int, where: Where, is_copied: bool, length: int, room: Room) -> None:
+    """c_i and r_i of each row and candidate, row after row."""
+    size, row = last - first, room.rows[0, :length]
+    for i in range(size):
+        read(first, i, last, where, is_copied, row)
+        own = room.place[i]
+        whole, _ = weigh(row, room.share[:length])
+        room.itself[i] = row[own]
+        for k in range(room.n_observed.shape[0]):
+            rank, n = room.rank[k, :length], np.int32(room.n_observed[k])
+            room.earlier[k, i] = wide_sum(row, rank, rank[own])
+            room.across[k, i] = wide_sum(row, rank, n) if n < size else whole
+
+
+@borrowing
+def sum_long_rows(first: int, last: int, where: Where, is_copied: bool, length: int, room: Room) -> None:
+    """The same by twos, so that ranks are read once for two rows; the last of an odd number goes with itself.
+
+    While two rows are summed the next two are fetched, a part of them for each candidate.
+    """
+    size, share, n_candidates = last - first, room.share[:length], room.n_observed.shape[0]
+    for i in range(0, size, 2):
+        j = min(i + 1, size - 1)
+        one, other = room.rows[0, :length], room.rows[1, :length]
+        read(first, i, last, where, is_copied, one)
+        read(first, j, last, where, is_copied, other)
+        whole, is_narrow = weigh(one, share)
+        other_whole, other_is_narrow = weigh(other, share)
+        is_narrow = is_narrow and other_is_narrow
+        places = (room.place[i], room.place[j])
+        room.itself[i], room.itself[j] = one[places[0]], other[places[1]]
+        begin, other_begin = begin_of(first, i + 2, last, where), begin_of(first, i + 3, last, where)
         for k in range(n_candidates):
-            scan_distances(
-                *(node, k, values[k, first:last], order[k, : n_observed[k]]),
-                *(own_weights, inside[k], across[k], min_leaf, best, threshold, gains),
-            )
+            rank, n, part = room.rank[k, :length], np.int32(room.n_observed[k]), length * k // n_candidates
+            limits, ahead = (rank[places[0]], rank[places[1]]), (begin + part, other_begin + part)
+            sums = masked_sums(one, other, rank, limits, is_narrow, where, ahead)
+            room.earlier[k, i], room.earlier[k, j] = sums
+            room.across[k, i], room.across[k, j] = whole, other_whole
+            if n < size:
+                sums = masked_sums(one, other, rank, (n, n), is_narrow, where, ahead)
+                room.across[k, i], room.across[k, j] = sums
 
 
 @borrowing
@@ -373,23 +297,43 @@ def weigh(values: Rows, weights: Rows) -> tuple[np.int64, bool]:
 
 
 @borrowing
-def masked_sum(values: Rows, rank: Rows, limit: np.int32, is_narrow: bool) -> np.int64:
-    """Sum of values[j] over the j with rank[j] < limit; whole chunks in 32 bits where `weigh` says that they fit."""
+def masked_sums(
+    one: Rows,
+    other: Rows,
+    rank: Rows,
+    limits: tuple[np.int32, np.int32],
+    is_narrow: bool,
+    where: Where,
+    ahead: tuple[np.int64, np.int64],
+) -> tuple[np.int64, np.int64]:
+    """Sum of one[j] over the j with rank[j] < limits[0], and of the other likewise with its own limit.
+
+    Whole chunks are summed in 32 bits where `weigh` says that they fit. With each chunk a line is fetched from the two
+    places ahead.
+    """
+    limit, other_limit = limits
     if not is_narrow:
-        return wide_sum(values, rank, limit)
-    total, n_whole = np.int64(0), values.shape[0] - values.shape[0] % CHUNK
+        return wide_sum(one, rank, limit), wide_sum(other, rank, other_limit)
+    total, other_total = np.int64(0), np.int64(0)
+    n_whole, nothing = one.shape[0] - one.shape[0] % CHUNK, np.uint32(0)
     for first in range(0, n_whole, CHUNK):
-        own = np.uint32(0)
+        if where.is_far:
+            fetch_line(where, ahead[0] + first // CHUNK * LINE)
+            fetch_line(where, ahead[1] + first // CHUNK * LINE)
+        own, other_own = nothing, nothing
         for j in range(first, first + CHUNK):
-            value = np.uint32(values[j])
-            own = np.uint32(own + (value if rank[j] < limit else np.uint32(0)))
+            value, other_value = np.uint32(one[j]), np.uint32(other[j])
+            own = np.uint32(own + (value if rank[j] < limit else nothing))
+            other_own = np.uint32(other_own + (other_value if rank[j] < other_limit else nothing))
         total += np.int64(own)
-    return total + wide_sum(values[n_whole:], rank[n_whole:], limit)
+        other_total += np.int64(other_own)
+    total += wide_sum(one[n_whole:], rank[n_whole:], limit)
+    return total, other_total + wide_sum(other[n_whole:], rank[n_whole:], other_limit)
 
 
 @borrowing
 def wide_sum(values: Rows, rank: Rows, limit: np.int32) -> np.int64:
-    """`masked_sum` in 64 bits; without a branch, so that it runs on vectors."""
+    """One of `masked_sums`, in 64 bits; without a branch, so that it runs on vectors."""
     total = np.int64(0)
     for j in range(values.shape[0]):
         value = np.int64(values[j])
@@ -400,32 +344,31 @@ def wide_sum(values: Rows, rank: Rows, limit: np.int32) -> np.int64:
 @borrowing
 def scan_distances(
     node: int,
-    candidate: int,
     values: Floats,
-    order: Ints,
     weights: Rows,
-    inside: Ints,
-    across: Ints,
+    room: Room,
     min_leaf: int,
     best: Rows,
     threshold: Floats,
     gains: Floats,
 ) -> None:
-    """Walk one candidate's order with P(L) += inside[i], and P(R) = P(S) - 2 sum across + P(L)."""
-    m, total = 0, 0
-    for place in order:
-        m += weights[place]
-        total += across[place]
-    m_left, left, moved = 0, 0, 0
-    whole = total / m if m else 0.0
-    for e in range(order.shape[0] - 1):
-        place, after = order[e], order[e + 1]
-        m_left += weights[place]
-        left += inside[place]
-        moved += across[place]
-        if values[place] == values[after] or m_left < min_leaf or m - m_left < min_leaf:
-            continue
-        inside_left, inside_right = left / m_left, (total - 2 * moved + left) / (m - m_left)
-        gain = whole - (inside_left + inside_right)
-        if gain > ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right)):
-            keep_best(node, candidate, values[place], values[after], gain, best, threshold, gains)
+    """Walk each candidate's order with P(L) += w_i (2 c_i + w_i z_ii), and P(R) = P(S) - 2 sum w_i r_i + P(L)."""
+    for k in range(values.shape[0]):
+        m, total = 0, 0
+        for e in range(room.n_observed[k]):
+            i = room.order[k, e]
+            m += weights[i]
+            total += weights[i] * room.across[k, i]
+        m_left, left, moved = 0, 0, 0
+        whole = total / m if m else 0.0
+        for e in range(room.n_observed[k] - 1):
+            i, after = room.order[k, e], room.order[k, e + 1]
+            m_left += weights[i]
+            left += weights[i] * (2 * room.earlier[k, i] + room.itself[i])
+            moved += weights[i] * room.across[k, i]
+            if values[k, i] == values[k, after] or m_left < min_leaf or m - m_left < min_leaf:
+                continue
+            inside_left, inside_right = left / m_left, (total - 2 * moved + left) / (m - m_left)
+            gain = whole - (inside_left + inside_right)
+            if gain > ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right)):
+                keep_best(node, k, values[k, i], values[k, after], gain, best, threshold, gains)

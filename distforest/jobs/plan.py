@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from distforest.errors import MemoryLimitError
 from distforest.forest.forest import CHUNK_BYTES
+from distforest.growth.blocks import PACKED_CELLS
 from distforest.growth.grower import SLAB_CELLS
-from distforest.growth.mean_distance import PACKED_CELLS
 
 if TYPE_CHECKING:
     from collections.abc import Collection

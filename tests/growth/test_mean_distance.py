@@ -9,18 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.mean_distance import (
-    CHUNK,
-    FAR_CELLS,
-    LINE,
-    SPREAD,
-    MeanDistance,
-    copy,
-    gather,
-    lay,
-    masked_sum,
-    weigh,
-)
+from distforest.growth.blocks import FAR_CELLS, LINE, SPREAD, copy, gather, in_lines, lay
+from distforest.growth.mean_distance import CHUNK, MeanDistance, masked_sums, weigh
 from tests import naive, samples
 
 pytestmark = pytest.mark.kernels
@@ -43,16 +33,32 @@ def test_sums_of_a_row_are_exact_in_as_few_bits_as_they_need(
     kind: str, n: int, seed: int, most: int, data: st.DataObject
 ) -> None:
     rng = np.random.default_rng(seed)
-    values, weights = row_of(kind, n, rng), rng.integers(1, most, n, endpoint=True).astype(np.int32)
-    exact = [int(value) * int(weight) for value, weight in zip(values, weights, strict=True)]
-    total, is_narrow = weigh(values, weights)
-    assert (values.tolist(), int(total)) == (exact, sum(exact))
-    chunks = [sum(exact[first : first + CHUNK]) for first in range(0, n - CHUNK + 1, CHUNK)]
-    assert bool(is_narrow) == (bool(chunks) and min(exact[: n - n % CHUNK]) >= 0 and max(chunks) < 2**32)
-    rank, limit = rng.permutation(n).astype(np.int32), np.int32(data.draw(st.integers(0, n)))
-    expected = sum(value for value, own in zip(exact, rank, strict=True) if own < limit)
-    for narrow in {False, bool(is_narrow)}:
-        assert masked_sum(values, rank, limit, narrow) == expected
+    rows, weights = [row_of(kind, n, rng) for _ in range(2)], rng.integers(1, most, n, endpoint=True).astype(np.int32)
+    rank, limits = rng.permutation(n).astype(np.int32), data.draw(st.tuples(*[st.integers(0, n)] * 2))
+    are_narrow, expected = [], []
+    for values, limit in zip(rows, limits, strict=True):
+        exact = [int(value) * int(weight) for value, weight in zip(values, weights, strict=True)]
+        total, is_narrow = weigh(values, weights)
+        assert (values.tolist(), int(total)) == (exact, sum(exact))
+        chunks = [sum(exact[first : first + CHUNK]) for first in range(0, n - CHUNK + 1, CHUNK)]
+        assert bool(is_narrow) == (bool(chunks) and min(exact[: n - n % CHUNK]) >= 0 and max(chunks) < 2**32)
+        are_narrow.append(bool(is_narrow))
+        expected.append(sum(value for value, own in zip(exact, rank, strict=True) if own < limit))
+    where, bounds = (
+        MeanDistance.of(np.zeros((1, 1), np.float32), 1.0).where(samples.level([[0]], [[1]])),
+        np.int32(limits),
+    )
+    for narrow in {False, all(are_narrow)}:
+        assert masked_sums(*rows, rank, tuple(bounds), narrow, where, (n, -n)) == tuple(expected)
+
+
+@given(n=st.integers(0, 5), length=st.integers(0, 3 * LINE))
+def test_rows_begin_with_a_line(n: int, length: int) -> None:
+    rows = in_lines(n, length)
+    assert len(rows) == n
+    assert rows.shape[1] in range(length, length + LINE)
+    assert rows.flags.c_contiguous
+    assert {row.ctypes.data % (LINE * rows.itemsize) for row in rows if row.size} <= {0}
 
 
 def laid(places: list[int], weights: list[int]) -> tuple[list[int], list[int], bool]:
