@@ -36,7 +36,7 @@ FAR_CELLS = 1 << 20
 class Blocks:
     """Packed blocks of the nodes of a level: cell (i, j) of a node is cells[row_start[i] + slot[j]].
 
-    ``row_start`` and ``slot`` have shape (n_trees, n_rows).
+    ``row_start`` and ``slot`` have an entry for each row of each tree, shape (n_trees * n_rows,).
     """
 
     cells: Rows
@@ -48,7 +48,7 @@ class Where(NamedTuple):
     """Where the blocks of a level's nodes are: in the matrix, or packed where there are cells.
 
     ``rows``, ``row_start`` and ``slot`` have an entry for each row of each node, the last two if the blocks are packed.
-    What ``is_far`` is fetched before it is read.
+    Cells that lie far away are fetched before they are read.
     """
 
     rows: Rows
@@ -93,7 +93,7 @@ def lay(places: Rows, weights: Rows, place: Rows, share: Rows) -> tuple[int, boo
 
 
 @borrowing
-def read(first: int, i: int, last: int, where: Where, is_copied: bool, row: Rows) -> None:
+def read(i: int, first: int, last: int, where: Where, is_copied: bool, row: Rows) -> None:
     """Row i of a node's block, copied or gathered."""
     if is_copied:
         copy(i, first, where, row)
@@ -147,7 +147,7 @@ def pick(cells: Rows, places: Rows, where: Where, ahead: np.int64, row: Rows) ->
 
 
 @borrowing
-def begin_of(first: int, i: int, last: int, where: Where) -> np.int64:
+def begin_of(i: int, first: int, last: int, where: Where) -> np.int64:
     """Where row i of a node, or its last one, begins: the place of its first cell among all that there are."""
     row = min(first + i, last - 1)
     if where.cells.shape[0]:

@@ -93,11 +93,14 @@ class MeanDistance:
         slot = (np.arange(len(place)) - frontier.starts[place]).astype(np.int32)
         row_start = begin[place] + slot * sizes[place]
         pack_blocks(frontier.starts, self.where(frontier), cells)
-        shape = (int(frontier.tree.max()) + 1, len(self.distances))
-        blocks = Blocks(cells, np.zeros(shape, np.int64), np.zeros(shape, np.int32))
-        blocks.row_start[frontier.tree[place], frontier.rows] = row_start
-        blocks.slot[frontier.tree[place], frontier.rows] = slot
+        entry, n_entries = self._entries(frontier), (int(frontier.tree.max()) + 1) * len(self.distances)
+        blocks = Blocks(cells, np.zeros(n_entries, np.int64), np.zeros(n_entries, np.int32))
+        blocks.row_start[entry], blocks.slot[entry] = row_start, slot
         return replace(self, packed=blocks)
+
+    def _entries(self, frontier: Frontier) -> Ints:
+        """For each row of each node its entry in `Blocks`."""
+        return np.repeat(frontier.tree * len(self.distances), frontier.sizes) + frontier.rows
 
     def _scattered_among(self, frontier: Frontier) -> int:
         """Cells that hold the level's blocks now; 0 where the matrix is too small for that to matter."""
@@ -112,8 +115,8 @@ class MeanDistance:
         if self.packed is None:
             is_far = self.distances.size > FAR_CELLS
             return Where(frontier.rows, self.distances, scale, np.empty(0, np.int64), _NONE, _NONE, is_far)
-        tree = frontier.tree[frontier.place]
-        start, slot = self.packed.row_start[tree, frontier.rows], self.packed.slot[tree, frontier.rows]
+        entry = self._entries(frontier)
+        start, slot = self.packed.row_start[entry], self.packed.slot[entry]
         is_far = len(self.packed.cells) > FAR_CELLS
         return Where(frontier.rows, self.distances, scale, start, slot, self.packed.cells, is_far)
 
@@ -234,7 +237,7 @@ def sum_short_rows(first: int, last: int, where: Where, is_copied: bool, length:
     """c_i and r_i of each row and candidate, row after row."""
     size, row = last - first, room.rows[0, :length]
     for i in range(size):
-        read(first, i, last, where, is_copied, row)
+        read(i, first, last, where, is_copied, row)
         own = room.place[i]
         whole, _ = weigh(row, room.share[:length])
         room.itself[i] = row[own]
@@ -254,14 +257,14 @@ def sum_long_rows(first: int, last: int, where: Where, is_copied: bool, length: 
     for i in range(0, size, 2):
         j = min(i + 1, size - 1)
         one, other = room.rows[0, :length], room.rows[1, :length]
-        read(first, i, last, where, is_copied, one)
-        read(first, j, last, where, is_copied, other)
+        read(i, first, last, where, is_copied, one)
+        read(j, first, last, where, is_copied, other)
         whole, is_narrow = weigh(one, share)
         other_whole, other_is_narrow = weigh(other, share)
         is_narrow = is_narrow and other_is_narrow
         places = (room.place[i], room.place[j])
         room.itself[i], room.itself[j] = one[places[0]], other[places[1]]
-        begin, other_begin = begin_of(first, i + 2, last, where), begin_of(first, i + 3, last, where)
+        begin, other_begin = begin_of(i + 2, first, last, where), begin_of(i + 3, first, last, where)
         for k in range(n_candidates):
             rank, n, part = room.rank[k, :length], np.int32(room.n_observed[k]), length * k // n_candidates
             limits, ahead = (rank[places[0]], rank[places[1]]), (begin + part, other_begin + part)
