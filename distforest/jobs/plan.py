@@ -101,7 +101,8 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
 
 def _shared(trees: list[int], parts: list[int]) -> list[list[int]]:
     """The trees in shares that are as large as parts of a whole, to within a tree; without those of no tree."""
-    ends = [len(trees) * end // sum(parts) for end in itertools.accumulate(parts, initial=0)]
+    whole = sum(parts)
+    ends = [len(trees) * end // whole for end in itertools.accumulate(parts, initial=0)]
     return [trees[first:last] for first, last in itertools.pairwise(ends) if first < last]
 
 
