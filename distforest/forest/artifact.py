@@ -46,7 +46,7 @@ from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColu
 from distforest.sources.stores import may_pass, reaching, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 64 << 20
@@ -99,17 +99,9 @@ def save(forest: Forest, address: str) -> str:
     zarr.open_group(zarr_store(address), mode="w-")
     entries = {}
     for name, array in forest.arrays().items():
-        place = prepare(address, name, array.shape, array.dtype)
-        digests = [write_rows(place, first, chunk) for first, chunk in _numbered(array)]
-        entries[name] = array_entry(array.shape, array.dtype, [digest for own in digests for digest in own])
+        digests = write_rows(prepare(address, name, array.shape, array.dtype), 0, array)
+        entries[name] = array_entry(array.shape, array.dtype, digests)
     return seal(address, forest.meaning, entries, forest.provenance)
-
-
-def _numbered(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    first = 0
-    for chunk in chunks(array):
-        yield first, chunk
-        first += len(chunk)
 
 
 def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Prepared:
