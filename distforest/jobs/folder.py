@@ -49,7 +49,7 @@ class Folder:
         """Write a file in one step: readers see the old one or the new one.
 
         One that is ``lasting`` is on disk before it has its name. Another may be damaged if the host loses its power,
-        which a reader must be able to tell; it costs a tenth, and next to nothing if it is soon removed.
+        which a reader must be able to tell; it takes a seventh of the time, and less to remove.
         """
         fs, path = self._at(name)
         if not self.is_local:
