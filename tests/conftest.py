@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numba
@@ -14,8 +16,7 @@ from distforest.forest.artifact import save
 from tests import samples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from distforest.forest.forest import Forest
 
@@ -60,3 +61,13 @@ def sealed_of(forest_of: Callable[[str], Forest], tmp_path_factory: pytest.TempP
         return sealed[case]
 
     return sealed_of
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A folder in another file system, one in memory."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)

@@ -13,7 +13,6 @@ import shlex
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,8 +21,9 @@ from typing import Any
 
 import yaml
 
+from tests.programs import PATH
+
 ROOT = Path(__file__).parents[2]
-PROGRAMS = str(Path(sys.executable).parent)
 
 PATIENCE = 100.0
 """Seconds in which anything that is waited for must happen, on a machine that has other things to do."""
@@ -180,7 +180,7 @@ class Host:
         said = {**from_image(), **self.compose["services"][service].get("environment", {})}
         said.pop("NUMBA_CACHE_DIR")  # kernels are compiled already, beside their sources
         found = {name: self.outside(service, number, value) for name, value in said.items()}
-        return {**found, "PATH": f"{PROGRAMS}:{os.environ['PATH']}", "HOME": str(self.folder)}
+        return {**found, "PATH": PATH, "HOME": str(self.folder)}
 
     def up(self, service: str) -> list[Container]:
         """Start all containers of a service."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -14,6 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from tests.deploy.containers import free_port, until
+from tests.programs import PATH, program
 
 NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue")
 
@@ -59,7 +59,7 @@ wait
 
 def missing() -> str | None:
     """Why SLURM cannot be started here; None if it can."""
-    absent = [name for name in NEEDED if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") is None]
+    absent = [name for name in NEEDED if program(name) is None]
     if absent:
         return f"{', '.join(absent)} missing: apt-get install slurm-wlm munge"
     return None if os.geteuid() == 0 else "slurmd needs root"
@@ -104,8 +104,7 @@ def slurm(folder: Path) -> Iterator[Slurm]:
     (folder / "munge.key").chmod(0o600)
     said = CONFIG.format(host=host, folder=folder, ctld=free_port(), slurmd=free_port())
     (folder / "slurm.conf").write_text(said)
-    path = f"{os.environ['PATH']}:/usr/sbin"
-    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": path}
+    environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PATH": PATH}
     places = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
     munge = [f"--{option}={folder}/munge.{name}" for option, name in places.items()]
     daemons = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -22,6 +21,7 @@ from distforest.service.certificates import make
 from distforest.service.registry import ENDS, Registry
 from distforest.trials import simulate
 from tests.deploy.containers import ROOT, Host, from_image, read, restarts
+from tests.programs import program
 
 FILE, TLS = ROOT / "docker-compose.yml", ROOT / "deploy" / "compose.tls.yml"
 JOB = """
@@ -41,10 +41,10 @@ batch = 1
 
 def check(*arguments: str) -> subprocess.CompletedProcess[str]:
     """What a checker of JSON schemas says of a file."""
-    program = shutil.which("check-jsonschema")
-    if program is None:
+    checker = program("check-jsonschema")
+    if checker is None:
         pytest.skip("check-jsonschema is missing: pip install check-jsonschema")
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([checker, *arguments], capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("file", [FILE, TLS], ids=lambda file: file.name)
@@ -173,8 +173,8 @@ def test_a_job_is_finished_although_each_container_is_killed(host: Host) -> None
 @pytest.mark.cluster
 @pytest.mark.slow
 def test_a_job_over_tls_whose_data_and_forest_lie_in_the_store(tmp_path: Path) -> None:
-    program = shutil.which("moto_server")
-    if program is None:
+    moto = program("moto_server")
+    if moto is None:
         pytest.skip("moto_server is missing: pip install 'moto[server]'")
     jobs, keys = tmp_path / "jobs", tmp_path / "keys"
     make(keys, ["scheduler"])
@@ -185,7 +185,7 @@ def test_a_job_over_tls_whose_data_and_forest_lie_in_the_store(tmp_path: Path) -
         "DISTFOREST_WORKERS": "1",
     }
     host = Host(read(FILE, TLS, **said), tmp_path / "volumes")
-    host.compose["services"]["store"] |= {"command": [program, "--host=127.0.0.1", "--port=9000"], "restart": "no"}
+    host.compose["services"]["store"] |= {"command": [moto, "--host=127.0.0.1", "--port=9000"], "restart": "no"}
     try:
         host.up("store")
         host.until("the store answers", lambda: host.run("bucket").returncode == 0)

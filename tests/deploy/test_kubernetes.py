@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from functools import cache
@@ -15,6 +14,7 @@ import pytest
 import yaml
 
 from tests.deploy.containers import ROOT, read
+from tests.programs import program
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 SCHEMAS = ROOT / "deploy" / "schemas" / "dask-kubernetes.json"
@@ -139,11 +139,11 @@ def test_the_job_is_the_one_of_the_compose_file() -> None:
 
 @pytest.mark.parametrize("folder", ["service", "batch"])
 def test_kustomize_builds_it_and_claims_exist(folder: str) -> None:
-    program = shutil.which("kubectl")
-    if program is None:
+    kubectl = program("kubectl")
+    if kubectl is None:
         pytest.skip("kubectl is missing")
     built = subprocess.run(
-        [program, "kustomize", str(FOLDER / folder)], capture_output=True, text=True, timeout=60, check=False
+        [kubectl, "kustomize", str(FOLDER / folder)], capture_output=True, text=True, timeout=60, check=False
     )
     assert built.returncode == 0, built.stderr
     found = list(yaml.safe_load_all(built.stdout))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -22,8 +21,9 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.train import fit_here
 from distforest.service.registry import Registry
 from distforest.trials import simulate
-from tests.deploy.containers import PATIENCE, PROGRAMS, ROOT, until
+from tests.deploy.containers import PATIENCE, ROOT, until
 from tests.deploy.slurm import SRUN, missing, slurm
+from tests.programs import PATH, program
 
 SCRIPT = ROOT / "deploy" / "slurm" / "fit.sh"
 JOB = """
@@ -56,7 +56,7 @@ def digest_here(job: Path) -> str:
 def variables(folder: Path) -> dict[str, str]:
     """What the script is told: where jobs and scratch are to be, the loopback network, and this checkout's kernels."""
     return {
-        "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
+        "PATH": PATH,
         "DISTFOREST_JOBS": str(folder / "jobs"),
         "TMPDIR": str(folder),
         "DISTFOREST_INTERFACE": "lo",
@@ -140,8 +140,6 @@ def ended(script: subprocess.Popen[bytes]) -> int:
 @pytest.mark.cluster
 @pytest.mark.slow
 def test_a_job_survives_its_scheduler_without_slurm(job: Path, tmp_path: Path) -> None:
-    if missing() is None:
-        pytest.skip("the real SLURM is here")
     programs = tmp_path / "programs"
     programs.mkdir()
     registry = Registry(str(tmp_path / "jobs" / "slurm-7" / "jobs"))
@@ -178,9 +176,9 @@ def test_a_scheduler_that_cannot_start_ends_it_all(tmp_path: Path) -> None:
 
 def test_the_scripts_are_sound() -> None:
     assert subprocess.run(["bash", "-n", str(SCRIPT)], timeout=20, check=False).returncode == 0
-    program = shutil.which("shellcheck")
-    if program is None:
-        pytest.skip("shellcheck is missing")
+    shellcheck = program("shellcheck")
+    if shellcheck is None:
+        pytest.skip("shellcheck is missing: apt-get install shellcheck")
     for script in (SCRIPT, *sorted((ROOT / "deploy").rglob("*.sh"))):
-        checked = subprocess.run([program, str(script)], capture_output=True, text=True, timeout=60, check=False)
+        checked = subprocess.run([shellcheck, str(script)], capture_output=True, text=True, timeout=60, check=False)
         assert checked.returncode == 0, checked.stdout

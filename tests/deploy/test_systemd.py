@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.containers import ROOT
+from tests.programs import program
 
 FOLDER = ROOT / "deploy" / "systemd"
 UNITS = sorted(FOLDER.glob("*.service"))
@@ -25,12 +25,12 @@ def said(unit: Path) -> configparser.ConfigParser:
 
 def verified(unit: Path, text: str, folder: Path) -> str:
     """What systemd finds wrong with a unit whose program is one that is here."""
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        pytest.skip("systemd-analyze is missing")
+    analyze = program("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd-analyze is missing: apt-get install systemd")
     copy = folder / unit.name.replace("@", "@1")
     copy.write_text(text.replace("/opt/distforest/bin/dask", sys.executable))
-    command = [program, "verify", "--man=no", str(copy)]
+    command = [analyze, "verify", "--man=no", str(copy)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stderr
 
 

@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import time
@@ -17,7 +16,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-DRIVER, CHROMIUM = shutil.which("chromedriver"), shutil.which("chromium") or shutil.which("google-chrome")
+from tests.programs import program
+
+DRIVER, CHROMIUM = program("chromedriver"), program("chromium") or program("google-chrome")
 MISSING = "" if DRIVER and CHROMIUM else "needs chromium and chromedriver (Debian: chromium, chromium-driver)"
 
 
