@@ -6,10 +6,11 @@ whole numbers, how often a pair was drawn: a pair of weight 0 is routed but neve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations, groupby, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -158,10 +159,10 @@ def every_cut(
 
 
 def first_best(cuts: Sequence[Cut], whole: Fraction) -> Cut:
-    """The first cut whose gain is the largest but for rounding; none if that is nothing beside P(S)/m = `whole`."""
+    """The first cut whose gain is the largest but for rounding; the first of all where all gain 0 beside `whole`."""
     top = max((cut.gain for cut in cuts), default=Fraction(0))
     if top <= ROUNDING * whole:
-        return NO_CUT
+        return cuts[0]._replace(gain=Fraction(0)) if cuts else NO_CUT
     return next(cut for cut in cuts if cut.gain >= top * (1 - ROUNDING))
 
 
@@ -181,6 +182,28 @@ def best_cut(
     """The best (column, threshold, gain) of columns (m, C), at every midpoint or at the `thresholds` of each column."""
     sample, rows = Sample(np.asarray(columns), codes, weights), range(len(codes))
     return first_best(every_cut(sample, rows, costs, min_leaf, thresholds), gini(sample.counts(rows), costs))
+
+
+def quantile_edges(values: Vector, max_bins: int) -> list[float]:
+    """Where the bins of some values end, but for the last bin: midpoints between neighbouring distinct values.
+
+    The i-th of n ordered values, i from 0, is (i + 1/2)/n of the way up; a value is where the mean of its equals is, in
+    bin floor(max_bins times that). Where there are no more distinct values than bins, each has a bin of its own.
+    """
+    ordered = sorted(float(value) for value in values)
+    distinct, bins = [], []
+    for value, equals in groupby(enumerate(ordered), key=lambda place: place[1]):
+        ways = [Fraction(2 * i + 1, 2 * len(ordered)) for i, _ in equals]
+        distinct.append(value)
+        bins.append(math.floor(max_bins * sum(ways, Fraction(0)) / len(ways)))
+    if len(distinct) <= max_bins:
+        bins = list(range(len(distinct)))
+    return [midpoint(*distinct[k : k + 2]) for k in range(len(distinct) - 1) if bins[k] < bins[k + 1]]
+
+
+def code_of(value: float, edges: Sequence[float]) -> int:
+    """How many bins end below a value."""
+    return sum(value > edge for edge in edges)
 
 
 def best_square_cut(

@@ -90,7 +90,8 @@ def test_cuts_by_hand() -> None:
     assert ref.best_cut(columns, [0, 0, 1, 1], [1] * 4, (3, 1), 1) == (0, 1.5, 3)  # 2 * 6 * 2/8
     # 0 | 1 1 0: 2 - 0 - 2 * 1 * 2/3, and the same at 2.5: the lower one; at 1.5 nothing is gained
     assert ref.best_cut(columns, [0, 1, 1, 0], [1] * 4, (1, 1), 1) == (0, 0.5, Fraction(2, 3))
-    assert ref.best_cut(columns, [0, 1, 1, 0], [1] * 4, (1, 1), 2) == ref.NO_CUT
+    assert ref.best_cut(columns, [0, 1, 1, 0], [1] * 4, (1, 1), 2) == (0, 1.5, 0)  # where nothing is better
+    assert ref.best_cut(columns, [0, 1, 1, 0], [1] * 4, (1, 1), 3) == ref.NO_CUT
     # a cost of 1/2 for code 0: m = (1, 2), 4/3 - 2 * .5 * 2/2.5
     assert ref.best_cut(columns, [0, 1, 1, 0], [1] * 4, (HALF, 1), 1).gain == Fraction(4, 3) - Fraction(4, 5)
 
@@ -102,7 +103,7 @@ def test_the_first_of_equal_candidates_and_only_given_thresholds() -> None:
     assert ref.best_cut(columns[:, [2, 1, 0]], codes, ones, (1, 1), 1) == (0, 1.5, 2)
     assert ref.best_cut(columns[:, [1]], codes, ones, (1, 1), 1, [[0.7, 2.2]]) == (0, 0.7, Fraction(2, 3))
     assert ref.best_cut(columns[:, [1]], codes, ones, (1, 1), 1, [[-1, 3]]) == ref.NO_CUT
-    assert ref.best_cut(columns, [1] * 4, ones, (1, 1), 1) == ref.NO_CUT
+    assert ref.best_cut(columns[:, [0]], codes, ones, (1, 1), 1) == ref.NO_CUT
 
 
 def test_gains_that_differ_by_rounding_are_equal() -> None:

@@ -1,7 +1,8 @@
 """Cuts of pairs of points: the fused twin of projecting all candidates, ordering and scanning them.
 
-A node of many pairs is searched through histograms of its candidates' codes, filled block by block; a small one in the
-order of its values. Neither holds more than the codes of a block, a histogram, or the values of one candidate.
+A node of many pairs is cut at the edges of bins: histograms of its candidates' codes are filled block by block. A small
+one is cut at any value, in the order of its values; and so is a large one that the bins cannot part. Neither holds more
+than the codes of a block, a histogram, or the values of one candidate.
 """
 
 from __future__ import annotations
@@ -14,23 +15,31 @@ from numpy.typing import NDArray
 
 from distforest.growth.criteria import Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
-from distforest.growth.pair_bins import PairBins, cell_of
+from distforest.growth.pair_bins import SEARCHED, PairBins, cell_of, code_of, search
 from distforest.growth.two_classes import TwoClasses, gain_of_counts, read_codes, scan_two_classes, whole_of
 from distforest.jit import borrowing
 from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value, read_column
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, taken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distforest.forest.frontier import Frontier
     from distforest.growth.grower import Limits
 
     Codes = NDArray[np.uint8]
+    Bools = NDArray[np.bool_]
 
 BLOCK = 128
 """Pairs that are coded together: their codes stay in the processor's cache."""
 
 FEW = 32
 """Pairs up to which a node is cut at any value, and not at the edges of bins."""
+
+
+def few_pairs(sizes: Ints, bins: PairBins | None) -> Bools:
+    """Which nodes are cut at any value from the start: the small ones, or all without bins."""
+    return sizes <= FEW if bins else np.ones(len(sizes), np.bool_)
 
 
 class Level(NamedTuple):
@@ -65,9 +74,18 @@ class Level(NamedTuple):
         )
 
 
-def most_few(bins: PairBins | None) -> int:
-    """Pairs up to which a node is cut at any value: any number without bins."""
-    return np.iinfo(np.int64).max if bins is None else FEW
+def cut_level(few: Bools, cuts: Cuts, at_values: Callable[[Bools], None], at_edges: Callable[[Bools], None]) -> None:
+    """Cut the nodes of few pairs at any value, the others at the edges of bins, and where that is in vain at any value.
+
+    A bin is made for all pairs: those of a node may lie in one and differ.
+    """
+    at_values(few)
+    if few.all():
+        return
+    at_edges(~few)
+    in_vain = ~few & (cuts.gain <= 0.0)
+    if in_vain.any():
+        at_values(in_vain)
 
 
 @dataclass(frozen=True)
@@ -87,17 +105,22 @@ class PairSearch:
     ) -> tuple[Cuts, Floats]:
         """The cuts, and the value of each pair on the chosen column."""
         level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
-        few = most_few(self.bins)
-        sizes = frontier.sizes
-        cut_small(*level.nodes, *level.pairs, few, *level.judged, SmallNode.of(sizes[sizes <= few]), *cuts)
-        if self.bins is not None:
-            room = LargeNode.of(projections.width, self.bins.table)
-            cut_large(*level.nodes, *level.pairs, *self.bins.table, few, *level.judged, room, *cuts)
+        sizes, bins = frontier.sizes, self.bins
+
+        def at_values(nodes: Bools) -> None:
+            cut_at_values(*level.nodes, *level.pairs, nodes, *level.judged, OrderedNode.of(sizes[nodes]), *cuts)
+
+        def at_edges(nodes: Bools) -> None:
+            assert bins is not None  # noqa: S101  (or all are few)
+            room = CodedNode.of(projections.width, bins.table)
+            cut_at_edges(*level.nodes, *level.pairs, *bins.table, nodes, *level.judged, room, *cuts)
+
+        cut_level(few_pairs(sizes, bins), cuts, at_values, at_edges)
         chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
         return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
 
 
-class SmallNode(NamedTuple):
+class OrderedNode(NamedTuple):
     """Room for the values of the pairs of a node, their order and their classes, and for the sides of a cut."""
 
     values: Floats
@@ -108,7 +131,7 @@ class SmallNode(NamedTuple):
     sides: Ints
 
     @classmethod
-    def of(cls, sizes: Ints) -> SmallNode:
+    def of(cls, sizes: Ints) -> OrderedNode:
         """Room for nodes of some sizes."""
         longest = int(sizes.max(initial=0))
         keys, spare = np.empty((2, longest), np.uint64)
@@ -117,7 +140,7 @@ class SmallNode(NamedTuple):
 
 
 @borrowing
-def cut_small(
+def cut_at_values(
     starts: Ints,
     rows: Rows,
     weights: Rows,
@@ -132,21 +155,21 @@ def cut_small(
     n_of_family: int,
     begin: Ints,
     reduction: Rows,
-    few: int,
+    wanted: Bools,
     counts: Ints,
     costs: Floats,
     min_leaf: int,
-    room: SmallNode,
+    room: OrderedNode,
     best: Rows,
     threshold: Floats,
     gains: Floats,
 ) -> None:
-    """As `cut_two_classes`, of the nodes of at most ``few`` pairs, one candidate after another."""
+    """As `cut_two_classes`, of the ``wanted`` nodes, one candidate after another."""
     own, order, keys, spare, kinds, sides = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
-        if size > few:
+        if not wanted[node]:
             continue
         read_codes(rows[first:last], codes, kinds)
         for k in range(columns.shape[1]):
@@ -161,7 +184,7 @@ def cut_small(
             )
 
 
-class LargeNode(NamedTuple):
+class CodedNode(NamedTuple):
     """Room for the values, codes, classes and cells of a block of pairs, what is counted, and the sides of a cut."""
 
     values: Floats
@@ -172,7 +195,7 @@ class LargeNode(NamedTuple):
     sides: Ints
 
     @classmethod
-    def of(cls, width: int, table: tuple[np.ndarray, ...]) -> LargeNode:
+    def of(cls, width: int, table: tuple[np.ndarray, ...]) -> CodedNode:
         """Room for so many candidates, counted in the bins of a table."""
         n_columns, n_bins = table[-1].shape
         kinds, cells = np.empty(BLOCK, np.uint8), np.empty(n_columns, np.uint32)
@@ -181,7 +204,7 @@ class LargeNode(NamedTuple):
 
 
 @borrowing
-def cut_large(
+def cut_at_edges(
     starts: Ints,
     rows: Rows,
     weights: Rows,
@@ -198,18 +221,18 @@ def cut_large(
     reduction: Rows,
     low: Floats,
     scale: Floats,
-    code: Codes,
+    code: NDArray[np.uint16],
     edges: Floats,
-    few: int,
+    wanted: Bools,
     counts: Ints,
     costs: Floats,
     min_leaf: int,
-    room: LargeNode,
+    room: CodedNode,
     best: Rows,
     threshold: Floats,
     gains: Floats,
 ) -> None:
-    """filled[k, b, s] = weight of the pairs of class s with code b on candidate k; then cuts at the edges of bins.
+    """filled[k, b, s] = weight of the pairs of class s with code b on candidate k; then cuts of the ``wanted`` nodes.
 
     A block of pairs is coded on all candidates, then counted candidate by candidate; where all columns are candidates
     they are coded in their own order, side by side.
@@ -218,7 +241,7 @@ def cut_large(
     is_all = width == n_columns and family != MAX_MIN
     values, coded, kinds, cells, filled, sides = room
     for node in range(starts.shape[0] - 1):
-        if starts[node + 1] - starts[node] <= few:
+        if not wanted[node]:
             continue
         filled[:] = 0
         for first in range(starts[node], starts[node + 1], BLOCK):
@@ -226,13 +249,13 @@ def cut_large(
             if is_all:
                 code_all(
                     *(some, points, others, left, right, family, n_features, n_of_family, begin, reduction),
-                    *(low, scale, code, cells, coded),
+                    *(low, scale, code, edges, cells, coded),
                 )
             else:
                 for k in range(width):
                     code_one(
                         *(columns[node, k], some, points, others, left, right),
-                        *(family, n_features, n_of_family, begin, reduction, low, scale, code, values, coded[k]),
+                        *(family, n_features, n_of_family, begin, reduction, low, scale, code, edges, values, coded[k]),
                     )
             read_codes(some, codes, kinds)
             count_block(weights[first : first + some.shape[0]], kinds, coded, filled)
@@ -259,7 +282,8 @@ def code_all(
     reduction: Rows,
     low: Floats,
     scale: Floats,
-    code: Codes,
+    code: NDArray[np.uint16],
+    edges: Floats,
     cells: NDArray[np.uint32],
     coded: Codes,
 ) -> None:
@@ -276,7 +300,11 @@ def code_all(
             value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
             cells[c] = cell_of(value, low[c], scale[c])
         for c in range(cells.shape[0]):
-            coded[c, r] = code[c, cells[c]]
+            found = np.uint32(code[c, cells[c]])
+            if found == SEARCHED:
+                value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
+                found = search(value, edges[c])
+            coded[c, r] = found
 
 
 @borrowing
@@ -294,15 +322,16 @@ def code_one(
     reduction: Rows,
     low: Floats,
     scale: Floats,
-    code: Codes,
+    code: NDArray[np.uint16],
+    edges: Floats,
     values: Floats,
     coded: Codes,
 ) -> None:
     """coded[r] = code of pair some[r] in column c; ``values`` has room for those of the column."""
     read_column(c, some, points, others, left, right, family, n_features, n_of_family, begin, reduction, values)
-    own, start, step = code[c], low[c], scale[c]
+    own, start, step, ends = code[c], low[c], scale[c], edges[c]
     for r in range(some.shape[0]):
-        coded[r] = own[cell_of(values[r], start, step)]
+        coded[r] = code_of(values[r], start, step, own, ends)
 
 
 @borrowing

@@ -6,13 +6,14 @@ under the curve of the pairs of the fold's points is worked out. The gain whose 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.errors import InputError
 from distforest.forest.cells import Cells, order_of_pruning, pruned
+from distforest.forest.estimates import Pruning
 from distforest.forest.pair_scores import ranks_of, tallied, training_pairs
 from distforest.growth.pair_sampling import LabelledPairs
 from distforest.growth.rng import SAMPLE_NODE, shuffle, stream
@@ -37,15 +38,6 @@ GAINS = 64
 
 _FOLDS = (1 << 40) + 1
 """Number of the tree in whose stream the folds are drawn: beyond all trees."""
-
-
-@dataclass(frozen=True)
-class Pruning:
-    """How far a forest was pruned: the gain, and the mean area under the curve of held-out pairs for each one tried."""
-
-    gain: float
-    gains: Floats
-    areas: Floats
 
 
 def prune(forest: Forest, data: Data, n_folds: int, grow: Grow) -> tuple[Forest, Pruning]:

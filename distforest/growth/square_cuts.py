@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from distforest.growth.criteria import Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.pair_bins import PairBins, code_of
-from distforest.growth.pair_cuts import BLOCK, Level, code_one, most_few, walk_bins
+from distforest.growth.pair_cuts import BLOCK, Level, code_one, cut_level, few_pairs, walk_bins
 from distforest.growth.two_classes import gain_of_counts, read_codes, scan_two_classes, whole_of
 from distforest.jit import kernel
 from distforest.sources.point_pairs import PointPairs, read_column
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from distforest.growth.grower import Limits
 
     Codes = NDArray[np.uint8]
+    Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class SquareSearch:
         """The search of pairs of some points."""
         of_points = np.zeros((len(pairs.points) if bins else 0, pairs.columns.n_features), np.uint8)
         if bins is not None:
-            code_points(pairs.points, *bins.table[:3], of_points)
+            code_points(pairs.points, *bins.table, of_points)
         return cls(bins, of_points)
 
     def __call__(
@@ -63,11 +64,17 @@ class SquareSearch:
     ) -> tuple[Cuts, Floats]:
         """The cuts, and for each pair a value at most the threshold where it goes left."""
         level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
-        few = most_few(self.bins)
-        cut_small_squares(*level.nodes, *level.pairs, few, *level.judged, *cuts)
-        if self.bins is not None:
-            own = (*self.bins.table, self.of_points)
-            cut_large_squares(*level.nodes, *level.pairs, *own, few, *level.judged, *cuts)
+        bins = self.bins
+
+        def at_values(nodes: Bools) -> None:
+            cut_squares_at_values(*level.nodes, *level.pairs, nodes, *level.judged, *cuts)
+
+        def at_edges(nodes: Bools) -> None:
+            assert bins is not None  # noqa: S101  (or all are few)
+            coded = (*bins.table, self.of_points)
+            cut_squares_at_edges(*level.nodes, *level.pairs, *coded, nodes, *level.judged, *cuts)
+
+        cut_level(few_pairs(frontier.sizes, bins), cuts, at_values, at_edges)
         columns = level.nodes[-1]
         chosen = columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
         values = np.empty(len(frontier.rows))
@@ -76,7 +83,7 @@ class SquareSearch:
 
 
 @kernel
-def cut_small_squares(
+def cut_squares_at_values(
     starts: Ints,
     rows: Rows,
     weights: Rows,
@@ -91,7 +98,7 @@ def cut_small_squares(
     n_of_family: int,
     begin: Ints,
     reduction: Rows,
-    few: int,
+    wanted: Bools,
     counts: Ints,
     costs: Floats,
     min_leaf: int,
@@ -99,10 +106,10 @@ def cut_small_squares(
     threshold: Floats,
     gains: Floats,
 ) -> None:
-    """Nodes of at most ``few`` pairs: a pair is separated from its lesser end on, until its greater one."""
+    """The ``wanted`` nodes: a pair is separated from its lesser end on, until its greater one."""
     longest = 0
     for node in range(starts.shape[0] - 1):
-        if starts[node + 1] - starts[node] <= few:
+        if wanted[node]:
             longest = max(longest, starts[node + 1] - starts[node])
     ends, order = np.empty(2 * longest), np.empty(2 * longest, np.int64)
     keys, spare = np.empty(2 * longest, np.uint64), np.empty(2 * longest, np.uint64)
@@ -110,7 +117,7 @@ def cut_small_squares(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
-        if size > few:
+        if not wanted[node]:
             continue
         read_codes(rows[first:last], codes, kinds)
         for k in range(columns.shape[1]):
@@ -170,7 +177,7 @@ def scan_ends(
 
 
 @kernel
-def cut_large_squares(
+def cut_squares_at_edges(
     starts: Ints,
     rows: Rows,
     weights: Rows,
@@ -187,10 +194,10 @@ def cut_large_squares(
     reduction: Rows,
     low: Floats,
     scale: Floats,
-    code: Codes,
+    code: NDArray[np.uint16],
     edges: Floats,
     of_points: Codes,
-    few: int,
+    wanted: Bools,
     counts: Ints,
     costs: Floats,
     min_leaf: int,
@@ -206,7 +213,7 @@ def cut_large_squares(
     sides, coded, values = np.empty(2, np.int64), np.empty(BLOCK, np.uint8), np.empty(BLOCK)
     for node in range(starts.shape[0] - 1):
         last = starts[node + 1]
-        if last - starts[node] <= few:
+        if not wanted[node]:
             continue
         changed[:] = 0
         for first in range(starts[node], last, BLOCK):
@@ -221,7 +228,7 @@ def cut_large_squares(
                     continue
                 code_one(
                     *(c + n_of_family - n_features, some, points, others, left, right),
-                    *(family, n_features, n_of_family, begin, reduction, low, scale, code, values, coded),
+                    *(family, n_features, n_of_family, begin, reduction, low, scale, code, edges, values, coded),
                 )
                 for r in range(some.shape[0]):
                     own[coded[r], codes[some[r]]] += weights[first + r]
@@ -236,11 +243,13 @@ def cut_large_squares(
 
 
 @kernel
-def code_points(points: Float32s, low: Floats, scale: Floats, code: Codes, of_points: Codes) -> None:
+def code_points(
+    points: Float32s, low: Floats, scale: Floats, code: NDArray[np.uint16], edges: Floats, of_points: Codes
+) -> None:
     """of_points[i, c] = code of coordinate c of point i."""
     for i in range(of_points.shape[0]):
         for c in range(of_points.shape[1]):
-            of_points[i, c] = code_of(np.float64(points[i, c]), low[c], scale[c], code[c])
+            of_points[i, c] = code_of(np.float64(points[i, c]), low[c], scale[c], code[c], edges[c])
 
 
 @kernel

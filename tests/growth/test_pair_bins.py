@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.growth import pair_bins
-from distforest.growth.pair_bins import CELLS, SAMPLED, PairBins, code_of
+from distforest.growth.pair_bins import CELLS, CROWD, HALVES, SAMPLED, SEARCHED, TAILS, PairBins, code_of
 from distforest.sources.point_pairs import FAMILIES, LARGEST, PairColumns, PointPairs
+from tests import naive_trees_of_pairs as ref
 
 pytestmark = pytest.mark.kernels
 
@@ -29,7 +31,7 @@ def pairs_of(X: np.ndarray, family: str = "difference_mean", pairs: np.ndarray |
 
 def codes(bins: PairBins, column: int, values: np.ndarray) -> np.ndarray:
     found = np.empty(len(values), np.int32)
-    own = (bins.low[column], bins.scale[column], bins.code[column])
+    own = (bins.low[column], bins.scale[column], bins.code[column], bins.edges[column])
     found[:] = [code_of(value, *own) for value in values.astype(np.float64).tolist()]
     return found
 
@@ -46,55 +48,107 @@ def neighbours(values: np.ndarray) -> np.ndarray:
     return np.unique(np.concatenate([own, np.nextafter(own, INF), np.nextafter(own, -INF), extremes]))
 
 
+def edges_of(bins: PairBins, column: int) -> list[float]:
+    """The edges between the codes of a column."""
+    edges = bins.edges[column]
+    n_codes = 1 + int(np.isfinite(edges).sum())
+    assert (np.diff(edges[: n_codes - 1]) > 0).all()
+    assert (edges[n_codes - 1 :] == np.inf).all()
+    found: list[float] = edges[: n_codes - 1].tolist()
+    return found
+
+
 def assert_sound(bins: PairBins, pairs: PointPairs, max_bins: int) -> None:
-    """Codes go up with values, edges with codes; below an edge is a code below it, and the other way round."""
+    """A code is the number of the edges below a value, whatever the value."""
     n_columns = pairs.shape[1]
     assert bins.code.shape == (n_columns, CELLS)
-    assert bins.edges.shape == (n_columns, max_bins)
+    assert max_bins <= bins.edges.shape[1] < 2 * max_bins
     for column in range(n_columns):
-        steps = np.diff(bins.code[column].astype(int))
-        assert bins.code[column, 0] == 0
-        assert set(steps.tolist()) <= {0, 1}
-        n_codes = int(bins.code[column, -1]) + 1
-        edges = bins.edges[column]
-        assert n_codes <= max_bins
-        assert np.isfinite(edges[: n_codes - 1]).all()
-        assert (np.diff(edges[: n_codes - 1]) > 0).all() or not bins.scale[column]
-        assert (edges[n_codes - 1 :] == np.inf).all()
-        values = neighbours(np.concatenate([edges[: n_codes - 1], column_of(pairs, column)]))
+        edges = edges_of(bins, column)
+        assert len(edges) < max_bins
+        values = neighbours(np.concatenate([edges, column_of(pairs, column)]))
+        assert codes(bins, column, values).tolist() == [ref.code_of(value, edges) for value in values.tolist()]
+
+
+def sampled(pairs: PointPairs, column: int) -> np.ndarray:
+    """Of at most `SAMPLED` pairs: what the bins of a column are made of."""
+    if pairs.columns.family == "max_min":
+        ends = np.concatenate([pairs.left, pairs.right])
+        pairs = pairs.of_pairs(ends, ends)
+    assert len(pairs.left) <= SAMPLED
+    return column_of(pairs, column)
+
+
+def assert_quantiles(bins: PairBins, pairs: PointPairs, max_bins: int) -> None:
+    """Each value has a bin of its own where they are few; where not, no bin of several values holds many pairs.
+
+    Where all cells are searched bins are just those of the definition.
+    """
+    for column in range(pairs.shape[1]):
+        values, edges = sampled(pairs, column), edges_of(bins, column)
+        expected = ref.quantile_edges(values, max_bins)
+        if (bins.code[column] == SEARCHED).all():
+            assert edges == expected
         own = codes(bins, column, values)
-        assert (np.diff(own) >= 0).all()
-        for b in range(n_codes):
-            assert ((own <= b) == (values <= edges[b])).all(), (column, b)
+        distinct = np.unique(values)
+        if len(distinct) <= max_bins:
+            assert len(edges) == len(expected) == len(distinct) - 1
+            assert np.unique(own).tolist() == [*range(len(distinct))]
+            continue
+        for b in range(len(edges) + 1):
+            assert (own == b).sum() <= 3 * len(values) / max_bins or len(np.unique(values[own == b])) == 1, (column, b)
+
+
+def constant(X: np.ndarray, _: np.random.Generator) -> np.ndarray:
+    X[:, 0] = X[0, 0]
+    return X
+
+
+def far_row(X: np.ndarray, _: np.random.Generator) -> np.ndarray:
+    X[0] = LARGEST
+    return X
+
+
+def steep(X: np.ndarray, _: np.random.Generator) -> np.ndarray:
+    """Ratios of 1e30 and more."""
+    with np.errstate(over="ignore"):
+        return np.exp(20 * X).clip(max=LARGEST)
+
+
+HOW: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
+    "plain": lambda X, _: X,
+    "ties": lambda X, _: np.sign(X),
+    "mirrored": lambda X, _: np.concatenate([X, -X]),
+    "grid": lambda X, rng: rng.integers(-7, 8, X.shape) / 10.0,
+    "constant": constant,
+    "far row": far_row,
+    "steep": steep,
+    "sentinels": lambda X, rng: np.where(rng.random(X.shape) < 0.1, -9999.0, X),
+    "far tails": lambda X, rng: np.where(rng.random(X.shape) < 0.1, np.sign(X) * 1e37, X),
+    "gaps of a subnormal": lambda X, rng: np.where(rng.random(X.shape) < 0.5, 0.0, 1e-45),
+}
+"""What else may be the matter with some numbers."""
 
 
 @st.composite
 def points(draw: st.DrawFn) -> np.ndarray:
-    """Points of many scales, with ties, constant columns and columns that are symmetric about 0."""
+    """Points of many scales, with ties, constant columns, far rows, sentinels, long tails, symmetric about 0 or not."""
     n, p = draw(st.integers(2, 30)), draw(st.integers(1, 3))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     X = rng.normal(draw(st.sampled_from([0.0, 5.0, 1e6])), 1.0, (n, p)) * draw(
         st.sampled_from([1e-40, 1e-3, 1.0, 1e30])
     )
-    how = draw(st.sampled_from(["plain", "ties", "constant", "mirrored", "outlier", "grid"]))
-    if how == "ties":
-        X = np.sign(X)
-    elif how == "constant":
-        X[:, 0] = X[0, 0]
-    elif how == "mirrored":
-        X = np.concatenate([X, -X])
-    elif how == "outlier":
-        X[0] = LARGEST
-    elif how == "grid":
-        X = rng.integers(-7, 8, (n, p)) / 10.0
-    return X.astype(np.float32)
+    how = draw(st.sampled_from(list(HOW)))
+    return HOW[how](X, rng).astype(np.float32)
 
 
 @settings(max_examples=60)
 @given(points(), st.sampled_from(FAMILIES), MAX_BINS)
-def test_codes_and_edges_say_the_same_of_every_value(X: np.ndarray, family: str, max_bins: int) -> None:
+def test_bins_are_quantiles_and_every_value_is_in_its_own(X: np.ndarray, family: str, max_bins: int) -> None:
     pairs = pairs_of(X, family)
-    assert_sound(PairBins.of(pairs, max_bins), pairs, max_bins)
+    bins = PairBins.of(pairs, max_bins)
+    assert_sound(bins, pairs, max_bins)
+    assert_quantiles(bins, pairs, max_bins)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -129,11 +183,13 @@ def test_codes_hold_about_as_many_pairs(max_bins: int) -> None:
     X = np.random.default_rng(0).normal(size=(90, 2))
     pairs = pairs_of(X)  # 4005: all of them are sampled
     bins = PairBins.of(pairs, max_bins)
+    assert (bins.code < SEARCHED).all()
+    assert_quantiles(bins, pairs, max_bins)
     for column in range(4):
         counts = np.bincount(codes(bins, column, column_of(pairs, column)))
         assert len(counts) > 0.7 * max_bins
         assert counts.max() < 3 * len(pairs.left) / max_bins + 30
-    n_codes = bins.code.max(axis=1) + 1
+    n_codes = 1 + np.isfinite(bins.edges).sum(axis=1)
     assert n_codes.tolist() == [max_bins] * 4 or max_bins == 256
 
 
@@ -141,19 +197,51 @@ def test_two_values_are_told_apart() -> None:
     pairs = pairs_of((np.arange(40)[:, None] % 2).astype(float))
     bins = PairBins.of(pairs, 256)
     assert codes(bins, 0, np.array([0.0, 1.0])).tolist() == [0, 1]
-    assert 0.0 <= bins.edges[0, 0] < 1.0
+    assert 0.49 < bins.edges[0, 0] < 0.51
 
 
-def test_a_few_values_far_out_do_not_take_the_grid() -> None:
-    X = np.random.default_rng(0).uniform(size=(90, 1))
-    X[0] = 1e30
-    values = column_of(pairs := pairs_of(X, pairs=all_pairs(90)[::3]), 0)
-    far = values > 1.0
-    assert 0.0 < far.mean() < 0.03
-    few = np.flatnonzero(far)[:2]
-    kept = pairs.of_pairs(*(np.concatenate([own[~far], own[few]]) for own in (pairs.left, pairs.right)))
-    bins = PairBins.of(kept, 64)
-    assert len(np.unique(codes(bins, 0, values[~far]))) > 50
+def with_one_far(far: float) -> PointPairs:
+    """All pairs of 80 points, one of which is far from the others."""
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    X[0] = far
+    return pairs_of(X)
+
+
+@pytest.mark.parametrize("far", [1e4, 1e9, 1e30])
+def test_how_far_a_row_is_does_not_matter(far: float) -> None:
+    near, pairs = with_one_far(1e3), with_one_far(far)
+    others = np.flatnonzero(pairs.left > 0)  # row 0 is always the left one
+    for column in range(4):
+        own, before = (codes(PairBins.of(some, 256), column, column_of(some, column)) for some in (pairs, near))
+        assert abs(own - before)[others].max() <= 2
+        assert len(np.unique(own[others])) > 200
+
+
+@pytest.mark.parametrize("share", [0.01, 0.2])
+def test_sentinels_and_long_tails_do_not_take_the_bins(share: float) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(90, 1))
+    for X in (np.where(rng.random(z.shape) < share, -9999.0, z), np.exp(4 * z), np.exp(10 * z)):
+        bins = PairBins.of(pairs := pairs_of(X), 256)
+        assert (bins.code == SEARCHED).any(axis=1).all()
+        assert_quantiles(bins, pairs, 256)
+        assert min(len(edges_of(bins, column)) for column in range(2)) > 200
+
+
+def test_a_value_that_many_pairs_have_has_a_bin_of_its_own() -> None:
+    X = np.random.default_rng(0).normal(size=(90, 1)).clip(min=0.0)
+    bins = PairBins.of(pairs := pairs_of(X), 64)
+    values = column_of(pairs, 0)
+    assert (values == 0.0).mean() > 0.2
+    assert np.unique(values[codes(bins, 0, values) == 0]).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("values", [[0.0, 1e-45, 1.0], [-1e30, 0.0, 1e-30, 1e30], [1.0, 1.0 + 2**-23, LARGEST]])
+def test_few_values_are_told_apart_however_close(values: list[float]) -> None:
+    """Each is a pair's middle; all but the last are there once, which is there 300 times."""
+    X = np.concatenate([values, np.full(299, values[-1])])[:, None]
+    bins = PairBins.of(pairs := pairs_of(X, pairs=np.repeat(np.arange(len(X)), 2).reshape(-1, 2)), 256)
+    assert np.unique(codes(bins, 1, column_of(pairs, 1))).tolist() == [*range(len(values))]
 
 
 def test_many_pairs_are_sampled_evenly() -> None:
@@ -190,9 +278,12 @@ def test_codes_are_read_one_by_one_as_together() -> None:
     pairs = pairs_of(np.random.default_rng(0).normal(size=(30, 1)))
     bins = PairBins.of(pairs, 16)
     values = neighbours(column_of(pairs, 1)).astype(np.float64)
-    alone = [int(code_of(value, bins.low[1], bins.scale[1], bins.code[1])) for value in values.tolist()]
+    own = (bins.low[1], bins.scale[1], bins.code[1], bins.edges[1])
+    alone = [int(code_of(value, *own)) for value in values.tolist()]
     assert codes(bins, 1, values).tolist() == alone
 
 
-def test_tails_are_a_small_share_of_the_sample() -> None:
-    assert 0 < int(pair_bins.TAILS * SAMPLED) < 0.01 * SAMPLED
+def test_a_cell_with_one_code_holds_two_bins_at_most() -> None:
+    assert TAILS[0] < 1 / 256
+    assert CROWD <= 2 / 256
+    assert sum(HALVES) + 1 == 256

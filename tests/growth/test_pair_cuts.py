@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.criteria import Cuts
+from distforest.growth.criteria import NO_CUT, Cuts
 from distforest.growth.grower import Limits, project_and_cut
 from distforest.growth.pair_bins import PairBins
 from distforest.growth.pair_cuts import FEW, PairSearch
@@ -82,7 +82,7 @@ def levels(draw: st.DrawFn, largest: int = 9) -> Level:
 
 def assert_cut(level: Level, cuts: Cuts, f: int, expected: ref.Cut) -> None:
     assert cuts.candidate[f] == expected.column
-    np.testing.assert_allclose(cuts.gain[f], float(expected.gain), rtol=1e-9)
+    np.testing.assert_allclose(cuts.gain[f].clip(0), float(expected.gain), rtol=1e-9)
     if expected.column >= 0:
         assert cuts.threshold[f] == expected.threshold
 
@@ -114,6 +114,7 @@ def test_the_fused_search_is_that_of_projected_columns(level: Level) -> None:
 @settings(max_examples=30)
 @given(levels(3 * FEW), st.sampled_from([2, 5, 256]))
 def test_a_large_node_is_cut_at_the_edges_of_bins_and_a_small_one_anywhere(level: Level, max_bins: int) -> None:
+    """And so is a large one of which no edge gains anything."""
     search = PairSearch(PairBins.of(level.pairs, max_bins))
     cuts, _ = search(level.pairs, level.criterion, level.frontier, level.projections, level.limits)
     assert search.bins is not None
@@ -124,21 +125,28 @@ def test_a_large_node_is_cut_at_the_edges_of_bins_and_a_small_one_anywhere(level
             continue
         edges = [own[np.isfinite(own)].tolist() for own in search.bins.edges[level.columns[f]]]
         expected = ref.best_cut(values, codes, weights, costs, level.min_leaf, edges)
+        anywhere = ref.best_cut(values, codes, weights, costs, level.min_leaf)
+        if expected.gain == 0 and (expected.column < 0 or anywhere.gain > 0):
+            assert_cut(level, cuts, f, anywhere)
+            continue
         assert cuts.candidate[f] == expected.column
         np.testing.assert_allclose(cuts.gain[f], float(expected.gain), rtol=1e-9)
-        if expected.column >= 0:  # between two bins that hold pairs there may be several edges
-            assert cuts.threshold[f] in edges[expected.column]
-            own = values[:, expected.column]
-            assert (own <= cuts.threshold[f]).tolist() == (own <= expected.threshold).tolist()
+        assert cuts.threshold[f] in edges[expected.column]  # one of several, where a bin between two holds no pair
+        own = values[:, expected.column]
+        assert (own <= cuts.threshold[f]).tolist() == (own <= expected.threshold).tolist()
 
 
 @pytest.mark.parametrize("blocks", [(), (("dot", 2), ("same", 3))])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_all_columns_at_once_are_searched_as_some(family: str, blocks: tuple[tuple[str, int], ...]) -> None:
+@pytest.mark.parametrize("has_long_tails", [False, True])
+def test_all_columns_at_once_are_searched_as_some(
+    family: str, has_long_tails: bool, blocks: tuple[tuple[str, int], ...]
+) -> None:
     """Nodes that are longer than a block of the search, too."""
     rng = np.random.default_rng(0)
     columns = PairColumns(family, 2, blocks)
-    points = np.hstack([rng.normal(size=(40, columns.width - 3 * bool(blocks))), rng.integers(0, 2, (40, 3))])
+    z = rng.normal(size=(40, columns.width - 3 * bool(blocks)))
+    points = np.hstack([np.exp(4 * z) if has_long_tails else z, rng.integers(0, 2, (40, 3))])
     pairs = PointPairs.of(columns, points[:, : columns.width], rng.integers(0, 40, (700, 2)))
     width = pairs.shape[1]
     codes = (np.abs(points[pairs.left, 0] - points[pairs.right, 0]) > 1).astype(np.uint8)
@@ -181,26 +189,54 @@ def test_a_planted_cut_is_found(size: int) -> None:
             assert cuts.threshold[0] == at + 0.5
 
 
-def test_a_threshold_lies_in_the_middle_of_the_empty_bins() -> None:
-    """Bins from places 1..200; a node that holds its two ends alone is cut between them."""
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_where_no_edge_parts_a_node_its_values_are_searched(width: int) -> None:
+    """Bins of pairs that are far apart: those of either node lie in one of the bins."""
+    rng = np.random.default_rng(width)
+    X = np.concatenate([rng.normal(size=(60, 2)), 3e5 + rng.normal(size=(60, 2)), 1e6 * rng.normal(size=(600, 2))])
+    lowest, further = rng.integers(0, 60, (2, 50, 2))
+    further[:, 1] += 60
+    numbers = np.concatenate([lowest, further, rng.integers(120, 720, (9000, 2))])
+    pairs = PointPairs.of(PairColumns("difference", 2), X, numbers)
+    codes = (rng.random(len(numbers)) < 0.5).astype(np.uint8)
+    columns = np.array([[0, 1, 0], [1, 0, 1]])[:, :width]
+    rows = [[*range(50)], [*range(50, 100)]]
+    level = Level(pairs, codes, rows, [[1] * 50] * 2, columns, np.ones((2, 2)), 3)
+    bins = PairBins.of(pairs.of_pairs(pairs.left[100:], pairs.right[100:]), 64)
+    cuts, _ = PairSearch(bins)(level.pairs, level.criterion, level.frontier, level.projections, level.limits)
+    for f in range(2):
+        values, kinds, weights, costs = level.node(f)
+        edges = [own[np.isfinite(own)].tolist() for own in bins.edges[columns[f]]]
+        assert ref.best_cut(values, kinds, weights, costs, 3, edges).column < 0
+        expected = ref.best_cut(values, kinds, weights, costs, 3)
+        assert expected.column >= 0
+        assert_cut(level, cuts, f, expected)
+
+
+@pytest.mark.parametrize("max_bins", [5, 64, 256])
+@pytest.mark.parametrize("low", [20, 21, 37])
+def test_a_threshold_lies_in_the_middle_of_the_empty_bins(low: int, max_bins: int) -> None:
+    """Bins from places 1..200; a node that holds its two ends alone is cut at the middle edge between them."""
     places = [float(k) for k in range(1, 201)]
     level = line(places, [int(k >= 100) for k in range(200)])
-    ends = [*range(20), *range(180, 200)]
-    node = Level(level.pairs, level.codes, [ends], [[1] * 40], level.columns, level.costs, 1)
-    bins = PairBins.of(level.pairs, 256)
+    ends = [*range(low), *range(180, 200)]
+    node = Level(level.pairs, level.codes, [ends], [[1] * len(ends)], level.columns, level.costs, 1)
+    bins = PairBins.of(level.pairs, max_bins)
     cuts, _ = PairSearch(bins)(node.pairs, node.criterion, node.frontier, node.projections, node.limits)
-    assert 80 < cuts.threshold[0] < 120
+    edges = bins.edges[0]
+    before, after = np.searchsorted(edges, [places[low - 1], places[180]])  # a code is at most b up to edges[b]
+    assert cuts.threshold[0] == edges[before:after][(after - before - 1) // 2]
 
 
 @pytest.mark.parametrize("size", [4, FEW + 8])
 @pytest.mark.parametrize("bins", [None, 256])
 def test_no_cut_where_nothing_can_be_told(size: int, bins: int | None) -> None:
-    constant, one_kind = line([1.0] * size, [0, 1] * (size // 2)), line([float(k) for k in range(size)], [1] * size)
+    constant = line([1.0] * size, [0, 1] * (size // 2))
     heavy = line([float(k) for k in range(size)], [0, 1] * (size // 2), min_leaf=size // 2 + 1)
-    for level in (constant, one_kind, heavy):
+    for level in (constant, heavy):
         edges = PairBins.of(line([float(k) for k in range(size)], [0] * size).pairs, bins) if bins else None
         cuts, _ = PairSearch(edges)(level.pairs, level.criterion, level.frontier, level.projections, level.limits)
-        assert (cuts.candidate.tolist(), cuts.gain.tolist()) == ([-1], [0.0])
+        assert (cuts.candidate.tolist(), cuts.gain.tolist()) == ([-1], [NO_CUT])
 
 
 def test_the_first_of_equal_candidates_is_kept() -> None:
@@ -236,14 +272,14 @@ def test_gains_are_those_of_the_formula(
     whole = (left[0] + right[0], left[1] + right[1])
     exact = ref.gain_of(left, right, costs)
     if min(sum(left), sum(right)) < max(min_leaf, 1):
-        exact = Fraction(0)
+        exact = Fraction(NO_CUT)
     if not sum(whole):
         return
     before = whole_of(np.array(whole), np.array(costs))
     assert before == pytest.approx(float(ref.gini(whole, costs)), rel=1e-12)
     found = gain_of_counts(before, np.array(left), np.array(whole), np.array(costs), min_leaf)
     assert found == pytest.approx(float(exact), rel=1e-9, abs=1e-11)
-    assert (found > 0) == (exact > 0)
+    assert np.sign(found) == np.sign(exact)
     mirrored = gain_of_counts(before, np.array(right), np.array(whole), np.array(costs), min_leaf)
     assert found == mirrored  # a cut and its mirror image gain the same
 

@@ -108,7 +108,7 @@ def test_trees_of_one_column_are_those_of_the_formulas(
 
 
 def assert_grown(forest: Forest, tree: int, sample: ref.Sample, width: int, min_leaf: int) -> None:
-    """Each node is cut by the best of the first ``width`` columns of its own order; by the next ones if none cuts."""
+    """A node of both kinds is cut by the best of ``width`` columns of its own order; by the next ones if none cuts."""
     seed, n_columns = forest.meaning.seed, sample.values.shape[1]
     start, table = int(forest.table.tree_start[tree]), forest.table
     nodes = [(0, np.arange(len(sample.codes)))]
@@ -117,7 +117,7 @@ def assert_grown(forest: Forest, tree: int, sample: ref.Sample, width: int, min_
         axis_columns(samples.keys_of(seed, [tree], [node]), n_columns, 0, order)
         own = (sample.values[rows], sample.codes[rows], sample.weights[rows])  # type: ignore[call-overload]
         cut, tried = ref.NO_CUT, order[0]
-        for first in range(0, n_columns, width):
+        for first in range(0, n_columns if len(set(own[1].tolist())) > 1 else 0, width):
             tried = order[0, first : first + width]
             cut = ref.best_cut(own[0][:, tried], own[1], own[2], (1, 1), min_leaf)
             if cut.column >= 0:

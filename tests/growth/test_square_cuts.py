@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.criteria import Cuts
+from distforest.growth.criteria import NO_CUT, Cuts
 from distforest.growth.grower import Limits
 from distforest.growth.pair_bins import PairBins
 from distforest.growth.pair_cuts import FEW
@@ -101,7 +101,7 @@ def test_a_node_is_cut_as_the_formulas_say(level: Level) -> None:
         sample = level.sample(f)
         expected = ref.best_of(sample, range(len(sample.codes)), costs_of(level, f), level.min_leaf)
         if expected.column < 0:
-            assert (cuts.candidate[f], cuts.gain[f]) == (-1, 0.0)
+            assert (cuts.candidate[f], cuts.gain[f]) == (-1, NO_CUT)
             continue
         assert sample.candidates()[cuts.candidate[f]] == expected.column
         assert cuts.threshold[f] == expected.threshold
@@ -124,8 +124,9 @@ def test_a_large_node_is_cut_at_the_best_edge_of_a_bin(level: Level, max_bins: i
         edges = {c: bins.edges[c][np.isfinite(bins.edges[c])].tolist() for c in sample.candidates()}
         allowed = ref.every_cut(sample, own, costs_of(level, f), level.min_leaf, edges)
         expected = ref.first_best(allowed, ref.gini(sample.counts(own), costs_of(level, f)))
-        if expected.column < 0:
-            assert (cuts.candidate[f], cuts.gain[f]) == (-1, 0.0)
+        if expected.gain == 0:  # no edge gains anything: its values are searched
+            if expected.column < 0 or exact.gain[f] > 0:
+                assert [part[f] for part in cuts] == [part[f] for part in exact]
             continue
         column = sample.candidates()[cuts.candidate[f]]
         assert column == expected.column
@@ -133,6 +134,19 @@ def test_a_large_node_is_cut_at_the_best_edge_of_a_bin(level: Level, max_bins: i
         same = [cut for cut in allowed if (cut.column, cut.threshold) == (column, cuts.threshold[f])]
         assert float(same[0].gain) == pytest.approx(float(expected.gain), rel=1e-9)
         assert ((values[f] > cuts.threshold[f]) == is_separated(sample, column, cuts.threshold[f])).all()
+
+
+@settings(max_examples=EXAMPLES // 3)
+@given(levels(st.integers(FEW - 2, FEW + 30)))
+def test_where_no_edge_parts_a_node_its_values_are_searched(level: Level) -> None:
+    """All points of the level lie in one bin of others; further columns have no bins."""
+    X = np.random.default_rng(0).normal(size=(50, level.pairs.points.shape[1])) * 1e9
+    far = PointPairs.of(level.pairs.columns, X, np.stack(np.triu_indices(50, 1), axis=1))
+    bins = PairBins.of(far, 4)
+    (cuts, values), (exact, expected) = level.search(bins), level.search()
+    for f in range(len(level.rows)):
+        assert [part[f] for part in cuts] == [part[f] for part in exact]
+        assert cuts.candidate[f] < 0 or values[f].tolist() == expected[f].tolist()
 
 
 @settings(max_examples=EXAMPLES // 3)
@@ -177,7 +191,7 @@ def test_a_side_may_weigh_just_min_leaf(min_leaf: int) -> None:
 )
 def test_places_that_part_no_pairs_are_no_cuts(ends: list[tuple[float, float]]) -> None:
     cuts, _ = of_ends(ends, [0, 1, 1]).search()
-    assert (cuts.candidate[0], cuts.gain[0]) == (-1, 0.0)
+    assert (cuts.candidate[0], cuts.gain[0]) == (-1, NO_CUT)
 
 
 def test_neighbouring_numbers_are_told_apart() -> None:
