@@ -5,7 +5,7 @@ kind               arrays                                 distance of two nodes 
 =================  =====================================  =============================================
 ``class_counts``   class_counts (N, K)                    1 - sum_k p_k p'_k, p = c counts / their sum
 ``means``          means (N, q), spreads (N,)             factor (|m - m'|^2 + s + s')
-``members``        distances (n, n)                       mean of z_ij, i in l, j in l' (SMERF, Eq. 2)
+``members``        distances (n, n)                       offset + mean of z_ij, i in l, j in l' (SMERF, Eq. 2)
 ``leaf_distances``  leaf_distances, packed triangles      the same, worked out when the tree was grown
 ``path_lengths``   none (see path_lengths.py)             1[l != l']
 =================  =====================================  =============================================
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import ArtifactError
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Ints, Rows, offsets
 
 if TYPE_CHECKING:
@@ -190,18 +190,38 @@ def group(leaves: Rows, in_bag: InBag, n_nodes: int) -> Groups:
 
 @dataclass(frozen=True)
 class Members:
-    """The training distances themselves; the rows of a leaf come from the forest's ``leaves`` and ``in_bag``."""
+    """The training distances themselves; the rows of a leaf come from the forest's ``leaves`` and ``in_bag``.
+
+    Attributes
+    ----------
+    offset
+        What all distances have in common, and was taken off them.
+    scale
+        Of an older forest, which reads z_ij as rint(z_ij scale) / scale; 0: as they are.
+    """
 
     table: NodeTable
     leaves: Rows
     in_bag: InBag
     distances: Float32s
-    scale: float
+    offset: float = 0.0
+    scale: float = 0.0
     kind: str = "members"
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The training distances."""
         return {"distances": self.distances}
+
+    @cached_property
+    def _read(self) -> Float32s:
+        """The distances as they are read; in fixed point they are float32, too, as the scale is a power of two."""
+        if not self.scale:
+            return self.distances
+        read = np.empty_like(self.distances)
+        with np.errstate(over="ignore", invalid="ignore"):  # a stranger's scale
+            for own, row in zip(read, self.distances, strict=True):
+                own[:] = np.rint(row * np.float64(self.scale)) / self.scale
+        return read
 
     def _groups(self, tree: int) -> Groups:
         return group(self.leaves[tree], self.in_bag[tree], int(self.table.tree_size[tree]))
@@ -209,14 +229,14 @@ class Members:
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Mean of z_ij over the members of all of ``left`` and ``right``."""
         means = np.empty((len(left), len(right)))
-        mean_between(*self._groups(tree), self.distances, self.scale, left, right, means)
-        return means
+        mean_between(*self._groups(tree), self._read, left, right, means)
+        return means + self.offset
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Mean of z_ij over the members, pair by pair."""
         means = np.empty(len(left))
-        mean_pairs(*self._groups(tree), self.distances, self.scale, left, right, means)
-        return means
+        mean_pairs(*self._groups(tree), self._read, left, right, means)
+        return means + self.offset
 
     def check(self) -> None:
         """The distances are finite, square, and every leaf has members."""
@@ -315,6 +335,76 @@ def add_up(
 
 
 @kernel
+def describe(
+    tree_start: Ints,
+    left: Rows,
+    right: Rows,
+    leaves: Rows,
+    in_bag: InBag,
+    vectors: Floats,
+    weights: Floats,
+    means: Floats,
+    squares: Floats,
+) -> None:
+    """Sum of w, mean and sum of w ||Y - mean||^2 of the in-bag rows that reached each node; nothing cancels.
+
+    Of two children with m and m' and means that are d apart, the mean lies m' / (m + m') of d from the first, and the
+    squares are those of both and m m' / (m + m') ||d||^2 (Chan, Golub, LeVeque, 1979).
+    """
+    first_row = np.empty(left.shape[0], np.int64)
+    for tree in range(leaves.shape[0]):
+        own = slice(tree_start[tree], tree_start[tree + 1])
+        ended = (weights[own], means[own], squares[own])
+        describe_ends(leaves[tree], in_bag[tree], vectors, first_row[own], *ended)
+        for node in range(left[own].shape[0] - 1, -1, -1):
+            if left[own][node] >= 0:
+                join(node, left[own][node], *ended)
+                join(node, right[own][node], *ended)
+
+
+@borrowing
+def describe_ends(
+    leaves: Rows, in_bag: InBag, vectors: Floats, first_row: Ints, weights: Floats, means: Floats, squares: Floats
+) -> None:
+    """`describe` each node of a tree by the rows that end there: the mean about the first of them, then the squares."""
+    for row in range(leaves.shape[0]):
+        if in_bag[row]:
+            node = leaves[row]
+            if weights[node] == 0.0:
+                first_row[node] = row
+            weights[node] += in_bag[row]
+            for q in range(vectors.shape[1]):
+                means[node, q] += in_bag[row] * (vectors[row, q] - vectors[first_row[node], q])
+    for node in range(weights.shape[0]):
+        if weights[node] > 0.0:
+            for q in range(vectors.shape[1]):
+                means[node, q] = vectors[first_row[node], q] + means[node, q] / weights[node]
+    for row in range(leaves.shape[0]):
+        if in_bag[row]:
+            node = leaves[row]
+            for q in range(vectors.shape[1]):
+                squares[node] += in_bag[row] * (vectors[row, q] - means[node, q]) ** 2
+
+
+@borrowing
+def join(node: int, child: int, weights: Floats, means: Floats, squares: Floats) -> None:
+    """Add the rows of a child to those of a node, as `describe` says."""
+    both = weights[node] + weights[child]
+    if both == 0.0:
+        return
+    apart, share = 0.0, weights[child] / both
+    for q in range(means.shape[1]):
+        if weights[node] > 0.0:
+            d = means[child, q] - means[node, q]
+            apart += d * d
+            means[node, q] += share * d
+        else:
+            means[node, q] = means[child, q]
+    squares[node] += squares[child] + weights[node] * share * apart
+    weights[node] = both
+
+
+@kernel
 def unlike(left: Floats, right: Floats, distances: Floats) -> None:
     """distances[a, b] = 1 - sum_k left[a, k] right[b, k]."""
     for a in range(left.shape[0]):
@@ -362,53 +452,64 @@ def apart_pairs(
 
 @kernel
 def mean_between(
-    start: Ints,
-    rows: Rows,
-    weights: Rows,
-    distances: Float32s,
-    scale: float,
-    left: Ints,
-    right: Ints,
-    means: Floats,
+    start: Ints, rows: Rows, weights: Rows, distances: Float32s, left: Ints, right: Ints, means: Floats
 ) -> None:
-    """means[a, b] = sum w_i w_j z_ij / (m_a m_b) over i in left[a], j in right[b], z in fixed point: exact sums."""
-    sums = np.empty(right.shape[0], np.int64)
-    mass = np.empty(right.shape[0], np.int64)
+    """means[a, b] = sum w_i w_j z_ij / (m_a m_b) over i in left[a], j in right[b], in the order of `mean_pairs`.
+
+    Each row of the matrix is read once. It adds one inner sum where its node has the lower number; where it has not,
+    it adds one term to each inner sum of the other node.
+    """
+    places, begin = rows.view(np.uint32), np.zeros(right.shape[0] + 1, np.int64)  # see `distforest.jit`
+    mass = np.zeros(right.shape[0], np.int64)
     for b in range(right.shape[0]):
-        mass[b] = weights[start[right[b]] : start[right[b] + 1]].sum()
+        begin[b + 1] = begin[b] + start[right[b] + 1] - start[right[b]]
+        for f in range(start[right[b]], start[right[b] + 1]):
+            mass[b] += weights[f]
+    inner = np.empty(begin[-1])
     for a in range(left.shape[0]):
-        sums[:] = 0
         own = 0
+        inner[:] = 0.0
+        means[a] = 0.0
         for e in range(start[left[a]], start[left[a] + 1]):
             own += weights[e]
-            row = distances[rows[e]]
+            row, weight = distances[places[e]], np.float64(weights[e])
             for b in range(right.shape[0]):
-                inner = 0
-                for f in range(start[right[b]], start[right[b] + 1]):
-                    inner += weights[f] * np.int64(np.rint(row[rows[f]] * scale))
-                sums[b] += weights[e] * inner
+                first, last = start[right[b]], start[right[b] + 1]
+                if left[a] <= right[b]:
+                    total = 0.0
+                    for f in range(first, last):
+                        total += weights[f] * np.float64(row[places[f]])
+                    means[a, b] += weight * total
+                else:
+                    for f in range(first, last):
+                        inner[begin[b] + f - first] += weight * np.float64(row[places[f]])
         for b in range(right.shape[0]):
-            means[a, b] = sums[b] / (own * mass[b]) / scale
+            if left[a] > right[b]:
+                first = start[right[b]]
+                for k in range(begin[b], begin[b + 1]):
+                    means[a, b] += weights[first + k - begin[b]] * inner[k]
+            means[a, b] /= own * mass[b]
 
 
 @kernel
 def mean_pairs(
-    start: Ints,
-    rows: Rows,
-    weights: Rows,
-    distances: Float32s,
-    scale: float,
-    left: Ints,
-    right: Ints,
-    means: Floats,
+    start: Ints, rows: Rows, weights: Rows, distances: Float32s, left: Ints, right: Ints, means: Floats
 ) -> None:
-    """means[e]: as in `mean_between`, for the pair left[e], right[e]."""
+    """means[e]: as in `mean_between`, for the pair left[e], right[e].
+
+    The sum is taken over the rows of the node with the lower number, and for each of them over those of the other, so
+    that a pair and its mirror image have the same.
+    """
+    places = rows.view(np.uint32)
     for pair in range(left.shape[0]):
-        total, own, other = 0, 0, 0
-        for f in range(start[right[pair]], start[right[pair] + 1]):
+        low, high = min(left[pair], right[pair]), max(left[pair], right[pair])
+        total, own, other = 0.0, 0, 0
+        for f in range(start[high], start[high + 1]):
             other += weights[f]
-        for e in range(start[left[pair]], start[left[pair] + 1]):
+        for e in range(start[low], start[low + 1]):
             own += weights[e]
-            for f in range(start[right[pair]], start[right[pair] + 1]):
-                total += weights[e] * weights[f] * np.int64(np.rint(distances[rows[e], rows[f]] * scale))
-        means[pair] = total / (own * other) / scale
+            row, inner = distances[places[e]], 0.0
+            for f in range(start[high], start[high + 1]):
+                inner += weights[f] * np.float64(row[places[f]])
+            total += weights[e] * inner
+        means[pair] = total / (own * other)

@@ -1,11 +1,14 @@
 """The mean pairwise distance from a matrix (SMERF, Eq. 1): all cuts of all candidates from one pass over a block.
 
-The distances are read in fixed point, as integers up to 2^26, so that one times a multiplicity up to 31 fits 32 bits
-and every sum is exact.
+The distances of a node are read in fixed point, as integers below 2^26, so that one times a multiplicity up to 31 fits
+32 bits and every sum is exact. Each node has a scale of its own, so that a large distance blinds no node but those
+that hold it. The scale follows from the node's largest distance, which is guessed from two of its rows; a node in which
+the guess turns out too small is read again.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,28 +18,37 @@ from numpy.typing import NDArray
 from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
 from distforest.growth.blocks import (
-    FAR_CELLS,
     LINE,
     PACKED_CELLS,
     SPREAD,
     Blocks,
     Where,
     begin_of,
-    fetch_line,
     gather,
     in_lines,
     lay,
     pack_blocks,
-    read,
 )
-from distforest.growth.criteria import ROUNDING, Cuts, keep_best, power_of_two
+from distforest.growth.criteria import ROUNDING, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.rng import Keys
-from distforest.jit import borrowing
+from distforest.jit import borrowing, fetch
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
 DISTANCE_BITS = 26
-"""The largest distance is held as an integer of so many bits."""
+"""Bits of the integers as which distances are read; the largest of a node has at most three fewer."""
+
+STEP = 4
+"""Scales of nodes differ from that of the matrix by multiples of so many powers of two.
+
+So a guess of the largest distance is mostly good enough where it is too small.
+"""
+
+MOST_BITS = 126
+"""Power of two of the finest scale that has a float32."""
+
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
+"""The largest distance that has a float32."""
 
 MOST_DRAWS = 31
 """Multiplicity up to which a distance times its weight fits 32 bits."""
@@ -50,29 +62,17 @@ NEAR_CELLS = 1 << 17
 
 @dataclass(frozen=True)
 class MeanDistance:
-    """z_ij from a symmetric float32 matrix, read in fixed point: rint(z * scale)."""
+    """z_ij from a symmetric float32 matrix, all of them below 2^exponent; a gain in `Cuts` is one of the distance."""
 
     distances: Float32s
-    scale: float
+    exponent: int
     packed: Blocks | None = None
+    unit: float = 1.0
 
     @classmethod
     def of(cls, distances: Float32s, largest: float) -> MeanDistance:
-        """Scale ``distances``, shape (n_rows, n_rows), by the power of two that takes ``largest`` to 2^26.
-
-        Raises
-        ------
-        InputError
-            The largest distance is below 1e-30: the scale has no float32.
-        """
-        if 0.0 < largest < 1e-30:
-            raise InputError(f"the largest distance must be at least 1e-30, found {largest:g}; scale the distances")
-        return cls(distances, power_of_two(largest, DISTANCE_BITS))
-
-    @property
-    def unit(self) -> float:
-        """A gain of 1 in `Cuts` in units of the distance."""
-        return 1.0 / self.scale
+        """Judge by ``distances``, shape (n_rows, n_rows), the largest of which, with its sign left out, is given."""
+        return cls(distances, math.frexp(largest)[1])
 
     def at(self, frontier: Frontier) -> MeanDistance:
         """Itself, or with the blocks of this level packed if their cells lie scattered among twice as many."""
@@ -88,7 +88,7 @@ class MeanDistance:
     def pack(self, frontier: Frontier) -> MeanDistance:
         """The same criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""
         sizes = frontier.sizes
-        cells = np.empty(int((sizes**2).sum()), np.int32)
+        cells = np.empty(int((sizes**2).sum()), np.float32)
         place, begin = frontier.place, np.cumsum(sizes**2) - sizes**2
         slot = (np.arange(len(place)) - frontier.starts[place]).astype(np.int32)
         row_start = begin[place] + slot * sizes[place]
@@ -111,19 +111,16 @@ class MeanDistance:
 
     def where(self, frontier: Frontier) -> Where:
         """Where a kernel finds the block of each node."""
-        scale = np.float32(self.scale)
         if self.packed is None:
-            is_far = self.distances.size > FAR_CELLS
-            return Where(frontier.rows, self.distances, scale, np.empty(0, np.int64), _NONE, _NONE, is_far)
+            row_start = frontier.rows.astype(np.int64) * self.distances.shape[1]
+            return Where.of(np.asarray(self.distances).reshape(-1), row_start, frontier.rows)
         entry = self._entries(frontier)
-        start, slot = self.packed.row_start[entry], self.packed.slot[entry]
-        is_far = len(self.packed.cells) > FAR_CELLS
-        return Where(frontier.rows, self.distances, scale, start, slot, self.packed.cells, is_far)
+        return Where.of(self.packed.cells, self.packed.row_start[entry], self.packed.slot[entry])
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether two pairs of a node differ in their distance."""
         found = np.zeros(frontier.n_nodes, np.bool_)
-        row = np.empty(frontier.sizes.max(initial=0), np.int32)
+        row = np.empty(frontier.sizes.max(initial=0), np.float32)
         distances_differ(frontier.starts, self.where(frontier), row, found)
         return found
 
@@ -133,11 +130,9 @@ class MeanDistance:
         if frontier.weights.max(initial=0) > MOST_DRAWS:
             raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
         room = Room.of(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
-        cut_distances(frontier.starts, self.where(frontier), frontier.weights, values, min_leaf, room, *cuts)
+        where = self.where(frontier)
+        cut_distances(frontier.starts, where, frontier.weights, values, min_leaf, self.exponent, room, *cuts)
         return cuts
-
-
-_NONE = np.empty(0, np.int32)
 
 
 class Room(NamedTuple):
@@ -145,16 +140,18 @@ class Room(NamedTuple):
 
     ::
 
-        rows of the node    3  5  6  9            copied:    row     z3 z4 z5 z6 z7 z8 z9    gathered:    z3 z5 z6 z9
-                                                             share   w3  0 w5 w6  0  0 w9                 w3 w5 w6 w9
-                                                             place    0  2  3  6                           0  1  2  3
+        rows of the node    3  5  6  9            whole:    row     z3 z4 z5 z6 z7 z8 z9    gathered:    z3 z5 z6 z9
+                                                            share   w3  0 w5 w6  0  0 w9                 w3 w5 w6 w9
+                                                            place    0  2  3  6                           0  1  2  3
 
-    There are two such ``rows``. ``rank`` has the shape of one for each candidate; ``order``, ``earlier`` and
-    ``across``, the sums c_i and r_i, have an entry for each row of the node, and so has ``itself``, w_i z_ii.
+    There are two ``rows`` in fixed point; ``gathered`` is one that is not. ``rank`` has the shape of one for each
+    candidate; ``order``, ``earlier`` and ``across``, the sums c_i and r_i, have an entry for each row of the node, and
+    so has ``itself``, w_i z_ii.
     """
 
     rows: Rows
     share: Rows
+    gathered: Float32s
     place: Rows
     n_observed: Ints
     order: Ints
@@ -170,18 +167,19 @@ class Room(NamedTuple):
         """Room for nodes of up to ``longest`` rows of ``n_rows``."""
         order, earlier, across = np.empty((3, n_candidates, longest), np.int64)
         place, itself = np.empty((2, longest), np.int32)
-        cells = in_lines(3 + n_candidates, min(int(SPREAD * longest), n_rows))
+        cells = in_lines(4 + n_candidates, min(int(SPREAD * longest), n_rows))
         keys, spare = np.empty((2, longest), np.uint64)
         n_observed = np.empty(n_candidates, np.int64)
-        return cls(cells[:2], cells[2], place, n_observed, order, cells[3:], earlier, across, itself, keys, spare)
+        room = (place, n_observed, order, cells[4:], earlier, across, itself, keys, spare)
+        return cls(cells[:2], cells[2], cells[3].view(np.float32), *room)
 
 
 @borrowing
-def distances_differ(starts: Ints, where: Where, row: Rows, found: NDArray[np.bool_]) -> None:
+def distances_differ(starts: Ints, where: Where, row: Float32s, found: NDArray[np.bool_]) -> None:
     """found[f] = whether two of the node's z_ij differ, self pairs included; mostly seen in the first row."""
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        reference = np.int32(0)
+        reference = np.float32(0.0)
         for i in range(last - first):
             gather(i, first, last, where, row)
             if i == 0:
@@ -201,6 +199,7 @@ def cut_distances(
     weights: Rows,
     values: Floats,
     min_leaf: int,
+    exponent: int,
     room: Room,
     best: Rows,
     threshold: Floats,
@@ -217,50 +216,105 @@ def cut_distances(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size, own_weights = last - first, weights[first:last]
-        places = (where.slot if where.cells.shape[0] else where.rows)[first:last]
-        length, is_copied = lay(places, own_weights, place, share)
+        length, is_whole = lay(where.slot[first:last], own_weights, place, share)
         for k in range(n_candidates):
             n = order_values(values[k, first:last], order[k], room.keys, room.spare)
             n_observed[k] = n
             rank[k, :length] = size  # unobserved, and rows of other nodes: after everything
             for e in range(n):
                 rank[k, place[order[k, e]]] = e
-        if length < CHUNK:
-            sum_short_rows(first, last, where, is_copied, length, room)
-        else:
-            sum_long_rows(first, last, where, is_copied, length, room)
+        bits = bits_of(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered))
+        if not sum_rows(first, last, where, is_whole, length, bits, room):
+            bits = bits_of(exponent, largest_exponent(first, last, where, size, room.gathered))
+            sum_rows(first, last, where, is_whole, length, bits, room)
         scan_distances(node, values[:, first:last], own_weights, room, min_leaf, best, threshold, gains)
+        if best[node] >= 0:
+            gains[node] = math.ldexp(gains[node], -int(bits))
 
 
 @borrowing
-def sum_short_rows(first: int, last: int, where: Where, is_copied: bool, length: int, room: Room) -> None:
-    """c_i and r_i of each row and candidate, row after row."""
-    size, row = last - first, room.rows[0, :length]
+def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Float32s) -> np.int64:
+    """The least e with |z_ij| < 2^e in ``n_rows`` of a node's rows, at least -126.
+
+    They are the first, the one farthest from it, and so on; or all, in their order.
+    """
+    largest, farthest, size = np.int32(0), 0, last - first
+    for step in range(n_rows):
+        gather(farthest if n_rows < size else step, first, last, where, row)
+        patterns = row[:size].view(np.int32)  # without its sign the larger number has the larger pattern
+        for j in range(size):
+            pattern = np.int32(patterns[j] & 0x7FFFFFFF)
+            if pattern > largest:
+                largest, farthest = pattern, j
+    return np.int64(largest >> 23) - 126
+
+
+@borrowing
+def bits_of(exponent: int, own: int) -> np.int64:
+    """The power of two of a node's scale: 2^own, which its distances are below, comes to 2^23 ... 2^26.
+
+    2^exponent, which all distances are below, would come to 2^26 or to 2^4, 2^8 ... times as much.
+    """
+    return np.int64(min(DISTANCE_BITS - exponent + (exponent - own) // STEP * STEP, MOST_BITS))
+
+
+class FixedPoint(NamedTuple):
+    """What takes distances to integers, and below what they have at most `DISTANCE_BITS`."""
+
+    scale: np.float32
+    limit: np.float32
+
+
+@borrowing
+def sum_rows(first: int, last: int, where: Where, is_whole: bool, length: int, bits: int, room: Room) -> bool:
+    """c_i and r_i of each row and candidate, at a scale of 2^bits; False where the node's distances do not fit."""
+    limit = min(math.ldexp(1.0, int(DISTANCE_BITS - bits)), LARGEST_FLOAT)
+    fixed = FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit))
+    if length < CHUNK:
+        return sum_short_rows(first, last, where, is_whole, length, fixed, room)
+    return sum_long_rows(first, last, where, is_whole, length, fixed, room)
+
+
+@borrowing
+def sum_short_rows(
+    first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: Room
+) -> bool:
+    """`sum_rows`, row after row."""
+    size, row, share = last - first, room.rows[0, :length], room.share[:length]
     for i in range(size):
-        read(i, first, last, where, is_copied, row)
+        if is_whole:
+            begin = begin_of(i, first, last, where)
+            whole, reach = weigh(where.cells[begin : begin + length], fixed, share, row)
+        else:
+            gather(i, first, last, where, room.gathered)
+            whole, reach = weigh(room.gathered[:length], fixed, share, row)
+        if reach >> DISTANCE_BITS:
+            return False
         own = room.place[i]
-        whole, _ = weigh(row, room.share[:length])
         room.itself[i] = row[own]
         for k in range(room.n_observed.shape[0]):
             rank, n = room.rank[k, :length], np.int32(room.n_observed[k])
             room.earlier[k, i] = wide_sum(row, rank, rank[own])
             room.across[k, i] = wide_sum(row, rank, n) if n < size else whole
+    return True
 
 
 @borrowing
-def sum_long_rows(first: int, last: int, where: Where, is_copied: bool, length: int, room: Room) -> None:
+def sum_long_rows(
+    first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: Room
+) -> bool:
     """The same by twos, so that ranks are read once for two rows; the last of an odd number goes with itself.
 
     While two rows are summed the next two are fetched, a part of them for each candidate.
     """
-    size, share, n_candidates = last - first, room.share[:length], room.n_observed.shape[0]
+    size, n_candidates = last - first, room.n_observed.shape[0]
+    one, other = room.rows[0, :length], room.rows[1, :length]
     for i in range(0, size, 2):
         j = min(i + 1, size - 1)
-        one, other = room.rows[0, :length], room.rows[1, :length]
-        read(i, first, last, where, is_copied, one)
-        read(j, first, last, where, is_copied, other)
-        whole, is_narrow = weigh(one, share)
-        other_whole, other_is_narrow = weigh(other, share)
+        whole, is_narrow, fits = take_row(i, first, last, where, is_whole, fixed, room, one)
+        other_whole, other_is_narrow, other_fits = take_row(j, first, last, where, is_whole, fixed, room, other)
+        if not (fits and other_fits):
+            return False
         is_narrow = is_narrow and other_is_narrow
         places = (room.place[i], room.place[j])
         room.itself[i], room.itself[j] = one[places[0]], other[places[1]]
@@ -274,29 +328,63 @@ def sum_long_rows(first: int, last: int, where: Where, is_copied: bool, length: 
             if n < size:
                 sums = masked_sums(one, other, rank, (n, n), is_narrow, where, ahead)
                 room.across[k, i], room.across[k, j] = sums
+    return True
 
 
 @borrowing
-def weigh(values: Rows, weights: Rows) -> tuple[np.int64, bool]:
-    """values[j] *= weights[j]; their sum, and whether there are whole chunks and any values of each fit 32 bits.
+def take_row(
+    i: int, first: int, last: int, where: Where, is_whole: bool, fixed: FixedPoint, room: Room, row: Rows
+) -> tuple[np.int64, bool, bool]:
+    """Row i of a node's block, read as a whole or gathered, as `weigh_chunks` says."""
+    length = row.shape[0]
+    if is_whole:
+        begin = begin_of(i, first, last, where)
+        return weigh_chunks(where.cells[begin : begin + length], fixed, room.share[:length], row)
+    gather(i, first, last, where, room.gathered)
+    return weigh_chunks(room.gathered[:length], fixed, room.share[:length], row)
 
-    They do where none of them has a sign and all of them fit.
+
+@borrowing
+def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Rows, row: Rows) -> tuple[np.int64, bool, bool]:
+    """`weigh`; the sum, whether there are whole chunks and any values of each fit 32 bits, and whether all values fit.
+
+    The values of a chunk do where none of them has a sign and all of them fit.
     """
-    total, most, signs = np.int64(0), np.int64(0), np.int32(0)
     n_whole = values.shape[0] - values.shape[0] % CHUNK
+    for j in range(n_whole):
+        row[j] = in_fixed_point(values[j], fixed)
+    total, reach = weigh(values[n_whole:], fixed, weights[n_whole:], row[n_whole:])
+    most, signs = np.int64(0), np.int32(0)
     for first in range(0, n_whole, CHUNK):
         own = np.int64(0)
         for j in range(first, first + CHUNK):
-            value = np.int32(values[j] * weights[j])
-            values[j] = value
+            value = row[j]
+            reach = np.int32(reach | (abs(value) if weights[j] > 0 else np.int32(0)))
+            value = np.int32(value * weights[j])
+            row[j] = value
             own += np.int64(value)
             signs = np.int32(signs | value)
         total += own
         most = max(most, own)
-    for j in range(n_whole, values.shape[0]):
-        values[j] *= weights[j]
-        total += np.int64(values[j])
-    return total, bool(n_whole > 0 and signs >= 0 and most < 1 << 32)
+    return total, bool(n_whole > 0 and signs >= 0 and most < 1 << 32), bool(reach >> DISTANCE_BITS == 0)
+
+
+@borrowing
+def weigh(values: Float32s, fixed: FixedPoint, weights: Rows, row: Rows) -> tuple[np.int64, np.int32]:
+    """row[j] = weights[j] values[j] in fixed point; their sum, and the bits of those that weigh anything."""
+    total, reach = np.int64(0), np.int32(0)
+    for j in range(values.shape[0]):
+        value = in_fixed_point(values[j], fixed)
+        reach = np.int32(reach | (abs(value) if weights[j] > 0 else np.int32(0)))
+        row[j] = np.int32(value * weights[j])
+        total += np.int64(row[j])
+    return total, reach
+
+
+@borrowing
+def in_fixed_point(value: np.float32, fixed: FixedPoint) -> np.int32:
+    """rint(value scale), cut off at the limit: what reaches it has too many bits, or weighs nothing."""
+    return np.int32(np.rint(max(min(value, fixed.limit), -fixed.limit) * fixed.scale))
 
 
 @borrowing
@@ -321,8 +409,8 @@ def masked_sums(
     n_whole, nothing = one.shape[0] - one.shape[0] % CHUNK, np.uint32(0)
     for first in range(0, n_whole, CHUNK):
         if where.is_far:
-            fetch_line(where, ahead[0] + first // CHUNK * LINE)
-            fetch_line(where, ahead[1] + first // CHUNK * LINE)
+            fetch(where.cells, ahead[0] + first // CHUNK * LINE)
+            fetch(where.cells, ahead[1] + first // CHUNK * LINE)
         own, other_own = nothing, nothing
         for j in range(first, first + CHUNK):
             value, other_value = np.uint32(one[j]), np.uint32(other[j])
@@ -373,5 +461,7 @@ def scan_distances(
                 continue
             inside_left, inside_right = left / m_left, (total - 2 * moved + left) / (m - m_left)
             gain = whole - (inside_left + inside_right)
-            if gain > ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right)):
-                keep_best(node, k, values[k, i], values[k, after], gain, best, threshold, gains)
+            rounding = ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
+            if gain >= -rounding:  # distances that are not squares of Euclidean ones may gain less than 0
+                own = gain if gain > rounding else 0.0
+                keep_best(node, k, values[k, i], values[k, after], own, best, threshold, gains)

@@ -99,6 +99,32 @@ def test_spreads_far_from_the_origin_do_not_cancel() -> None:
     np.testing.assert_allclose(a["means"] - 2.0**40, b["means"], atol=2e-4)
 
 
+@settings(max_examples=40)
+@given(
+    apart=st.sampled_from([0.0, 1.0, 1e6, 1e9, 1e12]),
+    shift=st.sampled_from([0.0, 1.7e9]),
+    q=st.integers(1, 2),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_spreads_inside_groups_do_not_cancel_however_far_the_groups_are_apart(
+    apart: float, shift: float, q: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    data = samples.data_of("targets" if q == 1 else "embedding")
+    group = rng.integers(0, 3, len(data.truth))[:, None]
+    Y = shift + apart * group + rng.normal(size=(len(group), q))
+    X = np.concatenate([group.astype(np.float32), data.matrix[:, 1:]], axis=1)
+    problem = samples.problem_of("targets" if q == 1 else "embedding", replace(data, matrix=X, truth=Y))
+    forest = problem.forest([problem.grow(np.arange(2))])
+    begin = 0
+    for tree in trees_of(forest):
+        assert tree.table is not None
+        expected = naive.spreads(tree.table, tree.leaves, Y.tolist(), tree.weights)
+        own = slice(begin, begin + len(expected))
+        np.testing.assert_allclose(forest.leaf_table.spreads[own], expected, rtol=1e-5, atol=1e-15 * apart)
+        begin += len(expected)
+
+
 # --- distances --------------------------------------------------------------------------------------------
 
 
@@ -139,8 +165,7 @@ def test_distances_are_symmetric_to_the_bit_and_the_same_whoever_else_is_asked(
 def test_the_triangles_are_the_distances_of_the_members(forest_of: Callable[[str], Forest]) -> None:
     forest = forest_of("distances")
     assert isinstance(forest.leaf_table, LeafDistances)
-    scale = samples.problem_of("distances").meaning.leaf["scale"]
-    members = Members(forest.table, forest.leaves, forest.in_bag, samples.data_of("distances").truth, scale)
+    members = Members(forest.table, forest.leaves, forest.in_bag, samples.data_of("distances").truth)
     members.check()
     for tree in range(forest.n_trees):
         leaves = nodes_of(forest, tree, inner=False)
@@ -151,12 +176,40 @@ def test_the_triangles_are_the_distances_of_the_members(forest_of: Callable[[str
 def test_labels_told_as_distances_leave_the_same_distances(forest_of: Callable[[str], Forest]) -> None:
     forest, codes = forest_of("labels"), samples.labels()
     z = (codes[:, None] != codes).astype(np.float32)
-    members = Members(forest.table, forest.leaves, forest.in_bag, z, 2.0**26)
+    members = Members(forest.table, forest.leaves, forest.in_bag, z)
     for tree in range(forest.n_trees):
         leaves = nodes_of(forest, tree, inner=False)
         np.testing.assert_allclose(
             members.between(tree, leaves, leaves), forest.leaf_table.between(tree, leaves, leaves), atol=1e-12
         )
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e9, 1e20]), st.sampled_from([0.0, -1e7]))
+def test_means_over_members_hold_small_distances_beside_a_large_one(
+    forest_of: Callable[[str], Forest], seed: int, largest: float, offset: float
+) -> None:
+    forest, rng = forest_of("members"), np.random.default_rng(seed)
+    n = forest.leaves.shape[1]
+    z = rng.random((n, n)).astype(np.float32)
+    z = np.maximum(z, z.T)
+    z[0], z[:, 0] = z[0] + np.float32(largest), z[:, 0] + np.float32(largest)
+    members, grown = Members(forest.table, forest.leaves, forest.in_bag, z, offset), trees_of(forest)[0]
+    leaves = nodes_of(forest, 0, inner=False)
+    expected = [[naive.leaf_distance(z, grown.weights, grown.leaves, a, b) + offset for b in leaves] for a in leaves]
+    np.testing.assert_allclose(members.between(0, leaves, leaves), expected, rtol=1e-12)
+
+
+def test_members_of_an_older_forest_are_read_in_its_fixed_point(forest_of: Callable[[str], Forest]) -> None:
+    forest, z, scale = forest_of("members"), samples.distances(), 8.0
+    rounded = np.rint(z * scale) / scale
+    assert (rounded != z).any()
+    for tree in range(forest.n_trees):
+        leaves = nodes_of(forest, tree, inner=False)
+        older = Members(forest.table, forest.leaves, forest.in_bag, z, scale=scale)
+        same = Members(forest.table, forest.leaves, forest.in_bag, rounded.astype(np.float32))
+        found = older.between(tree, leaves, leaves)
+        assert found.tobytes() == same.between(tree, leaves, leaves).tobytes()
+        assert older.pairs(tree, leaves, leaves).tobytes() == found.diagonal().tobytes()
 
 
 # --- parts ------------------------------------------------------------------------------------------------

@@ -106,8 +106,7 @@ def test_trees_of_targets_and_embeddings(task: dict[str, Any], data: st.DataObje
 def test_trees_of_distances(task: dict[str, Any], seed: int, rounded: bool, near: int) -> None:
     z = samples.distances(len(task["X"]), seed)
     z = np.round(z) if rounded else z
-    criterion = MeanDistance.of(z, float(z.max()))
-    pairs = naive.dense_pairs(z, round(np.log2(criterion.scale)))
+    criterion, pairs = MeanDistance.of(z, float(z.max())), naive.Distances(z, float(z.max()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mean_distance, "NEAR_CELLS", near)  # 0: blocks are packed however small the matrix is
         assert_trees(growth_of(task, criterion), pairs, task["X"], task["in_bag"], task["trees"])
