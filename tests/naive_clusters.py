@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from scipy.stats import chi2
 
 FLOOR = 1e-12  # the least variance of a side, as a share of the node's
 BINS = 8
+MARGIN = 0.3  # share of a node's values that lie on either side of a random cut at least
+FALSE_PAIRS = 0.01  # pairs expected to be significant of all pairs of independent features
 TOLERANCE = 1e-8  # EM stops when the log-likelihood of a row, on average, rises by less
 ROUNDS = 500
 
@@ -132,6 +135,38 @@ def fast_bic_cuts(values: Vector, weights: Integers, min_leaf: int, relative: bo
     ]
 
 
+def exact_squares(values: Vector, weights: Integers) -> Fraction:
+    """SS without any rounding."""
+    numbers = [Fraction(float(x)) for x in values]
+    often = [int(w) for w in weights]
+    middle = sum(w * x for w, x in zip(often, numbers, strict=True)) / sum(often)
+    return sum((w * (x - middle) ** 2 for w, x in zip(often, numbers, strict=True)), Fraction(0))
+
+
+def exact_bic(values: Vector, weights: Integers, left: Mask, equal: bool, floor: float = FLOOR) -> float:
+    """The one-cluster score less Fast-BIC, or its equal-variance half, of a partition: only logarithms are rounded."""
+    n, sizes = int(np.sum(weights)), (int(np.sum(weights[left])), int(np.sum(weights[~left])))
+    within = [exact_squares(values[side], weights[side]) for side in (left, ~left)]
+    whole = exact_squares(values, weights) / n
+    least = Fraction(floor) * whole
+    shares = -2 * sum(m * math.log(m / n) for m in sizes)
+    bic = shares + n * log_fraction(max(sum(within) / n, least)) + n * math.log(2 * math.pi) + n + 4 * math.log(n)
+    if not equal and min(np.unique(values[left]).size, np.unique(values[~left]).size) > 1:
+        logs = [m * log_fraction(max(own / m, least)) for m, own in zip(sizes, within, strict=True)]
+        bic = min(bic, shares + sum(logs) + n * math.log(2 * math.pi) + n + 5 * math.log(n))
+    return n * log_fraction(whole) + n * math.log(2 * math.pi) + n + 2 * math.log(n) - bic
+
+
+def log_fraction(x: Fraction) -> float:
+    """Logarithm of a fraction of any size."""
+    return math.log(x.numerator) - math.log(x.denominator)
+
+
+def exact_bic_cuts(values: Vector, weights: Integers, equal: bool) -> list[Cut]:
+    """`exact_bic` of each cut."""
+    return [Cut(a, b, exact_bic(values, weights, left, equal)) for a, b, left in partitions(values, weights)]
+
+
 # Mclust-BIC
 
 
@@ -222,6 +257,48 @@ def mclust_bic(values: Vector, weights: Integers, floor: float = FLOOR) -> Mclus
 # Random cuts and witnesses
 
 
+class Fences(NamedTuple):
+    """Between which values a random cut lies, outside of which nothing is heard, and the margin that was needed."""
+
+    first: float
+    last: float
+    lower: float
+    upper: float
+    left_out: float
+
+
+def fences(values: Vector, margin: float = MARGIN) -> Fences:
+    """Of ascending x_0 .. x_{m-1}: b = x_{floor(a m)}, c = x_{m-1-floor(a m)}, a halved from `margin` until b < c.
+
+    The fences are .9 (c - b) / a from b and c, infinite once floor(a m) = 0. A cut lies between b and c if the first a
+    did, else between the extremes within the fences. There are two distinct values.
+    """
+    x, m, a = np.sort(values), values.size, margin
+    while math.floor(a * m) > 0 and x[math.floor(a * m)] == x[m - 1 - math.floor(a * m)]:
+        a /= 2
+    if math.floor(a * m) == 0:
+        return Fences(float(x[0]), float(x[-1]), -math.inf, math.inf, a)
+    b, c = float(x[math.floor(a * m)]), float(x[m - 1 - math.floor(a * m)])
+    lower, upper = b - 0.9 / a * (c - b), c + 0.9 / a * (c - b)
+    heard = x[(lower <= x) & (x <= upper)]
+    return Fences(*((b, c) if a == margin else (float(heard[0]), float(heard[-1]))), lower, upper, a)
+
+
+def is_heard(values: Vector) -> Mask:
+    """Whether each value is observed and within the fences of all that are."""
+    seen = ~np.isnan(values)
+    if np.unique(values[seen]).size < 2:
+        return seen
+    found = fences(values[seen])
+    return seen & (found.lower <= values) & (values <= found.upper)
+
+
+def inverse_deviations(X: Matrix) -> Vector:
+    """1 / deviation of what is heard of each column; 0 for a constant one."""
+    found = [math.sqrt(variance(column[is_heard(column)], np.ones(is_heard(column).sum()))) for column in X.T]
+    return np.array([1 / deviation if deviation > 0 else 0.0 for deviation in found])
+
+
 def random_cut_gain(values: Vector, weights: Integers, left: Mask, floor: float = FLOOR) -> float:
     """The one-cluster score less equal-variance Fast-BIC of a given partition; larger is better."""
     same = two_cluster_scores(values[left], weights[left], values[~left], weights[~left], floor)[1]
@@ -229,13 +306,20 @@ def random_cut_gain(values: Vector, weights: Integers, left: Mask, floor: float 
 
 
 def witness_gain(witnesses: Matrix, weights: Integers, left: Mask, floor: float = FLOOR) -> float:
-    """n log(total / within), the mean over the columns of `witnesses` (m, n_witnesses); 0 for a constant column."""
-    n, gains = float(np.sum(weights)), []
+    """n log(total / within), the mean over the columns of `witnesses` (m, n_witnesses), of their values that are heard.
+
+    NaN is not heard; a column that is constant, or not heard on one side, says 0.
+    """
+    gains = []
     for column in witnesses.T:
-        total = squares(column, weights)
-        within = squares(column[left], weights[left]) + squares(column[~left], weights[~left])
-        is_constant = np.unique(column).size == 1
-        gains.append(0.0 if is_constant else n * math.log(total / max(within, floor * total)))
+        heard = ~np.isnan(column)
+        own, w, side = column[heard], weights[heard], left[heard]
+        if np.unique(own).size == 1 or side.all() or not side.any():
+            gains.append(0.0)
+            continue
+        total = squares(own, w)
+        within = squares(own[side], w[side]) + squares(own[~side], w[~side])
+        gains.append(float(np.sum(w)) * math.log(total / max(within, floor * total)))
     return float(np.mean(gains))
 
 
@@ -282,9 +366,10 @@ def largest_over_partners(columns: Integers | Matrix, statistic: Callable[..., f
     return np.array([max(row, default=-math.inf) for row in pairs])
 
 
-def dependence_quantile(p: int, B: int = BINS) -> float:
-    """The value that chi-square with (B-1)^2 degrees exceeds with probability 1 / (p (p-1) / 2); p >= 2."""
-    return float(chi2.isf(1 / (p * (p - 1) / 2), (B - 1) ** 2))
+def false_pairs(largest: Vector, n: int, B: int = BINS) -> Vector:
+    """p (p-1) / 2 times the chance that chi-square with (B-1)^2 degrees exceeds G / (1 + (B+1)^2 / (6 n)); p >= 2."""
+    p = largest.size
+    return p * (p - 1) / 2 * np.asarray(chi2.sf(largest / (1 + (B + 1) ** 2 / (6 * n)), (B - 1) ** 2))
 
 
 def dependence_strength(largest: Vector, n: int, B: int = BINS) -> Vector:
@@ -292,20 +377,20 @@ def dependence_strength(largest: Vector, n: int, B: int = BINS) -> Vector:
     return np.clip((largest - (B - 1) ** 2) / (2 * n * math.log(B)), 0, 0.999)
 
 
-def feature_weights(u: Vector, significant: Mask) -> Vector:
-    """q = share significant: they share 1 - q(1-q) in proportion to u, the others q(1-q) equally; none: uniform.
+def feature_weights(u: Vector, by_chance: Vector, edge: float = FALSE_PAIRS) -> Vector:
+    """Significant is what has by_chance < edge; q is their share. Without any all weigh the same.
 
-    Significant features whose u are all 0 (possible with p = 2 alone) share equally.
+    If evidence were no matter they would share 1 - q(1-q) in proportion to u, the others q(1-q) equally. A significant
+    one has so many times the weight of another, but at most edge / by_chance times.
     """
-    if not significant.any():
-        return np.full(u.size, 1 / u.size)
-    q = float(np.mean(significant))
-    weights = np.zeros(u.size)
-    chosen = u[significant] if u[significant].sum() > 0 else np.ones(int(significant.sum()))
-    weights[significant] = (1 - q * (1 - q)) * chosen / chosen.sum()
-    if not significant.all():
-        weights[~significant] = q * (1 - q) / np.sum(~significant)
-    return weights
+    significant = by_chance < edge
+    weights = np.ones(u.size)
+    if significant.any():
+        q = float(np.mean(significant))
+        for j in np.flatnonzero(significant):
+            own, other = (1 - q * (1 - q)) * u[j] / u[significant].sum(), q / u.size  # q (1-q) among (1-q) p
+            weights[j] = min(own / other, edge / by_chance[j] if by_chance[j] > 0 else math.inf)
+    return weights / weights.sum()
 
 
 def dependence_screen(X: Matrix, ties: Matrix, B: int = BINS) -> Screen:
@@ -313,8 +398,8 @@ def dependence_screen(X: Matrix, ties: Matrix, B: int = BINS) -> Screen:
     n, p = X.shape
     codes = np.column_stack([ranks_in_bins(X[:, j], ties[:, j], B) for j in range(p)])
     largest = largest_over_partners(codes, lambda a, b: g_statistic(a, b, B))
-    strength, significant = dependence_strength(largest, n, B), largest > dependence_quantile(p, B)
-    return Screen(largest, strength, significant, feature_weights(strength, significant))
+    strength, by_chance = dependence_strength(largest, n, B), false_pairs(largest, n, B)
+    return Screen(largest, strength, by_chance < FALSE_PAIRS, feature_weights(strength, by_chance))
 
 
 def legendre_columns(places: Integers) -> Matrix:

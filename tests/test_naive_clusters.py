@@ -338,7 +338,9 @@ def test_screen_finds_the_two_that_depend() -> None:
     assert found.significant.tolist() == [False, True, False, False, True]
     np.testing.assert_allclose(found.largest[[1, 4]], 1600 * math.log(8))
     np.testing.assert_allclose(found.strength[[1, 4]], 1 - 49 / (1600 * math.log(8)))
-    assert ref.dependence_quantile(5) == pytest.approx(62.0375, abs=1e-4)  # chi-square(49), 1 / 10 above
+    # chi-square(49) exceeds 62.0375 with the chance 1 / 10, and there are ten pairs
+    by_chance = ref.false_pairs(62.0375 * (1 + 81 / 4800) * np.ones(5), 800)
+    np.testing.assert_allclose(by_chance, 1, rtol=1e-4)
     assert found.largest[[0, 2, 3]].max() < 62
     # q = .4: .76 between two alike, .24 among three
     np.testing.assert_allclose(found.weights, [0.08, 0.38, 0.08, 0.08, 0.38])
@@ -361,21 +363,22 @@ def test_strength_is_clipped() -> None:
     largest = np.array([0, 49, 49 + 100 * math.log(8), 200 * math.log(8) + 49, -math.inf])
     np.testing.assert_allclose(ref.dependence_strength(largest, 100), expected)
     assert ref.largest_over_partners(np.zeros((4, 1), dtype=np.int64), ref.g_statistic).tolist() == [-math.inf]
-    assert ref.dependence_quantile(2) == 0  # one pair, a tail of 1
+    assert ref.false_pairs(np.array([0.0, -math.inf]), 100).tolist() == [1, 1]  # one pair, a tail of 1
 
 
 @pytest.mark.parametrize(
-    ("u", "significant", "weights"),
+    ("u", "by_chance", "weights"),
     [
-        ([0.3, 0.2, 0.1], [0, 0, 0], [1 / 3] * 3),
-        ([0.3, 0.2, 0.1], [1, 1, 1], [1 / 2, 1 / 3, 1 / 6]),
-        ([0.3, 0.1, 0.9, 0.9], [1, 1, 0, 0], [0.75 * 0.75, 0.75 * 0.25, 0.125, 0.125]),
-        ([0.5, 0.9, 0.9, 0.9], [1, 0, 0, 0], [0.8125, 0.0625, 0.0625, 0.0625]),
-        ([0.0, 0.0], [1, 1], [0.5, 0.5]),
+        ([0.3, 0.2, 0.1], [1, 1, 0.01], [1 / 3] * 3),
+        ([0.3, 0.2, 0.1], [0, 0, 0], [1 / 2, 1 / 3, 1 / 6]),
+        ([0.3, 0.1, 0.9, 0.9], [0, 0, 1, 1], [0.75 * 0.75, 0.75 * 0.25, 0.125, 0.125]),
+        ([0.5, 0.9, 0.9, 0.9], [0, 1, 1, 1], [0.8125, 0.0625, 0.0625, 0.0625]),
+        ([0.5, 0.9, 0.9, 0.9], [0.002, 1, 1, 1], [5 / 8, 1 / 8, 1 / 8, 1 / 8]),  # 13 times another, evidence for 5
+        ([0.3, 0.1, 0.9, 0.9], [0.005, 0, 1, 1], [2 / 5.5, 1.5 / 5.5, 1 / 5.5, 1 / 5.5]),
     ],
 )
-def test_feature_weights(u: list[float], significant: list[int], weights: list[float]) -> None:
-    found = ref.feature_weights(np.array(u), np.array(significant, dtype=bool))
+def test_feature_weights(u: list[float], by_chance: list[float], weights: list[float]) -> None:
+    found = ref.feature_weights(np.array(u), np.array(by_chance, dtype=float))
     np.testing.assert_allclose(found, weights)
     assert found.sum() == pytest.approx(1)
 

@@ -14,13 +14,14 @@ from sklearn.ensemble import IsolationForest
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from distforest import SMERF, SimForestOutlier, load
+from distforest import SMERF, Lazy, SimForestOutlier, load
 from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.sources.arrays import write_array
 from tests import naive_isolation, naive_simforest, samples
 from tests.forest.damage import manifest_of, refusal, reseal, rewrite, with_value
+from tests.sources.test_lazy import Counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,6 +139,59 @@ def test_a_sealed_forest_is_the_same_estimator(tmp_path: Path) -> None:
     assert (found.offset_, found.digest_, found.n_features_in_) == (forest.offset_, forest.digest_, 4)
     assert clone(found).fit(POINTS).digest_ == forest.digest_
     assert forest.forest_.leaf_table.arrays() == {}
+
+
+DISTANCES = np.sqrt(((POINTS[:, None] - POINTS) ** 2).sum(axis=2))
+IDS = np.arange(len(POINTS))
+
+
+@pytest.mark.parametrize("options", [{"contamination": 0.1, "max_samples": 40}, {"max_samples": None}])
+@pytest.mark.parametrize("kind", ["similarity", "distance"])
+def test_a_similarity_that_is_asked_for_makes_the_forest_of_the_whole_matrix(
+    kind: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    matrix = DISTANCES if kind == "distance" else POINTS @ POINTS.T
+    function = Counted(matrix)
+    lazy = Lazy(function, kind=kind, batch_size=500)
+    whole = SimForestOutlier(kind=kind, n_estimators=10, random_state=0, **options).fit(matrix)
+    forest = SimForestOutlier(lazy, n_estimators=10, random_state=0, **options).fit(IDS)
+    assert forest.digest_ == whole.digest_
+    assert forest.offset_ == whole.offset_
+    assert set(function.asked.values()) == {1}
+    assert forest.n_evaluations_ == function.asked.total()
+    assert (forest.n_closed_, forest.n_features_in_) == (0, len(POINTS))
+    np.testing.assert_array_equal(forest.score_samples(IDS[::5]), whole.score_samples(matrix[::5]))
+    assert forest.predict(IDS[::5]).tolist() == whole.predict(matrix[::5]).tolist()
+    forest.save(tmp_path / "f.zarr")
+    opened = load(tmp_path / "f.zarr", similarity=lazy, X=IDS)
+    assert isinstance(opened, SimForestOutlier)
+    assert opened.n_evaluations_ == forest.n_evaluations_
+    np.testing.assert_array_equal(opened.decision_function(IDS[::7]), whole.decision_function(matrix[::7]))
+
+
+def test_few_pairs_are_asked_for_and_rows_that_a_tree_has_not_drawn_cost_nothing() -> None:
+    lazy = Lazy(Counted(DISTANCES), kind="distance")
+    few: dict[str, Any] = {"n_estimators": 10, "max_samples": 16, "random_state": 0}
+    cheap = SimForestOutlier(lazy, **few).fit(IDS)
+    assert cheap.n_evaluations_ <= 10 * 2 * 16 * 4  # two columns of 16 rows, to depth 4
+    whole = SimForestOutlier(kind="distance", **few).fit(DISTANCES)
+    np.testing.assert_array_equal(cheap.score_samples(IDS[::9]), whole.score_samples(DISTANCES[::9]))
+    dear = SimForestOutlier(lazy, contamination=0.1, **few).fit(IDS)
+    assert dear.n_evaluations_ > 3 * cheap.n_evaluations_
+    assert dear.n_evaluations_ < len(IDS) * (len(IDS) - 1) / 2
+
+
+def test_a_budget_is_kept_and_told() -> None:
+    function = Counted(DISTANCES)
+    lazy = Lazy(function, kind="distance", budget=150)
+    forest = SimForestOutlier(lazy, n_estimators=10, max_samples=16, random_state=0).fit(IDS)
+    assert forest.n_evaluations_ == function.asked.total() <= 150
+    assert forest.n_closed_ > 0
+    assert 1 <= forest.forest_.n_trees < 10
+    assert np.isfinite(forest.score_samples(IDS[:5])).all()
+    again = clone(forest).set_params(similarity=Lazy(Counted(DISTANCES), kind="distance", budget=150)).fit(IDS)
+    assert again.digest_ == forest.digest_
+    assert not hasattr(forest.set_params(similarity="precomputed", kind="distance").fit(DISTANCES), "n_closed_")
 
 
 def test_a_damaged_forest_is_refused_or_can_be_scored(tmp_path: Path) -> None:

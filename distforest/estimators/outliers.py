@@ -40,7 +40,9 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
     Attributes
     ----------
     forest_, digest_, n_features_in_, feature_names_in_
-        As of `SMERF`.
+        As of `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
+    objects_, n_evaluations_, n_closed_
+        As of `SimForestClassifier`.
     offset_ : float
         Rows that score below it are outliers: -1/2, or what leaves the share ``contamination`` of the training
         rows below it.
@@ -80,7 +82,8 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
             For ``similarity="precomputed"`` the similarity (or distance) of each object to each, NaN where it
             was not observed, shape (n, n); else features, shape (n, n_features). Array-like, Zarr array, or
             the address of one. A sparse matrix, SciPy's or the address of one in Zarr, holds similarities (or
-            distances) that were observed, its diagonal too: what is not stored was not.
+            distances) that were observed, its diagonal too: what is not stored was not. For a `Lazy` similarity
+            the objects, a sequence of length n, or places in its ``objects``, integers of shape (n,).
         y
             Not looked at.
 
@@ -90,8 +93,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
             A parameter or ``X`` cannot be used.
         """
         params = self._checked(())
-        rows, matrix = self._similarities(self._rows(X, reset=True))
-        self._grow(rows, matrix, None, params)
+        self._grow_of(self._taken(X), None, params)
         self._set_offset()
         return self
 

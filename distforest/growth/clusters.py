@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.growth.criteria import Criterion, Cuts
+from distforest.growth.fences import LEFT_OUT, LOWER, MARGIN, UPPER
 from distforest.growth.gaussians import EQUAL_BIC, FAST_BIC, TWO_MEANS, cut_clusters, judge_cuts
 from distforest.growth.mixture import part_mixture
 from distforest.growth.random_cuts import Places
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 SCORES = {"two_means": TWO_MEANS, "fast_bic": FAST_BIC, "equal_bic": EQUAL_BIC}
 MCLUST_BIC = "mclust_bic"
-MARGIN = 0.3
-"""Share of a node's rows that a random cut leaves on either side."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ class TwoClusters:
     relative
         Whether a score is that of two clusters less that of one.
     at_random
-        Whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, or at its best.
+        Whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and judged by
+        what lies within its fences, or is cut at its best.
     witnesses
         Features that confirm a cut.
     places
@@ -73,13 +73,17 @@ class TwoClusters:
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node: among its candidates' own cuts the one of the largest score."""
-        thresholds = self._places_of(frontier, values)
+        thresholds = np.full((len(values), frontier.n_nodes), np.nan)
         scores = np.full(thresholds.shape, -np.inf)
         where = frontier.starts, frontier.weights, values
         if self.score == MCLUST_BIC:
             part_mixture(*where, min_leaf, self.relative, thresholds, scores)
-        elif self.at_random:
-            judge_cuts(*where, SCORES[self.score], min_leaf, self.relative, thresholds, scores)
+        elif self.places is not None:
+            fences = self.places.fences(frontier, values)
+            thresholds = self.places.within(fences)
+            judged_by = SCORES[self.score], min_leaf, self.relative
+            judge_cuts(*where, *judged_by, thresholds, fences[LOWER], fences[UPPER], scores)
+            spread_first(fences[LEFT_OUT], MARGIN, scores)
         else:
             cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, self.takes_best, thresholds, scores)
         if self.witnesses:
@@ -93,11 +97,16 @@ class TwoClusters:
         """Whether each node takes the best cut of all its candidates, which only one has to have found."""
         return self.score in SCORES and not self.at_random and self.witnesses is None
 
-    def _places_of(self, frontier: Frontier, values: Floats) -> Floats:
-        """The thresholds of random cuts, shape (width, n_nodes); NaN where they are still to be found."""
-        if self.places is None:
-            return np.full((len(values), frontier.n_nodes), np.nan)
-        return self.places.thresholds(frontier, values)
+
+def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
+    """Take the cut, a score of -inf, from candidates whose middle values are copies, in nodes where others have one.
+
+    ``left_out``, shape (width, n_nodes), is the margin that they needed. Of a sum that is mostly zero, the zeros look
+    like a tight cluster, whatever the others are.
+    """
+    copies = left_out < margin
+    others = ((scores > -np.inf) & ~copies).any(axis=0)
+    scores[copies & others] = -np.inf
 
 
 @borrowing

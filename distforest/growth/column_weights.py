@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distforest.errors import InputError
+from distforest.growth.fences import fence_columns
 from distforest.growth.rng import Keys, unit
 from distforest.jit import kernel
 from distforest.sources.source import Float32s, Floats, Rows
@@ -84,29 +85,50 @@ def draw_columns(keys: Keys, first: int, cumulative: Floats, columns: Rows) -> N
             columns[f, e] = column_at(cumulative, unit(keys[f], first + e))
 
 
-def inverse_deviations(matrix: Float32s) -> Floats:
-    """1 / standard deviation of each column, shape (n_columns,); 0 for a column that is constant.
+def inverse_deviations(matrix: Float32s, rows: Rows) -> Floats:
+    """1 / standard deviation of each column, of its values within its fences; 0 for a column that is constant.
+
+    Parameters
+    ----------
+    matrix
+        Shape (n_rows, n_columns).
+    rows
+        Rows from which the fences are worked out, see `distforest.growth.fences`.
+
+    Returns
+    -------
+    ndarray
+        Shape (n_columns,).
 
     Examples
     --------
-    >>> inverse_deviations(np.array([[1, 5], [3, 5]], np.float32))
+    >>> inverse_deviations(np.array([[1, 5], [3, 5]], np.float32), np.arange(2))
     array([1., 0.])
     """
-    found = np.empty(matrix.shape[1])
-    invert_deviations(matrix, found)
+    fences, found = np.empty((2, matrix.shape[1])), np.empty(matrix.shape[1])
+    fence_columns(matrix, rows, fences)
+    invert_deviations(matrix, fences, found)
     return found
 
 
 @kernel
-def invert_deviations(matrix: Float32s, found: Floats) -> None:
-    """found[c] = 1 / sqrt(mean of squares - square of mean), about the first row; rows are added in their order."""
-    n = matrix.shape[0]
-    total, square = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
-    for r in range(n):
-        for c in range(matrix.shape[1]):
-            x = np.float64(matrix[r, c]) - np.float64(matrix[0, c])
-            total[c] += x
-            square[c] += x * x
-    for c in range(matrix.shape[1]):
-        variance = square[c] / n - (total[c] / n) ** 2
-        found[c] = 1.0 / math.sqrt(variance) if variance > 1e-14 * square[c] / n else 0.0
+def invert_deviations(matrix: Float32s, fences: Floats, found: Floats) -> None:
+    """found[c] = 1 / sqrt(mean of squares - square of mean) of the values within the fences, in the order of the rows.
+
+    The values are taken about the middle of their fences, or about the first one where these are infinite.
+    """
+    p = matrix.shape[1]
+    n, total, square, middle = np.zeros(p), np.zeros(p), np.zeros(p), np.empty(p)
+    for c in range(p):
+        low, high = fences[0, c], fences[1, c]
+        middle[c] = low + (high - low) / 2.0 if high < np.inf else np.float64(matrix[0, c])
+    for r in range(matrix.shape[0]):
+        for c in range(p):
+            x = np.float64(matrix[r, c])
+            if fences[0, c] <= x <= fences[1, c]:
+                n[c] += 1.0
+                total[c] += x - middle[c]
+                square[c] += (x - middle[c]) ** 2
+    for c in range(p):
+        variance = square[c] / n[c] - (total[c] / n[c]) ** 2
+        found[c] = 1.0 / math.sqrt(variance) if variance > 1e-14 * square[c] / n[c] else 0.0

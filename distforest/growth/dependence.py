@@ -6,9 +6,13 @@ numbers of rows, ties at random. For a pair of features
     G = 2 m MI = 2 (sum o_ab log o_ab - sum o_a log o_a - sum o_b log o_b + m log m)
 
 over the counts of m rows is about chi-square with df = (B - 1)^2 if they are independent, as B is 8, or less where a
-cell would hold fewer than `ROWS_IN_CELL` rows on average. A feature is significant
-if its largest G exceeds the quantile that one of all pairs would exceed by chance; its dependence is
-u = (largest G - df) / (2 m log B), from 0 to 0.999.
+cell would hold fewer than `ROWS_IN_CELL` rows on average, times 1 + (B + 1)^2 / (6 m) (Williams, 1976: its tail is
+heavier where cells hold few rows). Of the p (p - 1) / 2 pairs of p independent features
+
+    c = p (p - 1) / 2 P(chi-square > G / (1 + (B + 1)^2 / (6 m)))
+
+are expected to have a G as large. A feature is significant if c of its largest G is below `FALSE_PAIRS`; its dependence
+is u = (largest G - df) / (2 m log B), from 0 to 0.999.
 
 It is blind to a feature that is independent of each other one alone: the height of a swiss roll, a lone bimodal one.
 """
@@ -20,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import chdtri
+from scipy.special import chdtrc
 
 from distforest.growth.ordering import order_values
 from distforest.growth.rng import shuffle, stream
@@ -35,6 +39,9 @@ if TYPE_CHECKING:
 MOST_BINS = 8
 ROWS_IN_CELL = 5
 """Rows that a cell of a pair's table should hold on average: of fewer G is too large."""
+
+FALSE_PAIRS = 0.01
+"""Significant pairs that are expected in a table of independent features."""
 
 SCREEN_ROWS = 10_000
 """Rows, drawn at random where there are more, that a screen looks at."""
@@ -70,26 +77,31 @@ class Screen:
     def of(cls, largest: Floats, n_rows: int) -> Screen:
         """The screen for the largest G of each feature, shape (n_features,), from ``n_rows`` rows.
 
-        With q the share of significant features these get 1 - q (1 - q) of the weight, in proportion to u, and the
-        rest get q (1 - q), equally; if none is significant all get the same.
+        Let q be the share of significant features, u' the mean of their u. A feature that is not significant has the
+        weight 1, one that is significant (u / u') (1 - q (1 - q)) / q^2, but no more than `FALSE_PAIRS` / c: evidence
+        that chance might have given takes little from the others. The weights are then divided by their sum: with
+        evidence enough the significant features get 1 - q (1 - q) of it.
 
         Examples
         --------
         >>> Screen.of(np.array([3000.0, 3000.0, 40.0, 40.0]), n_rows=1000).weights
         array([0.375, 0.375, 0.125, 0.125])
+        >>> Screen.of(np.array([88.0, 88.0, 40.0, 40.0]), n_rows=1000).weights.round(3)
+        array([0.352, 0.352, 0.148, 0.148])
         """
-        significant = largest > significant_from(len(largest), n_rows)
+        by_chance = false_pairs(largest, n_rows)
+        significant = by_chance < FALSE_PAIRS
         n_bins = bin_count(n_rows)
         u = np.clip((largest - (n_bins - 1) ** 2) / (2.0 * n_rows * math.log(n_bins)), 0.0, 0.999)
         u = np.where(significant, u, 0.0)
-        share = float(significant.mean())
-        rest = np.where(significant, 0.0, 1.0)
-        strong = u if u.sum() > 0.0 else 1.0 - rest
-        if not 0.0 < share < 1.0:
-            strong = strong if share else rest
-            return cls(u, strong / strong.sum())
-        lesser = share * (1.0 - share)
-        return cls(u, (1.0 - lesser) * strong / strong.sum() + lesser * rest / rest.sum())
+        weights = np.ones(len(u))
+        if significant.any():
+            share = float(significant.mean())
+            with np.errstate(divide="ignore", over="ignore"):  # evidence may be overwhelming
+                paid_for = FALSE_PAIRS / by_chance[significant]
+            wanted = u[significant] / u[significant].mean() * ((1.0 - share * (1.0 - share)) / share**2)
+            weights[significant] = np.minimum(wanted, paid_for)
+        return cls(u, weights / weights.sum())
 
 
 def bin_count(n_rows: int) -> int:
@@ -103,17 +115,17 @@ def bin_count(n_rows: int) -> int:
     return max(2, min(MOST_BINS, math.isqrt(n_rows // ROWS_IN_CELL)))
 
 
-def significant_from(n_features: int, n_rows: int) -> float:
-    """The chi-square quantile with upper tail 1 / (p (p - 1) / 2): one pair of p features exceeds it by chance.
+def false_pairs(largest: Floats, n_rows: int) -> Floats:
+    """How many pairs of as many independent features are expected to have a G as large: c of each.
 
     Examples
     --------
-    >>> round(significant_from(100, 1000), 1)
-    91.9
+    >>> false_pairs(np.array([49.0, 110.0, 150.0]), 1000).round(6)
+    array([1.498496e+00, 6.000000e-06, 0.000000e+00])
     """
-    if n_features < 3:
-        return 0.0
-    return float(chdtri((bin_count(n_rows) - 1) ** 2, 2.0 / (n_features * (n_features - 1))))
+    n_pairs, n_bins = len(largest) * (len(largest) - 1) / 2.0, bin_count(n_rows)
+    correction = 1.0 + (n_bins + 1) ** 2 / (6.0 * n_rows)
+    return np.asarray(max(n_pairs, 1.0) * chdtrc((n_bins - 1) ** 2, largest / correction))
 
 
 def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Rows:

@@ -59,60 +59,62 @@ def cut_clusters(
             if np.isnan(scores[k, node]):
                 own, w = values[k, first:last], weights[first:last]
                 n = order_values(own, room.order, room.keys, room.spare)
-                found = scan_clusters(own, w, room.order[:n], score, min_leaf, relative)
+                found = scan_clusters(own, w, room.order[:n], score, min_leaf, relative, room.values)
                 thresholds[k, node], scores[k, node] = found
 
 
 @borrowing
 def scan_clusters(
-    values: Floats, weights: Rows, order: Ints, score: int, min_leaf: int, relative: bool
+    values: Floats, weights: Rows, order: Ints, score: int, min_leaf: int, relative: bool, above: Floats
 ) -> tuple[float, float]:
     """Threshold and score of the best cut of one candidate's values in ascending order; -inf where there is none.
 
-    The moments of the left side are summed about the mean of all values, those of the right side are what is left.
-    All are of distances from the lowest value: those are exact where values are large and close to each other.
+    The squares of the left side are summed up as it grows, those of the right side before that, into ``above``.
     """
-    n, mean, square = moments(values, weights, order)
     threshold, best = np.nan, -np.inf
-    if not square > 0.0:
+    n = squares_above(values, weights, order, above)
+    if n == 0 or not above[0] > 0.0:
         return threshold, best
-    lowest, highest = values[order[0]], values[order[order.shape[0] - 1]]
-    n_left, sum_left, square_left = np.int64(0), 0.0, 0.0
+    lowest, highest, square = values[order[0]], values[order[order.shape[0] - 1]], above[0]
+    n_left, mean, within = np.int64(0), 0.0, 0.0
     before = np.nan
     slack = ROUNDING * (square if score == TWO_MEANS else float(n))
-    for place in order:
-        value = values[place]
+    for i in range(order.shape[0]):
+        value = values[order[i]]
         if value > before and n_left >= min_leaf and n - n_left >= min_leaf:
             distinct = before > lowest and value < highest
-            found = score_of(score, n_left, n, sum_left, square_left, square, distinct, relative)
+            found = score_of(score, n_left, n, within, above[i], square, distinct, relative)
             if found > best + slack:
                 middle = before + (value - before) / 2.0
                 threshold = middle if middle < value else before  # rounding must not send the right side left
                 best = found
         before = value
-        w, x = weights[place], (value - lowest) - mean
+        w, off = weights[order[i]], (value - lowest) - mean
         n_left += w
-        sum_left += w * x
-        square_left += w * x * x
+        step = off * w / n_left
+        mean += step
+        within += w * off * (off - step)
     return threshold, best
 
 
 @borrowing
-def moments(values: Floats, weights: Rows, order: Ints) -> tuple[np.int64, float, float]:
-    """Sum of w, mean = sum of w x / n, and sum of w (x - mean)^2, x the value less the one at ``order[0]``.
+def squares_above(values: Floats, weights: Rows, order: Ints, above: Floats) -> np.int64:
+    """above[i] = SS of the values from place i of the order on; returns the sum of w.
 
-    The mean and the squares are 0 where the first and the last value are equal.
+    Values come in one by one, from the highest down: SS += w (x - mean before) (x - mean after), Welford (1962) and,
+    with weights, West (1979). Nothing is subtracted from a larger sum, so that a side's SS has all its digits whatever
+    lies on the other side. x is the distance from the highest value: it is exact where values are large and close to
+    each other. All SS are 0 where the first and the last value are equal.
     """
-    n, total = np.int64(0), 0.0
-    for place in order:
-        n += weights[place]
-        total += weights[place] * (values[place] - values[order[0]])
-    if n == 0 or values[order[0]] == values[order[order.shape[0] - 1]]:
-        return n, 0.0, 0.0
-    mean, square = total / float(n), 0.0
-    for place in order:
-        square += weights[place] * ((values[place] - values[order[0]]) - mean) ** 2
-    return n, mean, square
+    n, mean, square, last = np.int64(0), 0.0, 0.0, order.shape[0] - 1
+    for i in range(last, -1, -1):
+        w, off = weights[order[i]], (values[order[i]] - values[order[last]]) - mean
+        n += w
+        step = off * w / n
+        mean += step
+        square += w * off * (off - step)
+        above[i] = square
+    return n
 
 
 @borrowing
@@ -120,19 +122,14 @@ def score_of(
     score: int,
     n_left: int,
     n: int,
-    sum_left: float,
-    square_left: float,
+    within_left: float,
+    within_right: float,
     square: float,
     distinct: bool,
     relative: bool,
 ) -> float:
-    """The score of a cut from the moments of its left side and of the node about the node's mean.
-
-    SS_1 = square_left - sum_left^2 / n_1 and SS_2 = (square - square_left) - sum_left^2 / n_2, as all sum up to 0.
-    """
+    """The score of a cut from SS_1, SS_2 and SS_0; ``distinct``: both sides have two distinct values."""
     n_right = n - n_left
-    within_left = max(square_left - sum_left * sum_left / n_left, 0.0)
-    within_right = max((square - square_left) - sum_left * sum_left / n_right, 0.0)
     within = within_left + within_right
     if score == TWO_MEANS:
         return (square if relative else 0.0) - within
@@ -156,51 +153,63 @@ def judge_cuts(
     min_leaf: int,
     relative: bool,
     thresholds: Floats,
+    lower: Floats,
+    upper: Floats,
     scores: Floats,
 ) -> None:
-    """The scores of cuts that are given; those that are NaN, or leave a side too light, have none."""
+    """The scores of cuts that are given; those that are NaN, or leave a side too light, have none.
+
+    Values beyond the fences ``lower`` and ``upper`` make their side heavier and have no say in the score.
+    """
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         for k in range(values.shape[0]):
             if not np.isnan(thresholds[k, node]):
-                found = judge_cut(
-                    values[k, first:last], weights[first:last], thresholds[k, node], score, min_leaf, relative
-                )
-                scores[k, node] = found
+                own, cut = values[k, first:last], (thresholds[k, node], lower[k, node], upper[k, node])
+                scores[k, node] = judge_cut(own, weights[first:last], cut, score, min_leaf, relative)
 
 
 @borrowing
-def judge_cut(values: Floats, weights: Rows, threshold: float, score: int, min_leaf: int, relative: bool) -> float:
-    """The score of the cut at ``threshold``, by sums about the mean of the observed values; -inf where it is none.
+def judge_cut(
+    values: Floats, weights: Rows, cut: tuple[float, float, float], score: int, min_leaf: int, relative: bool
+) -> float:
+    """The score of a threshold, of the observed values between two fences; -inf where it is none.
 
-    The sums are of distances from the first observed value, see `scan_clusters`.
+    Each side has its own origin, the first of its values, and its own mean; SS_0 = SS_1 + SS_2 + n_1 n_2 / n times the
+    square of the distance of the means.
     """
-    n, n_left, total, sum_left = np.int64(0), np.int64(0), 0.0, 0.0
+    threshold, lower, upper = cut
+    n_left, n_right, sum_left, sum_right = np.int64(0), np.int64(0), 0.0, 0.0
+    beyond_left, beyond_right = np.int64(0), np.int64(0)
     low, below, above, high = np.inf, -np.inf, np.inf, -np.inf
-    origin = np.nan
+    first_left, first_right = np.nan, np.nan
     for r in range(values.shape[0]):
         x = values[r]
-        if np.isnan(x):
-            continue
-        if n == 0:
-            origin = x
-        n += weights[r]
-        total += weights[r] * (x - origin)
-        if x <= threshold:
+        if x < lower:
+            beyond_left += weights[r]
+        elif x > upper:
+            beyond_right += weights[r]
+        elif x <= threshold:
+            if n_left == 0:
+                first_left = x
             n_left += weights[r]
-            sum_left += weights[r] * (x - origin)
+            sum_left += weights[r] * (x - first_left)
             low, below = min(low, x), max(below, x)
-        else:
+        elif x > threshold:
+            if n_right == 0:
+                first_right = x
+            n_right += weights[r]
+            sum_right += weights[r] * (x - first_right)
             above, high = min(above, x), max(high, x)
-    if n_left < max(1, min_leaf) or n - n_left < max(1, min_leaf):
+    if n_left == 0 or n_right == 0 or n_left + beyond_left < min_leaf or n_right + beyond_right < min_leaf:
         return -np.inf
-    mean, square_left, square = total / n, 0.0, 0.0
+    mean_left, mean_right, within_left, within_right = sum_left / n_left, sum_right / n_right, 0.0, 0.0
     for r in range(values.shape[0]):
-        x = (values[r] - origin) - mean
-        if np.isnan(x):
-            continue
-        square += weights[r] * x * x
-        if values[r] <= threshold:
-            square_left += weights[r] * x * x
-    centred = sum_left - n_left * mean
-    return score_of(score, n_left, n, centred, square_left, square, low < below and above < high, relative)
+        x = values[r]
+        if lower <= x <= threshold:
+            within_left += weights[r] * ((x - first_left) - mean_left) ** 2
+        elif threshold < x <= upper:
+            within_right += weights[r] * ((x - first_right) - mean_right) ** 2
+    n, apart = n_left + n_right, (first_right - first_left) + (mean_right - mean_left)
+    square = within_left + within_right + apart * apart * (n_left / n) * n_right
+    return score_of(score, n_left, n, within_left, within_right, square, low < below and above < high, relative)

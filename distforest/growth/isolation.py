@@ -7,7 +7,6 @@ the greatest value. Objects that are unlike the others are alone after few cuts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,7 @@ from distforest.growth.criteria import Criterion, Cuts
 from distforest.growth.pairs_of_objects import ATTEMPTS
 from distforest.growth.random_cuts import Places
 from distforest.growth.rng import Keys
-from distforest.growth.unlike_pairs import AnyPairs, are_directions, usable_pairs
+from distforest.growth.unlike_pairs import AnyPairs, rules_of_similarities, usable_pairs
 from distforest.sources.source import Floats, Projections, Source, offsets
 
 if TYPE_CHECKING:
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 class TwoAtRandom:
     """Column j minus column i of the similarity matrix, for any two objects of the node.
 
-    S_ij must be observed and S_ii + S_jj - 2 S_ij positive, or the pair is drawn again.
+    S_ij must be observed and S_ii + S_jj - 2 S_ij positive, or the pair is drawn again; where it never is, S_kj - S_ki
+    must differ over the node.
     """
 
     source: Source
@@ -38,7 +38,8 @@ class TwoAtRandom:
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """A pair for each node; one that could not be found is an empty candidate."""
-        pairs = usable_pairs(AnyPairs(), self.width, frontier, keys, attempt, partial(are_directions, self.source))
+        rules = rules_of_similarities(self.source, frontier)
+        pairs = usable_pairs(AnyPairs(), self.width, frontier, keys, attempt, rules)
         found = pairs[:, 0] >= 0
         weights = np.tile([1.0, -1.0], int(found.sum()))
         return Projections(self.width, offsets(2 * found), pairs[found].reshape(-1), weights)

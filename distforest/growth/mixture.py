@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from distforest.growth.gaussians import FLOOR, TWO_MEANS, moments, scan_clusters
+from distforest.growth.gaussians import FLOOR, TWO_MEANS, scan_clusters
 from distforest.growth.ordering import order_values
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, Rows
@@ -52,13 +52,13 @@ def part_mixture(
 def fitted(x: Floats, w: Rows, min_leaf: int, relative: bool) -> tuple[float, float]:
     """The cut of the better model of ascending values and its score; -inf where a side would be too light."""
     places = np.arange(x.shape[0])
-    n, _, square = moments(x, w, places)
-    start, score = scan_clusters(x, w, places, TWO_MEANS, 1, True)
+    shares = np.empty(x.shape[0])
+    start, score = scan_clusters(x, w, places, TWO_MEANS, 1, True, shares)
     if score == -np.inf:
         return np.nan, -np.inf
+    n, square = w.sum(), shares[0]
     n_left = np.searchsorted(x, start, side="right")
     least = FLOOR * square / n
-    shares = np.empty(x.shape[0])
     mixture = np.empty((2, 3))
     likelihood = rounds_of(x, w, n_left, True, least, shares, mixture)
     bic, threshold = -2.0 * likelihood + 4.0 * math.log(n), equally_likely(mixture)

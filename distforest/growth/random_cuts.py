@@ -9,6 +9,7 @@ import numpy as np
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.criteria import Criterion, Cuts
+from distforest.growth.fences import FIRST, LAST, find_fences
 from distforest.growth.rng import Keys, mix, unit
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, offsets
@@ -35,7 +36,7 @@ class Places:
     keys, attempt
         The nodes' streams, shape (n_nodes,), and which attempt this is.
     margin
-        Share of a node's rows that is left out at each end, below 1/2; 0: anywhere between the extremes.
+        Share of a node's values that is left out at each end, below 1/2; 0: anywhere between the extremes.
     """
 
     keys: Keys
@@ -54,14 +55,24 @@ class Places:
         choose_rows(frontier.starts, self.keys, self.attempt, starts, chosen)
         return Frontier(frontier.tree, frontier.node, starts, frontier.rows[chosen], frontier.weights[chosen])
 
-    def thresholds(self, frontier: Frontier, values: Floats) -> Floats:
-        """A threshold for each candidate of each node, shape (width, n_nodes); NaN where its values are all equal.
+    def fences(self, frontier: Frontier, values: Floats) -> Floats:
+        """What `distforest.growth.fences` finds of each candidate of each node, shape (5, width, n_nodes).
 
         ``values`` has shape (width, n_rows); those that are NaN take no part.
         """
-        found = np.empty((len(values), frontier.n_nodes))
-        draw_cuts(frontier.starts, values, self.keys, self.attempt, self.margin, found)
+        found = np.empty((5, len(values), frontier.n_nodes))
+        find_fences(frontier.starts, values, self.margin, found)
         return found
+
+    def within(self, fences: Floats) -> Floats:
+        """A threshold for each candidate of each node, shape (width, n_nodes); NaN where its values are all equal."""
+        found = np.empty(fences.shape[1:])
+        draw_cuts(fences[FIRST], fences[LAST], self.keys, self.attempt, found)
+        return found
+
+    def thresholds(self, frontier: Frontier, values: Floats) -> Floats:
+        """The thresholds `within` the `fences` of the values."""
+        return self.within(self.fences(frontier, values))
 
 
 @kernel
@@ -82,37 +93,14 @@ def choose_rows(starts: Ints, keys: Keys, attempt: int, chosen_starts: Ints, cho
 
 
 @kernel
-def draw_cuts(starts: Ints, values: Floats, keys: Keys, attempt: int, margin: float, thresholds: Floats) -> None:
-    """thresholds[k, f] = low + u (high - low), u the share that node f draws for candidate k in this attempt.
-
-    ``low`` and ``high`` are the values with floor(margin m) of m values below and above them: the extremes without a
-    margin. Where they are equal they are the extremes again.
-    """
-    width = values.shape[0]
-    some = np.empty((starts[1:] - starts[:-1]).max() if margin > 0.0 else 0)
-    for node in range(starts.shape[0] - 1):
-        first, last = starts[node], starts[node + 1]
+def draw_cuts(first: Floats, last: Floats, keys: Keys, attempt: int, thresholds: Floats) -> None:
+    """thresholds[k, f] = first + u (last - first), u the share that node f draws for candidate k in this attempt."""
+    width = thresholds.shape[0]
+    for node in range(thresholds.shape[1]):
         for k in range(width):
-            low, high = np.inf, -np.inf
-            for r in range(first, last):
-                low, high = min(low, values[k, r]), max(high, values[k, r])
-            thresholds[k, node] = np.nan
-            if not low < high:
-                continue
-            start, end = low, high
-            if margin > 0.0:
-                m = 0
-                for r in range(first, last):
-                    if not np.isnan(values[k, r]):
-                        some[m] = values[k, r]
-                        m += 1
-                some[:m].sort()
-                left_out = int(margin * m)
-                start, end = some[left_out], some[m - 1 - left_out]
-                if not start < end:
-                    start, end = low, high
-            place = start + unit(keys[node], FIRST_SHARE + attempt * width + k) * (end - start)
-            thresholds[k, node] = place if place < high else low  # rounding must not send the right side left
+            low, high = first[k, node], last[k, node]
+            place = low + unit(keys[node], FIRST_SHARE + attempt * width + k) * (high - low)
+            thresholds[k, node] = low if place >= high else place  # rounding must not send the right side left
 
 
 @dataclass(frozen=True)

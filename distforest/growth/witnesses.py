@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.growth.column_weights import ColumnWeights, draw_columns
+from distforest.growth.fences import MARGIN, fences_of
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Ints, Rows
@@ -78,33 +79,46 @@ def hear_witnesses(
 ) -> None:
     """scores[k, f] += mean over the witnesses x of n log(SS_0 / (SS_1 + SS_2)), the sides those of candidate k's cut.
 
-    A witness that is constant in the node says 0. Candidates without a cut (score -inf) are left as they are.
+    A witness that is constant in the node says 0, as does one that has a value within its fences on one side alone;
+    values beyond them are not heard. Candidates without a cut (score -inf) are left as they are.
     """
     longest = (starts[1:] - starts[:-1]).max()
-    own = np.empty(longest)
+    own, some = np.empty(longest), np.empty(longest)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         w = weights[first:last]
         for column in columns[node]:
-            n, total = np.int64(0), 0.0
             for r in range(first, last):
                 own[r - first] = matrix[rows[r], column]
-                n += weights[r]
-                total += weights[r] * own[r - first]
+            mean = fence_in(own[: last - first], w, some)
             for k in range(values.shape[0]):
                 if scores[k, node] > -np.inf:
-                    heard = _explained(own, w, total / n, values[k, first:last], thresholds[k, node])
+                    heard = _explained(own, w, mean, values[k, first:last], thresholds[k, node])
                     scores[k, node] += heard / columns.shape[1]
+
+
+@kernel
+def fence_in(own: Floats, weights: Rows, some: Floats) -> float:
+    """Put NaN in the place of the values of a witness that are beyond its fences; returns the mean of the others."""
+    _, _, lower, upper, _ = fences_of(own, MARGIN, some)
+    n, total = np.int64(0), 0.0
+    for r in range(own.shape[0]):
+        if own[r] < lower or own[r] > upper:
+            own[r] = np.nan
+        else:
+            n += weights[r]
+            total += weights[r] * own[r]
+    return total / n
 
 
 @borrowing
 def _explained(own: Floats, weights: Rows, mean: float, values: Floats, threshold: float) -> float:
-    """The n log(SS_0 / max(SS_1 + SS_2, floor)) of ``own``, over the rows whose value is observed."""
+    """The n log(SS_0 / max(SS_1 + SS_2, floor)) of ``own``, over the rows whose values are observed and heard."""
     n_left, n_right = np.int64(0), np.int64(0)
     sum_left, sum_right, square = 0.0, 0.0, 0.0
     low, high = np.inf, -np.inf
     for r in range(values.shape[0]):
-        if np.isnan(values[r]):
+        if np.isnan(values[r]) or np.isnan(own[r]):
             continue
         low, high = min(low, own[r]), max(high, own[r])
         x = own[r] - mean
@@ -115,6 +129,8 @@ def _explained(own: Floats, weights: Rows, mean: float, values: Floats, threshol
         else:
             n_right += weights[r]
             sum_right += weights[r] * x
+    if n_left == 0 or n_right == 0:
+        return 0.0
     n = n_left + n_right
     square -= (sum_left + sum_right) ** 2 / n
     if not (low < high and square > 0.0):  # equal values may differ from the mean of more rows, by rounding

@@ -14,12 +14,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
 
 from distforest import SMERF, URerF, load
 from distforest.errors import InputError
 from distforest.estimators import forest_estimator
 from distforest.jobs import screening
 from distforest.jobs.on_dask import local_cluster
+from distforest.manifolds import manifold_helix
+from distforest.metrics import geodesic_precision
 from distforest.sources.arrays import ArraySource, write_array
 
 if TYPE_CHECKING:
@@ -159,6 +162,28 @@ def test_weights_that_a_screen_finds() -> None:
     assert forest.feature_weights_.sum() == pytest.approx(1.0)
     assert set(np.argsort(forest.dependence_)[-2:]) == {0, 1}  # the columns of the clusters
     assert ((forest.dependence_ >= 0.0) & (forest.dependence_ <= 0.999)).all()
+
+
+def test_a_lone_bimodal_column_among_noise_is_not_left_out() -> None:
+    """Nothing depends on anything here: the one column that knows two clusters is drawn like the others."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        c, X = rng.integers(0, 2, 500), rng.normal(size=(500, 50))
+        X[:, 7] = 6 * c + 0.5 * rng.normal(size=500)
+        forest = URerF(random_state=seed).fit(X.astype(np.float32))
+        assert forest.feature_weights_[7] == pytest.approx(0.02)
+        upper = np.triu_indices(500, 1)
+        assert roc_auc_score((c[:, None] == c)[upper], forest.proximity()[upper]) > 0.85
+
+
+@pytest.mark.parametrize("sentinel", [1e2, -9999.0, 1e6])
+def test_sentinels_in_one_entry_of_a_hundred_cost_little(sentinel: float) -> None:
+    helix = manifold_helix(400, 5, random_state=0)
+    dirty = np.where(np.random.default_rng(1).random(helix.X.shape) < 0.01, np.float32(sentinel), helix.X)
+    clean, found = (
+        geodesic_precision(URerF(60, random_state=0).fit(X).proximity(), helix.geodesic(), 40) for X in (helix.X, dirty)
+    )
+    assert found > clean - 0.06
 
 
 def test_given_weights_decide_what_is_drawn() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from distforest.growth.clusters import SCORES, TwoClusters
+from distforest.growth.criteria import NO_CUT
 from distforest.growth.gaussians import EQUAL_BIC, FAST_BIC, TWO_MEANS, judge_cuts
 from tests import naive_clusters as ref
 from tests import samples
@@ -29,6 +30,7 @@ FREE = settings(max_examples=15 if numba.config.DISABLE_JIT else 40)
 KINDS = pytest.mark.parametrize("score", [*SCORES])
 BICS = pytest.mark.parametrize("score", ["fast_bic", "equal_bic"])
 RELATIVE = pytest.mark.parametrize("relative", [False, True])
+NO_FENCES = (-math.inf, math.inf)
 SHAPES = [(1.0, 0.0), (2.0**-10, 0.0), (2.0**-10, 1.0), (1.0, 2.0**22), (2.0**15, -(2.0**39)), (2.0**-40, 0.0)]
 """Scales and offsets at which small whole numbers are float32 numbers, and their differences exact."""
 
@@ -205,6 +207,45 @@ def test_a_narrow_cluster_far_from_the_middle_keeps_its_variance(score: str, wid
     assert gain == pytest.approx(best.score, rel=1e-12, abs=own.n * 1e-14 / width**2)
 
 
+@st.composite
+def far_clusters(draw: st.DrawFn) -> Line:
+    """A few tight clusters, each up to 10^10 of its widths away from the next, in any order of rows."""
+    values: list[float] = []
+    for place in draw(st.lists(st.sampled_from([0.0, 1.0, -1.0, 1e3, -1e3, 1e6, -9999.0]), min_size=1, max_size=4)):
+        width = draw(st.sampled_from([1e-4, 1e-2, 1.0]))
+        values += [place + width * x for x in draw(st.lists(st.integers(-9, 9), min_size=1, max_size=5))]
+    weights = draw(st.lists(st.integers(1, 4), min_size=len(values), max_size=len(values)))
+    return line(draw(st.permutations(values)), weights)
+
+
+@BICS
+@FREE
+@given(own=far_clusters())
+def test_tight_clusters_beside_far_values_keep_their_variances(score: str, own: Line) -> None:
+    """To all digits, in a cut that is found and in one that is given: fractions do not cancel."""
+    cuts = ref.exact_bic_cuts(own.values, own.weights, score == "equal_bic")
+    assume(cuts)
+    largest = max(cut.score for cut in cuts)
+    assert own.cut(score)[2] == pytest.approx(largest, rel=1e-11, abs=1e-11 * own.n)
+    found = judged(own, [cut.below for cut in cuts], SCORES[score], True)
+    assert found == pytest.approx([cut.score for cut in cuts], rel=1e-11, abs=1e-11 * own.n)
+
+
+@pytest.mark.parametrize("n", [50, 1000])
+@pytest.mark.parametrize("far", [1e3, -9999.0, 1e7])
+def test_one_far_value_costs_the_variances_of_many_no_digits(n: int, far: float) -> None:
+    rng = np.random.default_rng(n)
+    values = np.concatenate([1e-3 * rng.normal(size=n // 2), 1.0 + 1e-3 * rng.normal(size=n // 2 - 1), [far]])
+    own = line(values.tolist())
+    for score in ("fast_bic", "equal_bic"):
+        candidate, threshold, gain = own.cut(score)
+        left = values <= threshold
+        exact = ref.exact_bic(values, own.weights, left, score == "equal_bic")
+        assert gain == pytest.approx(exact, rel=1e-12)
+        assert judged(own, [threshold], SCORES[score], True) == [pytest.approx(exact, rel=1e-12)]
+        assert candidate == 0
+
+
 @KINDS
 def test_values_that_are_not_observed_take_no_part(score: str) -> None:
     nan = math.nan
@@ -212,7 +253,7 @@ def test_values_that_are_not_observed_take_no_part(score: str) -> None:
     assert holed.cut(score) == full.cut(score)
     assert holed.cut(score)[:2] == (0, 3.0)
     for values in ([nan, nan], [nan, 1.0, nan], [1.0, 1.0, nan], [0.0, -0.0, nan]):
-        assert line(values).cut(score) == (-1, 0.0, 0.0)
+        assert line(values).cut(score) == (-1, 0.0, NO_CUT)
 
 
 @KINDS
@@ -277,7 +318,7 @@ def test_the_best_candidate_of_each_node_is_chosen_of_equal_ones_the_first(
         largest = max(gains)
         best = [k for k, gain in enumerate(gains) if gain >= largest - 1e-9 * abs(largest)]  # but for rounding
         chosen = int(cuts.candidate[node]) if largest > -math.inf else best[0]
-        expected = (chosen, *alone[chosen][1:]) if largest > -math.inf else (-1, 0.0, 0.0)
+        expected = (chosen, *alone[chosen][1:]) if largest > -math.inf else (-1, 0.0, NO_CUT)
         assert chosen in best
         assert (cuts.candidate[node], cuts.threshold[node], cuts.gain[node]) == expected
         assert cuts.candidate[node] < len(values) // 2
@@ -286,14 +327,58 @@ def test_the_best_candidate_of_each_node_is_chosen_of_equal_ones_the_first(
 # --- cuts that are given ----------------------------------------------------------------------------------
 
 
-def judged(own: Line, thresholds: Sequence[float], score: int, relative: bool) -> list[float]:
+def judged(
+    own: Line,
+    thresholds: Sequence[float],
+    score: int,
+    relative: bool,
+    fences: tuple[float, float] = (-math.inf, math.inf),
+) -> list[float]:
     """The scores of cuts at some places of one line."""
     places = np.array(thresholds, np.float64)[:, None]
     scores = np.full(places.shape, -np.inf)
     values = np.repeat(own.values[None], len(places), axis=0)
+    lower, upper = (np.full(places.shape, fence) for fence in fences)
     frontier = own.frontier
-    judge_cuts(frontier.starts, frontier.weights, values, score, own.min_leaf, relative, places, scores)
+    judge_cuts(frontier.starts, frontier.weights, values, score, own.min_leaf, relative, places, lower, upper, scores)
     return scores[:, 0].tolist()
+
+
+@KINDS
+@FREE
+@given(own=lines(), fences=st.tuples(st.integers(-6, 0), st.integers(0, 6)))
+def test_what_lies_beyond_the_fences_has_weight_but_no_say(score: str, own: Line, fences: tuple[int, int]) -> None:
+    inside = (own.values >= fences[0]) & (own.values <= fences[1])
+    heard = Line(own.values[inside], own.weights[inside])
+    assume(len(np.unique(heard.values)) > 1)
+    for place in np.unique(heard.values)[:-1]:
+        found = judged(own, [place], SCORES[score], True, fences)
+        light = min(own.weights[own.values <= place].sum(), own.weights[own.values > place].sum()) < own.min_leaf
+        expected = [-math.inf] if light else judged(heard, [place], SCORES[score], True)
+        assert found == expected
+
+
+@pytest.mark.parametrize("far", [1e3, -9999.0, 1e30])
+def test_a_stray_value_of_a_candidate_does_not_hide_its_clusters(far: float) -> None:
+    """Two clusters against noise; the clusters' projection is chosen, also where one of its rows is a sentinel."""
+    rng = np.random.default_rng(0)
+    values = np.stack([rng.normal(size=100), np.repeat([0.0, 6.0], 50) + rng.normal(size=100)])
+    values[1, 3] = far
+    frontier = samples.level([list(range(100))], [[1] * 100])
+    for node in range(10):
+        criterion = TwoClusters("equal_bic", at_random=True).attempted(samples.keys_of(0, [1], [node]), 0)
+        assert criterion.cut(frontier, values, 1).candidate.tolist() == [1]
+
+
+def test_a_candidate_that_is_mostly_one_number_is_cut_only_where_no_other_is() -> None:
+    rng = np.random.default_rng(0)
+    mostly_zero, noise = np.repeat([0.0, 9.0], [80, 20]), rng.normal(size=100)
+    frontier = samples.level([list(range(100))], [[1] * 100])
+    criterion = TwoClusters("equal_bic", at_random=True).attempted(samples.keys_of(0, [1], [0]), 0)
+    assert criterion.cut(frontier, np.stack([mostly_zero, noise]), 1).candidate.tolist() == [1]
+    alone = criterion.cut(frontier, np.stack([mostly_zero, np.zeros(100)]), 1)
+    assert alone.candidate.tolist() == [0]
+    assert 0.0 <= alone.threshold[0] < 9.0
 
 
 @KINDS

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.growth.column_weights import ColumnWeights, column_at, draw_columns, inverse_deviations
 from tests import naive, samples
+from tests import naive_clusters as ref
 
 pytestmark = pytest.mark.kernels
 
@@ -104,26 +105,45 @@ def test_weights_of_any_size_are_taken(weights: list[float]) -> None:
 # --- deviations -------------------------------------------------------------------------------------------
 
 
+def deviations_of(X: np.ndarray) -> np.ndarray:
+    """With fences from all rows."""
+    return inverse_deviations(X, np.arange(len(X), dtype=np.int32))
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e-3, 1.0, 1e15])
 @pytest.mark.parametrize("offset", [0.0, 1.0, -1000.0])
-def test_deviations_are_those_of_numpy(scale: float, offset: float) -> None:
+def test_deviations_are_those_of_what_is_heard(scale: float, offset: float) -> None:
     rng = np.random.default_rng(0)
-    X = (scale * (offset + rng.normal(size=(300, 4)))).astype(np.float32)
+    X = (scale * (offset + rng.normal(size=(300, 5)))).astype(np.float32)
     X[:, 1] = X[:, 1] > X[:, 1].mean()
     X[0, 2] = X[:, 2].max()  # the first row is the farthest
-    np.testing.assert_allclose(inverse_deviations(X), 1 / X.astype(np.float64).std(axis=0), rtol=1e-12)
+    X[5, 3], X[6, 3], X[7, 4] = -9999 * scale, 1e6 * scale, 1e20
+    own = X.astype(np.float64)
+    np.testing.assert_allclose(deviations_of(X), ref.inverse_deviations(own), rtol=1e-10)
+    np.testing.assert_allclose(deviations_of(X)[:3], 1 / own[:, :3].std(axis=0), rtol=2e-2)
+    np.testing.assert_allclose(deviations_of(X)[3:], 1 / scale, rtol=0.15)
+
+
+@given(st.integers(0, 1000))
+def test_deviations_of_any_columns_are_those_of_the_reference(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = (rng.integers(-3, 4, (rng.integers(1, 40), 4)) * (rng.random(4) < 0.5) + rng.integers(0, 2, 4)).astype(
+        np.float32
+    )
+    X[rng.random(X.shape) < 0.05] = 1e4
+    np.testing.assert_allclose(deviations_of(X), ref.inverse_deviations(X.astype(np.float64)), rtol=1e-9)
 
 
 def test_a_constant_column_has_no_inverse_deviation_and_an_almost_constant_one_has() -> None:
     X = np.full((200, 4), np.float32(0.1))
     X[:, 1], X[7, 2], X[0, 3] = 1e30, np.nextafter(np.float32(0.1), np.float32(1)), 1e6
-    found = inverse_deviations(X)
+    found = deviations_of(X)
     assert found[:2].tolist() == [0.0, 0.0]
     # the sums are about the first row: one so far out costs as many roundings as there are rows
     np.testing.assert_allclose(found[2:], 1 / X[:, 2:].astype(np.float64).std(axis=0), rtol=1e-11)
-    assert inverse_deviations(X[:1]).tolist() == [0.0] * 4
+    assert deviations_of(X[:1]).tolist() == [0.0] * 4
 
 
 def test_deviations_do_not_depend_on_the_order_of_memory() -> None:
     X = np.random.default_rng(1).normal(size=(50, 3)).astype(np.float32)
-    assert inverse_deviations(np.asfortranarray(X)).tobytes() == inverse_deviations(X).tobytes()
+    assert deviations_of(np.asfortranarray(X)).tobytes() == deviations_of(X).tobytes()

@@ -63,7 +63,7 @@ def cut(values: Vector, weights: Integers, min_leaf: int = 1, relative: bool = T
 
 def scanned(values: Vector, weights: Integers, min_leaf: int = 1, relative: bool = True) -> tuple[float, float]:
     order = np.argsort(values, kind="stable")
-    threshold, score = scan_clusters(values, weights, order, TWO_MEANS, min_leaf, relative)
+    threshold, score = scan_clusters(values, weights, order, TWO_MEANS, min_leaf, relative, np.empty(len(order)))
     return float(threshold), float(score)
 
 

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.kernels
 
 FREE = settings(max_examples=20 if numba.config.DISABLE_JIT else 80)
 MANY = 400 if numba.config.DISABLE_JIT else 4000
+STRAY = st.one_of(st.integers(-2, 2).map(float), st.sampled_from([1024.0, -4096.0]))
 SIXTEENTHS = st.integers(-40, 40).map(lambda x: x / 16)
 
 
@@ -33,7 +34,7 @@ def witnesses_of(matrix: np.ndarray, columns: list[list[int]]) -> Witnesses:
 @given(st.data())
 def test_scores_rise_by_what_the_cut_explains_of_the_witnesses(data: st.DataObject) -> None:
     n, p = data.draw(st.integers(2, 9)), data.draw(st.integers(1, 3))
-    number = data.draw(st.sampled_from([st.integers(0, 2).map(float), SIXTEENTHS]))
+    number = data.draw(st.sampled_from([st.integers(0, 2).map(float), SIXTEENTHS, STRAY]))
     offset = data.draw(st.sampled_from([0.0, 4096.0]))
     cells = st.lists(st.lists(number, min_size=p, max_size=p), min_size=n, max_size=n)
     matrix = (np.array(data.draw(cells)) + offset).astype(np.float32)
@@ -48,15 +49,30 @@ def test_scores_rise_by_what_the_cut_explains_of_the_witnesses(data: st.DataObje
     expected = np.full(thresholds.shape, -np.inf)
     for node, own in enumerate(rows):
         inside = slice(frontier.starts[node], frontier.starts[node + 1])
+        witnesses = matrix[own][:, columns[node]].astype(np.float64)
+        for e in range(q):
+            witnesses[~ref.is_heard(witnesses[:, e]), e] = math.nan
         for k in range(width):
             seen = ~np.isnan(values[k, inside])
             left = values[k, inside][seen] <= 0.5
             if left.any() and not left.all():
-                heard = matrix[np.array(own)[seen]][:, columns[node]].astype(np.float64)
-                expected[k, node] = 3.0 + ref.witness_gain(heard, np.array(weights[node])[seen], left)
+                expected[k, node] = 3.0 + ref.witness_gain(witnesses[seen], np.array(weights[node])[seen], left)
     scores = np.where(expected > -np.inf, 3.0, -np.inf)
     witnesses_of(matrix, columns).confirm(frontier, values, thresholds, scores)
     np.testing.assert_allclose(scores, expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("far", [1e3, -9999.0, 1e30])
+def test_a_stray_value_of_a_witness_does_not_drown_the_others(far: float) -> None:
+    side = np.repeat([0.0, 1.0], 50)
+    clean = (side + np.random.default_rng(0).normal(size=100) / 4).astype(np.float32)[:, None]
+    frontier, found = samples.level([list(range(100))], [[1] * 100]), []
+    for own in (clean, np.where(np.arange(100)[:, None] == 7, np.float32(far), clean)):
+        scores = np.zeros((1, 1))
+        witnesses_of(own, [[0]]).confirm(frontier, side[None], np.full((1, 1), 0.5), scores)
+        found.append(float(scores[0, 0]))
+    assert found[0] > 100
+    assert found[1] == pytest.approx(found[0], rel=0.05)
 
 
 def test_a_witness_far_from_zero_says_what_one_about_zero_says() -> None:
