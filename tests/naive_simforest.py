@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -153,15 +153,18 @@ class Sample:
         return [c[k] * self.weight([row for row in rows if self.y[row] == k]) for k in range(len(c))]
 
 
-def from_distances(D: Matrix) -> NDArray[np.float32]:
-    """Return -D^2 / 2 in float32: the columns' differences order rows as those of the inner products do."""
-    return -(np.asarray(D, np.float32) ** 2) / np.float32(2)
+def from_distances(D: Matrix) -> NDArray[np.float64]:
+    """Return -D^2 / 2: the columns' differences order rows as those of the inner products do."""
+    return -(np.asarray(D, np.float64) ** 2) / 2
 
 
 def drawn_candidate(sample: Sample, rows: Sequence[int], key: int, attempt: int, k: int) -> Projection | None:
-    """Return candidate k of an attempt: the first of four pairs (j, i) that is usable, made a projection; or None."""
+    """Return candidate k of an attempt, a pair (j, i) made a projection; or None.
+
+    It is the first of four pairs that is a direction, or else the first of them that tells the rows apart.
+    """
     width = sample.rules.width
-    for trial in range(TRIES):
+    for rule, trial in product((is_direction, tells_apart), range(TRIES)):
         base = (attempt * TRIES + trial) * 2 * width + 2 * k
         pool = pool_of(sample, rows, math.nan) if sample.rules.judge == "targets" else rows
         i = pool[below(key, base, len(pool))]
@@ -174,7 +177,7 @@ def drawn_candidate(sample: Sample, rows: Sequence[int], key: int, attempt: int,
             j = unlike_partner(sample, pool, i, unit(key, base + 1))
         if j is not None and sample.rules.judge == "labels" and sample.rules.landmarks:
             j, i = landmark_pair(sample, rows, (j, i), key, base)
-        if j is not None and is_usable(sample, j, i):
+        if j is not None and rule(sample, rows, j, i):
             return _projection(sample, rows, (j, i), number(key, EXTRA + attempt * width + k))
     return None
 
@@ -193,11 +196,19 @@ def unlike_partner(sample: Sample, rows: Sequence[int], i: int, share: float) ->
     return last
 
 
-def is_usable(sample: Sample, j: int, i: int) -> bool:
+def is_direction(sample: Sample, rows: Sequence[int], j: int, i: int) -> bool:
     """Tell whether S_ii + S_jj - 2 S_ij > 0, all observed; of features: whether x_j differs from x_i."""
     if sample.rules.feature_subsets:
         return len(_differing(sample, j, i)) > 0
     return sample.entry(i, i) + sample.entry(j, j) - 2.0 * sample.entry(i, j) > 0
+
+
+def tells_apart(sample: Sample, rows: Sequence[int], j: int, i: int) -> bool:
+    """Tell whether S_ij is observed and S_kj - S_ki differs over the rows k; never of features."""
+    if sample.rules.feature_subsets or math.isnan(sample.entry(i, j)):
+        return False
+    differences = [sample.entry(row, j) - sample.entry(row, i) for row in rows]
+    return len({value for value in differences if not math.isnan(value)}) > 1
 
 
 def _projection(sample: Sample, rows: Sequence[int], pair: tuple[int, int], extra: int) -> Projection:
@@ -297,13 +308,12 @@ def every_cut(sample: Sample, values: dict[int, float], candidate: int) -> list[
 
 
 def best_cut(cuts: Sequence[Cut]) -> Cut | None:
-    """Return the largest gain beyond rounding; a later cut must be better by more than rounding."""
+    """Return the largest gain, 0 where it is rounding; a later cut must be better by more than rounding."""
     best: Cut | None = None
     for cut in cuts:
-        if cut.gain <= ROUNDING * cut.magnitude:
-            continue
-        if best is None or cut.gain - best.gain > ROUNDING * best.gain:
-            best = cut
+        own = cut if cut.gain > ROUNDING * cut.magnitude else cut._replace(gain=Fraction(0))
+        if best is None or own.gain - best.gain > ROUNDING * best.gain:
+            best = own
     return best
 
 

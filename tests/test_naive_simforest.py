@@ -34,15 +34,22 @@ def test_partner_is_where_the_running_sum_exceeds_the_share() -> None:
 
 def test_usable_pairs_are_observed_and_apart() -> None:
     S = np.array([[1, 1, NAN, 2], [1, 1, 0, 0], [NAN, 0, NAN, 0], [2, 0, 0, 2]])
-    sample = sample_of(S)
-    assert sim.is_usable(sample, 3, 1)  # 2 + 1 - 0
-    assert not sim.is_usable(sample, 1, 0)  # 1 + 1 - 2: the same place
-    assert not sim.is_usable(sample, 3, 0)  # 2 + 1 - 4: no length in any space
-    assert not sim.is_usable(sample, 2, 0)  # S_02 unobserved
-    assert not sim.is_usable(sample, 2, 1)  # S_22 unobserved
+    sample, rows = sample_of(S), range(4)
+    assert sim.is_direction(sample, rows, 3, 1)  # 2 + 1 - 0
+    assert not sim.is_direction(sample, rows, 1, 0)  # 1 + 1 - 2: the same place
+    assert not sim.is_direction(sample, rows, 3, 0)  # 2 + 1 - 4: no length in any space
+    assert not sim.is_direction(sample, rows, 2, 0)  # S_02 unobserved
+    assert not sim.is_direction(sample, rows, 2, 1)  # S_22 unobserved
+    assert sim.tells_apart(sample, [0, 3], 3, 0)  # 2 - 1, 2 - 2
+    assert sim.tells_apart(sample, rows, 1, 0)  # 0 - 2 of row 3
+    assert not sim.tells_apart(sample, [0, 1], 1, 0)
+    assert not sim.tells_apart(sample, rows, 2, 0)  # S_02 unobserved
+    assert sim.tells_apart(sample, [1, 2, 3], 2, 1)  # 0 - 1 of row 1, 0 - 0 of row 3
+    assert not sim.tells_apart(sample, [1, 2], 2, 1)
     features = sample_of([[1, 5], [1, 5], [1, 6]], rules=Rules(feature_subsets=True))
-    assert not sim.is_usable(features, 1, 0)
-    assert sim.is_usable(features, 2, 0)
+    assert not sim.is_direction(features, range(3), 1, 0)
+    assert sim.is_direction(features, range(3), 2, 0)
+    assert not sim.tells_apart(features, range(3), 1, 0)
 
 
 def test_pairs_of_labels_are_uniform_over_i_then_over_j() -> None:
@@ -259,11 +266,12 @@ def test_gains_that_differ_by_rounding_are_equal() -> None:
     assert (gains[0][0] < gains[0][1]) != (gains[1][0] < gains[1][1])
 
 
-def test_no_gain_is_no_cut() -> None:
+def test_a_cut_that_gains_nothing_is_better_than_none() -> None:
     sample = sample_of(y=[0, 1, 0, 1], rules=Rules(min_samples_leaf=2))
     cuts = sim.every_cut(sample, {0: 0.0, 1: 1.0, 2: 2.0, 3: 3.0}, 0)
     assert [cut.gain for cut in cuts] == [0]  # 0, 1 | 0, 1
-    assert sim.best_cut(cuts) is None
+    assert sim.best_cut(cuts) == cuts[0]
+    assert sim.best_cut([]) is None
 
 
 def test_random_thresholds_lie_between_the_extremes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -21,13 +22,14 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
 from distforest.jobs.inputs import dense_rows, kernel_rows
 from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of, source_of
+from distforest.sources.arrays import in_memory, opened
 from distforest.sources.callbacks import Lazy
 from distforest.sources.factors import Labels, Targets
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy import items_of
-from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
+from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read, told_of_distances
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse, with_own_distances
-from distforest.sources.truth import Truth, in_memory, opened
+from distforest.sources.truth import Truth
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Rows
@@ -46,6 +48,9 @@ SIMILARITY = (
     Parameter("gamma", None, "of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
 )
 
+Taken = tuple[dict[str, Any], np.ndarray | SparseSource]
+"""How rows of queries are read, and the training matrix."""
+
 
 class OnSimilarities(OnRows):
     """What the estimators share that read similarities: how these come in."""
@@ -60,7 +65,7 @@ class OnSimilarities(OnRows):
         tags.input_tags.pairwise = tags.input_tags.allow_nan = tags.input_tags.sparse = given
         return tags
 
-    def _similarities(self, values: Any) -> tuple[dict[str, Any], np.ndarray | SparseSource]:
+    def _similarities(self, values: Any) -> Taken:
         """Read the training matrix, and say how rows of queries are read."""
         if self.similarity != "precomputed" and self.kind == "distance":
             raise InputError(f"kind='distance' needs similarity='precomputed', found {self.similarity!r}")
@@ -79,10 +84,65 @@ class OnSimilarities(OnRows):
             matrix = read(values, reading)
         return dense_rows(matrix.shape, self.kind), matrix
 
+    def _taken(self, X: Any) -> Taken | None:
+        """Read the training matrix as `_similarities` does; for a `Lazy` one the objects, and give None."""
+        if isinstance(self.similarity, Lazy):
+            self.objects_ = items_of(self.similarity, X)
+            self.n_features_in_ = len(self.objects_)
+            self._name(None)
+            return None
+        for name in ("objects_", "n_evaluations_", "n_closed_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        return self._similarities(self._rows(X, reset=True))
+
+    def _grow_of(self, taken: Taken | None, truth: Truth | None, params: dict[str, Any]) -> None:
+        """Grow the forest of what was `_taken`; without a truth it learns from nothing else."""
+        if taken is None:
+            self._fit_lazily(truth, params)
+        else:
+            self._grow(*taken, truth, params)
+            self._warn_of_distances(taken[1])
+
+    def _warn_of_distances(self, matrix: Any) -> None:
+        """Warn where given similarities look like distances, of which the nearest would be taken for the furthest."""
+        is_given = self.similarity == "precomputed" and self.kind == "similarity" and isinstance(matrix, np.ndarray)
+        if is_given and (told := told_of_distances(matrix)):
+            warnings.warn(f"{told}; if these are distances, give kind='distance'", stacklevel=4)
+
+    def _fit_lazily(self, truth: Truth | None, params: dict[str, Any]) -> None:
+        truth = truth or Truth("nothing", np.empty((len(self.objects_), 0)))
+        method, seed = METHODS[self._method], seed_of(self.random_state)
+        self._hold(fit_lazily(self._supplied(), method, truth, params, seed))
+        origin = self.forest_.provenance["similarity"]
+        self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
+
+    def _supplied(self) -> Supplied:
+        """Bind the similarity to the training objects, and to the cluster if there is one."""
+        if self.client is None:
+            return Supplied(self.similarity, self.objects_)
+        from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (calls in this process do without Dask)
+
+        return Supplied(self.similarity, self.objects_, OnDask(self.client))
+
+    def _nodes(self, X: Any) -> Rows:
+        if X is None or not isinstance(self.similarity, Lazy):
+            return super()._nodes(X)
+        check_is_fitted(self)
+        return nodes_of(self.forest_, self._supplied(), items_of(self.similarity, X))
+
+    def _given(self) -> dict[str, Any]:
+        """Collect the parameters as they were given; a `Lazy` similarity goes by a word."""
+        given = super()._given()
+        if isinstance(self.similarity, Lazy):
+            if self.kind != "similarity":
+                raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
+            given["similarity"] = "precomputed"  # the word for what is not taken of features
+        return given
+
 
 @dataclass(eq=False, repr=False)
 class _SimForest(OnSimilarities):
-    """What the classifier and the regressor share: their parameters, and objects instead of similarities."""
+    """What the classifier and the regressor share: their parameters, and what their trees say of rows."""
 
     _method = "simforest"
     _parameters = (*SIMILARITY, *(p for p in METHODS["simforest"].parameters if p.name != "class_weight"))
@@ -130,17 +190,8 @@ class _SimForest(OnSimilarities):
             A parameter, ``X`` or ``y`` cannot be used.
         """
         params = self._checked(y)
-        if isinstance(self.similarity, Lazy):
-            self.objects_ = items_of(self.similarity, X)
-            self.n_features_in_ = len(self.objects_)
-            truth = self._truth(y)
-            self._fit_lazily(truth, params)
-        else:
-            for name in ("objects_", "n_evaluations_", "n_closed_"):  # of an earlier fit
-                self.__dict__.pop(name, None)
-            rows, matrix = self._similarities(self._rows(X, reset=True))
-            truth = self._truth(y)
-            self._grow(rows, matrix, truth, params)
+        taken, truth = self._taken(X), self._truth(y)
+        self._grow_of(taken, truth, params)
         self._warn_of_roots(truth)
         self._estimate_out_of_bag(truth)
         return self
@@ -149,36 +200,16 @@ class _SimForest(OnSimilarities):
         """Warn where no tree has a cut though there is something to tell apart, and no budget was in the way."""
         in_the_way = getattr(self, "n_closed_", 0) or len(truth.values) < 2 * max(self.min_samples_leaf, 2)
         if not in_the_way and (self.forest_.table.tree_size == 1).all() and np.ptp(truth.values) > 0:
-            cure = "most similarities may be unobserved, or equal, or distances (which need kind='distance')"
-            warnings.warn(f"no tree has a cut, so every prediction is the same: {cure}", stacklevel=3)
+            cause = "most similarities may be unobserved, or equal"
+            warnings.warn(f"no tree has a cut, so every prediction is the same: {cause}", stacklevel=3)
 
     def _truth(self, y: Any) -> Truth:
         y = column_or_1d(in_memory(opened(y)), warn=True)
+        truth = Truth.of(self._relation(y))
         if self._relation is Labels:
             check_classification_targets(y)
             self.classes_ = np.unique(y)
-        return Truth.of(self._relation(y))
-
-    def _fit_lazily(self, truth: Truth, params: dict[str, Any]) -> None:
-        method, seed = METHODS[self._method], seed_of(self.random_state)
-        self.forest_ = fit_lazily(self._supplied(), method, truth, params, seed)
-        self.digest_ = self.forest_.digest
-        origin = self.forest_.provenance["similarity"]
-        self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
-
-    def _supplied(self) -> Supplied:
-        """Bind the similarity to the training objects, and to the cluster if there is one."""
-        if self.client is None:
-            return Supplied(self.similarity, self.objects_)
-        from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (calls in this process do without Dask)
-
-        return Supplied(self.similarity, self.objects_, OnDask(self.client))
-
-    def _nodes(self, X: Any) -> Rows:
-        if X is None or not isinstance(self.similarity, Lazy):
-            return super()._nodes(X)
-        check_is_fitted(self)
-        return nodes_of(self.forest_, self._supplied(), items_of(self.similarity, X))
+        return truth
 
     def _said(self, X: Any) -> Floats:
         """Take what the trees say of the rows of ``X`` on average, shape (n, n_outputs)."""
@@ -190,24 +221,20 @@ class _SimForest(OnSimilarities):
         with source_of(self.forest_, self._supplied(), items_of(self.similarity, X)) as source:
             return scoring.predict_rows(self.forest_, source)
 
-    def _given(self) -> dict[str, Any]:
-        given = super()._given()
-        if isinstance(self.similarity, Lazy):
-            if self.kind != "similarity":
-                raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
-            given["similarity"] = "precomputed"  # the word for what is not taken of features
-        return given
-
     def _estimate_out_of_bag(self, truth: Truth) -> None:
         if self.oob_score:
             estimate, count = scoring.out_of_bag(self.forest_)
             known = estimated(count, "rows")
             if truth.judge == "labels":
-                self.oob_decision_function_ = estimate
                 self.oob_score_ = float(np.mean(np.argmax(estimate[known], axis=1) == truth.values[known]))
             else:
-                self.oob_prediction_ = estimate[:, 0]
                 self.oob_score_ = r_squared(truth.values[known], estimate[known])
+
+    def _out_of_bag(self, name: str) -> Floats:
+        """What trees say of the training objects that they have not drawn; raises AttributeError if none were asked."""
+        if not hasattr(self, "oob_score_"):
+            raise AttributeError(f"{name}: the forest was fitted without oob_score=True")
+        return scoring.out_of_bag(self.forest_)[0]
 
 
 @dataclass(eq=False, repr=False)
@@ -251,6 +278,11 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
 
     _: KW_ONLY
     class_weight: Any = None
+
+    @cached_property
+    def oob_decision_function_(self) -> Floats:
+        """Class shares of each training object over the trees that did not draw it, shape (n, n_classes)."""
+        return self._out_of_bag("oob_decision_function_")
 
     def predict(self, X: Any) -> np.ndarray:
         """Find the most probable label of each row of ``X``, the first of equals; shape (n,)."""
@@ -298,6 +330,11 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     """
 
     _relation = Targets
+
+    @cached_property
+    def oob_prediction_(self) -> Floats:
+        """Mean target of each training object over the trees that did not draw it, shape (n,)."""
+        return self._out_of_bag("oob_prediction_")[:, 0]
 
     def predict(self, X: Any) -> Floats:
         """Take the mean target of the nodes in which the rows of ``X`` end, or of the objects that vote, shape (n,)."""

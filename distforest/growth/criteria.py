@@ -2,6 +2,7 @@
 
 For a set S of rows with weights w, let m = sum w and P(S) = sum over ordered pairs of w_i w_j z_ij, self pairs
 included. A cut into L and R gains ``P(S)/m - P(L)/m_L - P(R)/m_R``, which is n I(S) - n_L I(S_L) - n_R I(S_R).
+Rows whose value is missing are not in S: they stay behind, and nothing is gained for them.
 What differs is how P is had: in closed form from labels (Gini) or from vectors (variance), here; from a matrix, in
 `distforest.growth.mean_distance`.
 Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows.
@@ -26,11 +27,14 @@ from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints, Rows
 
 ROUNDING = 1e-12
-"""A gain below this share of its own terms is rounding, not gain; so is a difference of two gains."""
+"""A gain below this share of its own terms is rounding, and counts as 0; so does a difference of two gains."""
+
+NO_CUT = -1.0
+"""Less than any gain: a cut that gains 0 is a cut all the same, as in CART, since those below it may gain."""
 
 
 class Cuts(NamedTuple):
-    """For each node the candidate chosen (-1: none), its threshold and its gain in fixed-point units."""
+    """For each node the candidate chosen (-1: none), its threshold and its gain in fixed-point units (`NO_CUT`)."""
 
     candidate: Rows
     threshold: Floats
@@ -39,7 +43,7 @@ class Cuts(NamedTuple):
     @classmethod
     def none(cls, n_nodes: int) -> Cuts:
         """No cut for any node."""
-        return cls(np.full(n_nodes, -1, np.int32), np.zeros(n_nodes), np.zeros(n_nodes))
+        return cls(np.full(n_nodes, -1, np.int32), np.zeros(n_nodes), np.full(n_nodes, NO_CUT))
 
 
 class Criterion(Protocol):

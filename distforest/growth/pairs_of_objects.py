@@ -6,7 +6,6 @@ A pair is (j, i), see `distforest.growth.unlike_pairs`; one that is no direction
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +18,7 @@ from distforest.growth.unlike_pairs import (
     KeptPairs,
     Pairing,
     Unlikeness,
-    are_directions,
+    rules_of_similarities,
     unlikeness,
     usable_pairs,
 )
@@ -44,9 +43,10 @@ SUBSET_SIZES = (1, 2, 4)
 class TwoObjects:
     """The mean of some columns on the side of j minus that of some on the side of i, ``n_columns`` of each.
 
-    S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive. The other columns of a side are objects
-    of the node, drawn without replacement, that are less unlike its own object than the other one (classes: of its
-    class). With landmarks all columns are landmarks: those of `landmarks_near` in place of the node's objects. Where
+    S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive, or where that is never so S_kj - S_ki
+    differ over the node. The other columns of a side are objects of the node, drawn without replacement, that are less
+    unlike its own object than the other one (classes: of its class). With landmarks all columns are landmarks: those of
+    `landmarks_near` in place of the node's objects. Where
     pairs are kept, ``trees`` are the streams of the trees that grow, shape (n_trees,).
     """
 
@@ -73,8 +73,8 @@ class TwoObjects:
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no pair could be found."""
-        are_apart = partial(are_directions, self.source)
-        pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, are_apart)
+        rules = rules_of_similarities(self.source, frontier)
+        pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, rules)
         n_found = int((pairs[:, 0] >= 0).sum())
         size = np.empty(len(pairs), np.int64)
         columns, weights = np.empty(2 * self.n_columns * n_found, np.int32), np.empty(2 * self.n_columns * n_found)
@@ -100,14 +100,14 @@ class FeatureSubsets:
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no pair could be found."""
-        pairs = usable_pairs(FreshPairs(self.unlike), self.width, frontier, keys, attempt, self._is_direction)
+        pairs = usable_pairs(FreshPairs(self.unlike), self.width, frontier, keys, attempt, [self._differ])
         most = SUBSET_SIZES[-1] * int((pairs[:, 0] >= 0).sum())
         size = np.empty(len(pairs), np.int64)
         columns, weights = np.empty(most, np.int32), np.empty(most)
         n = fill_subsets(pairs, self.width, keys, attempt, self.features, SUBSET_SIZES, size, columns, weights)
         return Projections(self.width, offsets(size), columns[:n], weights[:n])
 
-    def _is_direction(self, j: Rows, i: Rows) -> NDArray[np.bool_]:
+    def _differ(self, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:  # noqa: ARG002  (in any node)
         differs: NDArray[np.bool_] = (self.features[j] != self.features[i]).any(axis=1)
         return differs
 

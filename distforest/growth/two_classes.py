@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.criteria import ROUNDING, Criterion, Cuts, keep_best
+from distforest.growth.criteria import NO_CUT, ROUNDING, Criterion, Cuts, keep_best
 from distforest.growth.ordering import order_values
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
@@ -95,11 +95,11 @@ def two_class_gain(whole: float, left_0: float, left_1: float, right_0: float, r
 
 @borrowing
 def gain_of_counts(whole: float, left: Ints, counts: Ints, costs: Floats, min_leaf: int) -> float:
-    """The gain of a cut with ``left`` of ``counts`` on one side, shapes (2,); 0 where a side is too light or empty."""
+    """The gain of a cut with ``left`` of ``counts`` on one side, shapes (2,); `NO_CUT` if a side is too light."""
     n_left = left[0] + left[1]
     n_right = counts[0] + counts[1] - n_left
     if n_left < max(1, min_leaf) or n_right < max(1, min_leaf):
-        return 0.0
+        return NO_CUT
     return two_class_gain(
         *(whole, costs[0] * left[0], costs[1] * left[1]),
         *(costs[0] * (counts[0] - left[0]), costs[1] * (counts[1] - left[1])),

@@ -19,8 +19,9 @@ With landmarks the pair of classes is drawn so, and then a landmark of each; of 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -29,9 +30,11 @@ from numpy.typing import NDArray
 from distforest.growth.landmarks import ANY_OBJECT, Landmarks, landmarks_near
 from distforest.growth.rng import below, number, unit
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Rows, Source
+from distforest.sources.source import Floats, Ints, Projections, Rows, Source, runs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distforest.forest.frontier import Frontier
     from distforest.growth.rng import Keys
 
@@ -48,6 +51,13 @@ class Unlikeness:
 
     targets: Floats
     by_class: bool
+
+
+class Usable(Protocol):
+    """Which of some pairs (j, i), drawn for candidates of these nodes, shape (n_pairs,), may be used."""
+
+    def __call__(self, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:
+        """Tell."""
 
 
 class Pairing(Protocol):
@@ -108,16 +118,19 @@ def usable_pairs(
     frontier: Frontier,
     keys: Keys,
     attempt: int,
-    is_direction: Callable[[Rows, Rows], NDArray[np.bool_]],
+    rules: Sequence[Usable],
 ) -> Rows:
-    """``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 where none is found in `TRIES` trials."""
+    """``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 where none is found in `TRIES` trials.
+
+    A candidate's pair is the first that the first rule calls usable; where there is none, the second rule decides.
+    """
     pairs = np.full((frontier.n_nodes * width, 2), -1, np.int32)
     missing = np.arange(len(pairs))
-    for trial in range(attempt * TRIES, (attempt + 1) * TRIES):
+    for rule, trial in product(rules, range(attempt * TRIES, (attempt + 1) * TRIES)):
         drawn = np.full((len(missing), 2), -1, np.int32)
         pairing(missing, width, trial, frontier, keys, drawn)
         usable = drawn[:, 0] >= 0
-        usable[usable] = is_direction(drawn[usable, 0], drawn[usable, 1])
+        usable[usable] = rule(missing[usable] // width, drawn[usable, 0], drawn[usable, 1])
         pairs[missing[usable]] = drawn[usable]
         missing = missing[~usable]
         if not len(missing):
@@ -125,12 +138,30 @@ def usable_pairs(
     return pairs
 
 
-def are_directions(source: Source, j: Rows, i: Rows) -> NDArray[np.bool_]:
+def rules_of_similarities(source: Source, frontier: Frontier) -> tuple[Usable, Usable]:
+    """Pairs are directions; or, of similarities whose diagonal says nothing, at least tell a node's objects apart."""
+    return partial(are_directions, source), partial(tell_apart, source, frontier)
+
+
+def are_directions(source: Source, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:  # noqa: ARG001  (in any node)
     """Whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
     asked = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j]))
     s_ii, s_jj, s_ij = asked.reshape(3, -1)
     positive: NDArray[np.bool_] = s_ii + s_jj - 2.0 * s_ij > 0.0  # False where one of them is unobserved
     return positive
+
+
+def tell_apart(source: Source, frontier: Frontier, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:
+    """Whether S_ij is observed and two objects k of the node differ in what is observed of S_kj - S_ki."""
+    found = ~np.isnan(source.entries(i, j))
+    n = int(found.sum())
+    if n:
+        starts, places = runs(frontier.starts, nodes[found])
+        columns, weights = np.stack([j[found], i[found]], axis=1).reshape(-1), np.tile([1.0, -1.0], n)
+        differences = Projections(1, 2 * np.arange(n + 1), columns, weights)
+        values = source.project(frontier.rows[places], starts, differences)[0]
+        found[found] = np.fmin.reduceat(values, starts[:-1]) < np.fmax.reduceat(values, starts[:-1])
+    return found
 
 
 @kernel

@@ -21,6 +21,7 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.identity import name_of, signature
+from distforest.sources.masked import unmasked
 from distforest.sources.readings import NUMBERS
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Lazy:
     Parameters
     ----------
     function
-        Takes two equally long sequences of objects and returns as many numbers; NaN or None is unobserved.
+        Takes two equally long sequences of objects and returns as many numbers; NaN, None or masked is unobserved.
         A coroutine function is awaited. `pairwise` makes one of a function of two objects.
     objects
         What positions stand for, shape (n,); None: rows are the objects themselves.
@@ -282,7 +283,7 @@ class _Late(Exception):  # noqa: N818 - a reason, never seen as a type
 
 
 def _number(value: Any) -> float:
-    if value is None:
+    if value is None or value is np.ma.masked:
         return float("nan")
     if isinstance(value, (str, bytes, bytearray)):
         raise _Refused(f"returned {value!r}, wanted a number or None")
@@ -293,7 +294,7 @@ def _floats(raw: Any, n: int) -> Floats:
     if inspect.iscoroutine(raw):
         raw.close()
         raise _Refused("returned a coroutine; declare the function itself with async def")
-    array = np.asarray(raw)
+    array = np.asarray(unmasked(raw))
     if array.shape != (n,):
         raise _Refused(f"returned shape {array.shape}, wanted ({n},)")
     if array.dtype.kind == "O":

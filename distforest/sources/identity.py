@@ -351,6 +351,12 @@ def _distributions() -> Mapping[str, list[str]]:
     return importlib.metadata.packages_distributions()
 
 
+def _ratio(one: Any) -> bytes:
+    """A long double that is no float64, as a quotient of integers."""
+    above, below = one.as_integer_ratio()
+    return f"{above}/{below};".encode()
+
+
 def keys_of(objects: Any) -> NDArray[np.int64]:
     """A key of each object's content, the same in every process, shape (n,).
 
@@ -359,7 +365,7 @@ def keys_of(objects: Any) -> NDArray[np.int64]:
     objects
         Integers, which are their own keys; or strings, bytes, floats, arrays, and tuples or lists of these; or a
         matrix, whose rows are the objects. Arrays, tuples and lists of equal numbers, or of equal strings, are equal,
-        in whatever precision; integers, floats and truth values are not.
+        in whatever precision; numbers that differ are not, nor are integers, floats and truth values.
 
     Raises
     ------
@@ -401,9 +407,16 @@ def _head(n: int, kind: str) -> bytes:
 
 
 def _is_packable(array: np.ndarray) -> bool:
-    """Whether there are numbers in an array, and all of them fit the one dtype of their kind."""
-    is_wide = array.dtype.kind == "u" and array.dtype.itemsize == 8
-    return array.size > 0 and array.dtype.kind in _PACKED and not (is_wide and int(array.max()) >= 1 << 63)
+    """Whether there are numbers in an array, and the one dtype of their kind has all of them."""
+    if not array.size or array.dtype.kind not in _PACKED:
+        return False
+    packed = np.dtype(_PACKED[array.dtype.kind])
+    if array.dtype.kind in "biu":
+        return array.dtype != np.uint64 or int(array.max()) < 1 << 63
+    if array.dtype.itemsize <= packed.itemsize:
+        return True
+    with np.errstate(over="ignore"):
+        return bool(((array.astype(packed) == array) | np.isnan(array)).all())
 
 
 def _numbers(parts: tuple[Any, ...] | list[Any]) -> bytes | None:
@@ -413,10 +426,20 @@ def _numbers(parts: tuple[Any, ...] | list[Any]) -> bytes | None:
         return None
     kind = max(kinds, key="bifc".index)
     try:
-        array = np.array([int(part) for part in parts] if kind == "i" else parts, _PACKED[kind])
+        with np.errstate(over="ignore"):
+            array = np.array([int(part) for part in parts] if kind == "i" else parts, _PACKED[kind])
     except OverflowError:
         return None
+    if kind != "b" and not all(map(_is_exact, parts, array.tolist())):
+        return None
     return _head(len(parts), kind) + array.tobytes()
+
+
+def _is_exact(number: Any, packed: complex) -> bool:
+    """Whether a number is what it was packed as."""
+    if isinstance(number, np.integer):
+        number = int(number)  # Python compares it with a float as they are; NumPy would round it
+    return bool(number == packed or number != number)
 
 
 def _kind(one: type) -> str:
@@ -440,9 +463,11 @@ def _content(one: Any) -> bytes:
     if isinstance(one, (int, np.integer)):
         return f"i{int(one)};".encode()
     if isinstance(one, (float, np.floating)):
-        return b"f" + struct.pack("<d", float(one))
+        return b"f" + (struct.pack("<d", float(one)) if _is_exact(one, float(one)) else _ratio(one))
     if isinstance(one, (complex, np.complexfloating)):
-        return b"c" + struct.pack("<dd", complex(one).real, complex(one).imag)
+        if _is_exact(one, complex(one)):
+            return b"c" + struct.pack("<dd", complex(one).real, complex(one).imag)
+        return b"c" + _content(one.real) + _content(one.imag)
     raise InputError(
         f"an object must have a content to be remembered by: int, str, bytes, float, numeric array, or a tuple or list "
         f"of these; found {type(one).__name__}; pass integer ids instead, and the objects in Lazy(objects=...)"

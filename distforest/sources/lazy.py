@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from distforest.errors import InputError, JobError
 from distforest.sources.callbacks import Answer, Batch, Lazy, Policy, answers
 from distforest.sources.identity import keys_of, name_of
 from distforest.sources.ledger import Ledger
+from distforest.sources.masked import unmasked
 from distforest.sources.pairs import PAID, Naming, Pairs
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES
 from distforest.sources.source import Projections, block_entries
@@ -139,8 +139,7 @@ def sequence_of(given: Any) -> Items:
     InputError
         What has no order of its own (a set, a dict, a generator), no length, or nothing in it.
     """
-    if hasattr(given, "to_numpy"):
-        given = given.to_numpy()
+    given = unmasked(given.to_numpy() if hasattr(given, "to_numpy") else given)
     is_array = isinstance(given, np.ndarray) and given.ndim > 0
     if not is_array and (isinstance(given, (str, bytes)) or not isinstance(given, Sequence)):
         raise InputError(f"objects must be a sequence, one for each row; found {type(given).__name__}")
@@ -197,9 +196,6 @@ class LazySource:
         self.n_evaluations = 0
         self.spent = False
         self._reading = DISSIMILARITIES if is_distance else SIMILARITIES
-        self._largest = float(np.finfo(np.float32).max) * (1 - 1e-7)
-        if is_distance:
-            self._largest = math.sqrt(self._largest)
         self._lock, self._thread = threading.Lock(), threading.local()
         if supply.ledger is not None:
             self._recall(supply.ledger)
@@ -275,14 +271,15 @@ class LazySource:
         self.pairs.put(codes, self._reading.block(values[None, :], 0)[0])
 
     def _representable(self, codes: Ints, answer: Answer) -> tuple[Floats, str | None]:
-        """The values before the first one that has no float32, or no square that has one; and what is at fault."""
-        bad = np.abs(answer.values) > self._largest
+        """The values before the first one that is too large for a similarity, or a distance; and what is at fault."""
+        largest = self._reading.largest
+        bad = np.abs(answer.values) > largest
         if not bad.any():
             return answer.values, answer.error
         first = int(bad.argmax())
         a, b = self.objects.names(*divmod(codes[first : first + 1], self.pairs.naming.n_objects))[0]
-        text = f"{name_of(self.lazy.function)} returned {answer.values[first]:g} for pair ({a}, {b}): beyond float32"
-        return answer.values[:first], f"{text}; scale its values"
+        text = f"{name_of(self.lazy.function)} returned {answer.values[first]:g} for pair ({a}, {b})"
+        return answer.values[:first], f"{text}: beyond {largest:g}; scale its values"
 
     def _charge(self, n: int) -> None:
         self.n_evaluations += n
@@ -300,7 +297,8 @@ class LazySource:
         try:
             values = self._reading.block(known.values[None, :], 0)[0]
         except InputError as error:
-            raise InputError(f"the ledger {self.lazy.ledger} holds a value beyond float32; name another one") from error
+            found = f"the ledger {self.lazy.ledger} holds a value beyond {self._reading.largest:g}"
+            raise InputError(f"{found}; name another one") from error
         codes = self.pairs.codes(known.left, known.right)
         self.pairs.put(codes[~known.own], values[~known.own])
         self.pairs.put(codes[known.own], values[known.own], PAID)

@@ -15,7 +15,7 @@ from distforest.jit import kernel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
+    from distforest.sources.source import Floats, Ints, Projections, Rows
 
 EMPTY, KNOWN, WANTED, PAID, ASKED, CHARGED = range(6)
 """What a slot of the table holds: nothing; a value; a pair that was wanted and refused; a value that an earlier run of
@@ -46,7 +46,7 @@ class Pairs:
     left: int = -1
     code: Ints = field(default_factory=lambda: np.zeros(_FIRST_SLOTS, np.int64))
     state: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(_FIRST_SLOTS, np.uint8))
-    value: Float32s = field(default_factory=lambda: np.zeros(_FIRST_SLOTS, np.float32))
+    value: Floats = field(default_factory=lambda: np.zeros(_FIRST_SLOTS))
     filled: int = 0
 
     @property
@@ -88,14 +88,14 @@ class Pairs:
         recall(codes, self.code, self.state, again)
         return refused, again, codes
 
-    def put(self, codes: Ints, values: Float32s, state: int = KNOWN) -> None:
+    def put(self, codes: Ints, values: Floats, state: int = KNOWN) -> None:
         """Set the values of pairs, shape (m,); pairs that are new are added."""
         self._grow(len(codes))
         self.filled += put_values(codes, values, state, self.code, self.state, self.value)
 
     def withdraw(self, codes: Ints) -> None:
         """Let pairs that were admitted and got no answer be wanted again."""
-        self.put(codes, np.zeros(len(codes), np.float32), WANTED)
+        self.put(codes, np.zeros(len(codes)), WANTED)
 
     def project(self, rows: Rows, starts: Ints, projections: Projections, refused: NDArray[np.bool_]) -> Floats:
         """The candidates' values from what is known, shape (width, n_rows); NaN for a candidate that is refused."""
@@ -122,7 +122,7 @@ class Pairs:
             held = self.state != EMPTY
             code, state, value = self.code[held], self.state[held], self.value[held]
             self.code, self.state = np.zeros(n_slots, np.int64), np.zeros(n_slots, np.uint8)
-            self.value = np.zeros(n_slots, np.float32)
+            self.value = np.zeros(n_slots)
             for one in np.unique(state).tolist():
                 own = state == one
                 put_values(code[own], value[own], one, self.code, self.state, self.value)
@@ -147,9 +147,7 @@ def slot_of(wanted: int, code: Ints, state: NDArray[np.uint8]) -> int:
 
 
 @kernel
-def put_values(
-    codes: Ints, values: Float32s, new_state: int, code: Ints, state: NDArray[np.uint8], value: Float32s
-) -> int:
+def put_values(codes: Ints, values: Floats, new_state: int, code: Ints, state: NDArray[np.uint8], value: Floats) -> int:
     """value[codes[e]] = values[e], all in ``new_state``; how many pairs are new."""
     n_new = 0
     for e in range(codes.shape[0]):
@@ -243,7 +241,7 @@ def project_pairs(
     self_known: bool,
     code: Ints,
     state: NDArray[np.uint8],
-    value: Float32s,
+    value: Floats,
     refused: NDArray[np.bool_],
     values: Floats,
 ) -> None:

@@ -1,28 +1,37 @@
-"""Readings: how each kind of matrix comes in as float32, and what is refused at the door."""
+"""Readings: how each kind of matrix comes in, in which precision, and what is refused at the door."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.arrays import row_blocks
+from distforest.sources.arrays import held_in, row_blocks
+from distforest.sources.masked import unmasked
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from distforest.sources.arrays import Matrix
-    from distforest.sources.source import Float32s
+    from distforest.sources.source import Float32s, Floats
 
 NUMBERS = "fiub"
 """Kinds of dtypes that are numbers."""
 
 _TILE = 1024
+LARGEST_SIMILARITY, LARGEST_DISTANCE = 1e300, 1e150
+"""Beyond these a difference, or a square, may have no float64."""
 ASYMMETRY = 1e-5
 """Share of the largest distance up to which a difference of z_ij and z_ji passes as rounding, without a warning."""
+
+ALIKE = 2.0**-7
+"""Range of distances, as a share of the largest, below which float32 tells them apart much worse than their offset."""
+
+SMALLEST = 1e-30
+"""A largest distance that float32 still holds with much smaller ones."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +43,17 @@ class Reading:
     name
         What its entries are called.
     missing
-        Whether NaN is allowed, as "unobserved".
+        Whether it holds similarities: NaN is allowed, as "unobserved", and float64 stays what it is, since cuts read
+        differences of columns that may be small beside their values.
     symmetric
         Whether the matrix is square and is made symmetric as (Z + Z') / 2, which has the same SMERF objective.
     convert
         ``None``, ``"edges"`` (1 - a: linked items are near, an absent edge is distance 1) or ``"squares"``
-        (-d^2 / 2: differences of its columns order rows as those of an inner product do).
+        (-d^2 / 2, in float64: differences of its columns order rows as those of an inner product do).
     keep
         Whether the array is taken as it is, of any shape and dtype.
+    offset
+        What is taken off every entry, in float64, before it is rounded to float32.
     """
 
     name: str
@@ -49,24 +61,67 @@ class Reading:
     symmetric: bool = False
     convert: str | None = None
     keep: bool = False
+    offset: float = 0.0
 
-    def block(self, values: np.ndarray, first_row: int) -> Float32s:
-        """A block of rows as float32, converted and checked; raises InputError."""
+    def dtype(self, given: DTypeLike) -> np.dtype[Any]:
+        """What values of a dtype are held in.
+
+        Examples
+        --------
+        >>> [str(reading.dtype(np.int64)) for reading in (FEATURES, SIMILARITIES, AS_IT_IS)]
+        ['float32', 'float64', 'int64']
+        >>> [str(reading.dtype(np.float32)) for reading in (FEATURES, SIMILARITIES, DISSIMILARITIES)]
+        ['float32', 'float32', 'float64']
+        """
+        if self.keep:
+            return np.dtype(given)
+        if self.convert == "squares":
+            return np.dtype(np.float64)
+        return held_in(given) if self.missing else np.dtype(np.float32)
+
+    def takes(self, given: DTypeLike) -> bool:
+        """Whether values of a dtype are held as they are given, once they are checked."""
+        return self.missing and self.convert is None and self.dtype(given) == given
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute similarity or distance that is allowed."""
+        return LARGEST_DISTANCE if self.convert == "squares" else LARGEST_SIMILARITY
+
+    def block(self, values: np.ndarray, first_row: int) -> np.ndarray:
+        """A block of rows in its `dtype`, converted and checked; the same array where that changes nothing.
+
+        Raises InputError.
+        """
         if self.keep:
             return values
         if values.dtype.kind not in NUMBERS:
             raise InputError(f"{self.name} must be numbers, found dtype {values.dtype}")
         with np.errstate(over="ignore", invalid="ignore"):
-            block = values.astype(np.float32)
-            if self.convert == "edges":
-                self._hold_links(block, first_row)
-                block = np.float32(1.0) - block
-            elif self.convert == "squares":
-                block = -(block * block) / np.float32(2.0)
-        bad = np.isinf(block) if self.missing else ~np.isfinite(block)
-        if bad.any():
+            block = values.astype(self.dtype(values.dtype), copy=False)
+        if self._has_bad(block):
+            bad = np.abs(block) > np.float64(self.largest) if self.missing else ~np.isfinite(block)
             self._refuse(values, bad, first_row)
-        return block
+        if self.convert == "edges":
+            self._hold_links(block, first_row)
+            block = np.float32(1.0) - block
+        elif self.convert == "squares":
+            block = block * block
+            block *= -0.5
+        return (self.wide(values) - self.offset).astype(np.float32) if self.offset else block
+
+    def _has_bad(self, block: np.ndarray) -> bool:
+        """Whether there is a value to refuse; makes no array of the block's size where similarities are read."""
+        if not self.missing:
+            return not np.isfinite(block).all()
+        values = block.reshape(-1)
+        greatest, least = (float(ufunc.reduce(values, initial=0.0)) for ufunc in (np.fmax, np.fmin))
+        return max(greatest, -least) > self.largest
+
+    def wide(self, values: np.ndarray) -> Floats:
+        """Distances in float64: the entries, or 1 - a for links."""
+        entries: Floats = values.astype(np.float64)
+        return 1.0 - entries if self.convert == "edges" else entries
 
     def _hold_links(self, block: Float32s, first_row: int) -> None:
         beyond = (block < 0.0) | (block > 1.0)
@@ -81,7 +136,7 @@ class Reading:
         place = np.argwhere(bad)[0]
         value = values[tuple(place)]
         row, rest = first_row + int(place[0]), [int(p) for p in place[1:]]
-        what = "infinite (or beyond float32)" if self.missing else "NaN or infinite (or beyond float32)"
+        what = f"infinite (or beyond {self.largest:g})" if self.missing else "NaN or infinite (or beyond float32)"
         raise InputError(
             f"{self.name} must be finite{' or NaN for unobserved' if self.missing else ''}: "
             f"found {int(bad.sum())} values {what} in rows {first_row}..{first_row + len(values) - 1}, "
@@ -98,13 +153,13 @@ GRAPH = Reading("an adjacency matrix", symmetric=True, convert="edges")
 AS_IT_IS = Reading("values", keep=True)
 
 
-def read(values: Matrix, reading: Reading, out: Float32s | None = None) -> Float32s:
+def read(values: Matrix, reading: Reading, out: np.ndarray | None = None) -> np.ndarray:
     """Read a matrix whole, block of rows by block of rows.
 
     Parameters
     ----------
     values
-        Shape (n_rows, n_columns), in memory or Zarr.
+        Shape (n_rows, n_columns), in memory or Zarr. What is masked is NaN.
     reading
         Its kind.
     out
@@ -113,7 +168,8 @@ def read(values: Matrix, reading: Reading, out: Float32s | None = None) -> Float
     Returns
     -------
     ndarray
-        float32, shape (n_rows, n_columns), C order.
+        In the `Reading.dtype` of its kind, shape (n_rows, n_columns), C order. What is so already is not copied,
+        if it is a matrix of similarities in memory.
 
     Raises
     ------
@@ -126,13 +182,122 @@ def read(values: Matrix, reading: Reading, out: Float32s | None = None) -> Float
     Traceback (most recent call last):
     UserWarning: distances: z_ij and z_ji differ by up to 1; their mean is used
     """
+    values = unmasked(values)
     check_shape(values, reading)
-    out = np.empty(values.shape, np.float32) if out is None else out
-    for first, block in row_blocks(values):
-        out[first : first + len(block)] = reading.block(block, first)
+    if out is None and isinstance(values, np.ndarray) and reading.takes(values.dtype):
+        for first, block in row_blocks(values):
+            reading.block(block, first)
+        return np.ascontiguousarray(values)
+    out = np.empty(values.shape, reading.dtype(values.dtype)) if out is None else out
+    _fill(values, reading, out)
     if reading.symmetric:
         symmetrise(out, reading)
     return out
+
+
+def read_level(values: Matrix, reading: Reading, out: np.ndarray | None = None) -> tuple[np.ndarray, Reading]:
+    """`read` distances without what they have in common, where that would cost them their differences.
+
+    Where all distances, those of rows to themselves too, lie within `ALIKE` of the largest, the one nearest to 0 is
+    taken off all of them: no cut depends on it (m - m_L - m_R = 0), and float32 holds what is left. Any other matrix
+    stays as it is, and so does what is not symmetric.
+
+    Returns
+    -------
+    matrix : ndarray
+        As of `read`.
+    reading : Reading
+        How it was read: with the ``offset`` that was taken off.
+
+    Raises
+    ------
+    InputError
+        As `read`; or the largest distance is below `SMALLEST`.
+
+    Warns
+    -----
+    UserWarning
+        Distances of different rows are nearly equal, but those of rows to themselves lie far away from them.
+
+    Examples
+    --------
+    >>> matrix, reading = read_level(np.array([[1e9, 1e9 + 0.5], [1e9 + 0.5, 1e9]]), DISTANCES)
+    >>> matrix.tolist(), reading.offset
+    ([[0.0, 0.5], [0.5, 0.0]], 1000000000.0)
+    """
+    if not reading.symmetric or reading.offset:
+        return read(values, reading, out), reading
+    values = unmasked(values)
+    check_shape(values, reading)
+    out = np.empty(values.shape, np.float32) if out is None else out
+    _fill(values, reading, out)
+    offset = _common_offset(values, reading, out)
+    if offset:
+        reading = replace(reading, offset=offset)
+        _fill(values, reading, out)
+    symmetrise(out, reading)
+    return out, reading
+
+
+def _fill(values: Matrix, reading: Reading, out: np.ndarray) -> None:
+    for first, block in row_blocks(values):
+        out[first : first + len(block)] = reading.block(block, first)
+
+
+class Range(NamedTuple):
+    """The lowest and the highest of some distances."""
+
+    low: float
+    high: float
+
+    @property
+    def nearest(self) -> float:
+        """The one nearest to 0 of two with the same sign."""
+        return self.low if abs(self.low) < abs(self.high) else self.high
+
+    @property
+    def largest(self) -> float:
+        """The largest, without its sign."""
+        return max(abs(self.low), abs(self.high))
+
+    def within(self, share: float) -> bool:
+        """Whether they lie within a share of the largest."""
+        return self.high - self.low < share * self.largest
+
+
+def _common_offset(values: Matrix, reading: Reading, matrix: Float32s) -> float:
+    """What all distances have in common; 0 where that is little, as mostly seen in the first row of ``matrix``."""
+    others = matrix[0, 1:] if len(matrix) > 1 else matrix[0]
+    first = Range(float(others.min()), float(others.max()))
+    if first.largest >= SMALLEST and not first.within(2.0 * ALIKE):
+        return 0.0
+    of_all, of_pairs = range_of(values, reading)
+    if 0.0 < of_all.largest < SMALLEST:
+        raise InputError(
+            f"{reading.name}: the largest must be at least {SMALLEST:g}, found {of_all.largest:g}; scale the distances"
+        )
+    if of_all.within(ALIKE):
+        return of_all.nearest if of_all.low < of_all.high else 0.0
+    if of_pairs.within(ALIKE) and of_pairs.low < of_pairs.high:
+        warnings.warn(
+            f"{reading.name}: those of different rows are {of_pairs.low:.9g} to {of_pairs.high:.9g}, but those of rows "
+            "to themselves, which count too, lie far away; beside these they hardly differ, and float32 rounds them. "
+            f"Take {of_pairs.nearest:.9g} off them, or add it to the diagonal",
+            stacklevel=2,
+        )
+    return 0.0
+
+
+def range_of(values: Matrix, reading: Reading) -> tuple[Range, Range]:
+    """The range of all distances, and that of distances of different rows, in float64, block by block."""
+    of_all, of_pairs = Range(np.inf, -np.inf), Range(np.inf, -np.inf)
+    for first, block in row_blocks(values):
+        wide = reading.wide(block)
+        of_all = Range(min(of_all.low, float(wide.min())), max(of_all.high, float(wide.max())))
+        own = np.arange(len(wide))
+        wide[own, first + own] = wide[own, first + own - 1]  # that of another row
+        of_pairs = Range(min(of_pairs.low, float(wide.min())), max(of_pairs.high, float(wide.max())))
+    return of_all, of_pairs
 
 
 def check_shape(values: Matrix, reading: Reading) -> None:
@@ -174,3 +339,28 @@ def symmetrise(matrix: Float32s, reading: Reading) -> None:
 def largest_entry(matrix: Float32s) -> float:
     """The largest absolute entry of a matrix without NaN, block by block."""
     return max(float(np.abs(block).max()) for _, block in row_blocks(matrix))
+
+
+def told_of_distances(matrix: np.ndarray) -> str:
+    """What is strange in given similarities that look like distances; else nothing.
+
+    They do if S_ii is at most S_ij for all i and j that are observed, and of most objects less than all of the others.
+
+    Examples
+    --------
+    >>> told_of_distances(np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]]))
+    'most objects are less similar to themselves than to any other, as distances are'
+    >>> told_of_distances(np.eye(3)[::-1])
+    ''
+    """
+    n_less = 0
+    for first, block in row_blocks(matrix):
+        rows = np.arange(len(block))
+        own, others = block[rows, first + rows], block.astype(np.float64)
+        others[rows, first + rows] = np.nan
+        least = np.fmin.reduce(others, axis=1)
+        if (np.isnan(own) | (own > least)).any():
+            return ""
+        n_less += int((own < least).sum())
+    seem = 2 * n_less > len(matrix)
+    return "most objects are less similar to themselves than to any other, as distances are" if seem else ""

@@ -14,7 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score, train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from distforest import SMERF, SimForestClassifier, SimForestRegressor, load
+from distforest import SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, load
 from distforest.errors import InputError
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
@@ -220,8 +220,54 @@ def test_out_of_bag_decisions() -> None:
 
 
 def test_a_forest_of_roots_warns() -> None:
-    with pytest.warns(UserWarning, match="no tree has a cut, .* or distances"):
-        SimForestClassifier(n_estimators=3, random_state=0).fit(DISTANCES, TARGETS > 0)
+    with pytest.warns(UserWarning, match="no tree has a cut, .*: most similarities may be unobserved, or equal"):
+        SimForestClassifier(n_estimators=3, random_state=0).fit(np.ones(DISTANCES.shape), TARGETS > 0)
+
+
+@pytest.mark.parametrize("estimator", [SimForestClassifier(n_estimators=3), SimForestOutlier(n_estimators=3)])
+def test_distances_that_are_not_called_so_are_told(estimator: Any) -> None:
+    with pytest.warns(UserWarning, match="less similar to themselves .* if these are distances, give kind='distance'"):
+        clone(estimator).fit(DISTANCES, TARGETS > 0)
+    for others in (DISTANCES * (DISTANCES < 1), -DISTANCES, np.where(np.eye(len(DISTANCES)), np.nan, DISTANCES)):
+        clone(estimator).fit(others, TARGETS > 0)  # a graph without loops; the greatest of its row; unobserved
+
+
+@pytest.mark.parametrize("offset", [1e3, 3e3, 1e4])
+@pytest.mark.parametrize("sides", [(1.0, 1.0), (1.0, -1.0)])
+def test_what_is_small_beside_large_similarities_is_not_rounded_away(offset: float, sides: tuple[float, float]) -> None:
+    """Inner products far from the origin, of one group of points and of two."""
+    rng = np.random.default_rng(0)
+    rows, groups = rng.random((200, 2)), np.arange(200) % 2
+    labels, far = (rows[:, 0] > 0.5).astype(int), rows + offset * np.array(sides)[groups][:, None]
+    train, test = np.arange(100), np.arange(100, 200)
+    given, linear = (SimForestClassifier(word, n_estimators=30, random_state=0) for word in ("precomputed", "linear"))
+    inner = far @ far.T
+    given.fit(inner[np.ix_(train, train)], labels[train])
+    linear.fit(far[train], labels[train])
+    assert given.score(inner[np.ix_(test, train)], labels[test]) > linear.score(far[test], labels[test]) - 0.02
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e-23, 1e-20, 1e20, 1e140])
+def test_distances_grow_the_same_trees_on_any_scale(scale: float) -> None:
+    plain = SimForestClassifier(kind="distance", n_estimators=10, random_state=0).fit(DISTANCES, TARGETS > 0)
+    scaled = SimForestClassifier(kind="distance", n_estimators=10, random_state=0).fit(DISTANCES * scale, TARGETS > 0)
+    for name in ("tree_size", "left", "right", "columns", "n_rows"):
+        np.testing.assert_array_equal(getattr(scaled.forest_.table, name), getattr(plain.forest_.table, name))
+    np.testing.assert_array_equal(scaled.predict_proba(DISTANCES * scale), plain.predict_proba(DISTANCES))
+
+
+@pytest.mark.parametrize("diagonal", [0.0, np.nan])
+@pytest.mark.parametrize("options", [{}, {"pairing": "fresh"}, {"n_columns": 4}, {"n_landmarks": 40}])
+def test_similarities_whose_diagonal_says_nothing_grow(diagonal: float, options: dict[str, Any]) -> None:
+    """A graph of two communities, without loops."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    links = np.triu(rng.random((200, 200)) < np.where(labels[:, None] == labels, 0.2, 0.05), 1)
+    graph = (links | links.T).astype(float)
+    np.fill_diagonal(graph, diagonal)
+    train, test = slice(0, 100), slice(100, 200)
+    forest = SimForestClassifier(n_estimators=50, random_state=0, **options).fit(graph[train, train], labels[train])
+    assert forest.score(graph[test, train], labels[test]) > 0.85
 
 
 def test_the_distance_of_an_object_to_itself_need_not_be_stored() -> None:

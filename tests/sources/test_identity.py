@@ -463,6 +463,23 @@ def test_scalars_are_one_in_any_precision() -> None:
     assert keys_of(np.array([[True, False]])).tolist() == keys_of([[True, np.False_]]).tolist()
 
 
+def test_numbers_beyond_float64_keep_their_value() -> None:
+    last, next_one = 2**53, 2**53 + 1
+    finer = np.array([1.0, 1.0], np.longdouble)
+    finer[1] += np.finfo(np.longdouble).eps
+    scalars = [finer[0], finer[1], np.longdouble("1e400"), -np.longdouble("1e400"), np.longdouble("inf")]
+    pairs = [[last, 0.5], [next_one, 0.5], [last, 1j], [next_one, 1j], [np.int64(next_one), 1.5]]
+    rows = [np.array([number, 0.5], np.longdouble) for number in scalars]
+    rows += [np.array([number, 0.5], np.clongdouble) for number in finer * 1j]
+    for different in (scalars, pairs, rows, [*finer * 1j]):
+        assert len({*keys_of(different)}) == len(different)
+    assert keys_of([[np.int64(next_one), 0.5], (next_one, np.float32(0.5))]).tolist() == [keys_of(pairs)[1]] * 2
+    matrix = np.stack([finer, np.ones(2, np.longdouble)])
+    assert keys_of(matrix).tolist() == keys_of([list(row) for row in matrix]).tolist()
+    assert keys_of(matrix)[1] == keys_of([[1.0, 1.0]])[0]  # no matter what stands in other rows
+    assert len({*keys_of(np.array([[np.nan, 1.0], [1.0, np.nan]], np.longdouble))}) == 2
+
+
 def test_integers_beyond_64_bits_keep_their_value() -> None:
     wide = [[2**63, 1], [2**63 - 1, 1], [-(2**63), 1], [2**64 + 1, 1], [2**63 + 1, 1]]
     assert len({*keys_of(wide)}) == len(wide)

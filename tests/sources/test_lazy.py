@@ -108,7 +108,7 @@ def test_a_budget_is_never_exceeded_and_refuses_whole_candidates() -> None:
     two = Projections(2, np.array([0, 2, 3]), np.array([5, 6, 5], np.int32), np.ones(3))
     found = source.project(rows, starts, two)
     assert np.isnan(found[0]).all()  # six pairs
-    np.testing.assert_array_equal(found[1], -(np.float32(FAR[:3, 5]) ** 2) / 2)
+    np.testing.assert_array_equal(found[1], -(FAR[:3, 5] ** 2) / 2)
     assert (source.n_evaluations, source.spent, function.asked.total()) == (3, True, 3)
     one = np.array([0], np.int32)
     assert np.isnan(source.entries(one, one + 3))
@@ -140,14 +140,14 @@ def test_a_failure_names_the_pair_and_keeps_what_came(tmp_path: Path) -> None:
         assert ledger.count("a") == source.n_evaluations == N - 1
 
 
-def test_a_value_beyond_float32_is_refused_by_its_pair() -> None:
-    source = source_of(lambda left, _right: np.full(len(left), 1e30), kind="distance")
-    with pytest.raises(JobError, match=r"returned 1e\+30 for pair \(0, 1\): beyond float32"):
+def test_a_value_whose_square_has_no_float64_is_refused_by_its_pair() -> None:
+    source = source_of(lambda left, _right: np.full(len(left), 1e160), kind="distance")
+    with pytest.raises(JobError, match=r"returned 1e\+160 for pair \(0, 1\): beyond 1e\+150"):
         source.entries(np.array([0], np.int32), np.array([1], np.int32))
 
 
 SCALE = np.ones((N, N))
-SCALE[2, 3] = 1e30 / FAR[2, 3]
+SCALE[2, 3] = 1e160 / FAR[2, 3]
 
 
 def scaled(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -155,19 +155,39 @@ def scaled(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return FAR[left, right] * SCALE[left, right]
 
 
-def test_a_value_beyond_float32_is_not_remembered_and_what_came_beside_it_is(tmp_path: Path) -> None:
+def test_a_value_that_is_too_large_is_not_remembered_and_what_came_beside_it_is(tmp_path: Path) -> None:
     lazy = Lazy(scaled, kind="distance", batch_size=3, ledger=tmp_path / "ledger")
     rows, columns = np.array([2], np.int32), np.arange(N, dtype=np.int32)
     with opened_ledger(lazy) as ledger:
         assert ledger is not None
         source = LazySource(lazy, Objects.of(np.arange(N)), Supply.here(lazy, ledger, "a"))
-        with pytest.raises(JobError, match=r"returned 1e\+30 for pair \(2, 3\): beyond float32; scale"):
+        with pytest.raises(JobError, match=r"returned 1e\+160 for pair \(2, 3\): beyond 1e\+150; scale"):
             source.block(rows, columns)
         assert ledger.count() == source.n_evaluations == 2  # (0, 2), (1, 2)
     SCALE[2, 3] = 1.0
     with opened_ledger(lazy) as ledger:
         source = LazySource(lazy, Objects.of(np.arange(N)), Supply.here(lazy, ledger, "a"))
         np.testing.assert_array_equal(source.block(rows, columns)[0], read(FAR[2:3], DISSIMILARITIES)[0])
+
+
+def test_a_masked_answer_is_unobserved() -> None:
+    far = np.ma.masked_where(np.add.outer(np.arange(N), np.arange(N)) == 5, FAR)
+    rows, columns = np.array([1], np.int32), np.arange(N, dtype=np.int32)
+    for dtype in (float, object):
+        source = source_of(lambda left, right, dtype=dtype: far[left, right].astype(dtype), kind="distance")
+        expected = np.where(columns == 4, np.nan, -(FAR[1] ** 2) / 2)
+        np.testing.assert_array_equal(source.block(rows, columns)[0], expected)
+    one_by_one = source_of(pairwise(lambda a, b: far[a, b]), kind="distance")
+    np.testing.assert_array_equal(one_by_one.block(rows, columns)[0], expected)
+
+
+def test_masked_objects_are_unobserved_where_numbers_may_be() -> None:
+    masked = np.ma.masked_equal([[1.0, 2.0], [-9.0, 3.0]], -9.0)
+    np.testing.assert_array_equal(items_of(Lazy(np.subtract), masked), [[1.0, 2.0], [np.nan, 3.0]])
+    with pytest.raises(InputError, match="1 that are masked in an array of <U1"):
+        items_of(Lazy(np.subtract), np.ma.array(["a", "b"], mask=[True, False]))
+    with pytest.raises(InputError, match=r"places in them, integers .* found shape"):
+        items_of(Lazy(np.subtract, masked), np.ma.array([0, 1], mask=[True, False]))
 
 
 def test_threads_count_what_they_paid_for() -> None:

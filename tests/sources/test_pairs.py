@@ -30,7 +30,7 @@ def levels(draw: st.DrawFn, n_rows: int, n_columns: int) -> tuple[np.ndarray, np
 
 
 def value_of(pair: tuple[int, int]) -> float:
-    return float(np.float32(pair[0] * 1.25 - pair[1] ** 2 / 3.0))
+    return pair[0] * 1.25 - pair[1] ** 2 / 3.0
 
 
 @given(st.data(), st.booleans(), st.booleans(), st.one_of(st.none(), st.integers(0, 25)))
@@ -44,12 +44,12 @@ def test_requests_are_admitted_and_projected_as_by_hand(
     fast = Pairs(
         Naming(np.array(row), np.array(column), n, symmetric, self_known),
         -1 if budget is None else budget,
-        *(np.zeros(4, np.int64), np.zeros(4, np.uint8), np.zeros(4, np.float32)),  # grows at once
+        *(np.zeros(4, np.int64), np.zeros(4, np.uint8), np.zeros(4)),  # grows at once
     )
     for pair in data.draw(st.lists(st.tuples(*[st.integers(0, n - 1)] * 2), max_size=4)):
         own = (min(pair), max(pair)) if symmetric else pair
         slow.paid[own] = value_of(own)
-        fast.put(np.array([own[0] * n + own[1]]), np.array([value_of(own)], np.float32), PAID)
+        fast.put(np.array([own[0] * n + own[1]]), np.array([value_of(own)]), PAID)
     for _ in range(3):
         rows, starts, projections = data.draw(levels(len(row), len(column)))
         expected, charged = slow.admit(rows.tolist(), starts.tolist(), projections)
@@ -61,7 +61,7 @@ def test_requests_are_admitted_and_projected_as_by_hand(
         for pair in charged:
             slow.known[pair] = value_of(pair)
         new = [value_of((code // n, code % n)) for code in codes[~again].tolist()]
-        fast.put(codes[~again], np.array(new, np.float32))
+        fast.put(codes[~again], np.array(new, np.float64))
         values = slow.project(rows.tolist(), starts.tolist(), projections, expected)
         np.testing.assert_array_equal(fast.project(rows, starts, projections, refused), np.array(values))
 
@@ -74,14 +74,14 @@ def table(**given: Any) -> Pairs:
 def test_values_stay_while_the_table_grows() -> None:
     pairs, rng = table(), np.random.default_rng(0)
     codes = np.unique(rng.integers(0, 10**6, 30_000))
-    values = codes.astype(np.float32)
+    values = codes.astype(np.float64)
     for part in np.array_split(rng.permutation(len(codes)), 7):
         pairs.put(codes[part], values[part])
     slots = [slot_of(code, pairs.code, pairs.state) for code in codes.tolist()]
     np.testing.assert_array_equal(pairs.value[slots], values)
     assert (pairs.state[slots] == KNOWN).all()
     assert pairs.filled == len(codes) <= len(pairs.code) // 2
-    assert pairs.nbytes == 13 * len(pairs.code)
+    assert pairs.nbytes == 17 * len(pairs.code)
 
 
 def test_what_is_withdrawn_is_asked_for_again() -> None:

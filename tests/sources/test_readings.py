@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.spec import Spec
 from distforest.sources import arrays, readings
 from distforest.sources.readings import (
     AS_IT_IS,
@@ -25,6 +29,7 @@ from distforest.sources.readings import (
     Reading,
     largest_entry,
     read,
+    read_level,
 )
 
 ALL = [FEATURES, SIMILARITIES, DISSIMILARITIES, DISTANCES, GRAPH]
@@ -44,10 +49,13 @@ def square(**places: float) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "uint8", "bool"])
 @pytest.mark.parametrize("reading", ALL)
-def test_numbers_come_in_as_float32(reading: Reading, dtype: str) -> None:
+def test_numbers_come_in_as_float32_but_similarities_as_they_are_and_squares_as_float64(
+    reading: Reading, dtype: str
+) -> None:
     values = (square() > 0.3).astype(dtype)
     found = read(values, reading)
-    assert (found.dtype, found.flags.c_contiguous) == (np.float32, True)
+    is_wide = reading is DISSIMILARITIES or (reading is SIMILARITIES and dtype in ("float64", "int64"))
+    assert (found.dtype, found.flags.c_contiguous) == (np.float64 if is_wide else np.float32, True)
     wide = values.astype(np.float64)
     expected = {"edges": 1 - wide, "squares": -(wide**2) / 2, None: wide}[reading.convert]
     assert found.tolist() == expected.tolist()
@@ -69,6 +77,10 @@ def test_blocks_change_nothing(n_rows: int, tile: int, block_bytes: int) -> None
     np.testing.assert_allclose(whole, (narrow.astype(np.float64) + narrow.T) / 2, rtol=1e-6)
 
 
+def test_distances_that_are_all_0_are_symmetric() -> None:
+    assert read(np.zeros((3, 3)), DISTANCES).tolist() == [[0.0] * 3] * 3
+
+
 def test_a_place_to_read_into_is_used() -> None:
     out = np.empty((4, 4), np.float32)
     assert read(square(), FEATURES, out) is out
@@ -80,6 +92,17 @@ def test_zarr_arrays_are_read_like_arrays_in_memory(tmp_path: Path) -> None:
     array[...] = square()
     for reading in ALL:
         assert read(array, reading).tobytes() == read(square(), reading).tobytes()
+
+
+def test_similarities_that_need_no_conversion_are_not_copied(tmp_path: Path) -> None:
+    values = np.lib.format.open_memmap(tmp_path / "s.npy", "w+", np.float64, (4, 4))
+    values[:] = square(r0c1=NAN)
+    assert np.shares_memory(read(values, SIMILARITIES), values)
+    assert np.shares_memory(read(values.astype(np.float32), SIMILARITIES), values) is False
+    for other in (np.asfortranarray(values), values.astype(">f8"), values[::-1]):
+        np.testing.assert_array_equal(read(other, SIMILARITIES), other)
+        assert read(other, SIMILARITIES).flags.c_contiguous
+    assert not np.shares_memory(read(values, DISSIMILARITIES), values)
 
 
 def test_values_as_they_are_keep_their_dtype_and_shape() -> None:
@@ -126,9 +149,27 @@ def test_the_first_place_counts_rows_of_the_whole_matrix(monkeypatch: pytest.Mon
         read(values, FEATURES)
 
 
-def test_distances_whose_squares_do_not_fit_float32_are_refused() -> None:
-    with pytest.raises(InputError, match="beyond float32"):
-        read(square(r1c2=1e30, r2c1=1e30), DISSIMILARITIES)
+@pytest.mark.parametrize(("reading", "largest"), [(SIMILARITIES, "1e+300"), (DISSIMILARITIES, "1e+150")])
+def test_values_whose_differences_or_squares_have_no_float64_are_refused(reading: Reading, largest: str) -> None:
+    assert np.isfinite(read(square(r1c2=float(largest)), reading)).all()
+    with pytest.raises(InputError, match=rf"beyond {re.escape(largest)}.* row 1, column 2 "):
+        read(square(r1c2=-1.1 * float(largest)), reading)
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e-23, 1e20, 1e140])
+def test_squares_of_distances_neither_vanish_nor_overflow(scale: float) -> None:
+    found = read(square() * scale, DISSIMILARITIES)
+    np.testing.assert_allclose(found / scale / scale, -(square() ** 2) / 2, rtol=1e-15)
+
+
+def test_what_is_masked_is_unobserved_or_refused() -> None:
+    masked = np.ma.masked_equal(square(r1c2=-9.0), -9.0)
+    for reading in (SIMILARITIES, DISSIMILARITIES):
+        found = read(masked, reading)
+        assert np.argwhere(np.isnan(found)).tolist() == [[1, 2]]
+    for reading in (FEATURES, DISTANCES, GRAPH):
+        with pytest.raises(InputError, match=r"1 values NaN .* row 1, column 2"):
+            read(masked, reading)
 
 
 @pytest.mark.parametrize("reading", ALL)
@@ -161,6 +202,63 @@ def test_distances_are_square(reading: Reading) -> None:
 def test_links_beyond_one_are_refused(value: float) -> None:
     with pytest.raises(InputError):
         read(square(r0c1=value, r1c0=value), GRAPH)
+
+
+# --- what distances have in common ---------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(
+    n=st.integers(1, 9),
+    low=st.sampled_from([-1e9, -1e3, -1.0, 0.0, 0.5, 1.0, 1e7, 1e12]),
+    spread=st.sampled_from([0.0, 1e-3, 1.0, 1e3]),
+    reading=st.sampled_from([DISTANCES, FEATURES]),
+    block_bytes=st.sampled_from([64, 1 << 20]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_a_common_offset_is_taken_off_distances_that_are_alike_and_no_others(
+    n: int, low: float, spread: float, reading: Reading, block_bytes: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    values = low + spread * rng.random((n, n))
+    values = np.maximum(values, values.T)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(readings, "row_blocks", lambda array: arrays.row_blocks(array, block_bytes))
+        found, level = read_level(values, reading)
+        plain = read(values, reading)
+    least, most = values.min(), values.max()
+    are_alike = 0.0 < most - least < max(abs(least), abs(most)) / 128
+    expected = (least if abs(least) < abs(most) else most) if are_alike and reading.symmetric else 0.0
+    assert level == dataclasses.replace(reading, offset=expected)
+    assert found.tobytes() == (plain if not expected else (values - expected).astype(np.float32)).tobytes()
+    assert read_level(values, level)[0].tobytes() == found.tobytes()  # as a second host reads it
+    assert level.offset or found.tobytes() == plain.tobytes()
+
+
+def test_links_that_are_all_weak_keep_their_differences() -> None:
+    links = np.array([[0.0, 3e-9], [3e-9, 1e-9]])
+    assert read(links, GRAPH).tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    found, level = read_level(links, GRAPH)
+    np.testing.assert_allclose(found, 1.0 - links - level.offset, rtol=1e-6)
+    assert len(np.unique(found)) == 3
+
+
+@pytest.mark.parametrize("size", [1e-31, 1e-300])
+def test_distances_too_small_for_float32_are_refused(size: float) -> None:
+    with pytest.raises(InputError, match="distances: the largest must be at least 1e-30, found 1"):
+        read_level(size * (1 - np.eye(3)), DISTANCES)
+    read_level(np.zeros((3, 3)), DISTANCES)
+
+
+def test_distances_of_different_rows_that_hardly_differ_are_told() -> None:
+    values = np.full((4, 4), 1e6) + np.add.outer(np.arange(4.0), np.arange(4.0))
+    np.fill_diagonal(values, 0.0)
+    with pytest.warns(UserWarning, match="those of different rows are 1000001 to 1000005, .* Take 1000001 off them"):
+        found, level = read_level(values, DISTANCES)
+    assert (level, found.tolist()) == (DISTANCES, values.tolist())
+    np.fill_diagonal(values, -3.0)
+    values[0, 3] = values[3, 0] = 5.0  # one that differs
+    assert read_level(values, DISTANCES)[1] == DISTANCES
 
 
 # --- symmetry ---------------------------------------------------------------------------------------------
@@ -236,3 +334,23 @@ def test_reading_leaves_the_users_array_alone() -> None:
     for reading in ALL[:3]:
         read(values, reading)
     assert values.tolist() == keep().tolist()
+
+
+def test_distances_of_a_job_that_are_called_similarities_are_told(tmp_path: Path) -> None:
+    group, points = str(tmp_path / "in.zarr"), np.arange(6.0)
+    distances = abs(points[:, None] - points)
+    for name, values in {"D": distances, "S": -distances, "y": points.astype(np.int64) % 2}.items():
+        arrays.write_array(group, name, values.shape, values.dtype, [values])
+
+    def staged(matrix: str, measure: str) -> None:
+        similarity = {"kind": "dense", "matrix": f"{group}/{matrix}", "measure": measure}
+        own = {"similarity": similarity, "labels": f"{group}/y"}
+        run = {"scratch": str(tmp_path / "scratch")}
+        table = {"format": 1, "method": "simforest", "output": f"{tmp_path}/f.zarr", "input": own, "run": run}
+        stage_inputs(Spec.from_dict(table), f"{tmp_path}/job")
+
+    staged("D", "distance")
+    staged("S", "similarity")
+    told = "similarity: most objects are less similar to themselves .* say so: .*in.zarr/D', measure = 'distance'"
+    with pytest.warns(UserWarning, match=told):
+        staged("D", "similarity")
