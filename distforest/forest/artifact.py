@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import zarr
 
-from distforest.errors import ArtifactError
+from distforest.errors import ArtifactError, InputError
+from distforest.forest.estimates import Estimates
 from distforest.forest.forest import (
     FORMAT,
     NEAREST,
@@ -41,6 +42,7 @@ from distforest.forest.frames import ANNOUNCED, HEAD_BYTES
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.sources.arrays import create_array, zarr_store
+from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS
 from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
 from distforest.sources.stores import may_pass, reaching, store_of
@@ -185,12 +187,25 @@ def _checked_manifest(manifest: Any) -> dict[str, Any]:
         raise ArtifactError(f"{MANIFEST}: unknown keys {sorted(set(manifest) - set(expected))}")
     for name, entry in manifest["arrays"].items():
         _check_entry(name, entry)
+    Estimates.of(manifest["provenance"])
     meaning = _meaning(manifest["meaning"])
     lie = set() if meaning.rows["kind"] == PAIRS else {"leaves"}
     missing = {*NODE_ARRAYS, *lie, "in_bag"} - set(manifest["arrays"])
     if missing:
         raise ArtifactError(f"{min(missing)}: missing from {MANIFEST}")
+    if "features" in manifest["provenance"]:
+        _check_names(manifest["provenance"]["features"], meaning.n_features)
     return manifest
+
+
+def _check_names(entry: Any, n_features: int) -> None:
+    """Refuse names that are not one string of a bounded length for each feature."""
+    try:
+        names = FeatureNames.of_entry(entry, n_features)
+    except InputError as error:
+        raise ArtifactError(f"{MANIFEST}: provenance.features: {error}") from error
+    if not names.are_short():
+        raise ArtifactError(f"{MANIFEST}: provenance.features: a name or all of them are longer than a forest keeps")
 
 
 def _check_entry(name: str, entry: Any) -> None:
@@ -230,10 +245,7 @@ def _meaning(found: dict[str, Any]) -> Meaning:
         raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
     if rows["kind"] in KERNELS and not {"gamma", "n_features"} <= set(rows):
         raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
-    numbers = {"gamma": rows.get("gamma", 1.0), "factor": leaf.get("factor", 1.0), "scale": leaf.get("scale", 1.0)}
-    for key, value in numbers.items():
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
-            raise ArtifactError(f"{MANIFEST}: {key} must be a positive number, found {value!r}")
+    _check_numbers(rows, leaf)
     if classes is not None and not isinstance(classes, list):
         raise ArtifactError(f"{MANIFEST}: classes must be a list, found {classes!r}")
     if "class_weights" in leaf:
@@ -241,6 +253,17 @@ def _meaning(found: dict[str, Any]) -> Meaning:
     _check_pairs(rows, leaf)
     _check_voting(rows, leaf)
     return Meaning(**found)
+
+
+def _check_numbers(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
+    """Refuse numbers that are none, or of which no answer can be worked out."""
+    numbers = {"gamma": rows.get("gamma", 1.0), "factor": leaf.get("factor", 1.0), "scale": leaf.get("scale", 1.0)}
+    for key, value in numbers.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
+            raise ArtifactError(f"{MANIFEST}: {key} must be a positive number, found {value!r}")
+    offset = leaf.get("offset", 0.0)
+    if not isinstance(offset, (int, float)) or isinstance(offset, bool) or not abs(offset) <= sys.float_info.max:
+        raise ArtifactError(f"{MANIFEST}: offset must be a finite number, found {offset!r}")
 
 
 def _check_pairs(rows: dict[str, Any], leaf: dict[str, Any]) -> None:

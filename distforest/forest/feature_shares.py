@@ -12,6 +12,7 @@ from distforest.errors import InputError
 from distforest.forest.artifact import read_array
 from distforest.forest.forest import hold_columns, shares_of
 from distforest.sources.arrays import open_array
+from distforest.sources.feature_names import FeatureNames
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Ints
@@ -66,7 +67,7 @@ def read_feature_shares(address: str, manifest: Mapping[str, Any], features: str
     manifest
         Its manifest.
     features
-        Address of an array whose ``feature_names`` name them, as `ingest` writes it.
+        Address of an array whose ``feature_names`` name them, as `ingest` writes it; None: by the forest's own names.
 
     Returns
     -------
@@ -89,7 +90,9 @@ def read_feature_shares(address: str, manifest: Mapping[str, Any], features: str
         hold_columns(name, found[name], n_columns)
     weights = found["feature_weights"]
     assert weights is not None  # noqa: S101  (the manifest names them)
-    return FeatureShares(shares_of(weights), found["dependence"], read_names(features, n_columns))
+    own = FeatureNames.of_provenance(manifest["provenance"])
+    names = own.names if features is None and own else read_names(features, n_columns)
+    return FeatureShares(shares_of(weights), found["dependence"], names)
 
 
 def read_names(features: str | None, n_columns: int) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,9 @@ from distforest.forest.path_lengths import PathLengths
 from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import NodeTable
 from distforest.sources.arrays import ArraySource, rows_of
+from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS, KernelSource
+from distforest.sources.masked import unmasked
 from distforest.sources.point_pairs import PAIRS, PairColumns
 from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
@@ -69,7 +71,7 @@ class Meaning:
         or one of the built-in kernels with its ``gamma``; or pairs of points (`distforest.sources.point_pairs`); with
         ``n_columns``, and ``n_features`` for a kernel or pairs.
     leaf
-        The kind of leaf table, with ``factor``, ``scale``, ``class_weights``, ``voting`` or ``aggregation``.
+        The kind of leaf table, with ``factor``, ``offset``, ``class_weights``, ``voting`` or ``aggregation``.
     classes
         Class labels in the order of the counts, or None.
     """
@@ -84,6 +86,11 @@ class Meaning:
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows, or points, that are asked about, without further ones of pairs."""
+        return int(self.rows.get("n_features", self.rows["n_columns"]))
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ class Forest:
     codes, targets
         Where the nearest training object votes, its class, shape (n_rows,), or its targets, shape (n_rows, q).
     provenance
-        Where it came from: versions, digests of the inputs, times. No part of the digest.
+        Where it came from, the names of its features, what its fit has estimated. No part of the digest.
     """
 
     meaning: Meaning
@@ -137,6 +144,21 @@ class Forest:
     def n_columns(self) -> int:
         """Columns that a split may read: features, or training objects."""
         return int(self.meaning.rows["n_columns"])
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows, or points, that are asked about, without further ones of pairs."""
+        return self.meaning.n_features
+
+    @property
+    def feature_names(self) -> FeatureNames | None:
+        """What these columns were called in training; None where they had no names."""
+        return FeatureNames.of_provenance(self.provenance)
+
+    def named(self, names: FeatureNames | None) -> Forest:
+        """Take the forest with these names, or none, in its provenance."""
+        others = {key: value for key, value in self.provenance.items() if key != "features"}
+        return replace(self, provenance=others | ({} if names is None else {"features": names.entry()}))
 
     @property
     def n_training(self) -> int:
@@ -230,6 +252,7 @@ class Forest:
         reading = FEATURES if kind == "features" or kind in KERNELS else SIMILARITIES
         if rows.get("measure") == "distance":
             reading = DISSIMILARITIES
+        queries = unmasked(queries)
         values = queries if hasattr(queries, "shape") and hasattr(queries, "dtype") else np.asarray(queries)
         matrix = read_sparse(values, reading) if is_sparse(values) else read(values, reading)
         expected = rows["n_features"] if kind in KERNELS else rows["n_columns"]
@@ -340,7 +363,8 @@ def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.nda
     if kind == "means":
         return Means(table, arrays["means"], arrays["spreads"], float(leaf["factor"]))
     if kind == "members":
-        return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], float(leaf["scale"]))
+        how = (float(leaf.get("offset", 0.0)), float(leaf.get("scale", 0.0)))
+        return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], *how)
     if kind == "leaf_distances":
         return LeafDistances(table, arrays["leaf_distances"])
     if kind in UNTAUGHT:

@@ -19,7 +19,8 @@ from distforest.errors import ArtifactError
 from distforest.forest import artifact
 from distforest.forest.artifact import open_forest
 from distforest.forest.forest import NODE_ARRAYS, canonical
-from tests import samples
+from distforest.forest.leaves import Members
+from tests import naive, samples
 from tests.forest.damage import (
     ForestOf,
     Place,
@@ -35,7 +36,21 @@ from tests.forest.damage import (
 
 FUZZED = ["labels", "targets", "members", "distances", "rbf", "missing", "surrogate", *samples.VOTING_CASES]
 FUZZED += samples.PAIR_CASES
-NAMED = rf"^({'|'.join(artifact._DTYPES)}|manifest\.json|leaf\.kind|scale|factor)\b"
+NAMED = rf"^({'|'.join(artifact._DTYPES)}|manifest\.json|leaf\.kind|scale|offset|factor)\b"
+
+
+def test_a_forest_of_distances_in_fixed_point_answers_as_it_was_sealed(copies: SealedOf) -> None:
+    path = copies("members")
+    leaf = manifest_of(path)["meaning"]["leaf"]
+    assert leaf == {"kind": "members"}
+    reseal(path, with_value(manifest_of(path), ("meaning", "leaf", "scale"), 8.0))
+    forest = open_forest(str(path))
+    assert isinstance(forest.leaf_table, Members)
+    z, nodes = forest.leaf_table.distances, forest.training_nodes[0].astype(np.int64)
+    weights, leaves = forest.in_bag[0].tolist(), forest.leaves[0].tolist()
+    rounded = [[round(8 * float(value)) / 8 for value in row] for row in z]
+    expected = [naive.leaf_distance(rounded, weights, leaves, int(nodes[0]), int(other)) for other in nodes[:9]]
+    assert forest.leaf_table.between(0, nodes[:1], nodes[:9]).tolist() == [expected]
 
 
 # --- manifests that lie -----------------------------------------------------------------------------------
@@ -45,10 +60,12 @@ WORDS = ["", "x", "features", "dense", "rbf", "class_counts", "means", "members"
 WORDS += ["pairs", "votes", "ranks", "nearest", "difference", "max_min", "dot", "mean", "median", "evidence"]
 PARTS: list[Any] = [[], {}, [1], ["a", None], [0, 2**70], [0, 10**9], [2**40, 2**40], {"kind": "features"}, [[1]]]
 PARTS += [[["dot", 1]], [["same", 2**31 - 1]], ["dot", 0]]
+PARTS += [{"names": [*"abcde"]}, {"names": [*"abcde"], "dtypes": [1, 2, 3, 4, 5]}, {"names": "abcde"}]
 VALUES = st.one_of(
     st.sampled_from([..., *SCALARS, math.nan, math.inf, *WORDS, *PARTS]), st.integers(), st.text(max_size=3)
 )
 EXTRA = ["extra", "scale", "factor", "gamma", "class_weights", "n_features", "measure", "kind", "voting", "blocks"]
+EXTRA += ["features", "names", "dtypes", "offset"]
 
 
 @settings(max_examples=120)
@@ -85,6 +102,24 @@ def at(node: Any, place: Place) -> Any:
 
 
 HUGE = 10**400
+NAMES = [*"abcde"]
+BAD_NAMES: list[tuple[Any, str]] = [
+    (None, "names, and dtypes or none, were asked for, found None"),
+    ([*"abcde"], "names, and dtypes or none"),
+    ({}, "names, and dtypes or none"),
+    ({"dtypes": NAMES}, "names, and dtypes or none"),
+    ({"names": NAMES, "kinds": NAMES}, "names, and dtypes or none"),
+    ({"names": "abcde"}, "names: a string for each of 5 columns was asked for, found str"),
+    ({"names": {"a": 1}}, "names: a string for each of 5 columns was asked for, found dict"),
+    ({"names": [*"abcd"]}, "names: a string for each of 5 columns was asked for, found 4"),
+    ({"names": []}, "names: a string for each of 5 columns was asked for, found 0"),
+    ({"names": [*"abcd", 5]}, "names: a string for each of 5 columns was asked for, found another type"),
+    ({"names": [*"abcd", None]}, "names: a string for each of 5 columns was asked for, found another type"),
+    ({"names": NAMES, "dtypes": [*"abcd"]}, "dtypes: a string for each of 5 columns was asked for, found 4"),
+    ({"names": NAMES, "dtypes": [*"abcd", {}]}, "dtypes: a string for each of 5 columns was asked for, found another"),
+    ({"names": [*"abcd", "e" * 4097]}, "a name or all of them are longer than a forest keeps"),
+    ({"names": NAMES, "dtypes": [*"abcd", "e" * 4097]}, "a name or all of them are longer than a forest keeps"),
+]
 BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
 
 
@@ -128,6 +163,8 @@ BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
         ("targets", ("meaning", "leaf", "factor"), HUGE, "manifest.json: factor"),
         ("members", ("meaning", "leaf", "scale"), 0.0, "manifest.json: scale must be a positive number"),
         ("members", ("meaning", "leaf", "scale"), HUGE, "manifest.json: scale"),
+        ("members", ("meaning", "leaf", "offset"), "1", "manifest.json: offset must be a finite number"),
+        ("members", ("meaning", "leaf", "offset"), HUGE, "manifest.json: offset must be a finite number"),
         ("labels", ("meaning", "leaf", "kind"), "means", "means: missing"),
         ("labels", ("meaning", "leaf", "kind"), "votes", "manifest.json: leaf tables votes, ranks go with rows of"),
         ("labels", ("meaning", "rows", "kind"), "pairs", "manifest.json: leaf tables votes, ranks go with rows of"),
@@ -162,6 +199,11 @@ BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
         ("labels", ("meaning", "params", "x"), math.nan, "manifest.json is not JSON"),
         ("labels", ("meaning", "classes", 0), -math.inf, "manifest.json is not JSON"),
         ("labels", ("provenance", "x"), math.nan, "manifest.json is not JSON"),
+        *(
+            (case, ("provenance", "features"), lie, f"manifest.json: provenance.features: {told}")
+            for case in ("labels", "rbf", "votes")
+            for lie, told in BAD_NAMES
+        ),
         ("labels", ("arrays", "left", "dtype"), "int64", "left: dtype int32 was expected, found 'int64'"),
         ("labels", ("arrays", "left", "dtype"), "object", "left: dtype int32 was expected"),
         ("labels", ("arrays", "left", "shape"), [], "left: shape must be one or two sizes"),
@@ -170,7 +212,13 @@ BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
         ("labels", ("arrays", "left", "shape"), [True], "left: shape must be one or two sizes"),
         ("labels", ("arrays", "left", "shape"), [2.0], "left: shape must be one or two sizes"),
         ("labels", ("arrays", "left", "shape"), [2**62], r"left: shape \[4611686018427387904\] is larger than"),
-        ("labels", ("arrays", "left", "shape"), [2**33], "left: chunk_rows"),
+        ("labels", ("arrays", "left", "shape"), [2**34], "left: chunk_rows"),  # 2^36 bytes
+        (
+            "labels",
+            ("arrays", "left", "shape"),
+            [2**34 + 1],
+            r"left: shape \[17179869185\] is larger than 687194",
+        ),
         ("labels", ("arrays", "left", "shape"), [3], "left: "),
         ("labels", ("arrays", "left", "shape"), [0, 2**70], "left: "),
         ("labels", ("arrays", "left", "chunk_rows"), 1, "left: chunk_rows"),

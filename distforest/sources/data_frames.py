@@ -1,0 +1,63 @@
+"""Data frames of any library: their columns one by one, their dtypes in its words, and which are not numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.sources.readings import NUMBERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WAYS = ("itercolumns", "iter_columns", "items")
+"""Methods that lead from column to column: of Arrow tables, of Polars, and of pandas, which gives names too."""
+
+
+def is_data_frame(values: Any) -> bool:
+    """Whether ``values`` is a table of named columns."""
+    return hasattr(values, "columns") and len(getattr(values, "shape", ())) == 2
+
+
+def columns_of(frame: Any) -> Iterator[tuple[str, Any]]:
+    """Each column of a data frame, with its name."""
+    names = getattr(frame, "column_names", frame.columns)
+    way = next((way for way in WAYS if hasattr(frame, way)), None)
+    if way is None:  # of a library that is not known: scikit-learn decides
+        return
+    for name, column in zip(names, getattr(frame, way)(), strict=True):
+        yield str(name), column[1] if way == "items" else column
+
+
+def dtypes_of(frame: Any) -> tuple[str, ...]:
+    """The dtype of each column, in the words of its library."""
+    return tuple(str(_dtype(column)) for _, column in columns_of(frame))
+
+
+def hold_numbers(frame: Any) -> None:
+    """Refuse a data frame with a column that is no numbers; raises InputError, which names the column."""
+    for name, column in columns_of(frame):
+        if not _is_numbers(column):
+            cure = "turn dates into numbers, such as days since the first, and code classes, such as by OneHotEncoder"
+            raise InputError(f"X: numbers were asked for in column {name!r}, found {_dtype(column)}; {cure}")
+
+
+def _dtype(column: Any) -> Any:
+    return getattr(column, "dtype", None) or getattr(column, "type", "unknown")
+
+
+def _is_numbers(column: Any) -> bool:
+    """Whether a column is of numbers, or of objects that all can be read as one."""
+    kind = getattr(getattr(column, "dtype", None), "kind", None)
+    if kind is not None and kind in NUMBERS:  # also where missing values would keep NumPy from it
+        return True
+    values = np.asarray(column)
+    if values.dtype.kind in "mM":  # NumPy would count them from 1970
+        return False
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True

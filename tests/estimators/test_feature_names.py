@@ -1,0 +1,185 @@
+"""Names of features: of data frames and of arrays on disk, kept by saved forests, compared as scikit-learn does."""
+
+from __future__ import annotations
+
+import datetime
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+from distforest import RFD, SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, TreeRank, URerF, load
+from distforest.errors import InputError
+from distforest.estimators.pair_columns import Cosine
+from distforest.sources.arrays import open_array, write_array
+from tests.estimators.rows import SMALL, SMALL_Y
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ["sepal length", "sepal width", "petal length", "petal width"]
+DTYPES = ["float64", "float64", "float32", "int64"]
+FRAME = pd.DataFrame({name: SMALL[:, k] for k, name in enumerate(NAMES)}).astype(
+    {"petal length": "float32", "petal width": "int64"}
+)
+VALUES = FRAME.to_numpy(np.float32)
+KINDS = [
+    SMERF(5, random_state=0),
+    URerF(5, min_samples_split=4, random_state=0),
+    RFD(5, random_state=0),
+    TreeRank(2, n_pairs=200, max_depth=3, random_state=0),
+    SimForestClassifier("rbf", n_estimators=5, random_state=0),
+    SimForestRegressor("linear", n_estimators=5, random_state=0),
+    SimForestOutlier("rbf", n_estimators=5, random_state=0),
+]
+
+
+@pytest.mark.parametrize("estimator", KINDS)
+def test_a_saved_forest_knows_the_names_of_its_features(estimator: Any, tmp_path: Path) -> None:
+    forest = clone(estimator).fit(FRAME, SMALL_Y)
+    forest.save(tmp_path / "named.zarr")
+    loaded = load(tmp_path / "named.zarr")
+    assert loaded.feature_names_in_.tolist() == forest.feature_names_in_.tolist() == NAMES
+    assert loaded.feature_dtypes_in_.tolist() == forest.feature_dtypes_in_.tolist() == DTYPES
+    np.testing.assert_array_equal(loaded.distance(FRAME), forest.distance(FRAME))
+    with pytest.raises(ValueError, match=r"(?s)The feature names should match.*must be in the same order"):
+        loaded.distance(FRAME[NAMES[::-1]])
+    with pytest.raises(ValueError, match=r"(?s)The feature names should match.*yet now missing:\n- petal width"):
+        loaded.distance(FRAME[NAMES[:3]])
+    with pytest.warns(UserWarning, match=r"X does not have valid feature names, but .* was fitted with"):
+        loaded.distance(VALUES)
+
+
+@pytest.mark.parametrize("estimator", KINDS)
+def test_names_are_no_part_of_the_digest(estimator: Any, tmp_path: Path) -> None:
+    named, plain = clone(estimator).fit(FRAME, SMALL_Y), clone(estimator).fit(VALUES, SMALL_Y)
+    assert named.save(tmp_path / "a.zarr") == plain.save(tmp_path / "b.zarr") == named.digest_
+    assert not hasattr(load(tmp_path / "b.zarr"), "feature_names_in_")
+
+
+def test_a_fit_forgets_the_names_of_an_earlier_one(tmp_path: Path) -> None:
+    forest = SMERF(3, random_state=0).fit(FRAME, SMALL_Y).fit(VALUES, SMALL_Y)
+    assert not hasattr(forest, "feature_names_in_")
+    assert not hasattr(forest, "feature_dtypes_in_")
+    forest.save(tmp_path / "a.zarr")
+    loaded = load(tmp_path / "a.zarr")
+    with pytest.warns(UserWarning, match="X has feature names, but SMERF was fitted without"):
+        loaded.distance(FRAME)
+    assert not hasattr(loaded, "feature_names_in_")
+
+
+def test_numbers_as_names_are_none() -> None:
+    forest = SMERF(3, random_state=0).fit(FRAME.set_axis(range(4), axis=1), SMALL_Y)
+    assert not hasattr(forest, "feature_names_in_")
+    assert not hasattr(forest, "feature_dtypes_in_")
+
+
+def test_a_forest_that_is_saved_again_keeps_its_names(tmp_path: Path) -> None:
+    SMERF(3, random_state=0).fit(FRAME, SMALL_Y).save(tmp_path / "a.zarr")
+    load(tmp_path / "a.zarr").save(tmp_path / "b.zarr")
+    assert load(tmp_path / "b.zarr").feature_names_in_.tolist() == NAMES
+
+
+def test_names_longer_than_a_forest_keeps_are_told_when_it_is_saved(tmp_path: Path) -> None:
+    forest = SMERF(3, random_state=0).fit(FRAME.rename(columns={"petal width": "w" * 5000}), SMALL_Y)
+    with pytest.warns(UserWarning, match="the names of the 4 features are longer than a forest keeps"):
+        forest.save(tmp_path / "a.zarr")
+    assert not hasattr(load(tmp_path / "a.zarr"), "feature_names_in_")
+
+
+def test_columns_of_a_similarity_matrix_have_names_too(tmp_path: Path) -> None:
+    ids = [f"object {k}" for k in range(len(SMALL))]
+    matrix = pd.DataFrame(SMALL @ SMALL.T, columns=ids)
+    SimForestClassifier(n_estimators=3, random_state=0).fit(matrix, SMALL_Y).save(tmp_path / "a.zarr")
+    loaded = load(tmp_path / "a.zarr")
+    loaded.predict(matrix)
+    with pytest.raises(ValueError, match="must be in the same order"):
+        loaded.predict(matrix[ids[::-1]])
+
+
+def test_further_columns_of_pairs_have_no_names_but_the_features_keep_theirs(tmp_path: Path) -> None:
+    forest = TreeRank(2, n_pairs=200, max_depth=2, pair_columns=[Cosine()], random_state=0)
+    forest.fit(FRAME, SMALL_Y).save(tmp_path / "a.zarr")
+    loaded = load(tmp_path / "a.zarr")
+    assert not hasattr(loaded, "feature_names_in_")
+    assert list(loaded.forest_.feature_names.names) == NAMES
+    np.testing.assert_array_equal(loaded.distance(forest.extended(FRAME)), forest.distance(FRAME))
+    loaded.save(tmp_path / "b.zarr")
+    assert list(load(tmp_path / "b.zarr").forest_.feature_names.names) == NAMES
+
+
+def stored(folder: Path, name: str, columns: list[int], names: bool = True) -> str:
+    values = VALUES[:, columns]
+    attributes = {"feature_names": [NAMES[k] for k in columns], "feature_dtypes": [DTYPES[k] for k in columns]}
+    write_array(str(folder), name, values.shape, values.dtype, [values], attributes if names else {})
+    return str(folder / name)
+
+
+def test_an_array_on_disk_has_the_names_of_its_attributes(tmp_path: Path) -> None:
+    whole = stored(tmp_path / "in.zarr", "X", [0, 1, 2, 3])
+    turned = stored(tmp_path / "in.zarr", "turned", [0, 2, 1, 3])
+    few, plain = (
+        stored(tmp_path / "in.zarr", "few", [0, 1, 2]),
+        stored(tmp_path / "in.zarr", "plain", [0, 1, 2, 3], False),
+    )
+    forest = SMERF(3, random_state=0).fit(whole, SMALL_Y)
+    assert forest.feature_names_in_.tolist() == NAMES
+    assert forest.feature_dtypes_in_.tolist() == DTYPES
+    np.testing.assert_array_equal(forest.distance(whole), forest.distance(FRAME))
+    with pytest.raises(InputError, match=r"turned: .* column 1 is 'sepal width' there, found 'petal length'"):
+        forest.distance(turned)
+    with pytest.raises(InputError, match=r"X: .* column 1 is 'sepal width' there, found 'petal length'"):
+        forest.distance(open_array(turned))
+    with pytest.raises(InputError, match=r"few: .* column 3 is 'petal width' there, found none"):
+        forest.distance(few)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        forest.distance(plain)
+    unnamed = SMERF(3, random_state=0).fit(plain, SMALL_Y)
+    assert not hasattr(unnamed, "feature_names_in_")
+    np.testing.assert_array_equal(unnamed.distance(whole), forest.distance(whole))
+    with pytest.raises(ValueError, match="X has 3 features, but SMERF is expecting 4 features"):
+        unnamed.distance(few)
+
+
+# --- columns that are no numbers --------------------------------------------------------------------------
+
+DAY = datetime.date(2020, 1, 1)
+STRANGE: dict[str, Any] = {
+    "colour": pd.Categorical(["red", "blue"] * 19),
+    "place": ["here", "there"] * 19,
+    "when": pd.to_datetime([DAY] * 38),
+    "took": pd.to_timedelta([1] * 38, unit="D"),
+    "day": [DAY] * 38,
+}
+
+
+@pytest.mark.parametrize("column", STRANGE)
+@pytest.mark.parametrize("library", ["pandas", "arrow"])
+def test_a_column_that_is_no_numbers_is_named(column: str, library: str) -> None:
+    frame = FRAME.assign(**{column: STRANGE[column]})
+    given = frame if library == "pandas" else pa.Table.from_pandas(frame)
+    with pytest.raises(InputError, match=f"X: numbers were asked for in column '{column}', found .*; turn dates into"):
+        SMERF(3).fit(given, SMALL_Y)
+    with pytest.raises(InputError, match=f"column '{column}'"):
+        SMERF(3).fit(given.select([column]) if library == "arrow" else given[[column]], SMALL_Y)
+
+
+@pytest.mark.parametrize("column", ["flag", "coded", "whole", "objects", "words"])
+def test_columns_that_can_be_read_as_numbers_are_taken(column: str) -> None:
+    numbers = np.arange(38) % 2
+    read = {
+        "flag": numbers.astype(bool),
+        "coded": pd.Categorical(numbers),
+        "whole": pd.array(numbers, dtype="Int64"),
+        "objects": numbers.astype(object),
+        "words": numbers.astype(str),
+    }
+    given = FRAME.assign(**{column: read[column]})
+    expected = SMERF(3, random_state=0).fit(np.column_stack([FRAME, numbers]), SMALL_Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert SMERF(3, random_state=0).fit(given, SMALL_Y).digest_ == expected.digest_
