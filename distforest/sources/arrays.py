@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,14 @@ from zarr.storage import FsspecStore
 
 from distforest.errors import InputError
 from distforest.jit import borrowing
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
+from distforest.sources.masked import unmasked
+from distforest.sources.source import Floats, Ints, Projections, Rows, Similarities
 from distforest.sources.stores import is_remote, may_pass, options_of, reaching
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    from numpy.typing import DTypeLike
 
     Matrix = np.ndarray | zarr.Array[Any]
 
@@ -32,7 +36,7 @@ SPARSE = "sparse"
 
 @dataclass(frozen=True)
 class ArraySource:
-    """A float32 matrix in memory or in a memory map.
+    """A matrix in memory or in a memory map: features are float32, similarities may be float64.
 
     Attributes
     ----------
@@ -48,13 +52,13 @@ class ArraySource:
     array([1., 0.])
     """
 
-    values: Float32s
+    values: np.ndarray
     is_complete: bool = False
 
     @classmethod
     def of(cls, values: np.ndarray, is_complete: bool = False) -> ArraySource:
-        """A source of ``values``, shape (n_rows, n_columns), as read-only float32."""
-        array = np.ascontiguousarray(values, np.float32).view()
+        """A source of ``values``, shape (n_rows, n_columns), read-only: float32, or float64 if it may lack some."""
+        array = np.ascontiguousarray(values, np.float32 if is_complete else held_in(values.dtype)).view()
         array.flags.writeable = False  # one type for memory and memory map: the kernels are compiled once
         return cls(array, is_complete)
 
@@ -78,9 +82,14 @@ class ArraySource:
         return values
 
 
+def held_in(dtype: DTypeLike) -> np.dtype[Any]:
+    """What similarities of a dtype are held in: float32 where it has all of that dtype's values, else float64."""
+    return np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
+
+
 @borrowing
 def project_array(
-    array: Float32s, rows: Rows, starts: Ints, offset: Ints, columns: Rows, weights: Floats, values: Floats
+    array: Similarities, rows: Rows, starts: Ints, offset: Ints, columns: Rows, weights: Floats, values: Floats
 ) -> None:
     """values[k, r] = sum over e of weights[e] * array[rows[r], columns[e]], e in candidate k of the row's node.
 
@@ -145,6 +154,21 @@ def open_array(address: str) -> zarr.Array[Any]:
         A remote store does not answer.
     """
     return array_at(address, open_node(address))
+
+
+def opened(values: Any) -> Any:
+    """Open the Zarr array at an address, a path or URL; anything else stays as it is."""
+    return open_array(os.fspath(values)) if isinstance(values, (str, os.PathLike)) else values
+
+
+def is_stored(values: Any) -> bool:
+    """Whether ``values`` is an array on disk, to be read block by block: a Zarr array, or one like it."""
+    return hasattr(values, "chunks") and hasattr(values, "dtype")
+
+
+def in_memory(values: Any) -> np.ndarray:
+    """Read an array on disk, or an array-like, whole."""
+    return np.asarray(unmasked(values[...] if is_stored(values) else values))
 
 
 def open_node(address: str) -> zarr.Array[Any] | zarr.Group:

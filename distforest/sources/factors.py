@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
+from distforest.sources.arrays import in_memory, is_stored, opened
+from distforest.sources.masked import unmasked
 from distforest.sources.source import Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Labels:
     """Distance 1 between unlike labels, 0 between like ones (SMERF, Proposition 1).
+
+    ``values`` has shape (n,): array-like, Zarr array, or the address of one.
 
     Examples
     --------
@@ -25,6 +29,9 @@ class Labels:
     """
 
     values: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", _held(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -47,6 +54,8 @@ class Labels:
 class Targets:
     """Distance (y - y')^2 / 2 between two targets (SMERF, Proposition 2).
 
+    ``values`` has shape (n,): array-like, Zarr array, or the address of one.
+
     Examples
     --------
     >>> Targets([1.0, 3.0]).matrix()
@@ -55,6 +64,9 @@ class Targets:
     """
 
     values: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", _held(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -75,7 +87,9 @@ class Targets:
 
 @dataclass(frozen=True, eq=False)
 class Embedding:
-    """Squared Euclidean distance between two points of an embedding, shape (n, q).
+    """Squared Euclidean distance between two points of an embedding.
+
+    ``values`` has shape (n, q): array-like, Zarr array, or the address of one.
 
     Examples
     --------
@@ -85,6 +99,9 @@ class Embedding:
     """
 
     values: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", _held(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -107,17 +124,106 @@ class Embedding:
 
 
 @dataclass(frozen=True, eq=False)
+class Distances:
+    """Distances of all pairs of rows as they are given, shape (n, n): array-like, Zarr array, or the address of one.
+
+    A matrix alone says the same to `SMERF`. But rows taken from this one are also columns taken, so that it can be
+    cross-validated: the distances of training rows to training rows, and of test rows to test rows.
+
+    Raises
+    ------
+    InputError
+        When rows are taken: the matrix is not square, or no dense matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Z = Distances(np.arange(9.0).reshape(3, 3))
+    >>> Z[[0, 2]].values
+    array([[0., 2.],
+           [6., 8.]])
+    """
+
+    values: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the distance matrix."""
+        return _square(self.values).shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Distances:
+        return Distances(_cut(self.values, rows))
+
+
+@dataclass(frozen=True, eq=False)
 class Graph:
     """Distance 1 - a_ij from a dense adjacency matrix with entries in [0, 1]: an absent edge is distance 1.
 
+    ``adjacency`` has shape (n, n): array-like, Zarr array, or the address of one.
+
     The diagonal is taken as it is, so that a node without a loop has distance 1 to itself, as in the SMERF paper.
+    Rows taken from it are columns taken too: the links among some of the items.
+
+    Examples
+    --------
+    >>> Graph([[0, 1, 0], [1, 0, 1], [0, 1, 0]])[1:].adjacency
+    array([[0, 1],
+           [1, 0]])
     """
 
     adjacency: Any
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape of the distance matrix."""
+        return _square(self.adjacency).shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Graph:
+        return Graph(_cut(self.adjacency, rows))
+
+
+def hold_dense(given: Any) -> None:
+    """Refuse what is no dense matrix of numbers: a sparse one, or a graph object of another library."""
+    if hasattr(given, "toarray"):
+        raise InputError(f"a dense matrix is required, found sparse data ({given!r}); use its .toarray()")
+    if hasattr(given, "nodes") and hasattr(given, "edges"):
+        kind = f"{type(given).__module__.partition('.')[0]} {type(given).__name__}"
+        cure = "give its matrix, with the nodes in the order of the rows: Graph(networkx.to_numpy_array(graph, nodes))"
+        raise InputError(f"a dense adjacency matrix is required, found a graph object ({kind}); {cure}")
+
+
+def _square(given: Any) -> Any:
+    """Open the matrix at an address, or make an array of an array-like; raises InputError if it is not square."""
+    hold_dense(given)
+    matrix = opened(given)
+    matrix = matrix if hasattr(matrix, "shape") else np.asarray(matrix)
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"a square matrix was asked for, found shape {tuple(matrix.shape)}")
+    return matrix
+
+
+def _cut(given: Any, rows: Any) -> np.ndarray:
+    """Take rows of a square matrix, and the columns of the same numbers."""
+    matrix = _square(given)
+    values = in_memory(matrix)
+    numbers = np.arange(len(values))[rows].reshape(-1)
+    return values[np.ix_(numbers, numbers)]
+
+
+def _held(values: Any) -> Any:
+    """What is on disk in memory, as rows of it may be asked for; anything else as it is."""
+    found = opened(values)
+    return in_memory(found) if is_stored(found) else found
+
 
 def _taken(values: Any, rows: Any) -> Any:
-    return np.asarray(values)[rows]
+    return np.asarray(unmasked(values))[rows]
 
 
 def encoded(values: Any) -> tuple[NDArray[np.int32], list[Any]]:
@@ -128,7 +234,7 @@ def encoded(values: Any) -> tuple[NDArray[np.int32], list[Any]]:
     >>> encoded(["b", "a", "b"])
     (array([1, 0, 1], dtype=int32), ['a', 'b'])
     """
-    array = np.asarray(values)
+    array = np.asarray(unmasked(values))
     if array.ndim != 1:
         raise InputError(f"labels must be 1-D, one for each row, found shape {array.shape}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -153,7 +259,7 @@ def _is_complex(array: NDArray[Any]) -> bool:
 def finite_vectors(values: Any, name: str) -> Floats:
     """Targets or embeddings as float64, shape (n, q); raises InputError naming the first place at fault."""
     try:
-        given = np.asarray(values)
+        given = np.asarray(unmasked(values))
         if _is_complex(given):  # NumPy would drop the imaginary parts
             raise InputError(f"{name} must be numbers, found dtype {given.dtype} with complex ones; give real numbers")
         with np.errstate(over="ignore"):  # what is beyond float64 becomes infinite, and is refused below

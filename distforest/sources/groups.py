@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -20,6 +20,25 @@ if TYPE_CHECKING:
 MAX_ATTRIBUTES = 64 << 20
 """Bytes of a group's metadata, beyond which they are not read."""
 
+FILES = (".csv", ".tsv", ".txt", ".json", ".npy", ".npz", ".parquet", ".feather", ".xlsx", ".h5", ".hdf5", ".pkl")
+"""Suffixes of files, which a Zarr group, a folder, must not seem to be."""
+
+
+def check_name(target: str) -> None:
+    """Refuse a group that has the name of a file; raises InputError.
+
+    Examples
+    --------
+    >>> check_name("near.csv")
+    Traceback (most recent call last):
+    ...
+    distforest.errors.InputError: near.csv: a Zarr group is written, a folder of arrays; name it near.zarr
+    """
+    name = PurePosixPath(target.rstrip("/")).name
+    if name.lower().endswith(FILES):
+        suggestion = f"{name.rpartition('.')[0]}.zarr"
+        raise InputError(f"{target}: a Zarr group is written, a folder of arrays; name it {suggestion}")
+
 
 def check_target(target: str, overwrite: bool) -> None:
     """Refuse a target that is in the way or cannot be written to; raises InputError."""
@@ -31,9 +50,12 @@ def check_target(target: str, overwrite: bool) -> None:
         if not path.parent.is_dir():
             raise InputError(f"{target}: a folder to write into was asked for, found none; make {path.parent}")
     if there and not overwrite:
-        raise InputError(f"{target}: a new name was asked for, found something there; choose another or overwrite")
+        raise InputError(
+            f"{target}: a new name was asked for, found something there; choose another or give overwrite=True"
+        )
     if there and not is_group:
         raise InputError(f"{target}: a Zarr group to overwrite was asked for, found something else there")
+    check_name(target)
 
 
 @contextmanager

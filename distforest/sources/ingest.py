@@ -13,6 +13,7 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, write_array
+from distforest.sources.feature_names import FeatureNames
 from distforest.sources.groups import check_target, destination, seal
 from distforest.sources.npz import StoredArray, is_of_sparse_matrix, stored_arrays, stored_sparse
 from distforest.sources.sparse_store import csr_arrays
@@ -37,6 +38,15 @@ FORMATS = {
 }
 """The format of a file by its suffix."""
 
+OPTIONS = {
+    "name": ("the one array of an .npy file", ("npy",)),
+    "label": ("a column of a csv or Parquet file", ("csv", "parquet")),
+    "header": ("the first row of a csv file", ("csv",)),
+    "n_features": ("the rows of a libsvm file", ("libsvm",)),
+    "zero_based": ("the indices of a libsvm file", ("libsvm",)),
+}
+"""What an option is for, and the formats that have it."""
+
 MAX_CLASSES = 1 << 16
 """More different strings than this in a label column are no classes."""
 
@@ -46,12 +56,13 @@ MAX_TEXT = 1 << 20
 
 @dataclass(frozen=True)
 class Ingested:
-    """An array that was written: its name, shape, dtype and the sha256 of its values in row order."""
+    """An array that was written: its name, shape, dtype, the sha256 of its values in row order, and its attributes."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     sha256: str
+    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -71,6 +82,9 @@ def ingest(
     *,
     name: str | None = None,
     label: str | None = None,
+    header: bool | None = None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
     format: str | None = None,  # noqa: A002 - the word that people say
     overwrite: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
@@ -79,8 +93,12 @@ def ingest(
 
     Features become ``X``, float32. Labels become ``y``: integers stay integers, numbers become float64,
     strings become their places in the attribute ``classes`` of ``y``. The other arrays of an .npz file keep
-    their names and dtypes and may hold NaN; its arrays of strings become attributes, ``feature_names`` of
-    ``X``, ``classes`` of ``y``, the others of the group. Nothing is ever unpickled.
+    their names and dtypes and may hold NaN; a vector of strings, one for each row, becomes labels as those of ``y``
+    do. Its other strings become attributes, ``feature_names`` of ``X``, ``classes`` of ``y``, the others of the group.
+    Nothing is ever unpickled.
+
+    The names of the columns of a csv or Parquet file become the attribute ``feature_names`` of ``X`` too, and
+    their dtypes, where the file says them, ``feature_dtypes``: a forest that learns from ``X`` keeps both.
 
     An .npz file of `scipy.sparse.save_npz` becomes ``data``, ``indices`` and ``indptr``, of which the group's
     attribute ``sparse`` says that they are a sparse matrix: the group's address stands for it.
@@ -103,6 +121,15 @@ def ingest(
     label
         Column of a csv or Parquet file that holds the labels; all other columns are features. The columns of
         a csv file without a header row are called ``"0"``, ``"1"`` and so on.
+    header
+        Whether the first row of a csv file names its columns. None: where none of its cells is a number, one is the
+        label's name, or its numbers are 0, 1, 2 and so on, as pandas writes them for a frame without names, which is
+        told by a warning.
+    n_features
+        Features of a libsvm file; without it, as many as its highest index says. A file to be asked about may lack
+        the last features of the one that a forest was trained with.
+    zero_based
+        Whether the indices of a libsvm file count from 0. None: where one of them is 0, which is told by a warning.
     format
         ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"`` or ``"libsvm"``; without it, what the file's suffix
         says.
@@ -114,7 +141,7 @@ def ingest(
     Returns
     -------
     dict of str to Ingested
-        The arrays that were written, by name.
+        The arrays that were written, by name; equal where name, shape, dtype and values are.
 
     Raises
     ------
@@ -134,14 +161,14 @@ def ingest(
     if chunk_bytes < 1:
         raise InputError(f"chunk_bytes must be at least 1, found {chunk_bytes!r}")
     kind = _format_of(source, format)
-    if name is not None and kind != "npy":
-        raise InputError(f"name is for the one array of an .npy file, found {name!r} for the {kind} file {source}")
-    if label is not None and kind not in ("csv", "parquet"):
-        raise InputError(
-            f"label is for a column of a csv or Parquet file, found {label!r} for the {kind} file {source}"
-        )
+    given = {"name": name, "label": label, "header": header, "n_features": n_features, "zero_based": zero_based}
+    asked = {option: value for option, value in given.items() if value is not None}
+    for option, value in asked.items():
+        thing, kinds = OPTIONS[option]
+        if kind not in kinds:
+            raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
     check_target(target, overwrite)
-    arrays, attributes = _read(source, kind, label if name is None else name, chunk_bytes)
+    arrays, attributes = _read(source, kind, asked, chunk_bytes)
     with destination(target, overwrite) as group:
         records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
         seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
@@ -158,7 +185,7 @@ def _format_of(source: str, asked: str | None) -> str:
     found = FORMATS.get(PurePath(source).suffix.lower()) if asked is None else asked
     if found not in known:
         told = f"the suffix {PurePath(source).suffix!r}" if asked is None else repr(asked)
-        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {told}; give format")
+        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {told}; give `format`")
     return found
 
 
@@ -166,32 +193,34 @@ def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
     digest = write_array(
         group, array.name, array.shape, array.dtype, array.blocks(), array.attributes, chunk_bytes=chunk_bytes
     )
-    return Ingested(array.name, array.shape, array.dtype.name, digest)
+    return Ingested(array.name, array.shape, array.dtype.name, digest, array.attributes)
 
 
-def _read(source: str, kind: str, given: str | None, block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
-    """Find the arrays to write and the group's attributes; ``given`` is the label's column or the name."""
+def _read(source: str, kind: str, asked: Mapping[str, Any], block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
+    """Find the arrays to write and the group's attributes."""
     if kind == "npz" and is_of_sparse_matrix(source):
         return _read_sparse(source)
     if kind == "npz":
         return _read_arrays(source, stored_arrays(source), block_bytes)
     if kind == "npy":
-        array = StoredArray.open(source, None, PurePath(source).stem if given is None else given)
+        array = StoredArray.open(source, None, asked.get("name", PurePath(source).stem))
         return _read_arrays(source, [array], block_bytes)
+    label = asked.get("label")
     if kind == "csv":
-        return _read_table(source, CsvTable.open(source, given, block_bytes)), {}
+        return _read_table(source, CsvTable.open(source, label, block_bytes, asked.get("header"))), {}
     if kind == "parquet":
-        return _read_table(source, ParquetTable.open(source, given, block_bytes)), {}
-    return _read_table(source, LibsvmTable.open(source, block_bytes)), {}
+        return _read_table(source, ParquetTable.open(source, label, block_bytes)), {}
+    return _read_table(source, LibsvmTable.open(source, block_bytes, **asked)), {}
 
 
 def _read_table(source: str, table: Table) -> list[_Array]:
     """``X``, and ``y`` where there are labels."""
-    arrays = [_features(source, table.n_columns, table.features, table.names)]
+    names = FeatureNames(tuple(table.names), tuple(table.dtypes)) if table.names else None
+    arrays = [_features(source, table.n_columns, table.features, names)]
     return [*arrays, _labels(source, table)] if table.labelled else arrays
 
 
-def _features(source: str, n_columns: int, blocks: Blocks, names: list[str] | None) -> _Array:
+def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames | None) -> _Array:
     """``X``, once every value is found finite as float32."""
     n_rows, n_bad, place = 0, 0, ""
     for block in blocks():
@@ -199,7 +228,7 @@ def _features(source: str, n_columns: int, blocks: Blocks, names: list[str] | No
         if len(bad) and not n_bad:
             row, column = map(int, bad[0])
             place = f"{float(block[row, column])!r} in row {n_rows + row}, column {column}"
-            place += f" ({names[column]})" if names else ""
+            place += f" ({names.names[column]})" if names else ""
         n_bad += len(bad)
         n_rows += len(block)
     if n_bad:
@@ -209,7 +238,7 @@ def _features(source: str, n_columns: int, blocks: Blocks, names: list[str] | No
         )
     if n_rows == 0:
         raise InputError(f"{source}: rows were asked for, found none")
-    attributes = {"feature_names": names} if names else {}
+    attributes = names.attributes() if names else {}
     return _Array("X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes)
 
 
@@ -282,20 +311,23 @@ def _held(name: str, values: np.ndarray) -> _Array:
 
 
 def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
-    """Find the arrays to write and the group's attributes, which are the other strings."""
-    texts = {array.name: _strings(array) for array in arrays if array.is_text and array.name not in ("X", "y")}
+    """Find the arrays to write and the group's attributes, which are the strings that are no labels of rows."""
+    labels = _labels_beside(arrays)
+    texts = {a.name: _strings(a) for a in arrays if a.is_text and a.name not in {"X", "y", *labels}}
     found = []
     for array in arrays:
         if array.name == "X":
             found.append(_stored_features(array, texts.pop("feature_names", None), block_bytes))
         elif array.name == "y":
-            is_code = array.is_text or array.dtype.kind in "iu"
-            found.append(_stored_labels(array, texts.pop("classes", None) if is_code else None, block_bytes))
+            found.append(_stored_labels(array, texts.pop("classes", None) if _is_code(array) else None, block_bytes))
+        elif array.name in labels:
+            found.append(_coded_labels(array, None))
         elif not array.is_text:
             dtype = array.dtype.newbyteorder("=")
             found.append(_Array(array.name, array.shape, dtype, partial(array.blocks, block_bytes)))
     if not found:
-        raise InputError(f"{source}: an array of numbers was asked for, found none")
+        cure = "; if these are labels, give `name='y'`" if source.endswith(".npy") else ""
+        raise InputError(f"{source}: an array of numbers was asked for, found none{cure}")
     n_rows = {array.name: array.shape[0] for array in found if array.name in ("X", "y")}
     if len(set(n_rows.values())) > 1:
         raise InputError(
@@ -304,15 +336,33 @@ def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tu
     return found, texts
 
 
+def _is_code(array: StoredArray) -> bool:
+    """Whether labels may be places in ``classes``."""
+    return array.is_text or array.dtype.kind in "iu"
+
+
+def _labels_beside(arrays: list[StoredArray]) -> set[str]:
+    """Names of the vectors of strings, one for each row, that are neither ``y`` nor belong to it or ``X``."""
+    n_rows = {array.shape[0] for array in arrays if not array.is_text or (array.name == "y" and array.shape)}
+    own = {"y"}
+    own |= {"feature_names" for array in arrays if array.name == "X"}
+    own |= {"classes" for array in arrays if array.name == "y" and _is_code(array)}
+    return {a.name for a in arrays if a.is_text and len(a.shape) == 1 and a.shape[0] in n_rows} - own
+
+
 def _strings(array: StoredArray) -> Any:
     """Read an array of strings as JSON: nested lists, or one string."""
-    size = array.dtype.itemsize // 4 * math.prod(array.shape)
+    _hold_text(array, array.dtype.itemsize // 4 * math.prod(array.shape))
+    return array.whole().tolist()
+
+
+def _hold_text(array: StoredArray, size: int) -> None:
+    """Refuse so many characters in an attribute; raises InputError."""
     if size > MAX_TEXT:
         raise InputError(
             f"{array.path}: array {array.name!r}: at most {MAX_TEXT} characters were asked for, "
             f"as strings become attributes, found {size}; leave it out or code it as numbers"
         )
-    return array.whole().tolist()
 
 
 def _are_names(strings: Any) -> bool:
@@ -328,7 +378,8 @@ def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array
         )
     if names is not None and not (_are_names(names) and len(names) == array.shape[1]):
         raise InputError(f"{array.path}: {array.shape[1]} feature_names were asked for, found {names!r}")
-    return _features(array.path, array.shape[1], partial(array.blocks, block_bytes), names)
+    named = FeatureNames(tuple(names), (str(array.dtype),) * len(names)) if names else None
+    return _features(array.path, array.shape[1], partial(array.blocks, block_bytes), named)
 
 
 def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array:
@@ -359,12 +410,13 @@ def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array
 
 
 def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
-    """``y`` of strings: their places in ``classes``, without these in the sorted strings."""
+    """Labels of strings: their places in ``classes``, without these in the sorted strings."""
     labels = array.whole().tolist()
     names = sorted(set(labels)) if classes is None else classes
+    _hold_text(array, sum(map(len, names)))
     codes = {name: code for code, name in enumerate(names)}
     unknown = sorted(set(labels) - codes.keys())
     if unknown:
         raise InputError(f"{array.path}: labels among the classes {names!r} were asked for, found {unknown[0]!r}")
     values = np.array([codes[label] for label in labels], np.int64)
-    return _Array("y", array.shape, values.dtype, lambda: [values], {"classes": names})
+    return _Array(array.name, array.shape, values.dtype, lambda: [values], {"classes": names})

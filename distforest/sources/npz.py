@@ -19,6 +19,9 @@ from distforest.sources.tables import readable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+SPARSE = {"format", "shape", "data", "indices", "indptr", "row", "col", "coords", "offsets", "_is_array"}
+"""What `scipy.sparse.save_npz` writes of one kind of matrix or another."""
+
 
 @dataclass(frozen=True)
 class StoredArray:
@@ -37,11 +40,11 @@ class StoredArray:
         with readable(path), _stream(path, member) as stream:
             shape, fortran, dtype = header_of(stream)
         if not re.fullmatch(r"(?!__|distforest$|zarr\.json$)\w[\w .-]*", name):
-            raise InputError(f"{path}: a plain name was asked for the array, found {name!r}; give another")
+            raise InputError(f"{path}: a plain name was asked for the array, found {name!r}; give another `name`")
         if dtype.kind != "U" and (dtype.kind not in "biuf" or dtype.itemsize > 8):
             raise InputError(
                 f"{path}: array {name!r}: numbers of at most 64 bits or strings were asked for, "
-                f"found dtype {dtype}; pickled objects are never read"
+                f"found dtype {dtype}; pickled objects are never read, write strings by .astype(str)"
             )
         if math.prod(shape) == 0 or (not shape and dtype.kind != "U"):
             raise InputError(f"{path}: array {name!r}: rows of values were asked for, found shape {shape}")
@@ -102,13 +105,25 @@ def stored_sparse(path: str) -> Any:
     Raises
     ------
     InputError
-        The file is damaged.
+        The file is damaged, or holds further arrays, which would be lost.
     """
     with readable(path):
+        _hold_alone(path)
         try:
             return scipy.sparse.load_npz(path)
         except (KeyError, TypeError, AttributeError, IndexError) as error:  # of members that do not fit each other
             raise ValueError(str(error)) from error
+
+
+def _hold_alone(path: str) -> None:
+    """Refuse arrays beside those of a sparse matrix; raises InputError."""
+    with zipfile.ZipFile(path) as archive:
+        further = sorted({member.removesuffix(".npy") for member in archive.namelist()} - SPARSE)
+    if further:
+        raise InputError(
+            f"{path}: a sparse matrix alone was asked for, found {', '.join(map(repr, further))} beside it; "
+            "save them as a file of their own"
+        )
 
 
 @contextmanager

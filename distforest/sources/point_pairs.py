@@ -21,6 +21,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import BLOCK_ROWS
+from distforest.sources.masked import unmasked
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def codes_of_links(similar: Any) -> NDArray[np.uint8]:
     InputError
         Another shape, or other values.
     """
-    given = np.asarray(similar)
+    given = np.asarray(unmasked(similar))
     asked = "similar: True or False (1 or 0, 1 or -1) for each pair was asked for"
     if given.ndim != 1:
         raise InputError(f"{asked}, found shape {given.shape}")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 Rows = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Float32s = NDArray[np.float32]
+Similarities = NDArray[np.float32] | NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 

@@ -13,8 +13,9 @@ import scipy.sparse
 
 from distforest.errors import InputError
 from distforest.jit import kernel
+from distforest.sources.arrays import held_in
 from distforest.sources.readings import Reading, check_shape
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries, offsets
+from distforest.sources.source import Floats, Ints, Projections, Rows, Similarities, block_entries, offsets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ class SparseSource:
     indices
         Column of each entry, ascending within a row, shape (n_entries,), int32.
     data
-        Value of each entry, shape (n_entries,), float32.
+        Value of each entry, shape (n_entries,), float32 or float64.
     shape
         Rows and columns.
 
@@ -50,13 +51,13 @@ class SparseSource:
 
     indptr: Ints
     indices: Rows
-    data: Float32s
+    data: Similarities
     shape: tuple[int, int]
 
     @classmethod
     def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseSource:
         """A source of three arrays, read-only: the kernels are compiled once for memory and memory map."""
-        return cls(_frozen(indptr, np.int64), _frozen(indices, np.int32), _frozen(data, np.float32), shape)
+        return cls(_frozen(indptr, np.int64), _frozen(indices, np.int32), _frozen(data, held_in(data.dtype)), shape)
 
     @property
     def nbytes(self) -> int:
@@ -91,7 +92,7 @@ def _frozen(values: np.ndarray, dtype: DTypeLike) -> Any:
 
 
 @kernel
-def observed(indptr: Ints, indices: Rows, data: Float32s, row: int, column: int) -> float:
+def observed(indptr: Ints, indices: Rows, data: Similarities, row: int, column: int) -> float:
     """data[e] for the e of indptr[row] <= e < indptr[row + 1] with indices[e] = column; NaN where there is none."""
     low, high = indptr[row], indptr[row + 1]
     while low < high:
@@ -106,7 +107,7 @@ def observed(indptr: Ints, indices: Rows, data: Float32s, row: int, column: int)
 
 
 @kernel
-def sparse_entries(indptr: Ints, indices: Rows, data: Float32s, rows: Rows, columns: Rows, values: Floats) -> None:
+def sparse_entries(indptr: Ints, indices: Rows, data: Similarities, rows: Rows, columns: Rows, values: Floats) -> None:
     """values[e] = S[rows[e], columns[e]], NaN where it is not stored."""
     for e in range(rows.shape[0]):
         values[e] = observed(indptr, indices, data, rows[e], columns[e])
@@ -116,7 +117,7 @@ def sparse_entries(indptr: Ints, indices: Rows, data: Float32s, rows: Rows, colu
 def project_sparse(
     indptr: Ints,
     indices: Rows,
-    data: Float32s,
+    data: Similarities,
     rows: Rows,
     starts: Ints,
     offset: Ints,
@@ -208,10 +209,10 @@ def with_own_distances(values: Any) -> Any:
     return scipy.sparse.csr_array(parts, matrix.shape)
 
 
-def _read_data(matrix: Any, reading: Reading) -> Float32s:
+def _read_data(matrix: Any, reading: Reading) -> np.ndarray:
     """The stored values as the reading has them; what is refused is refused as in a dense matrix, by row and column."""
     with suppress(InputError):
-        return reading.block(matrix.data[None, :], 0)[0]
+        return np.array(reading.block(matrix.data[None, :], 0)[0])  # not the user's own
     ends = matrix.indptr[1:].tolist()
     row = bisect_left(ends, True, key=lambda end: _refuses(reading, matrix.data[:end]))  # the first with such a value
     own = slice(matrix.indptr[row], matrix.indptr[row + 1])

@@ -20,7 +20,7 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.arrays import bytes_of, open_array, row_blocks
-from distforest.sources.readings import Reading, check_shape, read
+from distforest.sources.readings import Reading, check_shape, read_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Staged:
     address
         Path or URL of the Zarr array.
     reading
-        How it is read.
+        How it is read: without the offset of distances, where one was taken off.
     sha256, shape, dtype
         Of the staged array.
     """
@@ -117,9 +117,9 @@ def stage(address: str, reading: Reading, scratch: Path) -> Staged:
         values = read_objects(address)
     try:
         check_shape(values, reading)
-        dtype = np.dtype(values.dtype if reading.keep else np.float32)
+        dtype = reading.dtype(values.dtype)
         with _new_file(scratch, tuple(values.shape), dtype) as (path, out):
-            read(values, reading, out)
+            _, reading = read_level(values, reading, out)
             digest = _settle(path, out, scratch)
     except InputError as error:
         raise InputError(f"{address}: {error}") from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import difflib
+import re
+import warnings
 import zipfile
 import zlib
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from distforest.arguments import whole
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +46,11 @@ class Table(Protocol):
     @property
     def names(self) -> list[str] | None:
         """The features' names, where the file has some."""
+        ...
+
+    @property
+    def dtypes(self) -> list[str]:
+        """The features' dtypes, in the file's words; none where it says nothing of them."""
         ...
 
     @property
@@ -97,10 +105,10 @@ def _column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
     """Check the names of all columns: none is empty, there twice, or that of a data frame's index."""
     seen = set()
     for position, name in enumerate(names):
-        if not name or name.startswith("__index_level_"):
+        if not name or re.fullmatch(r"__index_level_.*|Unnamed: \d+", name):
             raise InputError(
                 f"{path}: a name was asked for in column {position}, found {name!r}; "
-                "if it is a data frame's index, write the file without it, otherwise name it"
+                "if it is a data frame's index, write the file without it (index=False), otherwise name it"
             )
         if name in seen:
             raise InputError(f"{path}: different column names were asked for, found {name!r} twice; rename one")
@@ -122,12 +130,41 @@ def _label_position(path: str, names: Sequence[str], label: str | None) -> int |
     return names.index(label)
 
 
+def _is_headed(path: str, label: str | None, cells: list[str], below: list[str]) -> bool:
+    """Whether the first row of a csv file names its columns, where nobody has said so; what is not plain is told."""
+    numbers = [cell for cell in cells if is_number(cell)]
+    if not numbers or (label in cells and not is_number(str(label))):
+        return True
+    counts = numbers == [str(place) for place in range(len(numbers))]
+    if counts and "" in cells:
+        return True  # with the column of an index, which is refused next
+    if counts and (label is None or label in cells):
+        text = f"the first row, {_in_short(cells)}, counts the columns, as pandas names them, and is taken as a header"
+        warnings.warn(f"{path}: {text}; give header=False if it is data, else header=True", stacklevel=5)
+        return True
+    differ = len(numbers) > 1 and all(map(_is_whole, numbers)) and not any(map(_is_whole, below))
+    if counts or (below and differ):
+        text = f"the first row, {_in_short(cells)}, is taken as data, though it looks like a header"
+        warnings.warn(f"{path}: {text}; give header=True if it is one, else header=False", stacklevel=5)
+    return False
+
+
+def _is_whole(cell: str) -> bool:
+    return cell.strip().lstrip("+-").isdecimal()
+
+
+def _in_short(cells: Sequence[str], most: int = 5) -> str:
+    """A row as it is written, or how it begins."""
+    return ",".join(cells[:most]) + (",..." if len(cells) > most else "")
+
+
 @dataclass(frozen=True)
 class CsvTable:
     """A comma-separated file in UTF-8, with a header row or without one.
 
-    The first row is a header when none of its cells is a number, or when it holds the label's name. Without a
-    header the columns are called ``"0"``, ``"1"`` and so on.
+    Unless it is said, the first row is a header when none of its cells is a number, when it holds the label's name, or
+    when its numbers are 0, 1, 2 and so on, in this order. Without a header the columns are called ``"0"``, ``"1"`` and
+    so on.
     """
 
     path: str
@@ -136,17 +173,18 @@ class CsvTable:
     label: int | None
     block_bytes: int
     typed: ClassVar[bool] = False
+    dtypes: ClassVar[list[str]] = []
 
     @classmethod
-    def open(cls, path: str, label: str | None, block_bytes: int) -> CsvTable:
-        """Read the first row."""
+    def open(cls, path: str, label: str | None, block_bytes: int, header: bool | None = None) -> CsvTable:
+        """Read the first two rows."""
         with readable(path), Path(path).open(encoding="utf-8-sig", newline="") as stream:
-            first = next(filter(None, csv.reader(stream, strict=True)), None)
-        if first is None:
+            rows = list(islice(filter(None, csv.reader(stream, strict=True)), 2))
+        if not rows:
             raise InputError(f"{path}: a csv file with rows was asked for, found an empty file")
-        cells = [cell.strip() for cell in first]
-        named = label in cells and not is_number(str(label))
-        headed = named or not any(map(is_number, cells))
+        cells = [cell.strip() for cell in rows[0]]
+        cells[0] = cells[0].removeprefix("# ")  # with which numpy.savetxt begins a header
+        headed = _is_headed(path, label, cells, rows[-1] if rows[1:] else []) if header is None else header
         columns = _column_names(path, cells if headed else [str(position) for position in range(len(cells))])
         return cls(path, columns, headed, _label_position(path, columns, label), block_bytes)
 
@@ -205,8 +243,15 @@ class CsvTable:
             )
             raise InputError(
                 f"{self._place(row, line)}, column {column!r}: a number was asked for, found {cell!r}"
-                + ("" if self.labelled else "; if these are the labels, name their column with label")
+                + self._cure(row, cell)
             ) from None
+
+    def _cure(self, row: int, cell: str) -> str:
+        """What may help against a cell that is no number."""
+        if ";" in cell or "\t" in cell.strip() or (len(self.columns) == 1 and " " in cell.strip()):
+            return "; separate the cells by commas"
+        header = "" if row or self.headed else "; if this row names the columns, give header=True"
+        return header + ("" if self.labelled else "; if these are the labels, name their column with `label`")
 
     def _label(self, row: int, line: int, cells: list[str]) -> str:
         position = self.label or 0
@@ -227,31 +272,35 @@ class CsvTable:
 
 @dataclass(frozen=True)
 class LibsvmTable:
-    """A libsvm (svmlight) file: ``label index:value ... # comment``; indices rise from 1, the rest is 0."""
+    """A libsvm (svmlight) file: ``label index:value ... # comment``; indices rise from ``first``, the rest is 0."""
 
     path: str
     n_columns: int
+    first: int
     block_bytes: int
     typed: ClassVar[bool] = False
     names: ClassVar[list[str] | None] = None
+    dtypes: ClassVar[list[str]] = []
     labelled: ClassVar[bool] = True
 
     @classmethod
-    def open(cls, path: str, block_bytes: int) -> LibsvmTable:
-        """Find the highest index: as indices rise, it is the last of some line."""
-        highest = 0
-        for row, line, cells in _libsvm_records(path):
-            index = cells[-1].partition(":")[0] if len(cells) > 1 else "0"
-            if index.isdecimal() and float(index) > LIBSVM_COLUMNS:
-                raise InputError(
-                    f"{path}: row {row} (line {line}): indices up to {LIBSVM_COLUMNS} were asked for "
-                    f"(rows are stored densely), found {index[:20]}"
-                )
-            if index.isdecimal():
-                highest = max(highest, int(index))
-        if highest == 0:
+    def open(
+        cls, path: str, block_bytes: int, n_features: int | None = None, zero_based: bool | None = None
+    ) -> LibsvmTable:
+        """Find how many features there are, at least as many as the highest index says; and where they begin."""
+        with_zero, highest, place = _extent(path)
+        if highest < 0 and n_features is None:
             raise InputError(f"{path}: rows of 'label index:value ...' were asked for, found none")
-        return cls(path, highest, block_bytes)
+        first = _first_index(path, with_zero, zero_based)
+        n_found = max(1, highest + 1 - first)
+        n_columns = n_found if n_features is None else whole("n_features", n_features, 1)
+        if n_columns < n_found:
+            asked = f"indices from {first} to {n_columns - 1 + first} were asked for, as of {n_columns} features"
+            raise InputError(f"{place}: {asked}, found {highest}")
+        if n_columns > LIBSVM_COLUMNS:
+            asked = f"at most {LIBSVM_COLUMNS} features were asked for (rows are stored densely)"
+            raise InputError(f"{path}: {asked}, found {n_columns}")
+        return cls(path, n_columns, first, block_bytes)
 
     def features(self) -> Iterator[Floats]:
         """Blocks of features, shape (n_rows, n_columns)."""
@@ -277,23 +326,47 @@ class LibsvmTable:
         """Columns and values of a row."""
         positions: list[int] = []
         numbers: list[float] = []
-        last = 0
+        last = self.first - 1
         for cell in cells[1:]:
             index, _, value = cell.partition(":")
             if not (index.isdecimal() and len(index) < 19 and is_number(value)):
                 raise InputError(f"{self._place(row, line)}: index:value was asked for, found {cell!r}")
             if int(index) <= last:
                 raise InputError(
-                    f"{self._place(row, line)}: indices from 1 that rise were asked for, found {cell!r}"
-                    + (f" after index {last}" if last else "")
+                    f"{self._place(row, line)}: indices from {self.first} that rise were asked for, found {cell!r}"
+                    + (f" after index {last}" if positions else "; give zero_based=True if indices count from 0")
                 )
             last = int(index)
-            positions.append(last - 1)
+            positions.append(last - self.first)
             numbers.append(number(value))
         return positions, numbers
 
     def _place(self, row: int, line: int) -> str:
         return f"{self.path}: row {row} (line {line})"
+
+
+def _extent(path: str) -> tuple[bool, int, str]:
+    """Whether a row begins with index 0; the highest index, -1 without any, and its place: it ends its row."""
+    with_zero, highest, place = False, -1, path
+    for row, line, cells in _libsvm_records(path):
+        with_zero |= bool(re.match("0+:", (*cells, "")[1]))
+        index = cells[-1].partition(":")[0] if len(cells) > 1 else ""
+        if index.isdecimal() and float(index) > LIBSVM_COLUMNS:
+            raise InputError(
+                f"{path}: row {row} (line {line}): indices up to {LIBSVM_COLUMNS} were asked for "
+                f"(rows are stored densely), found {index[:20]}"
+            )
+        if index.isdecimal() and int(index) > highest:
+            highest, place = int(index), f"{path}: row {row} (line {line})"
+    return with_zero, highest, place
+
+
+def _first_index(path: str, with_zero: bool, zero_based: bool | None) -> int:
+    """From where indices are counted: from 1, unless it is said, or one of them is 0, which is told."""
+    if zero_based is None and with_zero:
+        text = "an index is 0, so indices are counted from 0"
+        warnings.warn(f"{path}: {text}; give zero_based=True to this file and to all that go with it", stacklevel=5)
+    return int(not (with_zero if zero_based is None else zero_based))
 
 
 def _libsvm_records(path: str) -> Iterator[Record]:
@@ -312,6 +385,7 @@ class ParquetTable:
     columns: tuple[str, ...]
     label: str | None
     block_bytes: int
+    dtypes: list[str]
     typed: ClassVar[bool] = True
 
     @classmethod
@@ -326,11 +400,13 @@ class ParquetTable:
         for column in columns[:position] + (columns[position + 1 :] if position is not None else ()):
             kind = schema.field(column).type
             if not _is_numeric(kind):
-                raise InputError(f"{path}: column {column!r}: numbers were asked for, found {kind}")
+                cure = "; if these are the labels, name their column with `label`" if label is None else ""
+                raise InputError(f"{path}: column {column!r}: numbers were asked for, found {kind}{cure}")
         kind = schema.field(label).type if label is not None else None
         if kind is not None and not (_is_numeric(kind) or _is_text(kind)):
             raise InputError(f"{path}: label column {label!r}: numbers or strings were asked for, found {kind}")
-        return cls(path, columns, label, block_bytes)
+        dtypes = [str(schema.field(column).type) for column in columns if column != label]
+        return cls(path, columns, label, block_bytes, dtypes)
 
     @property
     def n_columns(self) -> int:

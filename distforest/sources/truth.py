@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-import os
+import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.arrays import open_array
-from distforest.sources.factors import Embedding, Graph, Labels, Targets, encoded, finite_vectors
-from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read
+from distforest.sources.arrays import in_memory, is_stored, opened
+from distforest.sources.factors import (
+    Distances,
+    Embedding,
+    Graph,
+    Labels,
+    Targets,
+    encoded,
+    finite_vectors,
+    hold_dense,
+)
+from distforest.sources.masked import unmasked
+from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +31,9 @@ if TYPE_CHECKING:
 
 MOST_PAIRS = 1 << 21
 """Pairs of rows that an error is taken over: all of them, or so many drawn at random."""
+
+ROWS_OF_A_CLASS = ((10, 2), (20, 20), (30, math.inf))
+"""Beyond so many different numbers, these are taken for amounts unless each has so many rows on average."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +50,8 @@ class Truth:
         The classes of the codes.
     largest
         The largest absolute distance.
+    offset
+        What was taken off all distances: see `distforest.sources.readings.read_level`.
 
     Examples
     --------
@@ -50,6 +66,7 @@ class Truth:
     values: np.ndarray
     classes: list[Any] | None = None
     largest: float = 1.0
+    offset: float = 0.0
 
     @classmethod
     def of(cls, given: Any, leaf: dict[str, Any] | None = None) -> Truth:
@@ -58,7 +75,7 @@ class Truth:
         Parameters
         ----------
         given
-            `Labels`, `Targets`, `Embedding` or `Graph`; a vector, as `read_vector` reads it; or distances,
+            `Labels`, `Targets`, `Embedding`, `Graph` or `Distances`; a vector, as `read_vector` reads it; or distances,
             shape (n, n). Array-like, Zarr array, or the address of one.
         leaf
             As for `read_vector`.
@@ -75,14 +92,20 @@ class Truth:
             judge = "targets" if isinstance(relation, Targets) else "embedding"
             return cls(judge, finite_vectors(relation.values, judge))
         is_graph = isinstance(relation, Graph)
-        matrix = _numeric(opened(relation.adjacency) if is_graph else relation)
-        distances = read(matrix, GRAPH if is_graph else DISTANCES)
-        return cls("distances", distances, None, largest_entry(distances))
+        if is_graph or isinstance(relation, Distances):
+            matrix = _numeric(opened(relation.adjacency if is_graph else relation.values))
+        else:
+            matrix = _numeric(relation)
+            if len(matrix.shape) == 2 and matrix.shape[0] != matrix.shape[1]:
+                cure = "to cut it on both sides, as cross-validation does, give Distances(Z)"
+                raise InputError(f"distances: a square matrix was asked for, found shape {tuple(matrix.shape)}; {cure}")
+        distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
+        return cls("distances", distances, None, largest_entry(distances), reading.offset)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
         """Take the true distances of pairs of rows, shape (n_pairs,)."""
         if self.judge == "distances":
-            return self.values[left, right].astype(np.float64)
+            return self.values[left, right].astype(np.float64) + self.offset
         distances: Floats = np.zeros(len(left))
         if self.judge == "labels":
             distances[self.values[left] != self.values[right]] = 1.0
@@ -94,17 +117,20 @@ class Truth:
 
 def _recognised(given: Any, leaf: dict[str, Any] | None) -> Any:
     """Tell a vector from a matrix; return what `Truth.of` reads."""
-    if isinstance(given, (Labels, Targets, Embedding, Graph)):
+    if isinstance(given, (Labels, Targets, Embedding, Graph, Distances)):
         return given
     array = _numeric(given)
-    return read_vector(in_memory(array), leaf) if len(array.shape) == 1 else array
+    if len(array.shape) != 1:
+        return array
+    if leaf is None and "classes" in getattr(array, "attrs", {}):  # codes of classes that have names
+        return Labels(array)
+    return read_vector(in_memory(array), leaf)
 
 
 def _numeric(given: Any) -> Any:
-    """Keep an array on disk, make an array of an array-like; raises InputError for a sparse matrix."""
-    if hasattr(given, "toarray"):
-        raise InputError(f"a dense matrix is required, found sparse data ({given!r}); use its .toarray()")
-    return given if is_stored(given) else np.asarray(given)
+    """Keep an array on disk, make an array of an array-like; raises InputError for what is no dense matrix."""
+    hold_dense(given)
+    return given if is_stored(given) else np.asarray(unmasked(given))
 
 
 def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Labels | Targets | Embedding:
@@ -117,7 +143,7 @@ def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Lab
     leaf
         What the leaves of a forest say (`distforest.forest.forest.Meaning`), to read the vector as that
         forest has learned. Without it, or where the forest has learned distances, fractional numbers are
-        targets, all else is labels.
+        targets, all else is labels; a warning says so where whole numbers are so many that amounts may be meant.
 
     Raises
     ------
@@ -140,7 +166,39 @@ def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Lab
         raise InputError("Unknown label type: a vector of numbers or strings was asked for, found objects")
     if vector.dtype.kind == "f" and (finite_vectors(vector, "Z") % 1.0).any():
         return Targets(vector)
+    if told := told_of_amounts(vector):
+        cure = "give Targets(y) if they are amounts, Labels(y) if they are classes"
+        warnings.warn(f"{told} are read as labels, any two of which are equally far apart; {cure}", stacklevel=5)
     return Labels(vector)
+
+
+def told_of_amounts(vector: NDArray[Any], identities: bool = False) -> str:
+    """How many different numbers there are in a vector of labels, where they are too many for classes; else nothing.
+
+    Amounts such as ages, counts or prices take many values of few rows each; see `ROWS_OF_A_CLASS`.
+
+    Parameters
+    ----------
+    vector
+        Shape (n,).
+    identities
+        Whether labels may be numbers of things or persons, so that many whole numbers are no surprise.
+
+    Examples
+    --------
+    >>> told_of_amounts(np.arange(392) % 106)
+    '106 different whole numbers in 392 rows'
+    >>> told_of_amounts(np.arange(1797) % 10), told_of_amounts(np.arange(20000) % 26)
+    ('', '')
+    """
+    if vector.dtype.kind not in "iuf":
+        return ""
+    values = np.unique(vector)
+    enough = (rows for most, rows in ROWS_OF_A_CLASS if len(values) > most)
+    whole = not (values % 1).any()
+    if len(vector) >= len(values) * max(enough, default=0.0) or (identities and whole):
+        return ""
+    return f"{len(values):,} different {'whole ' if whole else ''}numbers in {len(vector):,} rows"
 
 
 def pairs_of_rows(n_rows: int) -> tuple[Ints, Ints]:
@@ -151,18 +209,3 @@ def pairs_of_rows(n_rows: int) -> tuple[Ints, Ints]:
     first = numbers.integers(n_rows, size=MOST_PAIRS)
     second = (first + numbers.integers(1, n_rows, size=MOST_PAIRS)) % n_rows
     return np.minimum(first, second), np.maximum(first, second)
-
-
-def opened(values: Any) -> Any:
-    """Open the Zarr array at an address, a path or URL; anything else stays as it is."""
-    return open_array(os.fspath(values)) if isinstance(values, (str, os.PathLike)) else values
-
-
-def is_stored(values: Any) -> bool:
-    """Whether ``values`` is an array on disk, to be read block by block: a Zarr array, or one like it."""
-    return hasattr(values, "chunks") and hasattr(values, "dtype")
-
-
-def in_memory(values: Any) -> np.ndarray:
-    """Read an array on disk, or an array-like, whole."""
-    return np.asarray(values[...] if is_stored(values) else values)

@@ -20,10 +20,12 @@ from tests import samples
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "bool"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_a_source_holds_float32_and_cannot_be_written(dtype: str, order: str) -> None:
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_a_source_holds_features_as_float32_and_cannot_be_written(dtype: str, order: str, is_complete: bool) -> None:
     values = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 1.0]]).astype(dtype, order=order)  # type: ignore[call-overload]
-    source = ArraySource.of(values)
-    assert (source.shape, source.values.dtype) == ((2, 3), np.float32)
+    source = ArraySource.of(values, is_complete)
+    wide = dtype == "float64" and not is_complete
+    assert (source.shape, source.values.dtype) == ((2, 3), np.float64 if wide else np.float32)
     assert source.values.flags.c_contiguous
     assert not source.values.flags.writeable
     assert source.values.tolist() == values.tolist()

@@ -113,6 +113,19 @@ def test_npz_strings_become_attributes(tmp_path: Path) -> None:
     }
 
 
+def test_npz_strings_for_each_row_become_labels(tmp_path: Path) -> None:
+    species, sites = np.array(["moss", "fern", "moss"]), np.array(["c", "a", "b"])
+    np.savez(tmp_path / "a.npz", X=np.eye(3), species=species, sites=sites, feature_names=np.array(["p", "q", "r"]))
+    records = ingest(str(tmp_path / "a.npz"), str(tmp_path / "a.zarr"))
+    group = zarr.open_group(str(tmp_path / "a.zarr"), mode="r")
+    assert sorted(records) == ["X", "sites", "species"]
+    for name, given_strings in (("species", species), ("sites", sites)):
+        codes = group[name]
+        assert np.array(codes.attrs["classes"])[codes[:]].tolist() == given_strings.tolist()
+    assert group["X"].attrs["feature_names"] == ["p", "q", "r"]
+    assert set(group.attrs) == {"distforest"}
+
+
 def test_npz_string_labels_take_the_order_of_the_classes(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", y=np.array(["b", "a", "b"]), classes=np.array(["b", "c", "a"]))
     ingest(str(tmp_path / "a.npz"), str(tmp_path / "a.zarr"))
@@ -202,6 +215,83 @@ def test_csv_header_of_numbers_with_a_label(write: Write, tmp_path: Path) -> Non
     assert (group["X"][:].tolist(), group["y"][:].tolist()) == ([[5, 6]], [7])
 
 
+@pytest.mark.parametrize(
+    ("text", "label", "names", "rows"),
+    [
+        ("0,1,2\n5.1,3.5,1.4\n4.9,3.0,1.4\n", None, ["0", "1", "2"], [[5.1, 3.5, 1.4], [4.9, 3, 1.4]]),
+        ("0,1,2\n5.1,3.5,1\n4.9,3.0,0\n", "2", ["0", "1"], [[5.1, 3.5], [4.9, 3]]),
+        ("id,0,1\n7,3.5,1.4\n", None, ["id", "0", "1"], [[7, 3.5, 1.4]]),
+        ("0\n5.1\n", None, ["0"], [[5.1]]),
+        ("# 0,1\n5e0,3e0\n", None, ["0", "1"], [[5, 3]]),
+    ],
+)
+def test_a_header_that_counts_the_columns_is_one_and_told(
+    write: Write, tmp_path: Path, text: str, label: str | None, names: list[str], rows: list[list[float]]
+) -> None:
+    source, target = write("a.csv", text), str(tmp_path / "a.zarr")
+    with pytest.warns(UserWarning, match=r"counts the columns.* is taken as a header; give header=False if it is data"):
+        ingest(source, target, label=label)
+    X = zarr.open_array(f"{target}/X", mode="r")
+    assert (X[:].tolist(), X.attrs["feature_names"]) == (np.float32(rows).tolist(), names)
+    records = ingest(source, target, label=label, header=True, overwrite=True)
+    assert records["X"].attributes == {"feature_names": names}
+    if not text.startswith(("id", "#")):
+        records = ingest(source, target, label=label, header=False, overwrite=True)
+        assert (records["X"].shape[0], dict(records["X"].attributes)) == (len(rows) + 1, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "n_rows"),
+    [
+        ("1990,1991,1992\n5.1,3.5,1.4\n", None, 2),  # years, or whatever else may be written otherwise than data
+        ("0,1,species\n5.1,3.5,setosa\n", "2", 2),  # the third column is asked for by a number, as without a header
+    ],
+)
+def test_a_first_row_that_may_be_a_header_is_told(
+    write: Write, tmp_path: Path, text: str, label: str | None, n_rows: int
+) -> None:
+    source, target = write("a.csv", text), str(tmp_path / "a.zarr")
+    with pytest.warns(UserWarning, match=r"is taken as data, though it looks like a header; give header=True if"):
+        assert ingest(source, target, label=label)["X"].shape[0] == n_rows
+    ingest(source, target, label=label, header=False, overwrite=True)
+    records = ingest(source, target, label="species" if label else None, header=True, overwrite=True)
+    assert records["X"].shape[0] == n_rows - 1
+
+
+def test_a_header_may_be_all_numbers(write: Write, tmp_path: Path) -> None:
+    source = write("a.csv", "10,20\n30,40\n")
+    assert ingest(source, str(tmp_path / "a.zarr"))["X"].shape == (2, 2)
+    records = ingest(source, str(tmp_path / "b.zarr"), header=True)
+    assert (records["X"].shape, records["X"].attributes) == ((1, 2), {"feature_names": ["10", "20"]})
+
+
+def test_a_header_of_savetxt_begins_with_a_hash(write: Write, tmp_path: Path) -> None:
+    source = write("a.csv", "# height,kind\n1e0,2e0\n")
+    records = ingest(source, str(tmp_path / "a.zarr"), label="kind")
+    assert records["X"].attributes == {"feature_names": ["height"]}
+
+
+ZERO_BASED = "1 0:0.5 2:-2\n0 1:3\n"
+"""As `sklearn.datasets.dump_svmlight_file` writes it."""
+
+
+def test_libsvm_that_counts_from_zero(write: Write, tmp_path: Path) -> None:
+    source, target = write("a.svm", ZERO_BASED), str(tmp_path / "a.zarr")
+    with pytest.warns(UserWarning, match=r"an index is 0, so indices are counted from 0; give zero_based=True to"):
+        ingest(source, target)
+    assert zarr.open_array(f"{target}/X", mode="r")[:].tolist() == [[0.5, 0, -2], [0, 3, 0]]
+    ingest(source, target, zero_based=True, overwrite=True)
+    lacking = write("b.svm", "1 1:3\n")  # without the first and the last feature of the file that it goes with
+    ingest(lacking, target, zero_based=True, n_features=3, overwrite=True)
+    assert zarr.open_array(f"{target}/X", mode="r")[:].tolist() == [[0, 3, 0]]
+
+
+def test_libsvm_of_so_many_features(write: Write, tmp_path: Path) -> None:
+    source, target = write("a.svm", "1 1:2\n0\n"), str(tmp_path / "a.zarr")
+    assert ingest(source, target, n_features=3)["X"].shape == (2, 3)
+    assert ingest(write("b.svm", "1\n0\n"), target, n_features=2, overwrite=True)["X"].shape == (2, 2)
+
+
 def test_libsvm(write: Write, tmp_path: Path) -> None:
     source = write("a.txt", "# a comment\n+1 1:0.5 3:-2 # and another\n\n-1\n+1 2:1e2\n")
     records = ingest(source, str(tmp_path / "a.zarr"), format="libsvm", chunk_bytes=24)
@@ -233,11 +323,14 @@ def test_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "options", "message"),
     [
-        ("a.txt", {}, "found the suffix '.txt'; give format"),
-        ("a", {}, "found the suffix ''; give format"),
+        ("a.txt", {}, "found the suffix '.txt'; give `format`"),
+        ("a", {}, "found the suffix ''; give `format`"),
         ("a.csv", {"format": "xls"}, "must be one of csv, libsvm, npy, npz, parquet, found 'xls'"),
-        ("a.csv", {"name": "X"}, "name is for the one array of an .npy file, found 'X'"),
-        ("a.svm", {"label": "y"}, "label is for a column of a csv or Parquet file, found 'y'"),
+        ("a.csv", {"name": "X"}, "`name` is for the one array of an .npy file, found 'X'"),
+        ("a.svm", {"label": "y"}, "`label` is for a column of a csv or Parquet file, found 'y'"),
+        ("a.svm", {"header": False}, "`header` is for the first row of a csv file, found False"),
+        ("a.csv", {"n_features": 3}, "`n_features` is for the rows of a libsvm file, found 3"),
+        ("a.csv", {"zero_based": True}, "`zero_based` is for the indices of a libsvm file, found True"),
         ("a.csv", {"chunk_bytes": 0}, "chunk_bytes must be at least 1, found 0"),
     ],
 )

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"Z": np.array([{}, 1], object)}, "found dtype object; pickled objects are never read"),
+        (
+            {"Z": np.array([{}, 1], object)},
+            "found dtype object; pickled objects are never read, write strings by .astype",
+        ),
         ({"Z": np.array([b"a"])}, "found dtype |S1"),
         ({"Z": np.array([1j])}, "found dtype complex128"),
         ({"Z": np.zeros((0, 3))}, "found shape (0, 3)"),
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
         ({"y": np.array([1.0, np.nan])}, "found nan in row 1"),
         ({"y": np.ones((1, 1, 1))}, "found shape (1, 1, 1)"),
         ({"Z": np.ones(1), "text": np.array(["a" * 1100000])}, "found 1100000"),
+        ({"Z": np.ones(2), "text": np.array(["a" * 1100000])}, "found 1100000"),
     ],
 )
 def test_npz_faults(refused: Refused, tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
@@ -71,6 +75,17 @@ def test_a_flipped_bit_in_an_npz(refused: Refused, tmp_path: Path) -> None:
     whole[500] ^= 1
     (tmp_path / "a.npz").write_bytes(whole)
     assert "Bad CRC-32" in refused(str(tmp_path / "a.npz"), chunk_bytes=80)
+
+
+def test_arrays_beside_a_sparse_matrix_are_not_lost(refused: Refused, tmp_path: Path) -> None:
+    own = {"format": np.array(b"csr"), "shape": [2, 2], "data": [1.0], "indices": [0], "indptr": [0, 1, 1]}
+    np.savez(tmp_path / "S.npz", labels=np.array(["a", "b"]), **own)
+    assert "a sparse matrix alone was asked for, found 'labels' beside it" in refused(str(tmp_path / "S.npz"))
+
+
+def test_strings_of_an_npy_need_a_name(refused: Refused, tmp_path: Path) -> None:
+    np.save(tmp_path / "kinds.npy", np.array(["a", "b"]))
+    assert "if these are labels, give `name='y'`" in refused(str(tmp_path / "kinds.npy"))
 
 
 def test_an_npz_of_other_things(refused: Refused, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_a_stored_nan_is_not_kept() -> None:
     source = read_sparse(stored, SIMILARITIES)
     np.testing.assert_array_equal(whole(source), values)
     assert (source.indptr.tolist(), source.data.tolist()) == ([0, 2, 2, 4], [1.0, 0.0, 2.0, 3.0])
-    assert source.nbytes == 4 * 8 + 4 * 4 + 4 * 4
+    assert source.nbytes == 4 * 8 + 4 * 4 + 4 * 8
 
 
 def test_blocks_are_stored_whole_and_diagonals_without_their_zeros() -> None:
@@ -118,10 +118,13 @@ def test_blocks_are_stored_whole_and_diagonals_without_their_zeros() -> None:
     assert len(read_sparse(scipy.sparse.bsr_array(stored, blocksize=(2, 2)), SIMILARITIES).data) == 8
 
 
-def test_a_source_cannot_be_written_and_has_one_type() -> None:
-    source = read_sparse(scipy.sparse.csr_array(np.eye(3, dtype=np.int8)), SIMILARITIES)
+@pytest.mark.parametrize(
+    ("given", "held"), [(np.int8, np.float32), (np.float32, np.float32), (np.int64, np.float64), (float, np.float64)]
+)
+def test_a_source_cannot_be_written_and_holds_what_it_is_given(given: Any, held: Any) -> None:
+    source = read_sparse(scipy.sparse.csr_array(np.eye(3, dtype=given)), SIMILARITIES)
     arrays = (source.indptr, source.indices, source.data)
-    assert [array.dtype for array in arrays] == [np.int64, np.int32, np.float32]
+    assert [array.dtype for array in arrays] == [np.int64, np.int32, held]
     assert not any(array.flags.writeable for array in arrays)
 
 
@@ -129,8 +132,8 @@ def test_a_source_cannot_be_written_and_has_one_type() -> None:
     ("values", "reading", "message"),
     [
         ([1.0, np.inf, np.nan], SIMILARITIES, "similarities must be finite or NaN .* the first at row 2, column 3 "),
-        ([1.0, -1e30, 2.0], DISSIMILARITIES, "distances must be finite .* the first at row 2, column 3 .*-1e\\+30"),
-        ([1.0, 1e39, 2.0], SIMILARITIES, "beyond float32.* row 2, column 3 "),
+        ([1.0, -1e151, 2.0], DISSIMILARITIES, "distances must be finite .* the first at row 2, column 3 .*-1e\\+151"),
+        ([1.0, 1e301, 2.0], SIMILARITIES, "beyond 1e\\+300.* row 2, column 3 "),
         ([1.0, 2.0, 1j], SIMILARITIES, "similarities must be numbers, found dtype complex128"),
         ([1.0, 2.0, 3.0], FEATURES, r"features: a dense matrix .* found a sparse one \(\w+, shape \(3, 5\)\)"),
     ],
@@ -173,7 +176,7 @@ def test_own_distances_are_0_where_they_are_not_stored(
     found = read_sparse(with_own_distances(container(stored_of(dense, seed))), SIMILARITIES)
     for i in range(min(dense.shape)):
         dense[i, i] = 0.0 if np.isnan(dense[i, i]) else dense[i, i]
-    np.testing.assert_array_equal(whole(found), dense.astype(np.float32))
+    np.testing.assert_array_equal(whole(found), dense)
 
 
 def staged_of(source: SparseSource, folder: Path) -> StagedSparse:

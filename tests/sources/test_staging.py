@@ -129,7 +129,7 @@ def test_an_error_in_the_middle_leaves_nothing_behind(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(staging, "read", interrupted)
+    monkeypatch.setattr(staging, "read_level", interrupted)
     with pytest.raises(KeyboardInterrupt):
         stage(address, FEATURES, scratch)
     assert left_in(scratch) == []

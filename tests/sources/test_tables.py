@@ -40,6 +40,11 @@ if TYPE_CHECKING:
         ("kind\n1\n", "kind", "found no other column"),
         ("a,a\n1,2\n", None, "found 'a' twice"),
         (",a\n0,2\n", None, "a name was asked for in column 0, found ''"),
+        (",0,1\n0,2.5,3.5\n", None, "a name was asked for in column 0, found ''; if it is a data frame's index"),
+        ("Unnamed: 0,a\n0,2\n", None, "a name was asked for in column 0, found 'Unnamed: 0'; if it is a data"),
+        ("0.1;0.2\n5.1;3.5\n", None, "a number was asked for, found '5.1;3.5'; separate the cells by commas"),
+        ("1.0 2.0\n3.0 4.0\n", None, "a number was asked for, found '3.0 4.0'; separate the cells by commas"),
+        ("a,7\n1,2\n", None, "row 0 (line 1), column '0': a number was asked for, found 'a'; if this row names the"),
         ('a,b\n1,"2\n', None, "cannot be read (unexpected end of data)"),
     ],
 )
@@ -69,7 +74,6 @@ def test_a_column_of_names_is_not_a_label(write: Write, refused: Refused, monkey
             "row 1 (line 2): indices from 1 that rise were asked for, found '2:3' after index 3",
         ),
         (f"1 {'9' * 5000}:2 2:3\n", "index:value was asked for, found '999"),
-        ("1 0:2 1:1\n", "row 0 (line 1): indices from 1 that rise were asked for, found '0:2'"),
         ("1 qid:3 1:2\n", "index:value was asked for, found 'qid:3'"),
         ("1 1:2 2:\n", "index:value was asked for, found '2:'"),
         ("# c\n1,2 1:2\n", "row 0 (line 2): a number as label was asked for, found '1,2'"),
@@ -85,6 +89,37 @@ def test_libsvm_faults(write: Write, refused: Refused, text: str, message: str) 
     assert message in refused(write("a.libsvm", text))
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        (
+            "1 0:2 1:1\n",
+            {"zero_based": False},
+            "(line 1): indices from 1 that rise were asked for, found '0:2'; give zero",
+        ),
+        ("1 0:2\n", {"zero_based": False}, "(line 1): indices from 1 that rise were asked for, found '0:2'; give zero"),
+        ("1 0:2 0:1\n", {"zero_based": True}, "indices from 0 that rise were asked for, found '0:1' after index 0"),
+        ("1 3:1 0:2\n", {}, "indices from 1 that rise were asked for, found '0:2' after index 3"),
+        (
+            "1 1:2\n\n1 4:2\n",
+            {"n_features": 3},
+            "(line 3): indices from 1 to 3 were asked for, as of 3 features, found 4",
+        ),
+        (
+            "1 3:2\n",
+            {"n_features": 3, "zero_based": True},
+            "indices from 0 to 2 were asked for, as of 3 features, found 3",
+        ),
+        ("1 3:2\n", {"n_features": 0}, "n_features must be an integer >= 1, found 0"),
+        ("1 3:2\n", {"n_features": 1 << 21}, "at most 1048576 features were asked for"),
+    ],
+)
+def test_libsvm_faults_against_what_was_said(
+    write: Write, refused: Refused, text: str, options: dict[str, int], message: str
+) -> None:
+    assert message in refused(write("a.libsvm", text), **options)
+
+
 def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     import pyarrow.parquet as parquet
@@ -97,7 +132,7 @@ def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
     }
     source = str(tmp_path / "a.parquet")
     parquet.write_table(pyarrow.table(columns), source)
-    assert "column 't': numbers were asked for, found string" in refused(source)
+    assert "column 't': numbers were asked for, found string; if these are the labels, name" in refused(source)
     assert "1 that are not, the first nan in row 1, column 1 (n)" in refused(source, label="t")
     parquet.write_table(pyarrow.table({"a": [1, 2], "t": ["u", None]}), source)
     assert "row 1, column 't': a label was asked for, found null" in refused(source, label="t")

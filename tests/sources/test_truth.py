@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from distforest import Embedding, Graph, Labels, Targets
+from distforest import RFD, SMERF, Embedding, Graph, Labels, Targets
 from distforest.errors import InputError
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.spec import Spec
 from distforest.sources import truth as module
-from distforest.sources.arrays import write_array
+from distforest.sources.arrays import open_array, write_array
 from distforest.sources.truth import Truth, pairs_of_rows, read_vector
 
 if TYPE_CHECKING:
@@ -55,6 +58,29 @@ def test_arrays_on_disk_are_read_like_arrays_in_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (Labels, np.array([2, 0, 1, 0, 2])),
+        (Targets, np.array([2.5, 0.0, 1.0, -3.0, 7.0])),
+        (Embedding, np.arange(10.0).reshape(5, 2)),
+    ],
+)
+def test_a_relation_takes_the_address_of_its_values(kind: Any, values: np.ndarray, tmp_path: Path) -> None:
+    address = str(tmp_path / "data.zarr" / "y")
+    write_array(str(tmp_path / "data.zarr"), "y", values.shape, values.dtype, [values])
+    expected = kind(values)
+    for given in (kind(address), kind(tmp_path / "data.zarr" / "y"), kind(open_array(address))):
+        assert (len(given), given.shape) == (5, (5, 5))
+        assert given.matrix().tolist() == expected.matrix().tolist()
+        assert given[[3, 0]].matrix().tolist() == expected[[3, 0]].matrix().tolist()
+        read, wanted = Truth.of(given), Truth.of(expected)
+        assert (read.judge, read.classes) == (wanted.judge, wanted.classes)
+        np.testing.assert_array_equal(read.values, wanted.values)
+    with pytest.raises(InputError, match=r"nothing\.zarr: a Zarr array was asked for, found none"):
+        kind(tmp_path / "nothing.zarr")
+
+
+@pytest.mark.parametrize(
     ("vector", "leaf", "kind"),
     [
         (np.array([1.0, 2.5]), None, Targets),
@@ -72,6 +98,97 @@ def test_a_vector_is_read_by_what_was_learned_or_else_by_its_values(
     vector: np.ndarray, leaf: dict[str, Any] | None, kind: type
 ) -> None:
     assert isinstance(read_vector(vector, leaf), kind)
+
+
+def spread(n_rows: int, n_different: int) -> np.ndarray:
+    """So many rows, among which so many different whole numbers are dealt out."""
+    return np.arange(n_rows) % n_different
+
+
+SUGAR = spread(392, 106)
+"""As many different whole numbers as a column of blood sugar has."""
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [SUGAR, SUGAR.astype(np.float32), spread(1000, 41), spread(10**5, 73), spread(60, 24), np.arange(15)],
+    ids=["sugar", "as floats", "counts", "ages of many", "few rows", "all different"],
+)
+def test_whole_numbers_that_may_be_amounts_are_told(amounts: np.ndarray) -> None:
+    told = f"{len(np.unique(amounts)):,} different whole numbers in {len(amounts):,} rows are read as labels"
+    with pytest.warns(
+        UserWarning, match=rf"{told}.* give Targets\(y\) if they are amounts, Labels\(y\) if they are classes"
+    ):
+        assert isinstance(read_vector(amounts), Labels)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        *(spread(150, 3), spread(1797, 10), spread(40, 10), spread(20000, 26), np.array([1.0, 2.0])),
+        *(spread(30, 2).astype(bool), spread(392, 106).astype(str), SUGAR * 1.1),
+    ],
+    ids=["iris", "digits", "few digits", "letters", "two rows", "booleans", "strings", "fractional numbers"],
+)
+def test_labels_and_plain_targets_are_read_in_silence(classes: np.ndarray) -> None:
+    read_vector(classes)
+
+
+def test_who_says_what_is_meant_is_not_asked_again() -> None:
+    X = np.c_[SUGAR, SUGAR % 7].astype(float)
+    forest = SMERF(2, min_samples_leaf=20, random_state=0)
+    with pytest.warns(UserWarning, match="106 different whole numbers in 392 rows") as caught:
+        forest.fit(X, SUGAR)
+    assert caught[0].filename == __file__
+    forest.fit(X, Labels(SUGAR))
+    assert forest.fit(X, Targets(SUGAR)).score(X, SUGAR) > 0.5  # read as the forest has learned
+
+
+def test_fractional_numbers_as_labels_of_points_are_told_and_identities_are_not() -> None:
+    X, forest = np.c_[SUGAR, SUGAR % 7].astype(float), RFD(2, random_state=0)
+    with pytest.warns(UserWarning, match="labels: 106 different numbers in 392 rows, any two .* cut them into classes"):
+        forest.fit(X, SUGAR + 0.5)
+    forest.fit(X, SUGAR)  # as numbers of persons, of whom there are some pictures each
+
+
+def test_codes_of_classes_that_have_names_are_no_amounts(tmp_path: Path) -> None:
+    attributes = {"classes": [f"person {number}" for number in range(106)]}
+    write_array(str(tmp_path), "y", SUGAR.shape, SUGAR.dtype, [SUGAR], attributes=attributes)
+    assert Truth.of(f"{tmp_path}/y").judge == "labels"
+
+
+@pytest.mark.parametrize(
+    ("method", "taught", "cure"),
+    [
+        ("smerf", {"features": "X", "distances": {"kind": "labels", "values": "y"}}, "distances = { kind = 'targets'"),
+        ("simforest", {"similarity": {"kind": "linear", "features": "X"}, "labels": "y"}, "targets = '"),
+        ("rfd", {"features": "X", "labels": "y"}, ""),
+    ],
+)
+def test_labels_of_a_job_that_may_be_amounts_are_told(
+    tmp_path: Path, method: str, taught: dict[str, Any], cure: str
+) -> None:
+    def staged(labels: np.ndarray, **attributes: Any) -> None:
+        group = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.zarr")
+        for name, values in {"X": np.eye(392, 2), "y": labels}.items():
+            write_array(group, name, values.shape, values.dtype, [values], attributes=attributes if name == "y" else {})
+        at = {"X": f"{group}/X", "y": f"{group}/y"}
+        own = {
+            key: {word: at.get(value, value) for word, value in given.items()} if isinstance(given, dict) else at[given]
+            for key, given in taught.items()
+        }
+        run = {"scratch": str(tmp_path / "scratch")}
+        table = {"format": 1, "method": method, "output": f"{tmp_path}/f.zarr", "input": own, "run": run}
+        stage_inputs(Spec.from_dict(table), f"{tmp_path}/job")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        staged(spread(392, 10))
+        staged(SUGAR, classes=[f"person {number}" for number in range(106)])
+    told = "labels: 106 different numbers" if method == "rfd" else "labels: 106 different whole numbers"
+    with pytest.warns(UserWarning, match=told) as caught:
+        staged(SUGAR + 0.5 if method == "rfd" else SUGAR)
+    assert cure in str(caught[0].message)
 
 
 @pytest.mark.parametrize(
