@@ -33,16 +33,19 @@ def kind_of(job: Mapping[str, Any]) -> str:
 
 
 def counted(job: Mapping[str, Any]) -> str:
-    """How much of a job is done.
+    """How much of a job is done: of its current phase, and once it has ended of its trees or rows.
 
     Examples
     --------
     >>> counted({"phase": "grow", "done": 120, "total": 5000}), counted({"state": "QUEUED"})
     ('120/5,000 trees', '')
+    >>> counted({"state": "SUCCEEDED", "kind": "fit", "phase": None, "done": 500, "total": 500})
+    '500/500 trees'
     """
     if not job.get("total"):
         return ""
-    return f"{job.get('done') or 0:,}/{job['total']:,} {UNITS.get(job.get('phase') or '', 'tasks')}"
+    phase = job.get("phase") or {"fit": "grow", "score": "score"}.get(str(job.get("kind")), "")
+    return f"{job.get('done') or 0:,}/{job['total']:,} {UNITS.get(phase, 'tasks')}"
 
 
 def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]:

@@ -112,7 +112,8 @@ def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: boo
     own = {"n", "random_state"} | ({"p"} if setting in DISTANCES else _NOISE)
     strange = sorted(set(asked) - own)
     if strange:
-        raise InputError(f"{setting} takes {', '.join(sorted(own))}, found {', '.join(strange)}; leave it out")
+        takes, found = (", ".join(f"`{name}`" for name in names) for names in (sorted(own), strange))
+        raise InputError(f"{setting} takes {takes}, found {found}; leave it out")
     check_target(output, overwrite)
     made = settings[setting](**asked)
     arrays = _arrays(made)

@@ -76,7 +76,8 @@ def test_columns_are_for_the_settings_of_smerf(tmp_path):
     assert "X float32 9 x 4" in out
     code, _, err = run("simulate", "helix", "--columns", 4, "--output", tmp_path / "h.zarr")
     assert code == 2
-    assert "helix takes n, noise, noise_dimensions, noise_variance, random_state, rescale, shuffle, found p" in err
+    assert "helix takes --n, --noise, --noise-dimensions, --noise-variance, --seed, --rescale, --shuffle" in err
+    assert "found --columns; leave it out" in err
     assert [path.name for path in tmp_path.iterdir()] == ["b.zarr"]
 
 
@@ -94,7 +95,7 @@ def test_what_is_there_is_kept_unless_it_may_go(tmp_path):
 def test_a_wrong_argument_leaves_nothing(tmp_path):
     code, _, err = run("simulate", "line", "--noise-variance", -1, "--output", tmp_path / "line.zarr")
     assert code == 2
-    assert "noise_variance must be above 0 and finite, found -1.0" in err
+    assert "--noise-variance must be above 0 and finite, found -1.0" in err
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match=r"setting must be one of line, helix, .* found 'torus'"):
         trials.simulate("torus", str(tmp_path / "torus.zarr"), {})

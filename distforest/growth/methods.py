@@ -17,6 +17,7 @@ from distforest.growth.cluster_search import project_and_cut_clusters
 from distforest.growth.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.column_weights import ColumnWeights, inverse_deviations
 from distforest.growth.criteria import Criterion, Gini, Variance
+from distforest.growth.dependence import screened_rows
 from distforest.growth.draws import Axis, Draw, Oblique
 from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.histograms import cut_codes
@@ -86,13 +87,15 @@ class Method:
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], PairProblem] | None = None
 
 
-def _columns_of_features(data: Data, _source: Source, params: Params, _seed: int) -> Draw:
+def _columns_of_features(data: Data, _source: Source, params: Params, seed: int) -> Draw:
     weights, combinations = _column_weights(data, params), n_combined(params, data.matrix.shape[1])
     width = n_candidates(params["max_features"], data.matrix.shape[1], weights)
     if combinations == 1.0 and data.feature_weights is None:
         return Axis(data.matrix.shape[1], min(width, data.matrix.shape[1]))
-    scales = inverse_deviations(ArraySource.of(data.matrix).values) if params["coefficients"] == "normal" else None
-    return Oblique(weights, width, combinations, scales)
+    if params["coefficients"] != "normal":
+        return Oblique(weights, width, combinations)
+    matrix = ArraySource.of(data.matrix).values
+    return Oblique(weights, width, combinations, inverse_deviations(matrix, screened_rows(seed, len(matrix))))
 
 
 def n_combined(params: Params, n_columns: int) -> float:
@@ -160,6 +163,9 @@ ISOLATION = Method(
 )
 RFD = Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd)
 TREERANK = Method("treerank", "points", ("labels", "links"), TREERANK_PARAMETERS, over_pairs=tree_rank)
+GROWTH = 2
+"""Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
+
 METHODS = {method.name: method for method in (SMERF, SIMFOREST, URERF, ISOLATION, RFD, TREERANK)}
 
 
@@ -299,7 +305,7 @@ def _of_truth(data: Data, class_weights: Ints | None) -> tuple[Criterion, dict[s
         weights = {} if class_weights is None else {"class_weights": class_weights.tolist()}
         return gini, {"kind": "class_counts", **weights}
     if data.judge == "distances":
-        criterion = MeanDistance.of(ArraySource.of(data.truth).values, data.largest)
-        return criterion, {"kind": "members", "scale": criterion.scale}
+        offset = {"offset": data.offset} if data.offset else {}
+        return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), {"kind": "members", **offset}
     factor = 0.5 if data.judge == "targets" else 1.0
     return Variance.of(data.truth, factor), {"kind": "means", "factor": factor}

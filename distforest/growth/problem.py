@@ -12,6 +12,7 @@ from distforest.forest.forest import NEAREST, VOICES, Forest, Meaning
 from distforest.forest.leaves import (
     Members,
     accumulate,
+    describe,
     leaves_per_tree,
     triangle_size,
 )
@@ -41,7 +42,7 @@ class Data:
     rows
         How the rows are read: see `distforest.forest.forest.Meaning`.
     matrix
-        Features, shape (n, p), or similarities, shape (n, n), float32; or similarities as a source.
+        Features, shape (n, p), float32; or similarities, shape (n, n), float32 or float64, or as a source.
     judge
         What cuts are judged by: ``"labels"``, ``"targets"``, ``"embedding"``, ``"distances"``, ``"links"`` or
         ``"nothing"``.
@@ -51,6 +52,8 @@ class Data:
         The classes of the codes.
     largest
         The largest absolute distance.
+    offset
+        What was taken off all distances: see `distforest.sources.readings.read_level`.
     feature_weights
         How likely each feature is to be drawn, shape (p,); None: equally.
     dependence
@@ -69,6 +72,7 @@ class Data:
     feature_weights: Floats | None = None
     dependence: Floats | None = None
     pairs: Rows | None = None
+    offset: float = 0.0
 
     @property
     def n_rows(self) -> int:
@@ -164,10 +168,12 @@ class Problem:
     def routes_out_of_bag(self) -> bool:
         """Whether rows that a tree did not draw are routed: always, unless their values would have to be paid for.
 
-        They are all the same where that is known to end (landmarks), or where rows vote that were not drawn.
+        They are all the same where that is known to end (landmarks), where rows vote that were not drawn, or where the
+        scores of all rows say which are outliers.
         """
         params = self.meaning.params
         wanted = params.get("oob_score") or "n_landmarks" in params or params.get("voting") == NEAREST
+        wanted = wanted or params.get("contamination", "auto") != "auto"
         return bool(wanted) or not isinstance(self.data.matrix, LazySource)
 
     def _leaf_arrays(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> dict[str, np.ndarray]:
@@ -185,7 +191,7 @@ class Problem:
         sizes = triangle_size(leaves_per_tree(table))
         if (sizes > self.triangle_limit).any():
             return np.empty(0)
-        members = Members(table, leaves, in_bag, self.data.truth, float(self.meaning.leaf["scale"]))
+        members = Members(table, leaves, in_bag, self.data.truth, self.data.offset)
         triangles = []
         for tree in range(table.n_trees):
             nodes = np.flatnonzero(table.is_leaf[table.tree_start[tree] : table.tree_start[tree + 1]])
@@ -243,11 +249,9 @@ def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:
 
 
 def _means(table: NodeTable, leaves: Rows, in_bag: InBag, vectors: np.ndarray) -> dict[str, np.ndarray]:
-    """Mean and mean squared deviation of each node, about the middle of the data so that nothing cancels."""
-    middle = (vectors.min(axis=0) + vectors.max(axis=0)) / 2.0
-    centred = vectors - middle
-    columns = np.concatenate([centred, (centred**2).sum(axis=1, keepdims=True)], axis=1)
-    sums = accumulate(table, leaves, in_bag, columns) / table.n_rows[:, None]
-    means, squares = sums[:, :-1], sums[:, -1]
-    spreads = np.maximum(squares - (means**2).sum(axis=1), 0.0)
-    return {"means": means + middle, "spreads": spreads}
+    """Mean of each node, and mean squared deviation from it; about the middle of the data, to round little."""
+    middle = vectors.min(axis=0) / 2.0 + vectors.max(axis=0) / 2.0
+    weights, squares = np.zeros((2, len(table.left)))
+    means = np.zeros((len(table.left), vectors.shape[1]))
+    describe(table.tree_start, table.left, table.right, leaves, in_bag, vectors - middle, weights, means, squares)
+    return {"means": means + middle, "spreads": squares / table.n_rows}

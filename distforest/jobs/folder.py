@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +46,11 @@ class Folder:
     def within(self, name: str) -> Folder:
         """The folder ``name`` in this one."""
         return Folder(f"{self.address.rstrip('/')}/{name}")
+
+    def beside(self, suffix: str) -> Folder:
+        """A hidden folder in the same place, named after this one; on this host in the same file system."""
+        parent, slash, name = self.address.rstrip("/").rpartition("/")
+        return Folder(f"{parent}{slash}.{name}.{suffix}")
 
     def write(self, name: str, content: bytes | memoryview, lasting: bool = True) -> None:
         """Write a file in one step: readers see the old one or the new one.
@@ -145,17 +152,34 @@ class Folder:
                 fs.rm(path, recursive=True)
 
     def move(self, target: Folder) -> None:
-        """Give the folder another name; in a local file system in one step."""
+        """Give the folder another name; on this host in one step, even if that is in another file system."""
         fs, path = self._at("")
         other = target._at("")[1]
         if self.is_local:
-            Path(other).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).rename(other)
+            _move_here(Path(path), Path(other))
             return
         with reaching(self.address):
             for file in fs.find(path):
                 fs.cp_file(file, other + file[len(path) :])
             fs.rm(path, recursive=True)
+
+
+def _move_here(path: Path, target: Path) -> None:
+    """Rename a folder; into another file system it is copied beside its target first, and only then removed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        beside = target.with_name(f".{target.name}.partial")
+        shutil.rmtree(beside, ignore_errors=True)  # of a move that was interrupted
+        try:
+            shutil.copytree(path, beside)
+            beside.rename(target)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(path)
 
 
 def _not_yet(held: bytes, content: bytes) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +15,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.forest import canonical
 from distforest.growth.column_weights import ColumnWeights
-from distforest.growth.methods import METHODS, Bound, hold_together, problem
+from distforest.growth.methods import GROWTH, METHODS, Bound, hold_together, problem
 from distforest.growth.pair_methods import pair_columns
 from distforest.growth.parameters import told
 from distforest.growth.problem import Data
@@ -21,6 +23,7 @@ from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.factors import encoded, finite_vectors
+from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS, scale_gamma
 from distforest.sources.lazy import LazySource, Objects, Supply
 from distforest.sources.point_pairs import codes_of_links, hold_pairs
@@ -32,10 +35,12 @@ from distforest.sources.readings import (
     GRAPH,
     SIMILARITIES,
     largest_entry,
+    told_of_distances,
 )
 from distforest.sources.sparse import SparseSource, StagedSparse
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import Staged, default_scratch, stage
+from distforest.sources.truth import told_of_amounts
 
 if TYPE_CHECKING:
     from distforest.jobs.spec import Relation, Spec
@@ -49,7 +54,7 @@ class Inputs:
     ----------
     method, params, seed
         Of the forest.
-    rows, judge, classes, largest
+    rows, judge, classes, largest, offset
         As in `distforest.growth.problem.Data`.
     matrix, truth
         The two arrays.
@@ -63,6 +68,8 @@ class Inputs:
         What the user gave, or what a screen has found.
     pairs
         The pairs of points that were given.
+    names
+        What the columns of the matrix are called, as the bytes of a JSON text: there may be very many.
     """
 
     method: str
@@ -80,18 +87,24 @@ class Inputs:
     feature_weights: Staged | None = None
     dependence: Staged | None = None
     pairs: Staged | None = None
+    names: Staged | None = None
+    offset: float = 0.0
 
     @property
     def fingerprint(self) -> str:
-        """Equal for jobs that lead to the same forest."""
+        """Equal for jobs that lead to the same forest, with the same names of its features."""
         params = told(METHODS[self.method].parameters, self.params)
-        decides = [self.method, params, self.seed, self.rows, self.judge, self.classes]
+        decides = [GROWTH, self.method, params, self.seed, self.rows, self.judge, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
         if self.feature_weights and not self.dependence:  # what a screen finds follows from the rest
             decides.append(self.feature_weights.sha256)
         if self.pairs:
             decides.append(self.pairs.sha256)
+        if self.names:
+            decides.append({"names": self.names.sha256})
+        if self.offset:
+            decides.append({"offset": self.offset})
         return hashlib.sha256(canonical([decides, self.matrix.sha256, self.truth.sha256])).hexdigest()
 
     @property
@@ -111,8 +124,16 @@ class Inputs:
         scratch = scratch_of(self.scratch)
         weights, dependence = (own.open(scratch) if own else None for own in (self.feature_weights, self.dependence))
         truth, pairs = self.truth.open(scratch), self.pairs.open(scratch) if self.pairs else None
-        data = Data(self.rows, matrix, self.judge, truth, self.classes, self.largest, weights, dependence, pairs)
+        data = Data(
+            self.rows, matrix, self.judge, truth, self.classes, self.largest, weights, dependence, pairs, self.offset
+        )
         return problem(METHODS[self.method], data, self.params, self.seed)
+
+    def feature_names(self) -> dict[str, Any]:
+        """What a forest's provenance says of the names of its features."""
+        if self.names is None:
+            return {}
+        return {"features": json.loads(self.names.open(scratch_of(self.scratch)).tobytes())}
 
     def problem(self) -> Bound:
         """Open the staged arrays on this host and bind them to the method; kept for the next task of this process."""
@@ -183,7 +204,20 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         callback=callback,
         feature_weights=_stage_weights(spec, matrix.shape[-1], folder),
         pairs=pairs,
+        names=_stage_names(matrix, folder, scratch_of(spec.run.scratch)),
+        offset=truth.reading.offset,
     )
+
+
+def _stage_names(matrix: Staged | StagedSparse, folder: str, scratch: Path) -> Staged | None:
+    """The names that the array of the matrix has in its attributes, if it has some."""
+    if isinstance(matrix, StagedSparse) or matrix.reading.keep:
+        return None
+    names = FeatureNames.of_array(matrix.address, open_array(matrix.address))
+    kept = names and names.kept()
+    if kept is None:
+        return None
+    return stage_array("feature_names", np.frombuffer(canonical(kept.entry()), np.uint8), folder, scratch)
 
 
 def _stage_weights(spec: Spec, n_features: int, folder: str) -> Staged | None:
@@ -251,7 +285,11 @@ def _stage_given(
         rows = dense_rows(given.shape, measure)
         return rows, replace(stage_sparse("matrix", given.read(measure), folder, scratch), origin=address)
     matrix = stage(address, DISSIMILARITIES if measure == "distance" else SIMILARITIES, scratch)
-    return dense_rows(matrix.shape, measure), matrix
+    rows = dense_rows(matrix.shape, measure)
+    if measure == "similarity" and (told := told_of_distances(matrix.open(scratch))):
+        cure = f"similarity = {{ kind = 'dense', matrix = {address!r}, measure = 'distance' }}"
+        warnings.warn(f"similarity: {told}; if they are distances, say so: {cure}", stacklevel=2)
+    return rows, matrix
 
 
 def _stage_features(address: str, scratch: Path) -> tuple[dict[str, Any], Staged]:
@@ -320,9 +358,25 @@ def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Sta
     values = np.asarray(array[...])
     names = array.attrs.get("classes") if judge == "labels" else None
     staged, classes = stage_truth(judge, values, folder, scratch)
+    if judge == "labels" and names is None:
+        _warn_of_amounts(spec, address, values)
     if classes is not None and isinstance(names, list) and all(0 <= c < len(names) for c in classes):
         classes = [names[int(c)] for c in classes]
     return staged, classes, 1.0
+
+
+def _warn_of_amounts(spec: Spec, address: str, values: np.ndarray) -> None:
+    """Warn where labels are numbers that are so many that amounts may be meant."""
+    of_pairs = METHODS[spec.method].reads == "points"
+    told = told_of_amounts(values, identities=of_pairs)
+    if not told:
+        return
+    cure = f"name them as targets: targets = {address!r}"
+    if "distances" in spec.input.relations:
+        cure = f"name them as targets: distances = {{ kind = 'targets', values = {address!r} }}"
+    if of_pairs:
+        cure = "cut them into classes"
+    warnings.warn(f"labels: {told}, any two of which are equally unlike; if they are amounts, {cure}", stacklevel=2)
 
 
 def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
@@ -357,6 +411,7 @@ def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder
     matrix = stage_matrix("matrix", data.matrix, folder, scratch)
     truth = stage_array("truth", data.truth, folder, scratch)
     found = Inputs(method, params, seed, data.rows, matrix, data.judge, truth, data.classes, data.largest)
+    found = replace(found, offset=data.offset)
     given = {name: getattr(data, name) for name in ("feature_weights", "pairs")}
     staged: dict[str, Any] = {
         name: stage_array(name, own, folder, scratch) for name, own in given.items() if own is not None

@@ -184,8 +184,8 @@ def _likely_cost(problem: Problem) -> float:
     """
     n, params = problem.data.n_rows, problem.meaning.params
     m = n if problem.routes_out_of_bag else problem.sampling.n_draws
-    columns, known = 2 * int(params["n_columns"]), int(keeps_pairs(params))
-    likely = float(params["n_pairs"]) * m * (known + (columns - known) * max(1.0, math.log2(m)))
+    columns, known = 2 * int(params.get("n_columns", 1)), int("pairing" in params and keeps_pairs(params))
+    likely = float(params.get("n_pairs", 1)) * m * (known + (columns - known) * max(1.0, math.log2(m)))
     return max(1.0, min(likely, most_pairs(params.get("n_landmarks", n), n)))
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from distforest.errors import CancelledJobError
 from distforest.forest.artifact import Prepared, prepare, seal, write_rows
 from distforest.forest.forest import CHUNK_BYTES, Meaning, array_entry, canonical, chunk_rows
+from distforest.growth.methods import GROWTH
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, scratch_of
@@ -199,7 +200,7 @@ class Target:
         if self.is_in_place:
             self.building.discard(UNFINISHED)
             return
-        output, older = Folder(self.output), self.folder.within("older.zarr")
+        output, older = Folder(self.output), Folder(self.output).beside("older")
         if output.exists():
             older.remove()
             output.move(older)
@@ -240,7 +241,7 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     except CancelledJobError:
         target.withdraw()
         raise
-    digest = seal(building.address, layout.meaning, entries, provenance(inputs, receipts))
+    digest = seal(building.address, layout.meaning, entries, provenance(inputs, receipts) | layout.features)
     target.publish()
     return digest
 
@@ -284,11 +285,15 @@ class LayoutTask:
 
 @dataclass(frozen=True)
 class Layout:
-    """What merged arrays mean; dtype and tail of those that come from shards; which staged input the others repeat."""
+    """What merged arrays mean; dtype and tail of those that come from shards; which staged input the others repeat.
+
+    ``features`` is what the provenance says of the names of the columns.
+    """
 
     meaning: Meaning
     grown: dict[str, tuple[str, tuple[int, ...]]]
     repeated: dict[str, str]
+    features: dict[str, Any]
 
     def columns(self, receipts: Sequence[Receipt], inputs: Inputs) -> list[Column]:
         """Each array of the forest, and where its rows come from."""
@@ -304,7 +309,7 @@ def lay_out(task: LayoutTask) -> Layout:
     contents = task.inputs.problem().contents([task.least])
     with opened_shard(task.shards, task.sample) as sample:
         grown = {name: ((array := sample[name]).dtype.name, array.shape[1:]) for name in contents.grown}
-    return Layout(contents.meaning, grown, contents.repeated)
+    return Layout(contents.meaning, grown, contents.repeated, task.inputs.feature_names())
 
 
 def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int], ...]:
@@ -334,5 +339,9 @@ def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
             "matrix": {"address": inputs.addresses[0], "sha256": inputs.matrix.sha256},
             **taught,
         },
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+            "growth": str(GROWTH),
+        },
     }

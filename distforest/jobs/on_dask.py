@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import time
+import warnings
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,10 +31,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
+BUSY = "Creating scratch directories is taking a surprisingly long time"
+"""How Dask begins a warning after a second: it blames the network, and asks for a setting that no door here has. Most
+often the machine is busy; and next to nothing is written there."""
+
 SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
     "distributed.scheduler.allowed-failures": 10,
     "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
+    # Filters that this process was given by -W or by this variable reach its workers as -W, which goes first.
+    "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS": f"ignore:{BUSY}:UserWarning",
     # A terminal sends Ctrl-C to all its processes: this one stops the workers, they need not do it themselves.
     "distributed.worker.preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
     # By default each process looks at itself 50 to 100 times a second: a twentieth of a core for a worker that does
@@ -323,21 +330,28 @@ def local_cluster(
     """
     workers = workers or min(os.cpu_count() or 1, 4)
     limit: Any = memory_limit if memory_limit is not None else "auto"
-    with (
-        dask.config.set(SETTINGS),
-        LocalCluster(
-            n_workers=workers,
-            threads_per_worker=threads,
-            processes=True,
-            memory_limit=limit,
-            dashboard_address="127.0.0.1:0",  # any free port: the default one may be taken
-            local_directory=str(folder) if folder else None,
-            silence_logs=logging.ERROR,
-            worker_class=Nanny,
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield OnDask(client)
+    with dask.config.set(SETTINGS):
+        with quiet_start():
+            cluster = LocalCluster(
+                n_workers=workers,
+                threads_per_worker=threads,
+                processes=True,
+                memory_limit=limit,
+                dashboard_address="127.0.0.1:0",  # any free port: the default one may be taken
+                local_directory=str(folder) if folder else None,
+                silence_logs=logging.ERROR,
+                worker_class=Nanny,
+            )
+        with cluster, Client(cluster) as client:
+            yield OnDask(client)
+
+
+@contextmanager
+def quiet_start() -> Iterator[None]:
+    """A cluster that starts in the block does not warn of a machine that is `BUSY`."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", BUSY, UserWarning)
+        yield
 
 
 @contextmanager

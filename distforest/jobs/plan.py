@@ -157,7 +157,7 @@ def refuse_if_too_large(plan: Plan, limit: int | None) -> None:
     if limit and plan.projected_bytes > limit:
         raise MemoryLimitError(
             f"a worker would need about {_mib(plan.projected_bytes)} and has {_mib(limit)}: "
-            "give workers more memory (run.memory_limit), fewer threads, or smaller tasks (run.batch)"
+            "give workers more memory (`run.memory_limit`), fewer threads, or smaller tasks (`run.batch`)"
         )
 
 

@@ -18,6 +18,7 @@ from distforest.sources.arrays import open_array
 from distforest.sources.kernels import KERNELS
 from distforest.sources.readings import (
     AS_IT_IS,
+    DISSIMILARITIES,
     DISTANCES,
     FEATURES,
     GRAPH,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 class Seen:
     """An input by its metadata; ``matrix`` if the trees read it, else their cuts are judged by it or drawn by it.
 
-    ``n_stored`` is how many entries a sparse one has.
+    ``n_stored`` is how many entries a sparse one has, ``item`` the bytes that trees read for one of the matrix.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Seen:
     dtype: str
     matrix: bool
     n_stored: int | None = None
+    item: int = 4
 
     @property
     def by_feature(self) -> bool:
@@ -125,7 +127,7 @@ def _wanted(spec: Spec) -> list[tuple[str, str, Reading, bool]]:
         readings = {"dense": DISTANCES, "graph": GRAPH, **dict.fromkeys((*KERNELS, "feature_subsets"), FEATURES)}
         reading = readings.get(relation.kind, AS_IT_IS)
         if name == "similarity" and relation.kind == "dense":
-            reading = SIMILARITIES
+            reading = DISSIMILARITIES if relation.options["measure"] == "distance" else SIMILARITIES
         wanted.append((f"input.{name}", relation.address, reading, name == "similarity"))
     return wanted
 
@@ -160,17 +162,18 @@ def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
 
 
 def _look(place: str, address: str, reading: Reading, is_matrix: bool) -> Seen:
-    array = open_matrix(address) if reading is SIMILARITIES else open_array(address)
+    array = open_matrix(address) if reading.missing else open_array(address)
     shape = tuple(map(int, array.shape))
     check_shape(array, reading)
     if reading is not AS_IT_IS and array.dtype.kind not in NUMBERS:
         raise InputError(f"{address}: numbers were asked for, found dtype {array.dtype}")
-    if reading is SIMILARITIES and shape[0] != shape[1]:
+    if reading.missing and shape[0] != shape[1]:
         raise InputError(f"{address}: a square matrix was asked for, found shape {shape}")
     if not 1 <= len(shape) <= 2 or not shape[0]:
         raise InputError(f"{address}: a value for each row was asked for, found shape {shape}")
     n_stored = array.n_stored if isinstance(array, SparseStore) else None
-    return Seen(place, address, shape, str(array.dtype), is_matrix, n_stored)
+    item = reading.dtype(array.dtype).itemsize if reading.missing else 4
+    return Seen(place, address, shape, str(array.dtype), is_matrix, n_stored, item)
 
 
 def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
@@ -244,7 +247,7 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
     return Size(
         _n_pairs(spec, seen, matrix.shape[0]) if over_pairs else matrix.shape[0],
         int(spec.params["n_estimators"] or 1),
-        _bytes(matrix, 4),
+        _bytes(matrix, matrix.item),
         _bytes_of_links(seen) or (_bytes(truth, 4 if is_dense or judge == "labels" else 8) if truth else 0),
         _width(spec, matrix.shape[-1]),
         is_dense,
@@ -258,7 +261,7 @@ def _bytes_of_links(seen: list[Seen]) -> int:
 
 def _bytes(array: Seen, item: int) -> int:
     if array.n_stored is not None:
-        return 8 * (array.shape[0] + 1 + array.n_stored)
+        return 8 * (array.shape[0] + 1) + (4 + array.item) * array.n_stored
     return math.prod(array.shape) * item
 
 

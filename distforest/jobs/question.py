@@ -14,6 +14,7 @@ from distforest.forest.artifact import open_forest, read_manifest
 from distforest.forest.leaves import Means
 from distforest.forest.pair_scores import columns_of, is_over_pairs
 from distforest.sources.arrays import open_array
+from distforest.sources.feature_names import FeatureNames
 from distforest.sources.point_pairs import hold_points
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse_store import open_matrix, read_rows
@@ -86,6 +87,7 @@ def outline(question: Question) -> Outline:
     """Open a question's forest and arrays, on whatever host it is asked; raises what `score` raises at the door."""
     digest = str(read_manifest(question.forest)["digest"])
     forest = opened(question.forest, digest)
+    _hold_names(question, forest)
     arrays, n_answers = _arrays(question, forest)
     named = question.answer in SAYING and forest.meaning.classes is not None
     return Outline(digest, arrays, n_answers, forest.meaning.classes if named else None)
@@ -98,6 +100,22 @@ def opened(address: str, digest: str) -> Forest:
     if forest.digest != digest:
         raise InputError(f"{address} has changed while it was scored; start again")
     return forest
+
+
+def _hold_names(question: Question, forest: Forest) -> None:
+    """Refuse rows whose columns are called otherwise than those that the forest has learned from, or in another order.
+
+    Where one side has no names there is nothing to compare; further columns of points may have any name.
+    """
+    own = forest.feature_names
+    if own is None or question.callback is not None:
+        return
+    look = open_matrix if forest.meaning.rows["kind"] == "dense" else open_array
+    further = is_over_pairs(forest) and columns_of(forest).width > forest.n_features
+    for address in (question.queries, question.reference):
+        found = FeatureNames.of_array(address, look(address)) if address else None
+        if address and found:
+            own.hold_same(found.first(forest.n_features) if further else found, address)
 
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
@@ -163,7 +181,7 @@ def _check_neighbors(question: Question, n_queries: int, n_training: int) -> Non
     if question.without_self and n_queries != n_training:
         raise InputError(
             f"{question.queries}: the {n_training} training rows were expected, as none shall be its own neighbour, "
-            f"found {n_queries} rows; ask about other rows without without_self"
+            f"found {n_queries} rows; ask about other rows without `without_self`"
         )
 
 

@@ -30,6 +30,7 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
 from distforest.jobs.question import SAYING, TO_ROWS, Outline, Question, opened, outline, points_of
 from distforest.sources.arrays import create_array, open_array, writable_array, zarr_store
+from distforest.sources.groups import check_name
 from distforest.sources.lazy import Objects, joined
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.sparse_store import open_matrix, read_rows
@@ -117,10 +118,11 @@ def score(
     Raises
     ------
     InputError
-        The question does not fit the forest or its queries; nothing is written.
+        The question does not fit the forest or its queries, or ``output`` has the name of a file; nothing is written.
     ArtifactError
         The forest is damaged.
     """
+    check_name(output)
     if question.callback is None:  # else the forest is needed here, to ask
         [found] = cluster.each(outline, [question], Work("survey"))
     else:
@@ -132,7 +134,7 @@ def score(
         if names and _says(target) == _seal(question, found) and (building is target or not building.exists()):
             return _scored(output, found)  # by an earlier run, which ended before it could say so
         if target.exists() and not overwrite and (building is not target or not _is_begun(target, question, found)):
-            raise InputError(f"{output} exists; choose another output or allow overwriting")
+            raise InputError(f"{output} exists; choose another output or allow overwriting (`run.overwrite`)")
         with _routed(question, found, output, cluster, watch) as routed:
             if not names:
                 _prepare(building.address, question, found)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from distforest.forest.forest import canonical
+from distforest.growth.methods import GROWTH
 from distforest.jobs.folder import Folder
 from distforest.sources.npz import header_of
 
@@ -28,7 +29,8 @@ class Receipt:
     """What a growing task answers: which trees, in which shard, how large, how long, how much memory.
 
     ``rows`` is the length of each array of the shard; ``evaluations`` and ``closed`` are what its similarities cost:
-    pairs, and nodes that were left without a cut once the budget was spent.
+    pairs, and nodes that were left without a cut once the budget was spent; ``growth`` is the version of the growth,
+    1 where a version before there were such numbers has grown the trees.
     """
 
     first: int
@@ -39,6 +41,7 @@ class Receipt:
     rows: dict[str, int] = field(default_factory=dict)
     evaluations: int = 0
     closed: int = 0
+    growth: int = 1
 
     @property
     def n_trees(self) -> int:
@@ -79,7 +82,7 @@ def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> R
     its trees grow again.
     """
     rows = {name: len(array) for name, array in arrays.items()}
-    receipt = replace(receipt, rows=rows, peak_bytes=peak_bytes())
+    receipt = replace(receipt, rows=rows, peak_bytes=peak_bytes(), growth=GROWTH)
     folder.write(receipt.shard, packed(arrays, receipt), lasting=False)
     return receipt
 
@@ -98,14 +101,15 @@ class Shard:
 
 
 def read_receipt(folder: Folder, name: str) -> Receipt | None:
-    """The receipt of a committed shard; None where it is missing or damaged."""
+    """The receipt of a committed shard; None where it is missing, damaged, or of another version of the growth."""
     try:
         with opened_shard(folder, name) as shard:
             if shard.archive.testzip() is not None:
                 return None
-            return Receipt(**json.loads(shard["receipt"].tobytes()))
+            receipt = Receipt(**json.loads(shard["receipt"].tobytes()))
     except DAMAGE:
         return None
+    return receipt if receipt.growth == GROWTH else None
 
 
 @contextmanager

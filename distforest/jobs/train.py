@@ -19,7 +19,7 @@ import numpy as np
 from distforest.errors import ArtifactError, CancelledJobError, InputError, JobError
 from distforest.forest.artifact import read_manifest
 from distforest.forest.forest import Forest
-from distforest.growth.methods import Bound
+from distforest.growth.methods import GROWTH, Bound
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
@@ -33,13 +33,17 @@ from distforest.jobs.stop import Stop
 
 @dataclass(frozen=True)
 class GrowTask:
-    """Trees first to last of a job, to be committed into ``folder``; ``stop`` is the folder of a sign to stop."""
+    """Trees first to last of a job, to be committed into ``folder``; ``stop`` is the folder of a sign to stop.
+
+    ``growth`` is the version of the growth by which whoever hands the task out would grow them.
+    """
 
     inputs: Inputs
     folder: str
     first: int
     last: int
     stop: str | None = None
+    growth: int = GROWTH
 
     @property
     def n_trees(self) -> int:
@@ -93,6 +97,7 @@ class Fitted:
 
 def grow_shard(task: GrowTask) -> Receipt:
     """Grow a task's trees and commit them; where they are committed already, only answer so."""
+    _hold_growth(GROWTH, task.growth)
     folder, name = Folder(task.folder), shard_name(task.first, task.last)
     committed = read_receipt(folder, name)
     if committed:
@@ -206,7 +211,19 @@ def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Option
     fatal = [answer.why for answer in answers[len(tasks) :] if isinstance(answer, Lost)]
     if fatal:
         raise JobError("; ".join(fatal))
-    return [answer for answer in answers if not isinstance(answer, Lost)]
+    receipts = [answer for answer in answers if not isinstance(answer, Lost)]
+    for receipt in receipts:  # of workers that do not know of versions
+        _hold_growth(receipt.growth, GROWTH)
+    return receipts
+
+
+def _hold_growth(worker: int, driver: int) -> None:
+    """Refuse a worker whose trees would not be those of the others."""
+    if worker != driver:
+        raise JobError(
+            f"a worker grows trees by version {worker} of the growth, the job by version {driver}: one forest would be "
+            "of two kinds; install one version of distforest everywhere and start again, what fits is kept"
+        )
 
 
 def _drawn_by(inputs: Inputs) -> str:
@@ -236,7 +253,9 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
     except ArtifactError as error:
         if options.overwrite or is_unfinished(output, inputs.fingerprint):
             return None
-        raise InputError(f"{output} exists and is no sealed forest; remove it, or set run.overwrite") from error
+        raise InputError(
+            f"{output} exists and is no sealed forest; remove it, or allow overwriting (`run.overwrite`)"
+        ) from error
     if manifest["provenance"].get("fingerprint") == inputs.fingerprint:
         n_trees = manifest["arrays"]["tree_size"]["shape"][0]
         costs = manifest["provenance"].get("similarity", {})
@@ -244,7 +263,10 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, *spent)
     if options.overwrite:
         return None
-    raise InputError(f"{output} is a forest of another job; choose another output, or set run.overwrite")
+    raise InputError(
+        f"{output} is a forest of another job, or of another version; choose another output or allow overwriting "
+        "(`run.overwrite`)"
+    )
 
 
 def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None) -> Forest:

@@ -13,7 +13,7 @@ import dask
 from distributed import LocalCluster, Nanny
 
 from distforest.errors import JobError
-from distforest.jobs.on_dask import SETTINGS
+from distforest.jobs.on_dask import SETTINGS, quiet_start
 from distforest.service.calls import first_cause
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[Place], None]
 
 async def _started(job_root: str, machine: Machine) -> LocalCluster:
     try:
-        return await LocalCluster(**_asked(job_root, machine))
+        with quiet_start():
+            return await LocalCluster(**_asked(job_root, machine))
     except RuntimeError as error:  # of Dask, around the cause
         raise JobError(
             f"no scheduler could be started at {machine.host}, port {machine.port or 'any'}: {first_cause(error)}; "

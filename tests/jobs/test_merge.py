@@ -16,7 +16,7 @@ from distforest.forest.artifact import prepare
 from distforest.forest.forest import CHUNK_BYTES
 from distforest.jobs import merge
 from distforest.jobs.folder import Folder
-from distforest.jobs.merge import Column, MergeTask, Span, grouped, merge_rows
+from distforest.jobs.merge import Column, MergeTask, Span, Target, grouped, merge_rows
 from distforest.jobs.plan import MERGE_BYTES, merge_bytes
 from distforest.sources.arrays import open_array
 
@@ -70,6 +70,20 @@ def test_a_task_writes_what_comes_from_few_shards() -> None:
     opened = [len(shards_of(group)) for group in groups]
     assert len(groups) > 8
     assert sum(opened) < 3 * n_shards  # 800 and more if tasks went array by array
+
+
+@pytest.mark.parametrize("left_behind", [False, True])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_forest_takes_the_place_of_an_older_one(tmp_path: Path, is_there: bool, left_behind: bool) -> None:
+    """Nothing of an older one stays, nor of one that a killed run had put aside."""
+    job = Folder(f"{tmp_path}/job")
+    target = Target(f"{tmp_path}/forest.zarr", job, job.within("shards"))
+    Folder(target.output).beside("older").write("oldest", b"1") if left_behind else None
+    Folder(target.output).write("old", b"2") if is_there else None
+    target.building.write("new", b"3")
+    target.publish()
+    assert Folder(target.output).names() == ["new"]
+    assert (job.names(), {path.name for path in tmp_path.iterdir()}) == ([], {"forest.zarr", "job"})
 
 
 def test_a_task_reads_each_array_of_a_shard_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

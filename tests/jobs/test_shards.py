@@ -5,16 +5,18 @@ from __future__ import annotations
 import io
 import resource
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from distforest.growth.methods import GROWTH
 from distforest.jobs.folder import Folder
 from distforest.jobs.shards import Receipt, committed_shards, opened_shard, packed, peak_bytes, read_receipt, shard_name
 
-RECEIPT = Receipt(3, 5, shard_name(3, 5), 1.5, 4096, {"gain": 3, "leaves": 2})
+RECEIPT = Receipt(3, 5, shard_name(3, 5), 1.5, 4096, {"gain": 3, "leaves": 2}, growth=GROWTH)
 
 
 @pytest.fixture
@@ -36,6 +38,13 @@ def test_a_receipt_comes_back(path: Path, shard: bytes) -> None:
     path.write_bytes(shard)
     assert receipt_in(path) == RECEIPT
     assert RECEIPT.n_trees == 3
+
+
+@pytest.mark.parametrize("growth", [1, GROWTH - 1, GROWTH + 1])
+def test_trees_of_another_version_of_the_growth_are_not_taken(path: Path, growth: int) -> None:
+    path.write_bytes(packed({"gain": np.arange(3.0)}, replace(RECEIPT, growth=growth)))
+    assert receipt_in(path) is None
+    assert committed_shards(Folder(str(path.parent))) == []
 
 
 def test_arrays_come_back_as_they_were(path: Path) -> None:
@@ -85,10 +94,17 @@ def test_other_files_have_no_receipt(path: Path) -> None:
 
 def test_each_tree_is_taken_once(tmp_path: Path) -> None:
     for first, last in ((0, 1), (0, 3), (2, 3), (4, 4)):
-        receipt = Receipt(first, last, shard_name(first, last), 0.0, 0, {})
+        receipt = Receipt(first, last, shard_name(first, last), 0.0, 0, {}, growth=GROWTH)
         (tmp_path / receipt.shard).write_bytes(packed({}, receipt))
     (tmp_path / shard_name(5, 6)).write_bytes(b"")
     assert [(own.first, own.last) for own in committed_shards(Folder(str(tmp_path)))] == [(0, 3), (4, 4)]
+
+
+def test_a_shard_that_begins_with_the_last_tree_of_another_is_left_out(tmp_path: Path) -> None:
+    for first, last in ((0, 3), (3, 5), (5, 6)):
+        receipt = Receipt(first, last, shard_name(first, last), 0.0, 0, {}, growth=GROWTH)
+        (tmp_path / receipt.shard).write_bytes(packed({}, receipt))
+    assert [(own.first, own.last) for own in committed_shards(Folder(str(tmp_path)))] == [(0, 3), (5, 6)]
 
 
 @pytest.mark.parametrize(("platform", "unit"), [("darwin", 1), ("freebsd14", 1024)])

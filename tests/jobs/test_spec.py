@@ -175,6 +175,11 @@ def test_a_spec_can_be_sent_to_a_worker() -> None:
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 
+def test_an_output_may_lie_beside_inputs_whose_names_begin_like_it() -> None:
+    spec = Spec.from_dict({**with_input(SMERF, features="f.zarr.old/X", distances="f.zarrs"), "output": "f.zarr"})
+    assert spec.input.addresses["features"] == "f.zarr.old/X"
+
+
 # --- what is refused --------------------------------------------------------------------------------------
 
 KINDS = "'dense', 'labels', 'targets', 'embedding', 'graph'"
@@ -212,6 +217,10 @@ ARRAY = "must be the address (path or URL) of an array, found"
         (
             {**SMERF, "output": "./d.zarr"},
             "output: must not be or hold an input, found './d.zarr' and 'd.zarr/X', 'd.zarr/Z'",
+        ),
+        (
+            {**with_input(SMERF, features="a/../d.zarr/"), "output": "d.zarr"},
+            "output: must not be or hold an input, found 'd.zarr' and 'a/../d.zarr/', 'd.zarr/Z'",
         ),
         ({**SMERF, "outputs": "f.zarr"}, "outputs: unknown key 'outputs'; did you mean 'output'?"),
         (

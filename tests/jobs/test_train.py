@@ -7,16 +7,20 @@ import queue
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import distributed
 import numpy as np
 import pytest
 from distributed import Client, as_completed
 from sklearn.datasets import load_iris
 
-from distforest.errors import InputError, JobError, MemoryLimitError
+from distforest.errors import CancelledJobError, InputError, JobError, MemoryLimitError
 from distforest.forest.artifact import open_forest
 from distforest.forest.scoring import apply, distance
 from distforest.growth.problem import Problem
@@ -25,9 +29,10 @@ from distforest.jobs.cluster import Here, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, stage_inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
-from distforest.jobs.shards import committed_shards
+from distforest.jobs.shards import Receipt, committed_shards
 from distforest.jobs.spec import Spec
-from distforest.jobs.train import Options, fit, fit_here
+from distforest.jobs.stop import SIGN
+from distforest.jobs.train import GrowTask, Options, fit, fit_here
 from distforest.sources.arrays import write_array
 from tests.jobs.faults import POINTS, Faults, faulty, growths
 
@@ -108,6 +113,22 @@ def test_threads_and_batches_do_not_change_the_forest(
     assert not (tmp_path / "job").exists()
 
 
+def test_a_sign_to_stop_that_comes_as_a_shard_is_written_leaves_none(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards, job, commit = Folder(str(tmp_path / "shards")), Folder(str(tmp_path / "job")), train.commit
+
+    def late(*given: Any) -> Receipt:
+        receipt = commit(*given)
+        job.write(SIGN, b"")
+        return receipt
+
+    monkeypatch.setattr(train, "commit", late)
+    with pytest.raises(CancelledJobError):
+        train.grow_shard(GrowTask(inputs, shards.address, 0, 1, job.address))
+    assert shards.names() == []
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[OnDask]:
     """One cluster for the tests of this file, as a worker takes seconds to start; it begins with one process."""
@@ -136,6 +157,34 @@ def test_workers_are_seen_whatever_the_client_asks_by_itself(cluster: OnDask, mo
     monkeypatch.setattr(cluster.client, "_update_scheduler_info", ask_for_none)
     assert cluster.client.scheduler_info(n_workers=-1)["workers"] == {}
     assert (cluster.slots, cluster.threads) == (len(cluster.client.nthreads()), 1)
+
+
+def told_of_slow_folders() -> list[str]:
+    """What a process says of Dask's warning."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.warn("Creating scratch directories is taking a surprisingly long time. (1.50s)", stacklevel=1)
+    return [str(warning.message) for warning in told]
+
+
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("error")
+def test_a_cluster_starts_without_a_word_on_a_machine_that_is_busy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Dask warns in this process and in those of its workers; here a warning is an error."""
+    times = []
+
+    def always(_duration: str, message: str) -> AbstractContextManager[None]:
+        times.append(message)
+        return distributed.utils.warn_on_duration(timedelta(seconds=-1), message)
+
+    monkeypatch.setattr(distributed.core, "warn_on_duration", always)
+    with local_cluster(1, folder=tmp_path) as cluster:
+        assert times
+        (told,) = cluster.client.run(told_of_slow_folders).values()
+        assert told == []
+        with pytest.raises(UserWarning, match="surprisingly long time"):
+            told_of_slow_folders()  # elsewhere it is heard, as before
 
 
 @pytest.mark.cluster
@@ -317,6 +366,55 @@ def test_a_finished_job_is_not_done_again_and_another_is_not_overwritten(
     assert open_forest(str(tmp_path / "forest.zarr")).digest == reference
     replaced = run(other, tmp_path, Here(1), overwrite=True)
     assert open_forest(str(tmp_path / "forest.zarr")).digest == replaced.digest != reference
+
+
+def test_a_job_folder_and_an_output_may_lie_in_two_file_systems(
+    inputs: Inputs, tmp_path: Path, elsewhere: Path, reference: str
+) -> None:
+    for job, output in ((tmp_path / "job", elsewhere / "forest.zarr"), (elsewhere / "job", tmp_path / "forest.zarr")):
+        assert fit(inputs, str(output), Folder(str(job)), Here(1), Options()).digest == reference
+        other = dataclasses.replace(inputs, seed=12)
+        replaced = fit(other, str(output), Folder(str(job)), Here(1), Options(overwrite=True))
+        assert open_forest(str(output)).digest == replaced.digest != reference
+    assert [path.name for path in elsewhere.iterdir()] == ["forest.zarr"]
+    assert {path.name for path in tmp_path.iterdir()} == {"forest.zarr", "scratch"}
+
+
+def test_workers_of_another_version_of_the_growth_are_refused(
+    inputs: Inputs, tmp_path: Path, reference: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that knows of versions says so before it grows; of another the receipt tells."""
+    grow = train.grow_shard
+
+    def of_a_later_version(task: train.GrowTask) -> object:
+        return grow(dataclasses.replace(task, growth=train.GROWTH + 1))
+
+    def of_an_earlier_version(task: train.GrowTask) -> object:
+        return dataclasses.replace(grow(task), growth=1)
+
+    for other, versions in (
+        (of_a_later_version, (train.GROWTH, train.GROWTH + 1)),
+        (of_an_earlier_version, (1, train.GROWTH)),
+    ):
+        monkeypatch.setattr(train, "grow_shard", other)
+        with pytest.raises(JobError, match="by version {} of the growth, the job by version {}".format(*versions)):
+            run(inputs, tmp_path, Here(1))
+        assert not (tmp_path / "forest.zarr").exists()
+    monkeypatch.undo()
+    assert run(inputs, tmp_path, Here(1)).digest == reference
+
+
+def test_trees_of_another_version_of_the_growth_are_grown_anew(
+    inputs: Inputs, tmp_path: Path, reference: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fingerprint = inputs.fingerprint
+    monkeypatch.setattr("distforest.jobs.inputs.GROWTH", train.GROWTH - 1)
+    assert inputs.fingerprint != fingerprint
+    run(inputs, tmp_path, Here(1), keep_shards=True)
+    (tmp_path / "forest.zarr").rename(tmp_path / "older.zarr")
+    monkeypatch.undo()
+    fitted = run(inputs, tmp_path, Here(1))
+    assert (fitted.digest, fitted.n_grown) == (reference, N_TREES)
 
 
 def test_something_else_at_the_output_is_not_touched(inputs: Inputs, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_what_somebody_else_has_at_an_output_stays(store: ObjectStore, data: Dat
     place = store.place("theirs")
     Folder(f"{place}/out.zarr").write("thesis.tex", b"years of work")
     spec = {**data.spec("theirs"), "output": f"{place}/out.zarr"}
-    with pytest.raises(InputError, match=r"exists and is no sealed forest; remove it, or set run\.overwrite"):
+    with pytest.raises(InputError, match=r"exists and is no sealed forest; remove it, or allow overwriting \(`run"):
         trained(spec, f"{place}/job")
     question = Question(data.forest, data.queries(), "distance")
     with pytest.raises(InputError, match=r"out\.zarr exists; choose another output or allow overwriting"):
