@@ -7,6 +7,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.errors import InputError
 from distforest.forest.artifact import open_forest, save
+from distforest.forest.estimates import Estimates
 from distforest.growth.class_weights import key_of
 from distforest.growth.methods import METHODS, hold_together, problem
 from distforest.growth.parameters import Parameter, complete
@@ -26,9 +28,13 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
 from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
+from distforest.sources.arrays import is_stored
+from distforest.sources.data_frames import dtypes_of, hold_numbers, is_data_frame
+from distforest.sources.feature_names import FeatureNames
+from distforest.sources.masked import unmasked
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_store import opened_rows
-from distforest.sources.truth import Truth, is_stored
+from distforest.sources.truth import Truth
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -41,6 +47,14 @@ n_jobs : int or None, default=None
 client : distributed.Client or None, default=None
     Grow the trees on this Dask cluster, whose workers must see this process's temporary folder. The forest
     is the same. Clones share the client; copies and pickles go without it."""
+
+
+ESTIMATED = tuple(field.name for field in fields(Estimates))
+"""What a fit may have estimated; an estimator has an attribute for each, with an underscore behind its name."""
+
+
+WORKED_OUT = ("oob_decision_function", "oob_prediction")
+"""What follows from a forest alone, once it is asked for."""
 
 
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
@@ -76,20 +90,67 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def save(self, address: str | os.PathLike[str]) -> str:
         """Seal the forest in a new Zarr group at a path or URL, for `load`; returns its digest."""
         check_is_fitted(self)
-        return save(self.forest_, os.fspath(address))
+        found = {name: getattr(self, f"{name}_", None) for name in ESTIMATED}
+        provenance = Estimates(**found).into(self.forest_.provenance)
+        forest, names = replace(self.forest_, provenance=provenance), self._names()
+        return save(forest if names is None else forest.named(names.kept()), os.fspath(address))
+
+    def _hold(self, forest: Forest) -> None:
+        """Hold a forest in the place of any other, of which nothing that was estimated is left."""
+        self.forest_, self.digest_ = forest, forest.digest
+        for name in (*ESTIMATED, *WORKED_OUT):
+            self.__dict__.pop(f"{name}_", None)
 
     def _adopt(self, forest: Forest) -> None:
-        """Take a forest that was opened for the fitted one."""
-        self.forest_, self.digest_ = forest, forest.digest
-        self.n_features_in_ = forest.meaning.rows.get("n_features", forest.meaning.rows["n_columns"])
+        """Take a forest that was opened for the fitted one, with what its fit has estimated and its features' names."""
+        self._hold(forest)
+        found = Estimates.of(forest.provenance)
+        for name in ESTIMATED:
+            if getattr(found, name) is not None:
+                setattr(self, f"{name}_", getattr(found, name))
+        self.n_features_in_ = forest.n_features
+        self._name(forest.feature_names)
+
+    def _name(self, names: FeatureNames | None) -> None:
+        """Take the names of the columns of ``X``, or forget those of an earlier fit."""
+        for attribute in ("feature_names_in_", "feature_dtypes_in_"):
+            self.__dict__.pop(attribute, None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names.names, object)
+            if names.dtypes:
+                self.feature_dtypes_in_ = np.array(names.dtypes, object)
+
+    def _names(self) -> FeatureNames | None:
+        """What the columns of ``X`` were called when it was fitted; None where they had no names."""
+        if not hasattr(self, "feature_names_in_"):
+            return None
+        return FeatureNames(tuple(self.feature_names_in_), tuple(getattr(self, "feature_dtypes_in_", ())))
 
     def _rows(self, X: Any, reset: bool) -> Any:
         """Pass ``X`` on to `read`: an array on disk as it is, anything else through scikit-learn's checks."""
-        X = opened_rows(X)
+        where, X = X, unmasked(opened_rows(X))
         if is_stored(X):
-            return validate_data(self, X, reset=reset, skip_check_array=True)
+            return self._stored_rows(X, os.fspath(where) if isinstance(where, (str, os.PathLike)) else "X", reset)
+        is_frame = is_data_frame(X)
+        if is_frame:
+            hold_numbers(X)
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        return validate_data(self, X, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
+        rows = validate_data(self, X, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
+        if reset:
+            own = self._names()
+            self._name(own and replace(own, dtypes=dtypes_of(X) if is_frame else ()))
+        return rows
+
+    def _stored_rows(self, X: Any, where: str, reset: bool) -> Any:
+        """Pass an array on disk on; the names in its attributes count as those of a data frame do."""
+        found, own = FeatureNames.of_array(where, X), self._names()
+        if found is not None and own is not None and not reset:
+            own.hold_same(found, where)
+            return X
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset:
+            self._name(found)
+        return X
 
     def _checked(self, truth: Any) -> dict[str, Any]:
         """Refuse bad parameters, all at once, or no truth; return the method's parameters as plain values."""
@@ -115,15 +176,17 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Grow the forest from a matrix and its truth, or from nothing but the matrix where there is none."""
         truth = truth or Truth("nothing", np.empty((matrix.shape[0], 0)))
-        self._grow_from(Data(rows, matrix, truth.judge, truth.values, truth.classes, truth.largest, weights), params)
+        of_truth = (truth.judge, truth.values, truth.classes, truth.largest)
+        data = Data(rows, matrix, *of_truth, weights, offset=truth.offset)
+        self._grow_from(data, params, seed_of(self.random_state))
 
-    def _grow_from(self, data: Data, params: dict[str, Any]) -> None:
+    def _grow_from(self, data: Data, params: dict[str, Any], seed: int) -> None:
         """Grow the forest, here or on the cluster."""
-        seed, method = seed_of(self.random_state), METHODS[self._method]
+        method = METHODS[self._method]
         if self.client is None:
             threads = n_threads(self.n_jobs)
             data = screened_data(data, params, seed, Here(threads))
-            self.forest_ = fit_here(problem(method, data, params, seed), threads)
+            self._hold(fit_here(problem(method, data, params, seed), threads))
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
@@ -131,8 +194,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 job = Folder(f"{place}/job")
                 inputs = from_data(data, method.name, params, seed, job.address)
                 done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options())
-                self.forest_ = open_forest(done.address)
-        self.digest_ = self.forest_.digest
+                self._hold(open_forest(done.address))
 
 
 def _plain(value: Any) -> Any:

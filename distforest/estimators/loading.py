@@ -32,8 +32,8 @@ def load(
 ) -> SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForestOutlier | RFD | TreeRank:
     """Open a sealed forest as a fitted estimator, whichever door it was grown through.
 
-    It answers as the original does, but has no names of features and no out-of-bag errors, which a forest
-    does not hold; ``random_state`` and ``gamma`` are the numbers that were used.
+    It answers as the original does, knows the names of its features, and has what its fit has estimated
+    (``oob_score_``, ``pruning_`` and the like); ``random_state`` and ``gamma`` are the numbers that were used.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def load(
     found: Any = kind(**params, random_state=meaning.seed)
     found._adopt(forest)
     if similarity is not None:
-        if rows["kind"] != "dense" or X is None or meaning.method == "isolation":
+        if rows["kind"] != "dense" or X is None:
             raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
         found.similarity, found.kind, found.objects_ = similarity, "similarity", items_of(similarity, X)
         check_origin(forest, similarity, Objects.of(found.objects_))

@@ -11,6 +11,7 @@ from distforest.errors import InputError
 from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
+from distforest.sources.masked import unmasked
 from distforest.sources.readings import FEATURES, read
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class OnFeatures(OnRows):
         if self.feature_weights is None or isinstance(self.feature_weights, str):
             return None
         try:
-            weights = np.asarray(self.feature_weights, np.float64)
+            weights = np.asarray(unmasked(self.feature_weights), np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(f"feature_weights must be numbers, found {self.feature_weights!r}") from error
         if weights.ndim != 1:

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from distforest.errors import InputError
-from distforest.estimators.forest_estimator import ForestEstimator, n_threads
+from distforest.estimators.forest_estimator import ForestEstimator, n_threads, seed_of
 from distforest.forest import pair_scores
 from distforest.growth.pair_methods import pair_columns
 from distforest.growth.problem import Data
-from distforest.sources.factors import Labels
-from distforest.sources.point_pairs import PointPairs, codes_of_links, hold_pairs, hold_points
+from distforest.roc import roc_curve
+from distforest.sources.arrays import in_memory, opened
+from distforest.sources.factors import Labels, encoded
+from distforest.sources.point_pairs import UNLIKE, PointPairs, codes_of_links, hold_pairs, hold_points
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.truth import Truth, in_memory, opened
+from distforest.sources.truth import Truth, pairs_of_rows, told_of_amounts
 
 if TYPE_CHECKING:
-    from distforest.sources.source import Float32s, Floats
+    from distforest.sources.source import Float32s, Floats, Rows
 
 
-class OnPairs(ForestEstimator):
+class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator):  # type: ignore[misc]
     """What the estimators share whose trees read pairs of points."""
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -39,10 +43,13 @@ class OnPairs(ForestEstimator):
         InputError
             A parameter, ``X`` or ``y`` cannot be used.
         """
-        params = self._checked(y)
+        params, seed = self._checked(y), seed_of(self.random_state)
         labels = column_or_1d(in_memory(opened(y)), warn=True)
-        points, truth = self._training_points(X, labels), Truth.of(Labels(labels))
-        self._grow_from(Data(self._rows_of(params), points, "labels", truth.values, truth.classes), params)
+        points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
+        if told := told_of_amounts(labels, identities=True):
+            cure = "if they are amounts, cut them into classes"
+            warnings.warn(f"labels: {told}, any two of which are equally unlike; {cure}", stacklevel=2)
+        self._grow_from(Data(self._rows_of(params), points, "labels", truth.values, truth.classes), params, seed)
         return self
 
     @property
@@ -70,13 +77,10 @@ class OnPairs(ForestEstimator):
         InputError
             A parameter or an input cannot be used, or all pairs are of one kind.
         """
-        params = self._checked(similar)
-        points = self._training_points(X, None)
-        numbers = hold_pairs(np.asarray(in_memory(opened(pairs))), len(points))
-        codes = codes_of_links(in_memory(opened(similar)))
-        if len(codes) != len(numbers):
-            raise InputError(f"found {len(numbers)} pairs and {len(codes)} entries of similar; one for each")
-        self._grow_from(Data(self._rows_of(params), points, "links", codes, pairs=numbers), params)
+        params, seed = self._checked(similar), seed_of(self.random_state)
+        points = self._training_points(X, None, seed)
+        numbers, codes = _links(pairs, similar, len(points))
+        self._grow_from(Data(self._rows_of(params), points, "links", codes, pairs=numbers), params, seed)
         return self
 
     def pair_distance(self, left: Any, right: Any) -> Floats:
@@ -108,6 +112,63 @@ class OnPairs(ForestEstimator):
         others = points if Y is None else self._points(Y)
         return pair_scores.distance(self.forest_, points, others, n_threads(self.n_jobs))
 
+    def transform(self, X: Any) -> Floats:
+        """Take the distance of each row of ``X`` to each training point, shape (n, n_training)."""
+        return pair_scores.distance(self.forest_, self._points(X), self._points(None), n_threads(self.n_jobs))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Take the area under the ROC curve over pairs of rows, as metric-learn does.
+
+        It is the chance that a pair of one label is nearer than a pair of two, ties counting one half: of all pairs
+        i < j, or of 2^21 of them, the same ones every time.
+
+        Parameters
+        ----------
+        X, y
+            Points and their labels, as for `fit`.
+
+        Raises
+        ------
+        InputError
+            ``X`` or ``y`` cannot be used, or there are no pairs of one of the two kinds.
+        """
+        points = self._points(X)
+        codes, _ = encoded(column_or_1d(in_memory(opened(y)), warn=True))
+        if len(codes) != len(points):
+            raise InputError(f"found {len(points)} rows of X and {len(codes)} labels: inconsistent numbers of samples")
+        left, right = pairs_of_rows(len(points))
+        return self._area(points, np.stack([left, right], axis=1), codes[left] != codes[right])
+
+    def score_pairs(self, X: Any, pairs: Any, similar: Any) -> float:
+        """Take the area under the ROC curve, as `score` does, over pairs of which it is known whether they are alike.
+
+        Parameters
+        ----------
+        X, pairs, similar
+            As for `fit_pairs`.
+
+        Raises
+        ------
+        InputError
+            An input cannot be used, or there are no pairs of one of the two kinds.
+        """
+        points = self._points(X)
+        numbers, codes = _links(pairs, similar, len(points))
+        return self._area(points, numbers, codes == UNLIKE)
+
+    def _area(self, points: Float32s, numbers: Rows, unlike: np.ndarray) -> float:
+        """Area under the ROC curve over pairs of the points, whose numbers have the shape (n_pairs, 2)."""
+        if not unlike.any() or unlike.all():
+            found = f"found {len(unlike)} pairs, {int(unlike.sum())} of them unlike"
+            cure = "shuffle the rows, or stratify by label, where parts of them are held out"
+            raise InputError(f"score: pairs alike and pairs unlike were asked for, {found}; {cure}")
+        pairs = PointPairs.of(pair_scores.columns_of(self.forest_), points, numbers)
+        return roc_curve(-pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs)), ~unlike).auc
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.forest_.n_training
+
     def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
         """Find the nearest training points of each row of ``X``, block by block.
 
@@ -132,7 +193,7 @@ class OnPairs(ForestEstimator):
         """How pairs of the points are read."""
         return pair_columns(params, self.n_features_in_).to_rows()
 
-    def _training_points(self, X: Any, labels: Any) -> Float32s:  # noqa: ARG002  (for further columns)
+    def _training_points(self, X: Any, labels: Any, seed: int) -> Float32s:  # noqa: ARG002  (for further columns)
         """Read the points that the forest is to learn from, shape (n, n_features)."""
         points = read(self._rows(X, reset=True), FEATURES)
         if len(points) < 3:
@@ -147,3 +208,12 @@ class OnPairs(ForestEstimator):
         points = read(self._rows(X, reset=False), FEATURES)
         hold_points(points)
         return points
+
+
+def _links(pairs: Any, similar: Any, n_points: int) -> tuple[Rows, np.ndarray]:
+    """Read pairs of points, shape (n_pairs, 2), and the class of each, 0 for alike."""
+    numbers = hold_pairs(np.asarray(in_memory(opened(pairs))), n_points)
+    codes = codes_of_links(in_memory(opened(similar)))
+    if len(codes) != len(numbers):
+        raise InputError(f"found {len(numbers)} pairs and {len(codes)} entries of similar; one for each")
+    return numbers, codes

@@ -17,13 +17,19 @@ from sklearn.linear_model import LogisticRegression
 from distforest.errors import InputError
 from distforest.estimators.smerf import SMERF
 from distforest.forest import scoring
+from distforest.growth.rng import stream
 from distforest.sources.factors import Labels
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distforest.sources.source import Float32s, Floats
 
 FLOOR = 1e-3
 """Added to a share before its logarithm is taken."""
+
+_COLUMNS = 1 << 41
+"""Number of the tree in whose streams the first column's seeds are: beyond all trees, and those of the folds."""
 
 
 @runtime_checkable
@@ -65,7 +71,9 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
 
     Any increasing function of it, with the true shares, is the best similarity that there is (Clemencon, Vogel,
     section 2.1). The shares are those of a forest `SMERF` on labels; those of the training points come from the trees
-    that have not drawn them.
+    that have not drawn them. They may have drawn the other point of a pair: shares of near points know a little of each
+    other's labels, so on pairs of training points they look better than they are. With
+    ``forest={"bootstrap": False, "max_samples": 0.1}`` few trees have drawn either, and shares are less exact.
 
     Parameters
     ----------
@@ -77,7 +85,7 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
     forest : dict or None, default=None
         Further parameters of `SMERF`.
     random_state : int, RandomState or None, default=None
-        As of `SMERF`.
+        As of `SMERF`; None in a `TreeRank`: by the seed of its forest.
     n_jobs : int or None, default=None
         Threads.
 
@@ -157,6 +165,31 @@ class SharedLeaves(BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Any:
         """The leaves of new points, shape (n, n_trees)."""
         return self.forest_.apply(X)
+
+
+def seeded(columns: Sequence[PairColumn], seed: int) -> tuple[PairColumn, ...]:
+    """The columns, each ``random_state`` among their parameters that is None set from the forest's seed.
+
+    Without it a forest's digest would not follow from its own seed.
+
+    Examples
+    --------
+    >>> own, same, set_by_hand = seeded([PlugIn(), PlugIn(), PlugIn(random_state=5)], seed=0)
+    >>> own.random_state == same.random_state, set_by_hand.random_state
+    (False, 5)
+    """
+    for place, column in enumerate(columns):
+        if isinstance(column, BaseEstimator):
+            params = column.get_params()
+            seeds = sorted(name for name in params if name.split("__")[-1] == "random_state")
+            drawn = {name: _seed(seed, place, draw) for draw, name in enumerate(seeds) if params[name] is None}
+            column.set_params(**drawn)
+    return tuple(columns)
+
+
+def _seed(seed: int, place: int, draw: int) -> int:
+    """A seed for a column; of 31 bits, so that scikit-learn's own estimators take it."""
+    return int(stream(seed, _COLUMNS + place, draw)) >> 33
 
 
 @dataclass(frozen=True)

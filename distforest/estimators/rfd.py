@@ -76,14 +76,13 @@ class RFD(OnPairs):
     n_jobs: int | None = None
     client: Any = None
 
-    def _grow_from(self, data: Data, params: dict[str, Any]) -> None:
+    def _grow_from(self, data: Data, params: dict[str, Any], seed: int) -> None:
         """Grow the forest, and estimate its error from the pairs of which it drew no point."""
-        super()._grow_from(data, params)
-        self.__dict__.pop("oob_score_", None)  # of an earlier fit
+        super()._grow_from(data, params, seed)
         if self.oob_score:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what there is to say of constraints has been said
-                sampling = given_pairs(data, params, self.forest_.meaning.seed)
+                sampling = given_pairs(data, params, seed)
             pairs = pair_scores.training_pairs(self.forest_, sampling.pairs)
             found, count = pair_scores.out_of_bag(self.forest_, pairs)
             known = estimated(count, "pairs")

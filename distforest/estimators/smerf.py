@@ -6,8 +6,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError
 from distforest.estimators.forest_estimator import estimated, r_squared
@@ -24,7 +25,7 @@ BLOCK_NODES = 1 << 25
 
 
 @dataclass(eq=False, repr=False)
-class SMERF(TransformerMixin, OnFeatures):  # type: ignore[misc]
+class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # type: ignore[misc]
     """Similarity and metric random forest (Tomita and Vogelstein): learns a given distance from features.
 
     A cut makes the mean pairwise distance inside its two sides as small as it can be. The distance of two
@@ -46,11 +47,14 @@ class SMERF(TransformerMixin, OnFeatures):  # type: ignore[misc]
         Share of each feature in the gain of all cuts.
     feature_weights_, dependence_
         As of `URerF`.
+    classes_ : ndarray
+        Where labels were taught: these, sorted.
     oob_rmse_, oob_score_ : float
         With ``oob_score``: root mean squared error and coefficient of determination of the out-of-bag
         distances of all pairs i < j of training rows, or of 2^21 pairs drawn at random where there are more.
-    n_features_in_, feature_names_in_
-        Number of features, and their names where ``X`` has string names.
+    n_features_in_, feature_names_in_, feature_dtypes_in_
+        Number of features; their names where ``X`` is a data frame with string names, or a Zarr array whose attribute
+        ``feature_names`` names them, and their dtypes there. A saved forest keeps both.
 
     Examples
     --------
@@ -59,6 +63,15 @@ class SMERF(TransformerMixin, OnFeatures):  # type: ignore[misc]
     >>> forest = SMERF(n_estimators=20, random_state=0).fit(X, y)
     >>> forest.distance(X[:1], X[[1, 50, 100]]).round(1)
     array([[0., 1., 1.]])
+
+    Distances are cross-validated as `Distances`, which are cut on both sides:
+
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from distforest import Distances
+    >>> Z = Distances(abs(X[:, 2, None] - X[:, 2]))
+    >>> search = GridSearchCV(SMERF(20, random_state=0), {"max_depth": [1, 5]}, cv=3)
+    >>> search.fit(X[:, [0, 1, 3]], Z).best_params_
+    {'max_depth': 5}
     """
 
     _method = "smerf"
@@ -92,9 +105,10 @@ class SMERF(TransformerMixin, OnFeatures):  # type: ignore[misc]
         X
             Features, shape (n, n_features): array-like, Zarr array, or the address of one.
         Z
-            What the forest learns: distances, shape (n, n), likewise; `Labels`, `Targets`, `Embedding` or
-            `Graph`; or a vector of length n, read as `Targets` where it holds fractional numbers, else
-            (strings, booleans, whole numbers) as `Labels`.
+            What the forest learns: distances, shape (n, n), likewise, or as `Distances`; `Labels`, `Targets`,
+            `Embedding` or `Graph`; or a vector of length n, read as `Targets` where it holds fractional numbers, else
+            (strings, booleans, whole numbers) as `Labels`, with a warning where whole numbers are so many that
+            amounts may be meant.
 
         Raises
         ------
@@ -112,6 +126,53 @@ class SMERF(TransformerMixin, OnFeatures):  # type: ignore[misc]
             self.oob_rmse_ = float(np.sqrt(np.mean((true - found) ** 2)))
             self.oob_score_ = r_squared(true, found)
         return self
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The labels, sorted; none where anything else was taught."""
+        check_is_fitted(self, "forest_")
+        if self.forest_.meaning.classes is None:
+            raise AttributeError("classes_: the forest was not taught labels")
+        return np.asarray(self.forest_.meaning.classes)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict what was taught of rows: labels, targets, or places in an embedding.
+
+        Returns
+        -------
+        ndarray of shape (n,), or (n, q) for an embedding of q > 1 dimensions
+            The label of the largest mean share of the leaves in which a row ends, of equal ones the first; or the mean
+            over the leaves.
+
+        Raises
+        ------
+        InputError
+            The forest was taught distances alone, so it predicts nothing but distances.
+        """
+        nodes = self._nodes(X)
+        said = scoring.predict(self.forest_, nodes)
+        if self.forest_.meaning.classes is not None:
+            labels: np.ndarray = self.classes_[np.argmax(said, axis=1)]
+            return labels
+        return said[:, 0] if said.shape[1] == 1 else said
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Take the mean share of each class in the leaves in which the rows of ``X`` end, shape (n, n_classes).
+
+        Raises
+        ------
+        InputError
+            The forest was not taught labels.
+        """
+        nodes = self._nodes(X)
+        said = scoring.predict(self.forest_, nodes)
+        if self.forest_.meaning.classes is None:
+            raise InputError("a forest that was trained on targets has no class shares; ask for `predict`")
+        return said
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.forest_.n_training
 
     def transform(self, X: Any) -> Floats:
         """Take the distance of each row of ``X`` to each training row, shape (n, n_training)."""

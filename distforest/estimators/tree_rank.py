@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from distforest.errors import InputError
 from distforest.estimators.forest_estimator import n_threads
 from distforest.estimators.on_pairs import OnPairs
-from distforest.estimators.pair_columns import Columns, PairColumn
+from distforest.estimators.pair_columns import Columns, PairColumn, seeded
 from distforest.forest import pair_scores
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.pair_methods import pair_columns
@@ -42,8 +42,9 @@ class TreeRank(OnPairs):
     ----------
     {parameters}
     pair_columns : list of PairColumn or None, default=None
-        Further symmetric columns of a pair: see `distforest.estimators.pair_columns`. A sealed forest does not hold
-        what makes them: a loaded one reads points as `extended` gives them.
+        Further symmetric columns of a pair: see `distforest.estimators.pair_columns`. One whose ``random_state`` is
+        None has its seed from the forest's. A sealed forest does not hold what makes them: a loaded one reads points
+        as `extended` gives them.
     pruning_folds : int >= 2 or None, default=None
         Prune the trees as far as cross-validation says, by so many folds of the points; None: not at all.
 
@@ -118,22 +119,24 @@ class TreeRank(OnPairs):
         """Take a forest that was opened for the fitted one; it reads points with their further columns."""
         super()._adopt(forest)
         self.n_features_in_ = pair_scores.columns_of(forest).width
+        if self.n_features_in_ > forest.n_features:
+            self._name(None)  # further columns have none
 
     def _rows_of(self, params: dict[str, Any]) -> dict[str, Any]:
         """How pairs of the points are read."""
         return pair_columns(params, self.n_features_in_, self.columns_.blocks).to_rows()
 
-    def _training_points(self, X: Any, labels: Any) -> Float32s:
+    def _training_points(self, X: Any, labels: Any, seed: int) -> Float32s:
         """Read the points that the forest is to learn from, with their further columns."""
-        points = super()._training_points(X, labels)
+        points = super()._training_points(X, labels, seed)
         given: Any = () if self.pair_columns is None else self.pair_columns
         if not isinstance(given, (list, tuple)):
             raise InputError(f"pair_columns: a list of columns was asked for, found {given!r}")
         strange = [column for column in given if not isinstance(column, PairColumn)]
         if strange:
             raise InputError(f"pair_columns: objects with fit_transform and transform, found {strange[0]!r}")
-        own = tuple(clone(column, safe=False) for column in given)  # one that is no estimator is copied
-        self.columns_, points = Columns(own).fit(points, labels)
+        own = [clone(column, safe=False) for column in given]  # one that is no estimator is copied
+        self.columns_, points = Columns(seeded(own, seed)).fit(points, labels)
         return points
 
     def _points(self, X: Any) -> Float32s:
@@ -145,21 +148,21 @@ class TreeRank(OnPairs):
         hold_points(points, pair_scores.columns_of(self.forest_))
         return points
 
-    def _grow_from(self, data: Data, params: dict[str, Any]) -> None:
+    def _grow_from(self, data: Data, params: dict[str, Any], seed: int) -> None:
         """Grow the forest, and prune it."""
         folds, most = self.pruning_folds, data.n_rows // 2
         if folds is not None and not (isinstance(folds, (int, np.integer)) and 2 <= folds <= most):
             raise InputError(f"pruning_folds: None or an integer in 2..{most} was asked for, found {folds!r}")
-        super()._grow_from(data, params)
-        self.__dict__.pop("pruning_", None)  # of an earlier fit
+        super()._grow_from(data, params, seed)
         if folds is not None:
-            method, seed, threads = METHODS[self._method], self.forest_.meaning.seed, n_threads(self.n_jobs)
+            method, threads = METHODS[self._method], n_threads(self.n_jobs)
 
             def grow(some: Data) -> Forest:
                 return fit_here(problem(method, some, params, seed), threads)
 
-            self.forest_, self.pruning_ = prune(self.forest_, data, int(folds), grow)
-            self.digest_ = self.forest_.digest
+            forest, found = prune(self.forest_, data, int(folds), grow)
+            self._hold(forest)
+            self.pruning_ = found
 
     @property
     def tree_rocs_(self) -> list[ROC]:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.estimators.on_features import OnFeatures
@@ -34,7 +34,7 @@ PAPER: dict[str, Any] = {
 
 
 @dataclass(eq=False, repr=False)
-class URerF(TransformerMixin, OnFeatures):  # type: ignore[misc]
+class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # type: ignore[misc]
     """Unsupervised random forest (after Madhyastha et al.): how near points are on a manifold, in spite of noise.
 
     Two points are near if many trees send them to the same leaf. Nothing is taught: a cut is judged by how well two
@@ -42,6 +42,7 @@ class URerF(TransformerMixin, OnFeatures):  # type: ignore[misc]
     others (a scale-free measure), projections are cut at random, and further features confirm a cut. `paper` gives
     the paper's own rule. A distance is 1 - proximity, for ``metric="precomputed"``; the proximity of rows and
     themselves is exactly symmetric, with ones on the diagonal, as every tree counts whether or not it drew a row.
+    There is no ``score``, as there is no truth: scikit-learn's searches need ``scoring``, a function of yours.
 
     Parameters
     ----------
@@ -156,3 +157,7 @@ class URerF(TransformerMixin, OnFeatures):  # type: ignore[misc]
             ``E @ E.T / n_estimators`` is the `proximity` of the rows.
         """
         return self.leaf_embedding(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.forest_.table.tree_start[-1])

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from distforest import SMERF, TreeRank, load
+from distforest import SMERF, TreeRank, URerF, load
 from distforest.errors import InputError
-from distforest.estimators.pair_columns import Cosine, PlugIn
+from distforest.estimators.pair_columns import Cosine, PlugIn, SharedLeaves
+from distforest.roc import roc_curve
 from distforest.sources.factors import Labels
 from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 
@@ -75,6 +76,24 @@ def test_random_labels_are_not_given_away() -> None:
     assert (shares.argmax(axis=1) == labels).mean() < 0.65
 
 
+def area_of_nearest_pairs(seed: int, **forest: Any) -> float:
+    """How well shares tell pairs of nearest points with one label from others, where labels are drawn at random."""
+    rng = np.random.default_rng(seed)
+    points, labels = rng.normal(size=(240, 2)), rng.integers(0, 2, 240)
+    shares = PlugIn(100, forest=forest, random_state=seed).fit_transform(points, labels)
+    distances = np.linalg.norm(points[:, None] - points, axis=2)
+    nearest = np.where(np.eye(len(points)) > 0, np.inf, distances).argmin(axis=1)
+    return roc_curve((shares * shares[nearest]).sum(axis=1), labels == labels[nearest]).auc
+
+
+def test_pairs_of_shares_know_less_where_a_tree_draws_few_points() -> None:
+    """A point's shares may come from trees that have drawn its partner, and know that one's label."""
+    many = np.mean([area_of_nearest_pairs(seed) for seed in range(4)])
+    few = np.mean([area_of_nearest_pairs(seed, bootstrap=False, max_samples=0.1) for seed in range(4)])
+    assert many > 0.57
+    assert abs(few - 0.5) < 0.04
+
+
 def test_a_forest_reads_a_column_for_each() -> None:
     columns = [Cosine(), PlugIn(**FEW)]
     forest = TreeRank(3, pair_columns=columns, **QUICK).fit(X, Y)
@@ -126,6 +145,23 @@ def test_clones_and_threads_lead_to_the_same_forest() -> None:
     for twin in (clone(forest), clone(forest).set_params(n_jobs=2)):
         assert twin.fit(SMALL, SMALL_Y).digest_ == forest.digest_
         assert twin.distance(X[:9]).tobytes() == forest.distance(X[:9]).tobytes()
+
+
+def test_columns_without_a_seed_have_it_from_the_forest() -> None:
+    columns = [PlugIn(20), SharedLeaves(URerF(5, min_samples_split=8)), PlugIn(20), PlugIn(20, random_state=7)]
+
+    def fitted(random_state: Any) -> TreeRank:
+        return TreeRank(3, pair_columns=columns, **{**QUICK, "random_state": random_state}).fit(SMALL, SMALL_Y)
+
+    forest = fitted(3)
+    assert fitted(3).digest_ == forest.digest_ != fitted(4).digest_
+    seeds = [own.random_state for own in forest.columns_.fitted if isinstance(own, PlugIn)]
+    assert len(set(seeds)) == 3
+    assert seeds[2] == 7
+    assert all(own.get_params().get("random_state") is None for own in columns[:3])  # clones were told
+    twins = [fitted(np.random.RandomState(0)) for _ in range(2)]
+    assert twins[0].digest_ == twins[1].digest_
+    assert fitted(twins[0].forest_.meaning.seed).digest_ == twins[0].digest_  # one draw decides all
 
 
 @pytest.mark.parametrize(
