@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from distforest.estimators.tree_rank import TreeRank
     from distforest.estimators.urerf import URerF
     from distforest.sources.callbacks import Lazy, pairwise
-    from distforest.sources.factors import Embedding, Graph, Labels, Targets
+    from distforest.sources.factors import Distances, Embedding, Graph, Labels, Targets
 
 __version__ = "0.1.0"
 __all__ = [
     "RFD",
     "SMERF",
+    "Distances",
     "Embedding",
     "Graph",
     "Labels",
@@ -43,7 +44,7 @@ _HOME = {
     "SimForestOutlier": "distforest.estimators.outliers",
     **dict.fromkeys(("SimForestClassifier", "SimForestRegressor"), "distforest.estimators.simforest"),
     **dict.fromkeys(("Lazy", "pairwise"), "distforest.sources.callbacks"),
-    **dict.fromkeys(("Embedding", "Graph", "Labels", "Targets"), "distforest.sources.factors"),
+    **dict.fromkeys(("Distances", "Embedding", "Graph", "Labels", "Targets"), "distforest.sources.factors"),
 }
 
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.spec import Run
+    from distforest.plotting import Importances
     from distforest.reports import Report
 
 ANSWERS = ("distance", "proximity", "pairs", "neighbors", "predict", "proba", "apply")
@@ -172,7 +173,8 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
 def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwrite: bool, **asked: Any) -> None:
     """Ask the sealed FOREST about the rows of the Zarr array QUERIES.
 
-    The answers are written to the new Zarr group OUTPUT, in parallel and in bounded memory.
+    The answers are written to the new Zarr group OUTPUT, in parallel and in bounded memory; of a group out.zarr,
+    zarr.open_array("out.zarr/distance") reads the distances.
     """
     from distforest import reports
     from distforest.console import progress
@@ -180,8 +182,10 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
     from distforest.jobs.spec import Run
+    from distforest.sources.groups import check_name
     from distforest.spec_files import from_the_root
 
+    check_name(output)  # before a cluster is started
     here, run = asked.pop("threads_here"), Run(workers=asked.pop("workers"), scheduler=asked.pop("scheduler"))
     if (here is not None) + (run.workers is not None) + (run.scheduler is not None) > 1:
         raise click.UsageError("give one of --workers, --threads-here and --scheduler")
@@ -212,8 +216,8 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
 
 @main.command()
 @click.argument("forest")
-@click.option("--features", metavar="ADDRESS", help="Array of features whose names, if it has any, are to be told.")
-@click.option("--plot", metavar="FILE", help="Draw feature weights, or a ranking tree and ROC: a .png, .pdf, .svg.")
+@click.option("--features", metavar="ADDRESS", help="Array with the features' names.  [default: the forest's own]")
+@click.option("--plot", metavar="FILE", help="Draw feature weights or importances, or a ranking: a .png, .pdf, .svg.")
 @json_option
 @click.pass_context
 def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:
@@ -225,26 +229,50 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
     if plot is not None:
-        if drawn is None and manifest["meaning"]["leaf"]["kind"] != "ranks":
-            raise InputError(f"{forest} drew its features alike, or reads none; there are no weights to plot")
-        _plot(forest, drawn, features, plot)
+        _plot(forest, manifest["meaning"]["method"], drawn, features, plot)
     print_report(ctx, reports.inspected(forest, manifest, drawn))
 
 
-def _plot(forest: str, drawn: FeatureShares | None, features: str | None, path: str) -> None:
-    """Save a picture of feature weights; without any, of a ranking tree and its curves."""
+def _plot(forest: str, method: str, drawn: FeatureShares | None, features: str | None, path: str) -> None:
+    """Save a picture of feature weights; without any, of a ranking tree and its curves, or of importances."""
+    if method in {"simforest", "isolation"}:
+        raise InputError(
+            f"{forest} reads similarities, it has no features to plot; `distforest score` asks it for distances, which "
+            "distforest.plotting.class_separation draws"
+        )
     try:
         from distforest import plotting, ranking_plots
     except ImportError as error:
         raise InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}") from error
-    if drawn is None:
+    figure: Any
+    if drawn is not None:
+        figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
+    elif method == "treerank":
         figure = ranking_plots.sealed_ranking(forest, features)
     else:
-        figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
+        figure = plotting.feature_importances(_importances(forest, features))
     try:
         figure.savefig(path, dpi=130)
     except ValueError as error:  # a suffix that it does not know
         raise InputError(f"--plot {path}: {error}") from error
+
+
+def _importances(address: str, features: str | None) -> Importances:
+    """What each feature has given to a sealed forest of SMERF, URerF or RFD."""
+    from distforest import RFD, URerF, load
+    from distforest.forest.feature_shares import read_names
+    from distforest.plotting import Importances
+
+    forest: Any = load(address)
+    own = tuple(getattr(forest, "feature_names_in_", ()))
+    names = own if features is None else read_names(features, forest.n_features_in_)
+    parts = {"importance": forest.feature_importances_}
+    if isinstance(forest, RFD):
+        parts = {"differences": forest.relative_importances_, "middles": forest.absolute_importances_}
+    if not sum(shares.sum() for shares in parts.values()):
+        raise InputError(f"{address}: no tree has a cut that gains anything, so no feature has given anything")
+    of = "the nodes that were cut, by their rows" if isinstance(forest, URerF) else "the gain of all cuts"
+    return Importances(parts, names, of)
 
 
 @main.command()
@@ -310,6 +338,9 @@ def _looked_ahead(job: AnySpec) -> Report:
 @click.argument("source")
 @click.argument("target", metavar="TARGET.zarr")
 @click.option("--label", metavar="COLUMN", help="Column of a csv or Parquet file that holds the labels.")
+@click.option("--header/--no-header", default=None, help="Whether a csv file's first row names its columns.")
+@click.option("--n-features", type=click.IntRange(1), help="Features of a libsvm file.  [default: its highest index]")
+@click.option("--zero-based/--one-based", default=None, help="From where a libsvm file counts its indices.")
 @click.option("--name", help="Name of the array of an .npy file.  [default: name of the file]")
 @click.option("--format", type=click.Choice(FORMATS), help="Format of SOURCE.  [default: by its suffix]")
 @click.option("--overwrite", is_flag=True, help="Replace the Zarr group at TARGET.zarr.")
@@ -321,9 +352,12 @@ def ingest(ctx: click.Context, /, source: str, target: str, **options: Any) -> N
     An .npz file of scipy.sparse.save_npz becomes a sparse matrix, whose address is TARGET.zarr itself.
     """
     from distforest import reports
+    from distforest.sources.groups import attributes_of
     from distforest.sources.ingest import ingest as take_in
 
-    print_report(ctx, reports.ingested(target, take_in(source, target, **options)))
+    written = take_in(source, target, **options)
+    told = {name: value for name, value in attributes_of(target).items() if name != "distforest"}
+    print_report(ctx, reports.ingested(target, written, told))
 
 
 # --- quickstart -------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -27,6 +28,17 @@ F = TypeVar("F", bound=Callable[..., Any] | click.Command)
 
 JSON = "distforest.json"
 """Where a command's context keeps whether ``--json`` was given."""
+
+
+ARGUMENT = re.compile(
+    r"`(?P<marked>[\w.]+)(?:=(?P<given>[^`]+))?`"
+    r"|^(?P<first>\w+)(?=:| must be )"
+    r"|(?<![\w/.])(?P<called>[a-z_.]+)=(?P<word>True|False|None)(?![\w/])"
+)
+"""An argument in a message: in backquotes, at its beginning, or given one of Python's words."""
+
+WORDS = {"True": "true", "False": "false", "None": "'none'"}
+"""Python's words as a job's file has them."""
 
 
 class Doors(click.Group):
@@ -60,7 +72,7 @@ class Doors(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
-            with _plain_warnings():
+            with _plain_warnings(ctx):
                 return super().invoke(ctx)
         except (DistforestError, KeyboardInterrupt) as error:
             fail(ctx, error)
@@ -73,7 +85,8 @@ class Doors(click.Group):
 def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
     """Say what went wrong on stderr, under --json on stdout too, and end with the code for it."""
     interrupted = isinstance(error, (KeyboardInterrupt, InterruptedJobError))
-    faults = list(error.faults) if isinstance(error, SpecError) else [str(error) or "ended by Ctrl-C"]
+    said = error.faults if isinstance(error, SpecError) else [str(error) or "ended by Ctrl-C"]
+    faults = [as_typed(fault, _command_of(ctx)) for fault in said]
     for fault in faults:
         click.echo(f"{'interrupted' if interrupted else 'error'}: {printable(fault)}", err=True)
     code = exit_code(error)
@@ -84,8 +97,40 @@ def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
     ctx.exit(code)
 
 
+def as_typed(text: str, command: click.Command) -> str:
+    """Write the arguments that a message names as the command has them: its flags, else keys of a job's file.
+
+    Examples
+    --------
+    >>> command = click.Command("score", params=[click.Option(["--overwrite/--keep"]), click.Option(["--n-neighbors"])])
+    >>> as_typed("n_neighbors must be in 1..9; see `n_neighbors`, or allow it (`run.overwrite`)", command)
+    '--n-neighbors must be in 1..9; see --n-neighbors, or allow it (--overwrite)'
+    >>> as_typed("give overwrite=False, or `n_neighbors='9'`, or oob_score=True in the fit", command)
+    'give --keep, or --n-neighbors 9, or oob_score=true in the fit'
+    """
+    options = {option.name: option for option in command.params if isinstance(option, click.Option)}
+
+    def typed(found: re.Match[str]) -> str:
+        name, value = found["marked"] or found["first"] or found["called"], found["given"] or found["word"]
+        option = options.get(name.rpartition(".")[2])
+        if option is None:
+            return f"{name}={WORDS.get(value, value)}" if value else found[0]
+        flag = max(option.opts, key=len)
+        if value == "False" and option.secondary_opts:
+            return max(option.secondary_opts, key=len)
+        return flag if value in (None, "True") else f"{flag} {value.strip(chr(39))}"
+
+    return ARGUMENT.sub(typed, text)
+
+
+def _command_of(ctx: click.Context) -> click.Command:
+    """The command that was asked for: of a group's context the one below it."""
+    command = ctx.command
+    return command.commands.get(ctx.invoked_subcommand or "", command) if isinstance(command, click.Group) else command
+
+
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
+def _plain_warnings(ctx: click.Context) -> Iterator[None]:
     """Warnings as one line each, without the line of code that they come from."""
 
     def show(
@@ -96,7 +141,7 @@ def _plain_warnings() -> Iterator[None]:
         file: TextIO | None = None,  # noqa: ARG001
         line: str | None = None,  # noqa: ARG001
     ) -> None:
-        click.echo(f"warning: {printable(str(message))}", err=True)
+        click.echo(f"warning: {printable(as_typed(str(message), _command_of(ctx)))}", err=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -25,7 +25,15 @@ if TYPE_CHECKING:
 
     from distforest.jobs.cluster import Progress, Watch
 
-UNITS = {"compile": "methods", "grow": "trees", "ask": "pairs", "route": "rows", "merge": "parts", "score": "rows"}
+UNITS = {
+    "compile": "methods",
+    "grow": "trees",
+    "alone": "trees",
+    "ask": "pairs",
+    "route": "rows",
+    "merge": "parts",
+    "score": "rows",
+}
 """What is counted in each run of tasks."""
 
 LINE_SECONDS = 1.0

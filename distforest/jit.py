@@ -7,19 +7,32 @@ Row and column numbers that a loop gathers by are read as unsigned, ``rows.view(
 and Numba need not ask which one does. Such a loop is a quarter faster.
 
 A loop that reads far memory, but not cell after cell, has it fetched while it works on what came before: `fetch`.
+
+The first call of a method compiles its kernels, which takes some twenty seconds: who waits for it is told (`Notice`).
 """
 
 from __future__ import annotations
 
+import builtins
+import multiprocessing
+import sys
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import config, njit, types
+from numba.core import event
 from numba.extending import intrinsic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+COMPILE = "compile the kernels (slow only the first time)"
+"""What happens while a first call keeps somebody waiting."""
+
+PATIENCE = 1.0
+"""Seconds of compiling after which somebody who waits is told."""
 
 
 def kernel(function: Callable[..., object]) -> Any:
@@ -72,3 +85,54 @@ def _compiled(function: Callable[..., object], *, counting: bool) -> Any:
         return compiled(cache=True)(function)
     except RuntimeError:  # numba found no directory that it may write its cache to
         return compiled()(function)
+
+
+class Notice(event.Listener):  # type: ignore[misc]  # of a package without types
+    """Tells once that kernels are being compiled, when one is begun after `PATIENCE` seconds of compiling.
+
+    Numba announces a kernel that it compiles, and none that it finds in its cache; kernels that call each other lie
+    within each other, and all of it is done under one lock.
+
+    Parameters
+    ----------
+    tell
+        Takes the words.
+    clock
+        Seconds; another clock makes it testable.
+    """
+
+    def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._tell, self._clock = tell, clock
+        self._open, self._begun, self._spent, self._told = 0, 0.0, 0.0, False
+
+    def on_start(self, event: Any) -> None:
+        """A kernel is begun, of ours or within one of ours."""
+        if not self._open and not _is_ours(event.data["dispatcher"]):
+            return
+        if not self._open:
+            self._begun = self._clock()
+        self._open += 1
+        if not self._told and self._spent + self._clock() - self._begun >= PATIENCE:
+            self._told = True
+            self._tell(COMPILE)
+
+    def on_end(self, event: Any) -> None:  # noqa: ARG002  (Numba passes it)
+        """A kernel is done."""
+        if self._open:
+            self._open -= 1
+            self._spent += 0.0 if self._open else self._clock() - self._begun
+
+
+def _is_ours(dispatcher: Any) -> bool:
+    return str(dispatcher.py_func.__module__).startswith(f"{__package__}.")
+
+
+def _tell_a_person(words: str) -> None:
+    """Write to stderr where somebody reads it: on a terminal or in a notebook, and not in a worker's log."""
+    if multiprocessing.parent_process() is not None or sys.stderr is None:
+        return
+    if sys.stderr.isatty() or hasattr(builtins, "__IPYTHON__"):
+        print(f"{__package__}: {words}", file=sys.stderr, flush=True)
+
+
+event.register("numba:compile", Notice(_tell_a_person))

@@ -1,12 +1,13 @@
 """Pictures of what a forest has learned: link predictions, how well its distance separates classes, what it cost.
 
 Needs matplotlib (``pip install 'distforest[plot]'``). Nothing here touches pyplot or a display: every function
-takes arrays and returns a `matplotlib.figure.Figure`, to be saved or shown by who asked for it. Colours are
-those of Okabe and Ito, told apart under all common forms of colour blindness.
+takes arrays and returns a `Picture`, which a notebook shows and ``savefig`` saves; one with a single axes also draws on
+yours. Colours are those of Okabe and Ito, told apart under all common forms of colour blindness.
 """
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from distforest.metrics import average_precision, roc_auc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -33,6 +34,23 @@ CLASS_COLOURS = (ORANGE, BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 BINS = 40
 MOST_FEATURES = 12
 """Features of the largest shares that are named."""
+
+
+class Picture(Figure):
+    """A figure that a notebook shows, which shows one of matplotlib's own only where pyplot is set up for it.
+
+    Examples
+    --------
+    >>> drawn = blank(7.0, 4.0)
+    >>> drawn, drawn._repr_png_()[1:4]
+    (<Picture size 700x400 with 0 Axes>, b'PNG')
+    """
+
+    def _repr_png_(self) -> bytes:
+        """What IPython asks for."""
+        stream = io.BytesIO()
+        self.savefig(stream, format="png")
+        return stream.getvalue()
 
 
 @dataclass(frozen=True)
@@ -129,7 +147,30 @@ class Weights:
     title: str = "Features by weight"
 
 
-def link_prediction(links: Links) -> Figure:
+@dataclass(frozen=True)
+class Importances:
+    """What each feature has given to a forest.
+
+    Attributes
+    ----------
+    parts : mapping of str to ndarray of shape (n_features,)
+        Shares that add up to a feature's importance, by what they are of: a forest of pairs knows of each feature's
+        differences and of its middles.
+    names : sequence of str
+        Of the features; their numbers where it is empty.
+    of : str
+        What the shares are of.
+    title : str
+        What the features are of.
+    """
+
+    parts: Mapping[str, np.ndarray]
+    names: Sequence[str] = ()
+    of: str = "the gain of all cuts"
+    title: str = "Features by importance"
+
+
+def link_prediction(links: Links) -> Picture:
     """Draw a graph beside its predicted links, and the ROC and precision-recall curves of the scored pairs.
 
     Parameters
@@ -142,14 +183,14 @@ def link_prediction(links: Links) -> Figure:
     >>> truth = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
     >>> pairs = truth[[0, 0, 1], [1, 2, 2]]
     >>> link_prediction(Links(truth, 1 - truth, np.array([0, 0, 1]), pairs, 1.0 - pairs))
-    <Figure size 1400x400 with 4 Axes>
+    <Picture size 1400x400 with 4 Axes>
     """
-    figure = _figure(4.0)
+    figure = blank(14.0, 4.0)
     _draw_links(figure, links)
     return figure
 
 
-def class_separation(classes: Classes) -> Figure:
+def class_separation(classes: Classes) -> Picture:
     """Draw a distance matrix by class, its distances within and between classes, and a map of the rows.
 
     Parameters
@@ -161,14 +202,14 @@ def class_separation(classes: Classes) -> Figure:
     --------
     >>> codes = np.array([0, 0, 1, 1])
     >>> class_separation(Classes((codes[:, None] != codes) * 0.8, codes, ["bad", "good"]))
-    <Figure size 1400x400 with 3 Axes>
+    <Picture size 1400x400 with 3 Axes>
     """
-    figure = _figure(4.0)
+    figure = blank(14.0, 4.0)
     _draw_classes(figure, classes)
     return figure
 
 
-def overview(links: Links, classes: Classes) -> Figure:
+def overview(links: Links, classes: Classes) -> Picture:
     """Draw `link_prediction` above `class_separation`.
 
     Parameters
@@ -176,28 +217,29 @@ def overview(links: Links, classes: Classes) -> Figure:
     links, classes
         As they take them.
     """
-    figure = _figure(8.0)
+    figure = blank(14.0, 8.0)
     parts: Any = figure.subfigures(2, 1, hspace=0.06)
     _draw_links(parts[0], links)
     _draw_classes(parts[1], classes)
     return figure
 
 
-def budget_curve(budgets: Budgets) -> Figure:
+def budget_curve(budgets: Budgets, ax: Axes | None = None) -> Picture | Axes:
     """Draw the accuracy of forests against the similarities that they have paid for.
 
     Parameters
     ----------
     budgets
         The forests, and their rival.
+    ax
+        Draw here, and return it; None: in a picture of its own.
 
     Examples
     --------
     >>> budget_curve(Budgets(np.array([100, 200]), np.array([0.7, 0.8]), 300, "1-NN", 0.75))
-    <Figure size 700x400 with 1 Axes>
+    <Picture size 700x400 with 1 Axes>
     """
-    figure = _figure(4.0, width=7.0)
-    axes = figure.subplots()
+    shown, axes = canvas(7.0, 4.0, ax)
     axes.plot(budgets.evaluations, budgets.accuracy, "o-", color=BLUE, linewidth=2, label="forest")
     axes.axhline(budgets.rival_accuracy, color=ORANGE, linestyle="--", linewidth=1.5, label=budgets.rival)
     axes.axvline(budgets.n_pairs, color=GREY, linestyle=":", linewidth=1.5, label=f"all {budgets.n_pairs:,} pairs")
@@ -207,10 +249,10 @@ def budget_curve(budgets: Budgets) -> Figure:
     axes.set_title(budgets.title)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="lower right", framealpha=1.0, edgecolor="none")  # opaque: the line of all pairs may pass behind
-    return figure
+    return shown
 
 
-def feature_weights(weights: Weights) -> Figure:
+def feature_weights(weights: Weights) -> Picture:
     """Draw the dependence of each feature, those marked that depend on others, and the features drawn most.
 
     Without a screen the shares stand in the place of the dependence.
@@ -223,9 +265,9 @@ def feature_weights(weights: Weights) -> Figure:
     Examples
     --------
     >>> feature_weights(Weights(np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.2, 0.0]), ["a", "b", "c"]))
-    <Figure size 1200x400 with 2 Axes>
+    <Picture size 1200x400 with 2 Axes>
     """
-    figure = _figure(4.0, width=12.0)
+    figure = blank(12.0, 4.0)
     figure.suptitle(weights.title, fontweight="bold")
     every, most = figure.subplots(1, 2, width_ratios=(1.6, 1))
     _draw_every_feature(every, weights)
@@ -233,8 +275,49 @@ def feature_weights(weights: Weights) -> Figure:
     return figure
 
 
-def _figure(height: float, width: float = 14.0) -> Figure:
-    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, wspace=0.03))
+def feature_importances(importances: Importances, ax: Axes | None = None) -> Picture | Axes:
+    """Draw the importances of the features that have the largest, by name.
+
+    Parameters
+    ----------
+    importances
+        Of the features.
+    ax
+        Draw here, and return it; None: in a picture of its own.
+
+    Examples
+    --------
+    >>> feature_importances(Importances({"differences": np.array([0.6, 0.1]), "middles": np.array([0.1, 0.2])}))
+    <Picture size 700x400 with 1 Axes>
+    """
+    shown, axes = canvas(7.0, 4.0, ax)
+    total = np.sum([*importances.parts.values()], axis=0)
+    most = np.argsort(-total, kind="stable")[:MOST_FEATURES]
+    begin = np.zeros(len(most))
+    for (part, shares), colour in zip(importances.parts.items(), (BLUE, ORANGE), strict=False):
+        axes.barh(np.arange(len(most)), shares[most], left=begin, color=colour, label=part)
+        begin = begin + shares[most]
+    axes.axvline(1.0 / len(total), color=GREY, linestyle="--", linewidth=1.5, label="all alike")
+    _name_features(axes, most, importances.names)
+    axes.set(xlabel=f"share of {importances.of}", ylabel="feature", xlim=(0.0, None))
+    told = f", {len(most)} of {len(total):,}" if len(most) < len(total) else ""
+    axes.set_title(f"{importances.title}{told}")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="lower right", framealpha=1.0, edgecolor="none")
+    return shown
+
+
+def canvas(width: float, height: float, ax: Axes | None) -> tuple[Picture | Axes, Axes]:
+    """Where one axes is drawn: what is shown of it, and the axes, given or in a picture of its own."""
+    if ax is not None:
+        return ax, ax
+    picture = blank(width, height)
+    return picture, picture.subplots()
+
+
+def blank(width: float, height: float) -> Picture:
+    """Make an empty picture of so many inches."""
+    return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, wspace=0.03))
 
 
 # --- feature weights --------------------------------------------------------------------------------------
@@ -264,17 +347,22 @@ def _draw_every_feature(axes: Axes, weights: Weights) -> None:
 def _draw_most(axes: Axes, weights: Weights) -> None:
     """Draw the shares of the features that are drawn most, by name."""
     most = np.argsort(-weights.shares, kind="stable")[:MOST_FEATURES]
-    names = [shortened(weights.names[k]) if len(weights.names) else str(k) for k in most.tolist()]
     marked = np.ones(len(most), bool) if weights.dependence is None else weights.dependence[most] > 0.0
     axes.barh(np.arange(len(most)), weights.shares[most], color=np.where(marked, ORANGE, GREY).tolist())
     axes.axvline(1.0 / len(weights.shares), color=BLUE, linestyle="--", linewidth=1.5, label="all alike")
-    axes.set_yticks(np.arange(len(most)), names, parse_math=False)
-    axes.invert_yaxis()
+    _name_features(axes, most, weights.names)
     axes.set(xlabel="share of the draws", ylabel="feature", xlim=(0.0, None))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
     axes.set_title("Drawn most")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="lower right", framealpha=1.0, edgecolor="none")
+
+
+def _name_features(axes: Axes, most: np.ndarray, names: Sequence[str]) -> None:
+    """Name a bar for each feature, from the top: by its name, or else by its number."""
+    told = [shortened(names[k]) if len(names) else str(k) for k in most.tolist()]
+    axes.set_yticks(np.arange(len(most)), told, parse_math=False)
+    axes.invert_yaxis()
 
 
 def shortened(name: str, most: int = 24) -> str:

@@ -28,6 +28,7 @@ from rich.table import Table
 
 from distforest.console import progress
 from distforest.errors import DistforestError, InputError, JobError
+from distforest.jit import COMPILE
 from distforest.jobs.cluster import Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
@@ -148,7 +149,7 @@ def run(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -
     with ExitStack() as stack:
         with steps.step("start a cluster of processes"):
             cluster = stack.enter_context(local_cluster(workers))
-        with steps.step("compile the kernels (slow only the first time)"):
+        with steps.step(COMPILE):
             compile_kernels([lazega, ionosphere], cluster)
         with steps.step("train a SMERF on links of lawyers"):
             links = train(lazega, cluster)

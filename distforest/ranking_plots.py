@@ -1,7 +1,7 @@
 """Pictures of ranking forests: the cells of a tree with their pairs and cuts, and the ROC curves of all its trees.
 
-Needs matplotlib (``pip install 'distforest[plot]'``). As in `distforest.plotting` every function returns a
-`matplotlib.figure.Figure`, to be saved or shown by who asked for it.
+Needs matplotlib (``pip install 'distforest[plot]'``). As in `distforest.plotting` every function returns a `Picture`,
+which a notebook shows and ``savefig`` saves; one with a single axes also draws on yours.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from distforest.errors import InputError
 from distforest.estimators.loading import load
@@ -21,7 +19,7 @@ from distforest.forest.cells import Cells
 from distforest.forest.feature_shares import read_names
 from distforest.forest.pair_scores import columns_of, ranks_of
 from distforest.forest.table import LEAF
-from distforest.plotting import BLUE, GREY, ORANGE, on_unit_square, shortened
+from distforest.plotting import BLUE, GREY, ORANGE, Picture, blank, canvas, on_unit_square, shortened
 from distforest.roc import ROC
 from distforest.sources.point_pairs import PairColumns, named
 
@@ -82,7 +80,7 @@ class Cell:
         return (self.place + 0.5) / 2.0**self.depth
 
 
-def ranking(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence[str] = ()) -> Figure:
+def ranking(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence[str] = ()) -> Picture:
     """Draw a tree of a ranking forest beside the ROC curves of all trees, on a linear and on a logarithmic scale.
 
     Parameters
@@ -101,11 +99,11 @@ def ranking(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence
     >>> from distforest import TreeRank
     >>> forest = TreeRank(3, n_pairs=500, leafrank_depth=1, random_state=0).fit(*load_iris(return_X_y=True))
     >>> ranking(forest, depth=2)
-    <Figure size 1180x660 with 3 Axes>
+    <Picture size 1180x660 with 3 Axes>
     """
     cells, curves = cells_of(forest, tree, depth, names), forest.tree_rocs_
     width = _width(cells)
-    figure = _figure(width + 5.0, 6.6)
+    figure = blank(width + 5.0, 6.6)
     parts: Any = figure.subfigures(1, 2, width_ratios=(width, 5.0))
     _draw_tree(parts[0].subplots(), cells, _title(forest, tree))
     linear, logarithmic = parts[1].subplots(2, 1)
@@ -115,7 +113,7 @@ def ranking(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence
     return figure
 
 
-def sealed_ranking(address: str, features: str | None = None) -> Figure:
+def sealed_ranking(address: str, features: str | None = None) -> Picture:
     """Draw the first tree and the curves of a sealed ranking forest, as `ranking` does.
 
     Parameters
@@ -123,8 +121,8 @@ def sealed_ranking(address: str, features: str | None = None) -> Figure:
     address
         Path or URL of the forest.
     features
-        Address of an array whose ``feature_names`` name them, as `distforest ingest` writes it; None: by their
-        numbers.
+        Address of an array whose ``feature_names`` name them, as `distforest ingest` writes it; None: by the
+        forest's own names, or their numbers.
 
     Raises
     ------
@@ -139,7 +137,9 @@ def sealed_ranking(address: str, features: str | None = None) -> Figure:
     return ranking(forest, names=read_names(features, columns_of(forest.forest_).n_features))
 
 
-def ranking_tree(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence[str] = ()) -> Figure:
+def ranking_tree(
+    forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence[str] = (), ax: Axes | None = None
+) -> Picture | Axes:
     """Draw the cells of a ranking tree: their training pairs, and what parts them.
 
     A cell stands where its score is, the most alike pairs on the left. What parts it is told in words where that is
@@ -155,6 +155,8 @@ def ranking_tree(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Seq
         Deepest cells that are drawn, 1 to `MOST_DEPTH`.
     names
         Of the features of a point; the forest's own, or their numbers, where it is empty.
+    ax
+        Draw here, and return it; None: in a picture of its own.
 
     Raises
     ------
@@ -167,15 +169,15 @@ def ranking_tree(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Seq
     >>> from distforest import TreeRank
     >>> forest = TreeRank(1, n_pairs=500, leafrank_depth=1, random_state=0).fit(*load_iris(return_X_y=True))
     >>> ranking_tree(forest, depth=2)
-    <Figure size 680x490 with 1 Axes>
+    <Picture size 680x490 with 1 Axes>
     """
     cells = cells_of(forest, tree, depth, names)
-    figure = _figure(_width(cells), 1.3 + 1.2 * (1 + max(cell.depth for cell in cells)))
-    _draw_tree(figure.subplots(), cells, _title(forest, tree))
-    return figure
+    shown, axes = canvas(_width(cells), 1.3 + 1.2 * (1 + max(cell.depth for cell in cells)), ax)
+    _draw_tree(axes, cells, _title(forest, tree))
+    return shown
 
 
-def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC") -> Figure:
+def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC", ax: Axes | None = None) -> Picture | Axes:
     """Draw the ROC curves of trees, and their mean.
 
     Parameters
@@ -187,6 +189,8 @@ def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC") -> 
         Whether false positive rates stand on a logarithmic scale, which shows the few pairs that rank highest.
     title
         What the curves are of.
+    ax
+        Draw here, and return it; None: in a picture of its own.
 
     Raises
     ------
@@ -196,17 +200,15 @@ def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC") -> 
     Examples
     --------
     >>> roc_curves([ROC([0, 0.1, 1], [0, 0.9, 1]), ROC([0, 0.2, 1], [0, 0.8, 1])], log=True)
-    <Figure size 560x500 with 1 Axes>
+    <Picture size 560x500 with 1 Axes>
     """
-    figure = _figure(5.6, 5.0)
-    axes = figure.subplots()
+    shown, axes = canvas(5.6, 5.0, ax)
     _draw_curves(axes, curves, log, title)
-    _add_legend(figure, axes)
-    return figure
-
-
-def _figure(width: float, height: float) -> Figure:
-    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, wspace=0.03))
+    if isinstance(shown, Picture):
+        _add_legend(shown, axes)
+    else:  # what is beside the axes is not ours
+        axes.legend(loc="lower right", frameon=False)
+    return shown
 
 
 # --- cells ------------------------------------------------------------------------------------------------
@@ -302,7 +304,9 @@ def _words(forest: TreeRank, names: Sequence[str]) -> _Words:
     """Names of columns; raises InputError where there is not one for each feature."""
     columns = columns_of(forest.forest_)
     numbers = [f"feature {k}" for k in range(columns.n_features)]
-    given = list(names) or list(getattr(forest, "feature_names_in_", numbers))
+    kept = forest.forest_.feature_names  # also of a loaded forest, which reads further columns as features
+    own = getattr(forest, "feature_names_in_", kept.names if kept else numbers)
+    given = list(names) or list(own)
     if len(given) != columns.n_features:
         raise InputError(f"names: one for each of {columns.n_features} features was asked for, found {len(given)}")
     features = [shortened(str(name)) for name in given]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distforest.sources.feature_names import FeatureNames
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -105,14 +107,31 @@ def scored(question: Question, done: Scored) -> Report:
     return Report(answer, [*lines, *(("array", f"{name} {_in_shape(shape)}") for name, shape in done.shapes.items())])
 
 
-def ingested(target: str, written: Mapping[str, Ingested]) -> Report:
-    """Report the arrays that a file became."""
+def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[str, Any]) -> Report:
+    """Report the arrays that a file became, and the attributes of their group."""
     arrays = {
-        array.name: {"shape": list(array.shape), "dtype": array.dtype, "sha256": array.sha256}
+        array.name: {
+            "shape": list(array.shape),
+            "dtype": array.dtype,
+            "sha256": array.sha256,
+            "attributes": list(array.attributes),
+        }
         for array in written.values()
     }
-    lines = [("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}") for array in written.values()]
-    return Report({"target": target, "arrays": arrays}, [("target", target), *lines])
+    lines = [("target", target)]
+    for array in written.values():
+        told = "".join(f", {name} {_in_short(value)}" for name, value in array.attributes.items())
+        told = ", no feature_names" if array.name == "X" and not told else told
+        lines.append(("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}{told}"))
+    lines += [("attribute", f"{name} {_in_short(value)}") for name, value in attributes.items()]
+    return Report({"target": target, "arrays": arrays, "attributes": list(attributes)}, lines)
+
+
+def _in_short(value: object) -> str:
+    """Write a value of an attribute; of a list how it begins."""
+    if isinstance(value, list):
+        return ", ".join(map(_in_short, value[:N_TOLD])) + (f", ... ({len(value):,})" if value[N_TOLD:] else "")
+    return _in_words(value)
 
 
 def simulated(made: Simulated) -> Report:
@@ -215,6 +234,7 @@ def inspected(address: str, manifest: Mapping[str, Any], drawn: FeatureShares | 
     meaning = manifest["meaning"]
     arrays = {name: _entry(entry) for name, entry in manifest["arrays"].items()}
     n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
+    names = FeatureNames.of_provenance(manifest["provenance"])
     answer: dict[str, Any] = {
         "forest": address,
         **{key: manifest[key] for key in ("format", "digest")},
@@ -226,6 +246,8 @@ def inspected(address: str, manifest: Mapping[str, Any], drawn: FeatureShares | 
         "n_leaves": None if meaning["leaf"]["kind"] == "ranks" else (n_nodes + n_trees) // 2,
         "n_bytes": sum(array["n_bytes"] for array in arrays.values()),
         "arrays": arrays,
+        "feature_names": list(names.names) if names else None,
+        "feature_dtypes": list(names.dtypes) if names and names.dtypes else None,
         "provenance": manifest["provenance"],
     }
     if drawn is None:
@@ -234,6 +256,14 @@ def inspected(address: str, manifest: Mapping[str, Any], drawn: FeatureShares | 
     lines = _inspected_lines(answer)
     place = next(place for place, (name, _) in enumerate(lines) if name == "nodes")
     return Report(answer, [*lines[:place], ("features", _in_shares(drawn)), *lines[place:]])
+
+
+def _in_names(names: FeatureNames | None) -> str:
+    """Tell the first names of a forest's features, with their dtypes, and of how many more there are."""
+    if names is None:
+        return "none"
+    more = f", and {len(names.names) - N_TOLD:,} more" if len(names.names) > N_TOLD else ""
+    return f"{', '.join(names.first(N_TOLD).told())}{more}"
 
 
 def _most(drawn: FeatureShares) -> list[dict[str, Any]]:
@@ -269,12 +299,14 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     leaves = f", {found['n_leaves']:,} of them leaves" if found["n_leaves"] is not None else ""
     nodes = f"{found['n_nodes']:,} in {found['n_trees']:,} trees{leaves}"
     rows = {"kind": found["rows"]["kind"], **found["rows"]}
+    own = FeatureNames.of_provenance(found["provenance"])
     lines = [
         ("forest", found["forest"]),
         ("digest", found["digest"]),
         ("method", f"{found['method']}, seed {found['seed']}, format {found['format']}"),
         ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
         ("rows", f"{found['n_rows']:,} in training, read as {_in_words(rows)}"),
+        *([("names", _in_names(own))] if rows["kind"] != "dense" or own else []),
         *([("classes", _in_words(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
         ("leaf table", _leaf_reason(found["leaf"], found["arrays"], found["n_rows"])),

@@ -24,7 +24,9 @@ NOISES = ("normal", "lognormal", "t", "correlated")
 @click.argument("setting", metavar="SETTING", type=click.Choice(SETTINGS))
 @click.option("--output", required=True, metavar="GROUP.zarr", help="The new Zarr group.")
 @click.option("--n", type=click.IntRange(1), default=1000, show_default=True, help="Points.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all that is drawn.")
+@click.option(
+    "--seed", "random_state", type=click.IntRange(0), default=0, show_default=True, help="Of all that is drawn."
+)
 @click.option("--noise-dimensions", type=click.IntRange(0), help="Features of noise beside a manifold.  [default: 0]")
 @click.option("--noise", type=click.Choice(NOISES), help="Their kind.  [default: normal]")
 @click.option("--noise-variance", type=float, help="Their variance.  [default: 70]")
@@ -32,7 +34,7 @@ NOISES = ("normal", "lognormal", "t", "correlated")
 @click.option("--shuffle/--no-shuffle", default=None, help="Rows in random order.  [default: yes]")
 @click.option("--columns", "p", type=click.IntRange(2), help="Features of a setting of SMERF.  [default: 20]")
 @click.option("--overwrite", is_flag=True, help="Replace the Zarr group at the output.")
-def simulate(setting: str, output: str, n: int, seed: int, overwrite: bool, **options: Any) -> Report:
+def simulate(setting: str, output: str, overwrite: bool, **options: Any) -> Report:
     """Write simulated points with a known truth as a Zarr group.
 
     SETTING is a manifold in noise (line, helix, sphere, mixture: arrays X, latent and labels) or one of SMERF's
@@ -41,7 +43,7 @@ def simulate(setting: str, output: str, n: int, seed: int, overwrite: bool, **op
     from distforest import reports, trials
 
     given = {name: value for name, value in options.items() if value is not None}
-    return reports.simulated(trials.simulate(setting, output, {"n": n, "random_state": seed, **given}, overwrite))
+    return reports.simulated(trials.simulate(setting, output, given, overwrite))
 
 
 @click.command()

@@ -93,11 +93,38 @@ class Pairs(NamedTuple):
     z: list[list[int]]
     scale: Fraction
 
+    def of_node(self, rows: Sequence[int], weights: Integers) -> Pairs:
+        """Return the pairs of some rows."""
+        return Pairs([[self.z[i][j] for j in rows] for i in rows], self.scale)
+
+
+class Distances(NamedTuple):
+    """All pair distances as they are, each node's in fixed point at its own scale."""
+
+    z: NDArray[Any]
+    largest: float
+
+    def of_node(self, rows: Sequence[int], weights: Integers) -> Pairs:
+        """Return the pairs of some rows at the scale of those that weigh anything."""
+        own = [row for row in rows if weights[row] > 0]
+        return dense_pairs(self.z[np.ix_(rows, rows)], node_bits(self.z[np.ix_(own, own)], self.largest))
+
 
 def dense_pairs(z: Matrix, bits: int) -> Pairs:
     """Return the fixed-point distances round(z 2^bits), ties to even."""
     scale = Fraction(2) ** bits
     return Pairs([[round(Fraction(float(value)) * scale) for value in row] for row in z], scale)
+
+
+def node_bits(z: Matrix, largest: float) -> int:
+    """Return the power of two of a node's scale: its z come below 2^26, in steps of 2^4 from where ``largest`` does.
+
+    With 2^E the least power of two above the largest of all |z|, and 2^e that above those of the node (e at least
+    -126), it is 26 - E + 4 floor((E - e) / 4), at most 126.
+    """
+    own = max(abs(float(value)) for row in z for value in row)
+    E, e = math.frexp(largest)[1], max(math.frexp(own)[1], -126) if own else -126
+    return min(26 - E + 4 * math.floor((E - e) / 4), 126)
 
 
 def label_pairs(codes: Integers) -> Pairs:
@@ -164,11 +191,16 @@ def every_cut(values: Matrix, pairs: Pairs, weights: Integers, min_leaf: int) ->
 
 
 def best_of(cuts: Sequence[Cut]) -> Found:
-    """Return (candidate, threshold, gain) of the largest gain beyond rounding, first if equal; or -1."""
+    """Return (candidate, threshold, gain) of the largest gain that is not below 0, first if equal; or -1.
+
+    A gain that is rounding, of either sign, is 0; a cut that gains 0 is one all the same, as in CART.
+    """
     best: Cut | None = None
     for cut in cuts:
-        if cut.gain > ROUNDING * cut.magnitude and (best is None or cut.gain > best.gain):
-            best = cut
+        rounding = ROUNDING * cut.magnitude
+        own = cut if cut.gain > rounding else cut._replace(gain=Fraction(0))
+        if cut.gain >= -rounding and (best is None or own.gain > best.gain):
+            best = own
     return (-1, 0.0, 0.0) if best is None else (best.candidate, best.threshold, float(best.gain))
 
 
@@ -230,7 +262,9 @@ class Node:
     right: int = -1
 
 
-def grow_tree(X: NDArray[Any], pairs: Pairs, weights: Integers, seed: int, tree: int, limits: Limits) -> Table:
+def grow_tree(
+    X: NDArray[Any], pairs: Pairs | Distances, weights: Integers, seed: int, tree: int, limits: Limits
+) -> Table:
     """Return the node table of one axis-aligned SMERF tree (steps 2 to 5), grown level by level."""
     nodes = [Node(list(range(len(X))), 0)]
     for own, node in enumerate(nodes):  # the list grows while it is read: level by level, parents ascending
@@ -246,7 +280,7 @@ def grow_tree(X: NDArray[Any], pairs: Pairs, weights: Integers, seed: int, tree:
     return _table(nodes, weights, len(X))
 
 
-def _is_closed(node: Node, pairs: Pairs, weights: Integers, limits: Limits) -> bool:
+def _is_closed(node: Node, pairs: Pairs | Distances, weights: Integers, limits: Limits) -> bool:
     """Tell whether a node is too light, too deep, or pure (all z of its in-bag pairs equal), step 5."""
     rows = [row for row in node.rows if weights[row] > 0]
     pure = len({pairs.z[i][j] for i in rows for j in rows}) == 1
@@ -254,10 +288,10 @@ def _is_closed(node: Node, pairs: Pairs, weights: Integers, limits: Limits) -> b
 
 
 def _cut_node(
-    X: NDArray[Any], rows: list[int], pairs: Pairs, weights: Integers, order: list[int], limits: Limits
+    X: NDArray[Any], rows: list[int], pairs: Pairs | Distances, weights: Integers, order: list[int], limits: Limits
 ) -> Found:
     """Return (column, threshold, gain) of the first attempt with a cut, or column -1 (steps 3 and 4)."""
-    z = Pairs([[pairs.z[i][j] for j in rows] for i in rows], pairs.scale)
+    z = pairs.of_node(rows, weights)
     w = [int(weights[row]) for row in rows]
     for start in range(0, len(order), limits.max_features):
         columns = order[start : start + limits.max_features]
@@ -336,6 +370,19 @@ def means(
         squares = sum((u * sum(value**2 for value in y) for u, y in zip(w, points, strict=True)), Fraction(0))
         mean_squares.append(float(squares / n))
     return np.array(mean), np.array(mean_squares)
+
+
+def spreads(table: Table, leaves: Integers, Y: Matrix, weights: Integers) -> NDArray[np.float64]:
+    """Return each node's weighted mean of ||Y - mean||^2, (N,), over the rows that reached it, exactly."""
+    exact, found = [[Fraction(float(value)) for value in row] for row in Y], []
+    for node in range(len(table["left"])):
+        rows = reached(table, leaves, node)
+        n, total = _weight(rows, weights), Fraction(0)
+        for c in range(len(exact[0])):
+            mean = sum((int(weights[i]) * exact[i][c] for i in rows), Fraction(0)) / n
+            total += sum((int(weights[i]) * (exact[i][c] - mean) ** 2 for i in rows), Fraction(0))
+        found.append(float(total / n))
+    return np.array(found)
 
 
 def means_distance(a: Vector, a_squares: float, b: Vector, b_squares: float, factor: float) -> float:

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from distforest import cli
+from distforest import RFD, SMERF, SimForestClassifier, cli
 from distforest.forest import scoring
 from distforest.forest.artifact import open_forest
 from distforest.forest.proximities import proximity
@@ -136,6 +136,29 @@ def test_inspect_tells_the_leaf_table_and_where_the_forest_is_from(home):
     assert f"{home}/data.zarr/X" in out
     assert "numpy" in out
     assert "threshold       float64" in out
+
+
+def test_inspect_draws_importances(home, tmp_path):
+    assert run("inspect", home / "forest.zarr", "--plot", tmp_path / "a.svg")[0] == 0
+    assert "<!-- share of the gain of all cuts -->" in (tmp_path / "a.svg").read_text()
+    X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
+    RFD(5, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "rfd.zarr")
+    assert run("inspect", tmp_path / "rfd.zarr", "--plot", tmp_path / "b.svg")[0] == 0
+    assert "<!-- middles -->" in (tmp_path / "b.svg").read_text()
+
+
+def test_forests_without_features_to_draw_are_told(home, tmp_path):
+    X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
+    SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "sim.zarr")
+    SMERF(2, min_samples_split=99, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "roots.zarr")
+    either = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])  # exclusive or: the first cut gains 0
+    SMERF(2, max_depth=1, bootstrap=False, random_state=0).fit(either, [0, 1, 1, 0]).save(tmp_path / "xor.zarr")
+    idle = "no tree has a cut that gains anything"
+    told = {"sim": "no features to plot; `distforest score` asks it for distances", "roots": idle, "xor": idle}
+    for name, hint in told.items():
+        code, out, err = run("inspect", tmp_path / f"{name}.zarr", "--plot", tmp_path / "a.png")
+        assert (code, out, hint in err) == (2, "", True)
+    assert not (tmp_path / "a.png").exists()
 
 
 def test_verify_a_good_forest(home):
@@ -267,6 +290,91 @@ def test_ingest_takes_the_label_of_a_csv(tmp_path):
     assert (code, sorted(found["arrays"])) == (0, ["X", "y"])
 
 
+@pytest.mark.filterwarnings("default:.*is taken as a header:UserWarning")
+def test_ingest_tells_what_it_has_taken_for_what(tmp_path):
+    (tmp_path / "p.csv").write_text("0,1,2\n1.5,2.5,fern\n3.5,4.5,moss\n")
+    code, out, err = run("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "2")
+    assert (code, "give --no-header if it is data, else --header" in err) == (0, True)
+    assert "X float32 2 x 2, feature_names 0, 1\n" in out
+    assert "y int64 2, classes fern, moss\n" in out
+    code, out, err = run(
+        "ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "2", "--no-header", "--overwrite"
+    )
+    assert (code, err) == (0, "")
+    assert "X float32 3 x 2, no feature_names\n" in out
+
+
+def test_ingest_tells_where_strings_have_gone(tmp_path):
+    arrays = {
+        "X": np.eye(2),
+        "kinds": np.array(["a", "b"]),
+        "about": np.array("two"),
+        "many": np.array([list("abcdef")]),
+    }
+    np.savez(tmp_path / "a.npz", **arrays)
+    code, out, _ = run("ingest", tmp_path / "a.npz", tmp_path / "a.zarr")
+    assert code == 0
+    assert "array      kinds int64 2, classes a, b\n" in out
+    assert "attribute  about two\n" in out
+    assert "attribute  many a, b, c, d, e, ... (6)\n" in out
+    _, found = run_json("ingest", tmp_path / "a.npz", tmp_path / "b.zarr")
+    assert (found["arrays"]["kinds"]["attributes"], found["attributes"]) == (["classes"], ["about", "many"])
+
+
+@pytest.mark.filterwarnings("default:.*an index is 0:UserWarning")
+def test_ingest_takes_a_libsvm_file_as_it_is_told(tmp_path):
+    (tmp_path / "a.svm").write_text("1 0:2\n")
+    command = ("ingest", tmp_path / "a.svm", tmp_path / "a.zarr", "--overwrite")
+    code, out, err = run(*command)
+    assert (code, "X float32 1 x 1" in out, "give --zero-based to this file and to all" in err) == (0, True, True)
+    code, out, err = run(*command, "--zero-based", "--n-features", 3)
+    assert (code, "X float32 1 x 3" in out, err) == (0, True, "")
+    code, out, err = run(*command, "--one-based")
+    assert (code, "give --zero-based if indices count from 0" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "hint"),
+    [
+        ("a.csv", (), "if these are the labels, name their column with --label"),
+        ("a.txt", (), "give --format"),
+        ("a.csv", ("--n-features", 3), "--n-features is for the rows of a libsvm file"),
+        ("a.csv", ("--name", "X"), "--name is for the one array of an .npy file"),
+        ("kinds.npy", (), "if these are labels, give --name y"),
+        ("new name!.npy", (), "a plain name was asked for the array, found 'new name!'; give another --name"),
+    ],
+)
+def test_hints_name_the_flags_of_the_command(tmp_path, file, options, hint):
+    if file.endswith(".npy"):
+        np.save(tmp_path / file, np.array(["a", "b"]))
+    else:
+        (tmp_path / file).write_text("a,b\n1,x\n")
+    code, _, err = run("ingest", tmp_path / file, tmp_path / "a.zarr", *options)
+    assert (code, hint in err) == (2, True)
+
+
+def test_a_target_in_the_way_is_overwritten_by_a_flag(home, tmp_path):
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    (tmp_path / "a.zarr").mkdir()
+    for command in (
+        ("ingest", tmp_path / "a.csv", tmp_path / "a.zarr"),
+        ("simulate", "line", "--output", tmp_path / "a.zarr"),
+        ("score", home / "forest.zarr", home / "data.zarr/X", tmp_path / "a.zarr", "--threads-here", 1),
+        ("fit", home / "spec.toml", "--set", f"output={tmp_path}/a.zarr"),
+    ):
+        code, _, err = run(*command)
+        assert (code, "--overwrite" in err) == (2, True)
+
+
+def test_a_question_is_corrected_in_its_flags(home, tmp_path):
+    command = ("score", home / "forest.zarr", home / "data.zarr/X", tmp_path / "a.zarr", "--threads-here", 1)
+    assert (
+        "error: --n-neighbors must be in 1..30, found 31"
+        in run(*command, "--answer", "neighbors", "--n-neighbors", 31)[2]
+    )
+    assert "error: --pairs: the address of an array" in run(*command, "--answer", "pairs")[2]
+
+
 def test_a_warning_is_one_plain_line(spec, home, tmp_path):
     crooked = np.asarray(open_array(f"{home}/data.zarr/Z")[...]).copy()
     crooked[0, 1] += 1.0
@@ -323,6 +431,21 @@ def test_score_writes_what_the_forest_says(home, tmp_path):
     assert run("score", *question, tmp_path / "p.zarr", *pairs)[0] == 0
     expected = scoring.distance(forest, nodes, nodes).astype(np.float32)[[0, 5, 7], [1, 2, 7]]
     assert np.asarray(open_array(f"{tmp_path}/p.zarr/distance")[...]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.CSV", "out.npz", "out.parquet/", "a.b.json"])
+def test_a_group_is_not_given_the_name_of_a_file(home, tmp_path, name):
+    output = f"{tmp_path}/{name}"
+    for command in (
+        ("score", home / "forest.zarr", home / "data.zarr/X", output),
+        ("ingest", home / "spec.toml", output, "--format", "csv"),
+        ("simulate", "line", "--output", output),
+    ):
+        code, out, err = run(*command)
+        assert (code, out) == (2, "")
+        hint = name.rstrip("/").rpartition(".")[0] + ".zarr"
+        assert err == f"error: {output}: a Zarr group is written, a folder of arrays; name it {hint}\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_score_does_not_replace_unasked(home, tmp_path):

@@ -1,21 +1,27 @@
-"""Kernels that borrow their arrays make none, return none, and call none that returns one, and hold none afterwards."""
+"""Kernels that borrow make no array, return none, and hold none afterwards; who waits for compiling is told."""
 
 from __future__ import annotations
 
 import ast
+import builtins
+import multiprocessing
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numba
 import numpy as np
 import pytest
+from numba.core import event
 from numba.core.errors import NumbaError
 
+from distforest import jit
 from distforest.growth.ordering import order_values
-from distforest.jit import borrowing
+from distforest.jit import COMPILE, Notice, borrowing, kernel
 
 ROOT = Path(__file__).parents[1] / "distforest"
-NUMBERS = {"None", "int", "float", "bool", "np.int64", "np.uint32", "np.uint64", "Line"}
+NUMBERS = {"None", "int", "float", "bool", "np.int32", "np.int64", "np.uint32", "np.uint64", "Line"}
 """What a function may return that is no array; `Line` holds numbers alone."""
 
 
@@ -66,3 +72,90 @@ def test_nothing_is_held_when_a_kernel_has_ended() -> None:
         assert order_values(*arrays) == 2
         held.append([sys.getrefcount(own) for own in arrays])
     assert held[1:] == held[:1] * 3
+
+
+class Waiting:
+    """Kernels that are compiled by the hands of a clock of our own."""
+
+    def __init__(self) -> None:
+        self.now, self.words = 100.0, list[str]()
+        self.notice = Notice(self.words.append, lambda: self.now)
+
+    def start(self, module: str = "distforest.growth.grower") -> None:
+        compiled = SimpleNamespace(py_func=SimpleNamespace(__module__=module))
+        self.notice.on_start(event.Event("numba:compile", event.EventStatus.START, {"dispatcher": compiled}))
+
+    def end(self, seconds: float) -> None:
+        self.now += seconds
+        self.notice.on_end(event.Event("numba:compile", event.EventStatus.END, {}))
+
+
+def test_who_waits_for_kernels_to_be_compiled_is_told_once() -> None:
+    waiting = Waiting()
+    for _ in range(3):
+        waiting.start()
+        waiting.end(0.3)
+    waiting.now += 60  # it is compiling that counts
+    assert waiting.words == []
+    waiting.start()
+    waiting.end(0.3)
+    assert waiting.words == []  # it is over, as far as anybody knows
+    for _ in range(5):
+        waiting.start()
+        waiting.end(9.0)
+    assert waiting.words == [COMPILE]
+
+
+def test_kernels_within_a_kernel_count_once_and_those_of_others_never() -> None:
+    waiting = Waiting()
+    waiting.start()
+    for _ in range(3):
+        waiting.start("numba.np.arraymath")
+        waiting.end(0.3)
+    waiting.end(0.0)
+    waiting.start()
+    assert waiting.words == []
+    waiting.now += 0.2
+    waiting.start("numba.np.arraymath")
+    assert waiting.words == [COMPILE]
+    others = Waiting()
+    for _ in range(3):
+        others.start("somebody.elses")
+        others.end(50.0)
+    others.start("somebody.elses")
+    others.now += 50.0
+    others.start()
+    others.end(0.5)
+    others.end(50.0)
+    others.start()
+    assert others.words == []
+
+
+def test_numba_announces_what_it_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "PATIENCE", 0.0)
+    words: list[str] = []
+
+    def doubled(x: float) -> float:
+        return 2.0 * x
+
+    doubled.__module__ = "distforest.growth.doubled"
+    compiled = kernel(doubled)
+    with event.install_listener("numba:compile", Notice(words.append)):
+        assert (compiled(2.0), compiled(3.0)) == (4.0, 6.0)
+    assert words == ([] if numba.config.DISABLE_JIT else [COMPILE])
+
+
+@pytest.mark.parametrize(
+    ("terminal", "notebook", "worker", "told"),
+    [(True, False, False, True), (False, True, False, True), (False, False, False, False), (True, True, True, False)],
+)
+def test_a_person_is_told_and_no_log(
+    terminal: bool, notebook: bool, worker: bool, told: bool, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the cluster" if worker else None)
+    if notebook:
+        monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
+    jit._tell_a_person(COMPILE)
+    expected = "distforest: compile the kernels (slow only the first time)\n" if told else ""
+    assert capsys.readouterr() == ("", expected)

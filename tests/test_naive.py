@@ -93,14 +93,26 @@ Z_DIAGONAL = [[0.0, 0.0, 3.0], [0.0, 0.0, 3.0], [3.0, 3.0, 1.0]]
         ([[1, 1, 1]], Z_LINE, [1, 1, 1], 1, (-1, 0.0, 0.0)),
         # -z: the gains are -4 and -1
         ([[0, 1, 2]], [[-v for v in row] for row in Z_LINE], [1, 1, 1], 1, (-1, 0.0, 0.0)),
-        # z = -1 everywhere: -3 + 1 + 2 = 0
-        ([[0, 1, 2]], [[-1.0] * 3] * 3, [1, 1, 1], 1, (-1, 0.0, 0.0)),
+        # z = -1 everywhere: -3 + 1 + 2 = 0, and nothing is better
+        ([[0, 1, 2]], [[-1.0] * 3] * 3, [1, 1, 1], 1, (0, 0.5, 0.0)),
         # the second candidate is better, the third equal to it but drawn later
         ([[0, 1, 0], [0, 1, 2], [2, 1, 0]], Z_LINE, [1, 1, 1], 1, (1, 1.5, 4.0)),
     ],
 )
 def test_best_cut_of_three_rows(values, z, weights, min_leaf, expected) -> None:
     assert naive.best_cut_dense(values, z, weights, min_leaf, 8) == expected
+
+
+def test_a_nodes_scale_follows_that_of_all_in_steps_of_four() -> None:
+    # 3 < 2^2: 26 - 2; 0.3 < 2^-1 is 3 below: the same step; 0.2 < 2^-2 is 4 below, 0.01 < 2^-6 is 8 below
+    found = [naive.node_bits([[0.0, own], [own, 0.0]], 3.0) for own in (3.0, 0.3, -0.2, 0.01, 0.0)]
+    assert found == [24, 24, 28, 32, 126]
+
+
+def test_spreads_are_about_each_nodes_own_mean() -> None:
+    table = {"left": np.array([1, -1, -1]), "right": np.array([2, -1, -1])}
+    # 0, 0, 3 about 1; 10 about itself; all about 13/4: (2 * 169 + 1 + 729) / 16 / 4
+    assert naive.spreads(table, [1, 1, 2], [[0.0], [3.0], [10.0]], [2, 1, 1]).tolist() == [1068 / 64, 2.0, 0.0]
 
 
 def test_among_equal_gains_the_lowest_threshold() -> None:

@@ -1,21 +1,25 @@
 """Pictures: they say what the numbers say, their axes are labelled, and no text lies on another."""
 
 import io
+import struct
 from itertools import combinations
 
 import numpy as np
 import pytest
 from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from distforest.metrics import average_precision, roc_auc
 from distforest.plotting import (
     Budgets,
     Classes,
+    Importances,
     Links,
     Weights,
     budget_curve,
     class_separation,
+    feature_importances,
     feature_weights,
     link_prediction,
     overview,
@@ -121,6 +125,34 @@ def test_budget_curve_shows_each_forest_its_rival_and_all_pairs():
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["forest", "1-NN", "all 4,950 pairs"]
 
 
+def drawn_on(axes):
+    """Everything that is drawn on axes, in words and numbers."""
+    lines = [(line.get_label(), line.get_xydata().tolist()) for line in axes.lines]
+    legend = [text.get_text() for text in axes.get_legend().get_texts()] if axes.get_legend() else []
+    return lines, axes.get_xlabel(), axes.get_ylabel(), axes.get_title(), legend
+
+
+def test_a_notebook_shows_every_picture(links, classes, screened):
+    for drawn in (
+        overview(links, classes),
+        link_prediction(links),
+        class_separation(classes),
+        feature_weights(screened),
+    ):
+        found = drawn._repr_png_()  # what IPython asks for
+        assert found.startswith(b"\x89PNG")
+        assert list(struct.unpack(">II", found[16:24])) == (drawn.get_size_inches() * drawn.dpi).tolist()
+
+
+def test_a_budget_curve_is_drawn_on_given_axes():
+    budgets = Budgets(np.array([300, 1200, 4000]), np.array([0.6, 0.8, 0.9]), 4950, "1-NN", 0.85, "Strings")
+    other, given = Figure().subplots(1, 2)
+    assert budget_curve(budgets, ax=given) is given
+    (own,) = budget_curve(budgets).axes
+    assert drawn_on(given) == drawn_on(own)
+    assert drawn_on(other) == ([], "", "", "", [])
+
+
 def test_no_text_lies_on_another_in_a_budget_curve():
     budgets = Budgets(np.geomspace(10, 4e5, 9), np.linspace(0.2, 0.99, 9), 499_500, "1-NN, 1,000,000 pairs", 0.85)
     assert overlapping(budget_curve(budgets)) == []
@@ -163,6 +195,32 @@ def test_a_screen_that_found_nothing_is_drawn(n_features):
     figure = feature_weights(Weights(np.full(n_features, 1 / n_features), np.zeros(n_features)))
     assert overlapping(figure) == []
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["the others"]
+
+
+def test_importances_are_drawn_largest_first_and_add_up():
+    parts = {"differences": np.array([0.1, 0.4, 0.0, 0.05]), "middles": np.array([0.25, 0.2, 0.0, 0.0])}
+    figure = feature_importances(Importances(parts, ["length", "width", "$x^2$", "a rather long name of a feature"]))
+    [axes] = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        *("width", "length", "a rather long name of a…", "$x^2$")
+    ]
+    assert axes.yaxis_inverted()
+    differences, middles = axes.containers
+    assert [bar.get_width() for bar in differences] == [0.4, 0.1, 0.05, 0.0]
+    assert [bar.get_x() + bar.get_width() for bar in middles] == pytest.approx([0.6, 0.35, 0.05, 0.0])
+    assert axes.get_xlabel() == "share of the gain of all cuts"
+    assert overlapping(figure) == []
+
+
+@pytest.mark.parametrize("n_features", [1, 12, 13, 10_000])
+def test_the_most_important_of_any_number_of_features_are_drawn(n_features):
+    figure = feature_importances(Importances({"importance": np.full(n_features, 1 / n_features)}))
+    [axes] = figure.axes
+    assert len(axes.containers[0]) == min(n_features, 12)
+    assert axes.get_title().removeprefix("Features by importance") == (
+        "" if n_features < 13 else f", 12 of {n_features:,}"
+    )
+    assert overlapping(figure) == []
 
 
 def test_no_text_lies_on_another(links, classes):

@@ -297,6 +297,21 @@ def test_list_prints_plain_columns(several, monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "state", "phase", "told"),
+    [
+        ("fit", "SUCCEEDED", None, "500/500 trees"),  # a job that has ended is in no phase
+        ("score", "SUCCEEDED", None, "500/500 rows"),
+        ("fit", "RUNNING", "alone", "500/500 trees"),  # what was lost with its workers is grown again, tree by tree
+        ("fit", "MERGING", "merge", "500/500 parts"),
+    ],
+)
+def test_list_counts_what_the_page_counts(kind, state, phase, told):
+    job = {**SUCCEEDED, "kind": kind, "state": state, "phase": phase}
+    with FakeService({"list": {"service": ABOUT, "jobs": [job]}}) as fake:
+        assert f"  {told}  " in run("list", "--scheduler", fake.address)[1]
+
+
 def test_list_by_state(several):
     found = run_json("list", "--state", "queued", "--state", "RUNNING", "--scheduler", several.address)[1]
     assert [job["id"] for job in found["jobs"]] == ["odd", ID]
