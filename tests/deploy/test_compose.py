@@ -32,7 +32,7 @@ output = "/data/helix.forest.zarr"
 [input]
 features = "/data/helix.zarr/X"
 [params]
-n_estimators = 160
+n_estimators = 500
 feature_weights = "none"
 [run]
 batch = 1
@@ -160,6 +160,7 @@ def test_a_job_is_finished_although_each_container_is_killed(host: Host) -> None
     host.until("more trees are there", lambda: commits() > before)
     for worker in workers:
         worker.kill()
+    host.until("the workers are dead", lambda: all(len(worker.exits) == 2 for worker in workers))
     host.until("the job has ended", lambda: registry.job("killed", time.time())["state"] in ENDS)
 
     assert scheduler.exits == [-signal.SIGKILL]
@@ -193,7 +194,7 @@ def test_a_job_over_tls_whose_data_and_forest_lie_in_the_store(tmp_path: Path) -
             "client", "distforest", "simulate", "helix", "--output", "s3://distforest/helix.zarr", "--n=300"
         )
         assert made.returncode == 0, made.stderr
-        (jobs / "helix.toml").write_text(JOB.replace("/data/", "s3://distforest/").replace("= 160", "= 20"))
+        (jobs / "helix.toml").write_text(JOB.replace("/data/", "s3://distforest/").replace("= 500", "= 20"))
         host.up("scheduler")
         host.until("the scheduler is healthy", lambda: host.healthy("scheduler"))
         host.up("worker")

@@ -34,7 +34,7 @@ output = "{folder}/helix.forest.zarr"
 [input]
 features = "{folder}/helix.zarr/X"
 [params]
-n_estimators = 120
+n_estimators = 500
 feature_weights = "none"
 [run]
 batch = 1
