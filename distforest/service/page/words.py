@@ -30,7 +30,7 @@ STATES = {
     "SUCCEEDED": StateWords("succeeded", "good", "It is done."),
     "FAILED": StateWords("failed", "bad", "It has stopped; what was committed is kept for a resume."),
     "CANCELLING": StateWords("cancelling", "waiting", "It stops after the tasks that are running."),
-    "CANCELLED": StateWords("cancelled", "still", "It was stopped on request; what was committed is kept."),
+    "CANCELLED": StateWords("cancelled", "still", "It was stopped on request; nothing of it is kept."),
     "INTERRUPTED": StateWords("interrupted", "bad", "Its service was lost; it goes on when a service starts."),
 }
 
