@@ -39,7 +39,8 @@ WITH_A_SCHEDULER = ("calls", "jobs", "leading", "page", "serving", "watching", "
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 ONLY_IN = {
     "distributed": {"jobs.on_dask", *SERVICE},
-    "zarr": {"sources.arrays", "forest.artifact", "jobs.score"},
+    "zarr": {"sources.arrays", "sources.guarded", "forest.artifact", "jobs.score"},
+    "numcodecs": {"sources.guarded"},
     "sklearn": {"metrics", "growth.linear_cells", *(f"estimators.{name}" for name in ESTIMATORS)},
     "matplotlib": {"plotting", "ranking_plots"},
     "pyarrow": {"sources.tables"},

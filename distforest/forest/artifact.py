@@ -38,20 +38,24 @@ from distforest.forest.forest import (
     chunks,
     digest_of,
 )
-from distforest.forest.frames import ANNOUNCED, HEAD_BYTES
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
+from distforest.forest.packings import PACKINGS, Packing, without_empty
 from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
-from distforest.sources.arrays import create_array, zarr_store
+from distforest.sources.arrays import create_array, store_to_read, zarr_store
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS
 from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
-from distforest.sources.stores import may_pass, reaching, store_of
+from distforest.sources.stores import may_pass, reaching, read_file, size_of, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MANIFEST = "manifest.json"
-MAX_MANIFEST_BYTES = 64 << 20
+MAX_MANIFEST_BYTES = 16 << 20
+"""No manifest is read that is larger: half of them are the digests of chunks, 4 GiB of forest to 70 KB."""
+MAX_ZARR_JSON_BYTES = 64 << 10
+MORE_BYTES = 1 << 10
+"""By so many bytes, and a 128th, a chunk that cannot be compressed may be larger than its values."""
 MAX_ARRAY_BYTES = 1 << 36
 """No array of a forest may announce more than this; refused before anything is allocated."""
 
@@ -148,12 +152,7 @@ def read_manifest(address: str) -> dict[str, Any]:
         A remote store does not answer.
     """
     try:
-        fs, path = store_of(f"{address}/{MANIFEST}")
-        with reaching(address):
-            size = fs.size(path)
-            if size is not None and size > MAX_MANIFEST_BYTES:
-                raise ArtifactError(f"{address}: {MANIFEST} has {size} bytes, more than {MAX_MANIFEST_BYTES}")
-            raw = fs.cat_file(path)
+        raw = read_file(f"{address}/{MANIFEST}", MAX_MANIFEST_BYTES)
     except (OSError, ValueError) as error:
         if may_pass(error, address):
             raise
@@ -355,11 +354,11 @@ def read_array(address: str, manifest: Mapping[str, Any], name: str) -> np.ndarr
 
 def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
     """One array, chunk by chunk against its digests."""
-    _check_sizes(address, name, entry, _checked_codecs(address, name, entry))
+    _check_sizes(address, name, entry, _checked_packing(address, name, entry))
     values = np.empty(entry["shape"], entry["dtype"])
     step = entry["chunk_rows"]
     try:
-        stored = zarr.open_array(zarr_store(f"{address}/{name}"), mode="r", zarr_format=3)
+        stored = zarr.open_array(store_to_read(f"{address}/{name}"), mode="r", zarr_format=3)
         for first in range(0, len(values), step):
             values[first : first + step] = stored[first : first + step]
     except Exception as error:  # a damaged chunk can make a codec raise anything
@@ -372,7 +371,7 @@ def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
     return values
 
 
-def _check_sizes(address: str, name: str, entry: dict[str, Any], codecs: tuple[str, ...]) -> None:
+def _check_sizes(address: str, name: str, entry: dict[str, Any], packing: Packing) -> None:
     """Refuse a chunk that would decode to another size than a chunk of this array, before it is decoded."""
     row = math.prod(max(1, size) for size in entry["shape"][1:])
     expected = entry["chunk_rows"] * row * np.dtype(entry["dtype"]).itemsize
@@ -381,7 +380,8 @@ def _check_sizes(address: str, name: str, entry: dict[str, Any], codecs: tuple[s
         try:
             fs, path = store_of(f"{address}/{name}/{key}")
             with reaching(address):
-                size = ANNOUNCED[codecs](fs.cat_file(path, start=0, end=HEAD_BYTES), fs.size(path) or 0)
+                n_stored = size_of(fs, path, expected + expected // 128 + MORE_BYTES)
+                size = packing.size(fs.cat_file(path, start=0, end=min(packing.head, n_stored)), n_stored)
         except (OSError, ValueError) as error:
             if may_pass(error, address):
                 raise
@@ -390,29 +390,16 @@ def _check_sizes(address: str, name: str, entry: dict[str, Any], codecs: tuple[s
             raise ArtifactError(f"{name}: chunk {number} is damaged: it announces {size} bytes, not {expected}")
 
 
-def _checked_codecs(address: str, name: str, entry: dict[str, Any]) -> tuple[str, ...]:
-    """The codecs of an array; refuses Zarr metadata that says anything else than the manifest, before Zarr reads it."""
+def _checked_packing(address: str, name: str, entry: dict[str, Any]) -> Packing:
+    """How an array is packed; refuses Zarr metadata that are not those that we write, before Zarr reads them."""
     try:
-        fs, path = store_of(f"{address}/{name}/zarr.json")
-        with reaching(address):
-            metadata = json.loads(fs.cat_file(path))
-        grid = metadata["chunk_grid"]
-        codecs = tuple(codec["name"] for codec in metadata["codecs"])
-        shape = entry["shape"]
-        holds = (
-            metadata["zarr_format"] == 3
-            and metadata["node_type"] == "array"
-            and metadata["shape"] == shape
-            and metadata["data_type"] == entry["dtype"]
-            and grid["name"] == "regular"
-            and grid["configuration"]["chunk_shape"] == [entry["chunk_rows"], *(max(1, s) for s in shape[1:])]
-            and codecs in ANNOUNCED
-            and not metadata.get("storage_transformers")
-        )
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        metadata = json.loads(read_file(f"{address}/{name}/zarr.json", MAX_ZARR_JSON_BYTES))
+        found = canonical(without_empty(metadata))
+    except (OSError, ValueError, RecursionError) as error:
         if may_pass(error, address):
             raise
         raise ArtifactError(f"{name}: zarr.json is missing or damaged ({error!r})") from error
-    if not holds:
-        raise ArtifactError(f"{name}: zarr.json does not agree with {MANIFEST}")
-    return codecs
+    for packing in PACKINGS:
+        if found == canonical(without_empty(packing.metadata(entry))):
+            return packing
+    raise ArtifactError(f"{name}: zarr.json does not agree with {MANIFEST}")

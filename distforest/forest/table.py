@@ -118,6 +118,8 @@ class NodeTable:
         for name, array in self.arrays().items():
             if array.ndim != 1 and name != "surrogate":
                 raise ArtifactError(f"{name}: one dimension was expected, found shape {array.shape}")
+        if not self.n_trees:
+            raise ArtifactError("tree_size: a forest has at least one tree, found none")
         fits = (self.tree_size > 0) & (self.tree_size <= len(self.left))
         _hold(fits, "tree_size", "a tree has at least its root, and no more nodes than there are")
         size = sum(self.tree_size.tolist())  # of any length: a sum in int64 may wrap around

@@ -15,6 +15,7 @@ from zarr.storage import FsspecStore
 
 from distforest.errors import InputError
 from distforest.jit import borrowing
+from distforest.sources.guarded import RegularStore, guarded
 from distforest.sources.masked import unmasked
 from distforest.sources.source import Floats, Ints, Projections, Rows, Similarities
 from distforest.sources.stores import is_remote, may_pass, options_of, reaching
@@ -143,6 +144,12 @@ def zarr_store(address: str) -> Any:
     return RemoteStore.from_url(address, storage_options=options_of(address)) if is_remote(address) else address
 
 
+def store_to_read(address: str) -> Any:
+    """The store of a path or URL, as Zarr takes it, of which only regular files are read."""
+    path = address.removeprefix("file://")
+    return zarr_store(address) if "://" in path else RegularStore(path)
+
+
 def open_array(address: str) -> zarr.Array[Any]:
     """Open the Zarr array at ``address``: a path or an fsspec URL, such as ``"data.zarr/X"``.
 
@@ -174,7 +181,9 @@ def in_memory(values: Any) -> np.ndarray:
 def open_node(address: str) -> zarr.Array[Any] | zarr.Group:
     """Open the Zarr array or group at an address; raises as `open_array` does."""
     try:
-        return zarr.open(zarr_store(address), mode="r")
+        return zarr.open(store_to_read(address), mode="r")
+    except InputError as error:
+        raise InputError(f"{address}: {error}") from error
     except (FileNotFoundError, KeyError, ValueError, OSError, ImportError, zarr.errors.BaseZarrError) as error:
         if may_pass(error, address):
             raise
@@ -201,7 +210,7 @@ def array_at(address: str, found: zarr.Array[Any] | zarr.Group) -> zarr.Array[An
         raise InputError(f"{address}: a Zarr array was asked for, found a group with {inside}; name one of them")
     if "pickle" in {getattr(codec, "codec_id", "") for codec in (*found.filters, *found.compressors)}:
         raise InputError(f"{address}: numbers or text were asked for, found pickled objects, which could run any code")
-    return found
+    return guarded(found)
 
 
 def row_blocks(array: Matrix, block_bytes: int | None = None) -> Iterator[tuple[int, np.ndarray]]:

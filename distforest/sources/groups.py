@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 
 from distforest.errors import InputError
+from distforest.sources.stores import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,9 +93,8 @@ def seal(group: str, attributes: Mapping[str, Any]) -> None:
 def attributes_of(group: str) -> dict[str, Any]:
     """The attributes of the group at an address; none where there is no group that can be read."""
     try:
-        files, root = fsspec.core.url_to_fs(f"{group.rstrip('/')}/zarr.json")
-        metadata = json.loads(files.cat_file(root)) if files.size(root) <= MAX_ATTRIBUTES else None
-    except (OSError, ImportError, ValueError, RecursionError):
+        metadata = json.loads(read_file(f"{group.rstrip('/')}/zarr.json", MAX_ATTRIBUTES))
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(metadata, dict) or metadata.get("node_type") != "group":
         return {}

@@ -103,5 +103,32 @@ def may_pass(error: Exception, address: str) -> bool:
     return error.errno != errno.EINVAL  # what was asked for cannot be: the first bytes of an empty file, for one
 
 
+def size_of(fs: Any, path: str, most: int) -> int:
+    """The size of a regular file of at most so many bytes: no pipe, which hangs its reader, and no device without end.
+
+    Raises
+    ------
+    ValueError
+        It is something else, or larger.
+    OSError
+        There is none, or the store does not answer.
+    """
+    found = fs.info(path)
+    if found["type"] != "file":
+        kind = "a folder" if found["type"] == "directory" else "a device, pipe or socket"
+        raise ValueError(f"a regular file was asked for at {path}, found {kind}")
+    if found["size"] > most:
+        raise ValueError(f"at most {most:,} bytes were asked for at {path}, found {found['size']:,}")
+    return int(found["size"])
+
+
+def read_file(address: str, most: int) -> bytes:
+    """The content of a file; raises as `size_of`."""
+    fs, path = store_of(address)
+    with reaching(address):
+        size_of(fs, path, most)
+        return bytes(fs.cat_file(path))
+
+
 def _is_of_client(error: Exception) -> bool:
     return any(kind.__module__.partition(".")[0] in CLIENTS for kind in type(error).__mro__)

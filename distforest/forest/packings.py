@@ -1,0 +1,87 @@
+"""How the arrays of a forest are packed on disk: Zarr's metadata word for word, and what a chunk announces.
+
+The metadata that say anything else are refused: whatever they said, Zarr would follow it, to other files or codecs.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.sources.frames import BLOSC_HEAD, blosc_size, zstd_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+CHECKSUM = 4
+"""Bytes of a checksum (crc32c) behind each frame."""
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A codec's name and configuration; from how many bytes of a chunk its decoded size can be told, and how."""
+
+    codec: str
+    configuration: Callable[[int], dict[str, Any]]
+    head: int
+    announced: Callable[[bytes, int], int | None]
+
+    def size(self, head: bytes, n_stored: int) -> int | None:
+        """The decoded size of a chunk of so many bytes, which begins so; None if its frames are not sound."""
+        return self.announced(head, n_stored - CHECKSUM)
+
+    def metadata(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """The metadata of an array, by its entry in the manifest."""
+        width, row = np.dtype(entry["dtype"]).itemsize, [max(1, size) for size in entry["shape"][1:]]
+        chunk = {"chunk_shape": [entry["chunk_rows"], *row]}
+        order = {"configuration": {"endian": "little"}} if width > 1 else {}
+        return {
+            "zarr_format": 3,
+            "node_type": "array",
+            "shape": entry["shape"],
+            "data_type": entry["dtype"],
+            "chunk_grid": {"name": "regular", "configuration": chunk},
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": 0.0 if entry["dtype"].startswith("float") else 0,
+            "codecs": [
+                {"name": "bytes", **order},
+                {"name": self.codec, "configuration": self.configuration(width)},
+                {"name": "crc32c"},
+            ],
+        }
+
+
+def _of_blosc(width: int) -> dict[str, Any]:
+    return {"typesize": width, "cname": "lz4", "clevel": 1, "shuffle": "bitshuffle", "blocksize": 0}
+
+
+def _of_zstd(_width: int) -> dict[str, Any]:
+    return {"level": 1, "checksum": False}
+
+
+def _zstd_size(chunk: bytes, n_bytes: int) -> int | None:
+    return zstd_size(chunk[:n_bytes])
+
+
+PACKINGS = (
+    Packing("blosc", _of_blosc, BLOSC_HEAD, blosc_size),
+    Packing("zstd", _of_zstd, sys.maxsize, _zstd_size),
+)
+"""How forests are packed, and how they were at first."""
+
+
+def without_empty(node: Any) -> Any:
+    """JSON without keys that say nothing (empty, or null), which versions of Zarr write or leave out.
+
+    Examples
+    --------
+    >>> without_empty({"name": "crc32c", "configuration": {}, "attributes": {"a": None}})
+    {'name': 'crc32c'}
+    """
+    if not isinstance(node, dict):
+        return [without_empty(value) for value in node] if isinstance(node, list) else node
+    kept = {key: without_empty(value) for key, value in node.items()}
+    return {key: value for key, value in kept.items() if value is not None and value not in ({}, [])}

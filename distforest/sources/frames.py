@@ -1,0 +1,81 @@
+"""Frames: what a compressed chunk announces of itself, read before anything is decoded.
+
+::
+
+    blosc    versions, flags, width | decoded bytes | block bytes | frame bytes  | ...
+             4                        4               4             4
+    zstd     magic | descriptor | window? | dictionary? | decoded bytes | blocks ... | checksum?
+             4       1            0, 1      0, 1, 2, 4    1, 2, 4, 8                   0, 4
+    block    last, kind, bytes | ...
+             3
+
+A chunk is one frame of Blosc, or one or more of Zstandard, of which a decoder unpacks all.
+"""
+
+from __future__ import annotations
+
+BLOSC_HEAD = 16
+"""Bytes in which a frame of Blosc has announced its sizes."""
+
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_HAS_CHECKSUM = 4
+_RUN, _COMPRESSED = 1, 2
+
+
+def blosc_size(head: bytes, n_bytes: int) -> int | None:
+    """The decoded size that a frame of ``n_bytes`` announces in its head; None if it says that it has other bytes.
+
+    The decoder takes the frame's word for where it ends, so a larger one would have it read what lies behind.
+
+    Examples
+    --------
+    >>> head = bytes(4) + (800).to_bytes(4, "little") + bytes(4) + (120).to_bytes(4, "little")
+    >>> blosc_size(head, 120), blosc_size(head, 119)
+    (800, None)
+    """
+    if len(head) < BLOSC_HEAD or int.from_bytes(head[12:16], "little") != n_bytes:
+        return None
+    return int.from_bytes(head[4:8], "little")
+
+
+def zstd_size(frames: bytes) -> int | None:
+    """The decoded size that frames announce together (RFC 8878, 3.1.1); None if one does not, or is not whole."""
+    total, begin = 0, 0
+    while begin < len(frames):
+        size, blocks, has_checksum = _zstd_head(frames, begin)
+        end = None if size is None else _zstd_end(frames, blocks)
+        if size is None or end is None:
+            return None
+        total, begin = total + size, end + 4 * has_checksum
+    return total if begin == len(frames) > 0 else None
+
+
+def _zstd_head(frames: bytes, begin: int) -> tuple[int | None, int, bool]:
+    """The size that a frame announces, None if it does not; where its blocks begin; whether it ends in a checksum.
+
+    The size has 1, 2, 4 or 8 bytes, after one descriptor byte, an optional window byte and an optional dictionary
+    number.
+    """
+    if frames[begin : begin + 4] != _ZSTD_MAGIC or len(frames) < begin + 6:
+        return None, begin, False
+    descriptor = frames[begin + 4]
+    flag, single, dictionary = descriptor >> 6, descriptor >> 5 & 1, (0, 1, 2, 4)[descriptor & 3]
+    width = (single, 2, 4, 8)[flag]
+    first = begin + 5 + (1 - single) + dictionary
+    if not width or len(frames) < first + width:
+        return None, begin, False
+    size = int.from_bytes(frames[first : first + width], "little") + (256 if flag == 1 else 0)
+    return size, first + width, bool(descriptor & _HAS_CHECKSUM)
+
+
+def _zstd_end(frames: bytes, begin: int) -> int | None:
+    """Where the blocks end that begin here; None if they are cut off, or of an unknown kind."""
+    while begin + 3 <= len(frames):
+        head = int.from_bytes(frames[begin : begin + 3], "little")
+        is_last, kind, size = head & 1, head >> 1 & 3, head >> 3
+        if kind > _COMPRESSED:
+            return None
+        begin += 3 + (1 if kind == _RUN else size)
+        if is_last:
+            return begin
+    return None

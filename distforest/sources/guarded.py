@@ -1,0 +1,169 @@
+"""Zarr arrays that anybody may have written, read with two guards that Zarr lacks.
+
+A store gives nothing but regular files: a pipe would hang its reader, a device never ends. And a chunk is decoded only
+once its frame has been compared with what it must be: Blosc's decoder takes a frame's word for its length and reads
+beyond it, and a small frame may announce more than there is memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import zarr
+from numcodecs.blosc import Blosc
+from numcodecs.zstd import Zstd
+from zarr.codecs import BloscCodec, ShardingCodec, ZstdCodec
+from zarr.storage import LocalStore
+
+from distforest.errors import InputError
+from distforest.sources.frames import BLOSC_HEAD, blosc_size, zstd_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+MAX_METADATA_BYTES = 64 << 20
+"""Bytes of a file of Zarr's metadata, beyond which it is not read."""
+
+
+class RegularStore(LocalStore):
+    """A folder of this host of which only regular files are read."""
+
+    async def get(self, key: str, *asked: Any, **more: Any) -> Any:
+        """Read a file; None where there is none."""
+        hold_regular(self.root / key, MAX_METADATA_BYTES if key.endswith(METADATA) else None)
+        return await super().get(key, *asked, **more)
+
+
+def hold_regular(path: Path, most: int | None = None) -> None:
+    """Refuse what is there and is no regular file, or one of more than so many bytes; raises InputError."""
+    try:
+        found = os.stat(path)
+    except OSError:  # whoever reads it says so
+        return
+    if stat.S_ISDIR(found.st_mode):  # which cannot be read, and is no file to its readers
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{path}: a regular file was asked for, found a device, pipe or socket; remove it")
+    if most is not None and found.st_size > most:
+        raise InputError(f"{path}: at most {most:,} bytes were asked for, found {found.st_size:,}")
+
+
+class GuardedBlosc(BloscCodec):
+    """Blosc that decodes no frame that lies about its length, or announces more than a chunk holds."""
+
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        hold_blosc(chunk_bytes.as_numpy_array(), most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
+        return await super()._decode_single(chunk_bytes, chunk_spec)
+
+
+class GuardedZstd(ZstdCodec):
+    """Zstandard that decodes no frames that announce more than a chunk holds."""
+
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        hold_zstd(chunk_bytes.as_numpy_array(), most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
+        return await super()._decode_single(chunk_bytes, chunk_spec)
+
+
+class GuardedBlosc2(Blosc):  # type: ignore[misc]  # of a package without types
+    """The same, as Zarr format 2 calls it: chunks hold at most so many bytes, None if that is not known."""
+
+    def __init__(self, most: int | None) -> None:
+        super().__init__()
+        self.most = most
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Decode a frame."""
+        hold_blosc(buf, self.most)
+        return super().decode(buf, out)
+
+
+class GuardedZstd2(Zstd):  # type: ignore[misc]
+    """The same, as Zarr format 2 calls it."""
+
+    def __init__(self, most: int | None) -> None:
+        super().__init__()
+        self.most = most
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Decode frames."""
+        hold_zstd(buf, self.most)
+        return super().decode(buf, out)
+
+
+OF_FORMAT_3: dict[str, Callable[[], Any]] = {
+    "blosc": GuardedBlosc,
+    "numcodecs.blosc": GuardedBlosc,
+    "zstd": GuardedZstd,
+    "numcodecs.zstd": GuardedZstd,
+}
+OF_FORMAT_2: dict[str, Callable[[int | None], Any]] = {"blosc": GuardedBlosc2, "zstd": GuardedZstd2}
+"""Decoders by their names; what else a codec is told matters only to who encodes."""
+
+
+def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
+    """The same array, its codecs under guard."""
+    metadata, most = array.metadata, most_of(array.chunks, array.dtype)
+    own: Any
+    if metadata.zarr_format == 2:
+        own = replace(
+            metadata,
+            compressor=_guard_2(metadata.compressor, most),
+            filters=tuple(_guard_2(codec, most) for codec in metadata.filters) if metadata.filters else None,
+        )
+    else:
+        own = replace(metadata, codecs=_guard_3(metadata.codecs))
+    return zarr.Array(replace(array.async_array, metadata=own))
+
+
+def _guard_2(codec: Any, most: int | None) -> Any:
+    known = OF_FORMAT_2.get(getattr(codec, "codec_id", ""))
+    return known(most) if known else codec
+
+
+def _guard_3(codecs: Iterable[Any]) -> tuple[Any, ...]:
+    """Codecs under guard, those inside of shards too."""
+    found = []
+    for codec in codecs:
+        if isinstance(codec, ShardingCodec):
+            own, index = _guard_3(codec.codecs), _guard_3(codec.index_codecs)
+            found.append(replace(codec, codecs=own, index_codecs=index))
+        else:
+            known = OF_FORMAT_3.get(codec.to_dict().get("name", ""))
+            found.append(known() if known else codec)
+    return tuple(found)
+
+
+def most_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int | None:
+    """Bytes that a chunk may decode to, or what was encoded of it by another codec; None for text of any length."""
+    if dtype.kind in "OT":
+        return None
+    n_bytes = math.prod(shape) * dtype.itemsize
+    return n_bytes + n_bytes // 128 + 1024
+
+
+def hold_blosc(frame: Any, most: int | None) -> None:
+    """Refuse a frame of Blosc that cannot be one of a chunk; raises InputError."""
+    view = memoryview(frame).cast("B")
+    size = blosc_size(bytes(view[:BLOSC_HEAD]), len(view))
+    if size is None:
+        raise InputError(f"a chunk is damaged: its frame says that it has other bytes than the {len(view):,} there are")
+    _hold_size(size, most)
+
+
+def hold_zstd(frames: Any, most: int | None) -> None:
+    """Refuse frames of Zstandard that announce more than a chunk; raises InputError. Their decoder sees to the rest."""
+    size = zstd_size(bytes(memoryview(frames).cast("B")))
+    if size is not None:
+        _hold_size(size, most)
+
+
+def _hold_size(size: int, most: int | None) -> None:
+    if most is not None and size > most:
+        raise InputError(f"a chunk is damaged: it announces {size:,} bytes, and may have {most:,} at most")

@@ -1,0 +1,111 @@
+"""Arrays of strangers: whatever codecs they have, no frame is decoded that is not one of its chunk."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from zarr.codecs import BloscCodec, BytesCodec, ShardingCodec, ZstdCodec
+
+from distforest.errors import InputError
+from distforest.sources.arrays import open_array
+from distforest.sources.guarded import MAX_METADATA_BYTES
+from distforest.sources.readings import FEATURES
+from distforest.sources.staging import stage
+
+VALUES = np.arange(800.0).reshape(100, 8)
+BLOSC: dict[str, dict[str, Any]] = {
+    "blosc": {"compressors": [BloscCodec()]},
+    "blosc of format 2": {"zarr_format": 2, "compressors": numcodecs.Blosc()},
+}
+ZSTD: dict[str, dict[str, Any]] = {
+    "zstd": {"compressors": [ZstdCodec()]},
+    "zstd of format 2": {"zarr_format": 2, "compressors": numcodecs.Zstd()},
+}
+OTHERS: dict[str, dict[str, Any]] = {
+    "bytes": {"compressors": None},
+    "gzip": {"compressors": [zarr.codecs.GzipCodec()]},
+    "lz4 of format 2": {"zarr_format": 2, "compressors": numcodecs.LZ4()},
+    "two codecs": {"compressors": [ZstdCodec(), BloscCodec()]},
+    "shards": {"serializer": ShardingCodec(chunk_shape=(5, 8), codecs=[BytesCodec(), BloscCodec()])},
+    "filters": {"zarr_format": 2, "filters": [numcodecs.Delta(dtype="f8")], "compressors": numcodecs.Blosc()},
+}
+
+
+def written(folder: Path, options: dict[str, Any]) -> str:
+    if "serializer" in options:
+        options = {**options, "compressors": None}
+    zarr.create_array(f"{folder}/X", data=VALUES, chunks=(50, 8), **options)
+    return f"{folder}/X"
+
+
+def chunk_of(address: str) -> Path:
+    found = [Path(address, key) for key in ("c/0/0", "0.0")]
+    return next(path for path in found if path.exists())
+
+
+@pytest.mark.parametrize("name", [*BLOSC, *ZSTD, *OTHERS])
+def test_honest_arrays_are_read(name: str, tmp_path: Path) -> None:
+    address = written(tmp_path, {**BLOSC, **ZSTD, **OTHERS}[name])
+    np.testing.assert_array_equal(open_array(address)[:], VALUES)
+    np.testing.assert_array_equal(open_array(address)[40:60, 3], VALUES[40:60, 3])
+
+
+def lies(frame: bytes) -> bytes:
+    """Twenty bytes that claim to be a chunk, copied as it is: what lies behind them in memory would be returned."""
+    return frame[:2] + bytes([frame[2] | 2]) + frame[3:12] + struct.pack("<I", 16 + 3200) + b"\0\0\0\0"
+
+
+@pytest.mark.parametrize("name", BLOSC)
+def test_a_frame_that_lies_about_its_length_is_refused(name: str, tmp_path: Path) -> None:
+    address = written(tmp_path, BLOSC[name])
+    chunk = chunk_of(address)
+    chunk.write_bytes(lies(chunk.read_bytes()))
+    with pytest.raises(InputError, match="other bytes than the 20 there are"):
+        open_array(address)[:]
+    with pytest.raises(InputError, match=f"^{address}: a chunk is damaged"):
+        stage(address, FEATURES, tmp_path / "scratch")
+
+
+def test_a_frame_inside_a_shard_that_lies_is_refused(tmp_path: Path) -> None:
+    address = written(tmp_path, OTHERS["shards"])
+    shard = bytearray(chunk_of(address).read_bytes())
+    frame = shard.index(b"\x02\x01")  # the first frame begins with Blosc's version
+    struct.pack_into("<I", shard, frame + 12, 1 << 20)
+    chunk_of(address).write_bytes(shard)
+    with pytest.raises(InputError, match="a chunk is damaged"):
+        open_array(address)[:]
+
+
+@pytest.mark.parametrize("name", [*BLOSC, *ZSTD])
+def test_a_frame_that_unfolds_to_more_than_its_chunk_is_refused_before_it_is_decoded(name: str, tmp_path: Path) -> None:
+    address = written(tmp_path, {**BLOSC, **ZSTD}[name])
+    encode: Callable[[bytes], Any] = numcodecs.Blosc().encode if name in BLOSC else numcodecs.Zstd().encode
+    chunk_of(address).write_bytes(bytes(encode(bytes(1 << 30))))
+    with pytest.raises(InputError, match="it announces 1,073,741,824 bytes"):
+        open_array(address)[:]
+
+
+@pytest.mark.parametrize("place", ["zarr.json", "c/0/0"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_regular_file_is_refused_unread(place: str, make: Callable[[Path], None], tmp_path: Path) -> None:
+    address = written(tmp_path, BLOSC["blosc"])
+    Path(address, place).unlink()
+    make(Path(address, place))
+    with pytest.raises(InputError, match="a regular file was asked for, found a device, pipe or socket"):
+        open_array(address)[:]
+
+
+def test_metadata_that_are_too_large_are_refused_unread(tmp_path: Path) -> None:
+    address = written(tmp_path, BLOSC["blosc"])
+    with Path(address, "zarr.json").open("r+b") as file:
+        file.truncate(MAX_METADATA_BYTES + 1)
+    with pytest.raises(InputError, match="at most 67,108,864 bytes were asked for"):
+        open_array(address)
