@@ -28,6 +28,7 @@ import json
 import os
 import sys
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -62,6 +63,7 @@ WORKERS = click.option(
     type=click.IntRange(1),
     help="Processes of the embedded cluster.  [default: cores, at most 4]",
 )
+STRICT = click.option("--strict", is_flag=True, help="Refuse arrays of which chunks are not stored.")
 SCHEDULER = click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler instead.")
 
 
@@ -113,6 +115,7 @@ main.take((*service_commands.COMMANDS, *certificate_commands.COMMANDS), "Jobs of
 @click.option("--memory-limit", metavar="SIZE", help="Memory of each process, such as 4GiB.")
 @SCHEDULER
 @click.option("--batch", type=click.IntRange(1), help="Trees in one task.")
+@STRICT
 @click.option("--overwrite", is_flag=True, help="Replace what is at the output.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec: params.max_depth=3.")
 @json_option
@@ -167,6 +170,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
 @WORKERS
 @click.option("--threads-here", type=click.IntRange(1), help="Run in threads of this process, no cluster.")
 @SCHEDULER
+@STRICT
 @click.option("--overwrite", is_flag=True, help="Replace what is at OUTPUT.")
 @json_option
 @click.pass_context
@@ -296,11 +300,14 @@ def verify(ctx: click.Context, forest: str) -> None:
 
 @main.command()
 @click.argument("spec", metavar="SPEC")
-@click.option("--strict", is_flag=True, help="Open the inputs' metadata, and project the memory of a worker.")
+@click.option("--strict", is_flag=True, help="Refuse inputs that are not here, or of which chunks are not stored.")
 @json_option
 @click.pass_context
 def validate(ctx: click.Context, spec: str, strict: bool) -> None:
-    """Check the TOML file SPEC, and name all its faults at once."""
+    """Check the TOML file SPEC, and name all its faults at once.
+
+    The metadata of a fit's inputs are read where they are here: their shapes, and the memory that a worker needs.
+    """
     from distforest.jobs.spec import Spec
     from distforest.reports import Report
     from distforest.spec_files import read_spec
@@ -310,13 +317,25 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
         answer: dict[str, object] = {"valid": True, "spec": job.to_dict()}
         kind = ("method", job.method) if isinstance(job, Spec) else ("job", "score")
         lines = [("spec", spec), kind, ("output", job.output)]
-        if strict:
-            seen = _looked_ahead(job)
+        absent = _not_here(job) if not strict else []
+        if absent:
+            answer["not_here"] = absent
+            lines.append(("not here", f"{', '.join(absent)}: told by its text alone"))
+        elif strict or isinstance(job, Spec):
+            seen = _looked_ahead(replace(job, run=replace(job.run, strict=job.run.strict or strict)))
             answer["preview"] = seen.answer
             lines += seen.lines
     except DistforestError as error:
         fail(ctx, error, valid=False)
     print_report(ctx, Report(answer, [*lines, ("valid", "yes")]))
+
+
+def _not_here(job: AnySpec) -> list[str]:
+    """The inputs of a fit that are not here: they may be where it will run."""
+    from distforest.jobs.preview import absent_inputs
+    from distforest.jobs.spec import Spec
+
+    return absent_inputs(job) if isinstance(job, Spec) else []
 
 
 def _looked_ahead(job: AnySpec) -> Report:

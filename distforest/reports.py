@@ -204,6 +204,7 @@ def previewed(seen: Preview) -> Report:
         "n_tasks": len(seen.plan.tasks),
         "projected_bytes": seen.plan.projected_bytes,
         "memory_limit": seen.memory_limit,
+        "told": list(seen.told),
     }
     limit = in_bytes(seen.memory_limit) if seen.memory_limit else "what its scheduler's workers have"
     lines = [(array.name, _input_in_words(array)) for array in seen.inputs]
@@ -211,7 +212,11 @@ def previewed(seen: Preview) -> Report:
         ("trees", f"{seen.n_trees:,} in {len(seen.plan.tasks):,} tasks"),
         ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
     ]
-    return Report(answer, lines)
+    return Report(answer, [*lines, *_told(seen.told)])
+
+
+def _told(told: Sequence[str]) -> list[tuple[str, str]]:
+    return [("warning", sentence) for sentence in told]
 
 
 def outlined(seen: Outline) -> Report:
@@ -219,11 +224,11 @@ def outlined(seen: Outline) -> Report:
     arrays = {
         name: {"shape": [seen.n_answers, *tail], "dtype": str(dtype)} for name, (dtype, tail) in seen.arrays.items()
     }
-    answer: dict[str, object] = {"digest": seen.digest, "arrays": arrays}
+    answer: dict[str, object] = {"digest": seen.digest, "arrays": arrays, "told": list(seen.told)}
     lines = [("forest", seen.digest)]
     for name, (dtype, tail) in seen.arrays.items():
         lines.append(("array", f"{name} {dtype} {_in_shape((seen.n_answers, *tail))}"))
-    return Report(answer, lines)
+    return Report(answer, [*lines, *_told(seen.told)])
 
 
 # --- what a forest is -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import zarr
 
 from distforest import RFD, SMERF, SimForestClassifier, cli
 from distforest.forest import scoring
@@ -237,28 +238,30 @@ def test_validate_names_all_faults_with_their_lines(spec):
     assert (found["valid"], len(found["error"]["faults"])) == (False, 2)
 
 
-def test_validate_strict_projects_the_memory(spec):
+def test_validate_projects_the_memory(spec):
     spec.write_text(spec.read_text() + '[run]\nworkers = 2\nmemory_limit = "1GiB"\n')
-    code, found = run_json("validate", spec, "--strict")
+    code, found = run_json("validate", spec)
     preview = found["preview"]
     assert (code, preview["n_rows"], preview["n_trees"]) == (0, 30, 6)
     assert preview["memory_limit"] == 1 << 30
     assert 0 < preview["projected_bytes"] < 1 << 30
     assert preview["inputs"]["input.features"]["shape"] == [30, 3]
-    assert "1.0 GiB" in run("validate", spec, "--strict")[1]
+    assert "1.0 GiB" in run("validate", spec)[1]
 
 
 def test_validate_strict_names_every_missing_input(spec):
     spec.write_text(spec.read_text().replace("data.zarr", "nowhere.zarr"))
-    assert run("validate", spec)[0] == 0
+    code, out, _ = run("validate", spec)
+    assert code == 0
+    assert "nowhere.zarr/Z: told by its text alone" in out
     code, _, err = run("validate", spec, "--strict")
     assert code == 2
     assert [line.split(":")[1].strip() for line in err.splitlines()] == ["input.features", "input.distances"]
 
 
-def test_validate_strict_refuses_a_job_that_cannot_fit(spec):
+def test_validate_refuses_a_job_that_cannot_fit(spec):
     spec.write_text(spec.read_text() + '[run]\nmemory_limit = "1MiB"\n')
-    code, found = run_json("validate", spec, "--strict")
+    code, found = run_json("validate", spec)
     assert (code, found["error"]["kind"]) == (1, "MemoryLimitError")
 
 
@@ -266,6 +269,42 @@ def test_a_spec_that_is_not_there(tmp_path):
     code, out, err = run("validate", tmp_path / "nothing.toml")
     assert (code, out) == (2, "")
     assert "nothing.toml" in err
+
+
+def features_of_others(spec, home, tmp_path):
+    """Features without the second of three chunks, in the place of the spec's own."""
+    address = tmp_path / "others.zarr" / "X"
+    zarr.create_array(str(address), data=open_array(f"{home}/data.zarr/X")[:], chunks=(10, 3))
+    (address / "c" / "1" / "0").unlink()
+    spec.write_text(spec.read_text().replace(f"{home}/data.zarr/X", str(address)))
+    return address
+
+
+@pytest.mark.filterwarnings("default:.* chunks are not stored")
+@pytest.mark.parametrize("command", ["validate", "fit"])
+def test_chunks_that_are_not_stored_are_told_or_refused(command, spec, home, tmp_path):
+    address = features_of_others(spec, home, tmp_path)
+    told = f"{address}: 1 of 3 chunks are not stored and read as 0.0"
+    code, out, err = run(command, spec, "--strict")
+    assert (code, out) == (2, "")
+    assert f"all chunks were asked for (--strict), found that {told.partition(': ')[2]}" in err
+    spec.write_text(spec.read_text() + "[run]\nstrict = true\n")
+    assert run(command, spec)[0] == 2
+    spec.write_text(spec.read_text().replace("strict = true", "strict = false"))
+    code, out, err = run(command, spec)
+    assert code == 0
+    assert told in out + err
+
+
+@pytest.mark.filterwarnings("default:.* chunks are not stored")
+def test_queries_of_which_chunks_are_not_stored_are_told_or_refused(spec, home, tmp_path):
+    address = features_of_others(spec, home, tmp_path)
+    code, _, err = run("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", "--threads-here", 1, "--strict")
+    assert (code, not (tmp_path / "near.zarr").exists()) == (2, True)
+    assert "1 of 3 chunks are not stored" in err
+    code, _, err = run("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", "--threads-here", 1)
+    assert code == 0
+    assert f"warning: {address}: 1 of 3 chunks are not stored and read as 0.0" in err
 
 
 # --- ingest -----------------------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ from distforest.forest import pair_scores
 from distforest.growth.pair_methods import pair_columns
 from distforest.growth.problem import Data
 from distforest.roc import roc_curve
-from distforest.sources.arrays import in_memory, opened
+from distforest.sources.arrays import in_memory
 from distforest.sources.factors import Labels, encoded
 from distforest.sources.point_pairs import UNLIKE, PointPairs, codes_of_links, hold_pairs, hold_points
 from distforest.sources.readings import FEATURES, read
+from distforest.sources.stored import opened
 from distforest.sources.truth import Truth, pairs_of_rows, told_of_amounts
 
 if TYPE_CHECKING:

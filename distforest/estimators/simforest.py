@@ -22,13 +22,14 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
 from distforest.jobs.inputs import dense_rows, kernel_rows
 from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of, source_of
-from distforest.sources.arrays import in_memory, opened
+from distforest.sources.arrays import in_memory
 from distforest.sources.callbacks import Lazy
 from distforest.sources.factors import Labels, Targets
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy import items_of
 from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read, told_of_distances
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse, with_own_distances
+from distforest.sources.stored import opened
 from distforest.sources.truth import Truth
 
 if TYPE_CHECKING:

@@ -40,6 +40,7 @@ from distforest.sources.readings import (
 from distforest.sources.sparse import SparseSource, StagedSparse
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import Staged, default_scratch, stage
+from distforest.sources.stored import warn_of_absent
 from distforest.sources.truth import told_of_amounts
 
 if TYPE_CHECKING:
@@ -185,9 +186,11 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     Raises
     ------
     InputError
-        Parameters do not go together, or an array is missing, of the wrong shape, or holds values that are refused.
+        Parameters do not go together, or an array is missing or not whole, of the wrong shape, or holds values that are
+        refused.
     """
     hold_together(spec.params)
+    warn_of_absent(addresses_of(spec), spec.run.strict)
     judge, address = _judge(spec)
     truth, classes, largest = _stage_truth(judge, address, spec, folder)
     rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)
@@ -207,6 +210,15 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         names=_stage_names(matrix, folder, scratch_of(spec.run.scratch)),
         offset=truth.reading.offset,
     )
+
+
+def addresses_of(spec: Spec) -> list[str]:
+    """The addresses of all arrays that a job reads."""
+    found = list(spec.input.addresses.values())
+    for relation in spec.input.relations.values():
+        own = relation.options["objects"] if relation.kind == "lazy" else relation.address
+        found += [str(own)] if own else []
+    return found
 
 
 def _stage_names(matrix: Staged | StagedSparse, folder: str, scratch: Path) -> Staged | None:

@@ -11,7 +11,8 @@ from distforest.errors import InputError, SpecError
 from distforest.growth.landmarks import n_wanted
 from distforest.growth.methods import METHODS, hold_together, n_candidates, n_combined, sampling
 from distforest.growth.pair_sampling import ENOUGH
-from distforest.jobs.inputs import callback_of, hold_pairs_and_links, hold_weights
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import addresses_of, callback_of, hold_pairs_and_links, hold_weights
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, plan
 from distforest.sources.arrays import open_array
@@ -28,6 +29,7 @@ from distforest.sources.readings import (
     check_shape,
 )
 from distforest.sources.sparse_store import SparseStore, open_matrix
+from distforest.sources.stored import hold_stored
 
 if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
@@ -68,6 +70,8 @@ class Preview:
         The tasks of a first run, and the memory that a worker needs.
     memory_limit
         What a worker has: as the spec says, or an equal share of this machine; None on a scheduler elsewhere.
+    told
+        Of which inputs chunks are not stored.
     """
 
     inputs: tuple[Seen, ...]
@@ -75,6 +79,19 @@ class Preview:
     n_trees: int
     plan: Plan
     memory_limit: int | None
+    told: tuple[str, ...] = ()
+
+
+def absent_inputs(spec: Spec) -> list[str]:
+    """The addresses of inputs at which nothing is, as far as this host can see."""
+    return [address for address in addresses_of(spec) if not _is_there(address)]
+
+
+def _is_there(address: str) -> bool:
+    try:
+        return Folder(address).exists()
+    except OSError:
+        return False
 
 
 def preview(spec: Spec) -> Preview:
@@ -92,9 +109,11 @@ def preview(spec: Spec) -> Preview:
     """
     seen: list[Seen] = []
     faults: list[str] = []
+    told: list[str] = []
     for place, address, reading, is_matrix in _wanted(spec):
         try:
             seen.append(_look(place, address, reading, is_matrix))
+            told += hold_stored([address], spec.run.strict)
         except InputError as error:
             faults.append(f"{place}: {error}")
     faults += _faults_of_functions(spec)
@@ -105,7 +124,7 @@ def preview(spec: Spec) -> Preview:
     size = _size(spec, seen)
     workers, threads = workers_of(spec), spec.run.threads_per_worker
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
-    return Preview(tuple(seen), size.n_rows, size.n_trees, planned, _limit(spec, workers))
+    return Preview(tuple(seen), size.n_rows, size.n_trees, planned, _limit(spec, workers), tuple(told))
 
 
 def workers_of(spec: Spec) -> int:

@@ -18,6 +18,7 @@ from distforest.sources.feature_names import FeatureNames
 from distforest.sources.point_pairs import hold_points
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse_store import open_matrix, read_rows
+from distforest.sources.stored import hold_stored
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -60,6 +61,8 @@ class Question:
         The function that similarities are asked of; ``queries`` and ``reference`` then hold objects.
     training
         With a callback, the address of the training objects; their numbers by default.
+    strict
+        Whether arrays are refused of which chunks are not stored.
     """
 
     forest: str
@@ -71,26 +74,37 @@ class Question:
     without_self: bool = False
     callback: Callback | None = None
     training: str | None = None
+    strict: bool = False
+
+    @property
+    def addresses(self) -> list[str]:
+        """The addresses of all arrays that are read."""
+        return [own for own in (self.queries, self.reference, self.pairs, self.training) if own]
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What will be written: the digest of the forest, arrays by name with dtype and tail, how many answers, classes."""
+    """What will be written: the digest of the forest, arrays by name with dtype and tail, how many answers, classes.
+
+    ``told`` is what there is to say of the arrays that are read.
+    """
 
     digest: str
     arrays: dict[str, tuple[str, tuple[int, ...]]]
     n_answers: int
     classes: list[Any] | None
+    told: tuple[str, ...] = ()
 
 
 def outline(question: Question) -> Outline:
     """Open a question's forest and arrays, on whatever host it is asked; raises what `score` raises at the door."""
+    told = hold_stored(question.addresses, question.strict)
     digest = str(read_manifest(question.forest)["digest"])
     forest = opened(question.forest, digest)
     _hold_names(question, forest)
     arrays, n_answers = _arrays(question, forest)
     named = question.answer in SAYING and forest.meaning.classes is not None
-    return Outline(digest, arrays, n_answers, forest.meaning.classes if named else None)
+    return Outline(digest, arrays, n_answers, forest.meaning.classes if named else None, told)
 
 
 @lru_cache(maxsize=2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -127,6 +128,8 @@ def score(
         [found] = cluster.each(outline, [question], Work("survey"))
     else:
         found = outline(question)
+    for told in found.told:
+        warnings.warn(told, stacklevel=2)
     target = Folder(output)
     done = folder.within(f"done-{found.digest[:16]}") if folder else None
     names = set(done.names()) if done else set()

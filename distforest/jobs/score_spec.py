@@ -96,7 +96,7 @@ class ScoreSpec:
         asked = {name: value for name, value in self.input.items() if name not in ("similarity", "ledger")}
         function = self.input["similarity"]
         callback = callback_for(str(asked["forest"]), function, self.input["ledger"]) if function else None
-        return Question(**asked, **self.params, callback=callback)  # type: ignore[arg-type]
+        return Question(**asked, **self.params, callback=callback, strict=self.run.strict)  # type: ignore[arg-type]
 
 
 def callback_for(forest: str, function: str, ledger: str | None) -> Callback:

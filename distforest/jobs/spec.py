@@ -171,6 +171,8 @@ class Run:
         How often a task that failed is tried again.
     overwrite, keep_shards : bool
         Whether the output may replace a forest, and whether the shards stay when it is sealed.
+    strict : bool
+        Whether inputs are refused of which chunks are not stored.
     """
 
     workers: int | None = field(default=None, metadata=_key(integer(1)))
@@ -184,6 +186,7 @@ class Run:
     retries: int = field(default=3, metadata=_key(integer(0)))
     overwrite: bool = field(default=False, metadata=_key(FLAG))
     keep_shards: bool = field(default=False, metadata=_key(FLAG))
+    strict: bool = field(default=False, metadata=_key(FLAG))
 
 
 RUN = tuple(Key(f.name, f.metadata["rule"], f.default) for f in dataclasses.fields(Run))

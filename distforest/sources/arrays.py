@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -163,11 +162,6 @@ def open_array(address: str) -> zarr.Array[Any]:
     return array_at(address, open_node(address))
 
 
-def opened(values: Any) -> Any:
-    """Open the Zarr array at an address, a path or URL; anything else stays as it is."""
-    return open_array(os.fspath(values)) if isinstance(values, (str, os.PathLike)) else values
-
-
 def is_stored(values: Any) -> bool:
     """Whether ``values`` is an array on disk, to be read block by block: a Zarr array, or one like it."""
     return hasattr(values, "chunks") and hasattr(values, "dtype")
@@ -220,7 +214,8 @@ def row_blocks(array: Matrix, block_bytes: int | None = None) -> Iterator[tuple[
     decoded together.
     """
     n_rows = array.shape[0]
-    chunk, most = (array.chunks[0], 1 << 26) if isinstance(array, zarr.Array) else (1, 1 << 21)
+    stored: Any = array if is_stored(array) else None
+    chunk, most = (stored.chunks[0], 1 << 26) if stored is not None else (1, 1 << 21)
     step = max(1, rows_of(block_bytes or most, array.shape, array.dtype) // chunk) * chunk
     for first in range(0, n_rows, step):
         yield first, np.asarray(array[first : first + step])

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
-from distforest.sources.arrays import in_memory, is_stored, opened
+from distforest.sources.arrays import in_memory, is_stored
 from distforest.sources.masked import unmasked
 from distforest.sources.source import Floats
+from distforest.sources.stored import opened
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from distforest.sources.arrays import CHUNK_BYTES, SPARSE, array_at, is_sparse_g
 from distforest.sources.groups import check_target, destination, seal
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape
 from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, with_own_distances
+from distforest.sources.stored import opened, warn_of_absent
 
 if TYPE_CHECKING:
     from distforest.sources.source import Ints
@@ -284,6 +285,8 @@ def read_rows(address: str, rows: slice | np.ndarray) -> Any:
 def opened_rows(values: Any) -> Any:
     """Open the Zarr array at an address, or read the sparse matrix there; anything else stays as it is."""
     if not isinstance(values, (str, os.PathLike)):
-        return values
-    found = open_matrix(os.fspath(values))
+        return opened(values)
+    address = os.fspath(values)
+    warn_of_absent([address])
+    found = open_matrix(address)
     return found.whole() if isinstance(found, SparseStore) else found

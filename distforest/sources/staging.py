@@ -21,17 +21,13 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.arrays import bytes_of, open_array, row_blocks
 from distforest.sources.readings import Reading, check_shape, read_level
+from distforest.sources.stored import OF_ANY_LENGTH, Digested
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from distforest.sources.arrays import Matrix
-
 KEPT_SECONDS = 7 * 86400
 """A staged file that nobody opened for so long is removed when the next one is staged."""
-
-OF_ANY_LENGTH = "TO"
-"""Kinds of dtypes whose values lie elsewhere in memory, so that no memory map holds them."""
 
 
 @dataclass(frozen=True)
@@ -110,16 +106,18 @@ def stage(address: str, reading: Reading, scratch: Path) -> Staged:
     Raises
     ------
     InputError
-        The array cannot be opened or holds values that the reading refuses; nothing is left behind.
+        The array cannot be opened, holds values that the reading refuses, or others than distforest has written there;
+        nothing is left behind.
     """
-    values: Matrix = open_array(address)
-    if reading.keep and values.dtype.kind in OF_ANY_LENGTH:
-        values = read_objects(address)
+    stored = Digested(open_array(address))
+    is_held = reading.keep and stored.dtype.kind in OF_ANY_LENGTH
+    values: Any = read_objects(address) if is_held else stored
     try:
         check_shape(values, reading)
         dtype = reading.dtype(values.dtype)
         with _new_file(scratch, tuple(values.shape), dtype) as (path, out):
             _, reading = read_level(values, reading, out)
+            stored.hold()
             digest = _settle(path, out, scratch)
     except InputError as error:
         raise InputError(f"{address}: {error}") from error

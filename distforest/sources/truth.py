@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.arrays import in_memory, is_stored, opened
+from distforest.sources.arrays import in_memory, is_stored
 from distforest.sources.factors import (
     Distances,
     Embedding,
@@ -23,6 +23,7 @@ from distforest.sources.factors import (
 )
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
+from distforest.sources.stored import opened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
