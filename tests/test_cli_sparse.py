@@ -61,7 +61,7 @@ def test_a_damaged_file_or_store_is_exit_2(place: Path) -> None:
     assert run("ingest", "S.npz", "S.zarr")[0] == 0
     (place / "S.zarr" / "indices" / "c" / "0").unlink()
     code, _, err = run("fit", "spec.toml")
-    told = "S.zarr: found other values in indices than were written; the store is damaged; write it again"
+    told = "S.zarr/indices: chunk c/0 is missing (1 of 1), and all were written; restore it, or write the array anew"
     assert (code, told in err) == (2, True)
     (place / "S.npz").write_bytes((place / "S.npz").read_bytes()[:-200])
     code, _, err = run("ingest", "S.npz", "other.zarr")

@@ -154,6 +154,9 @@ def test_what_is_no_square_matrix_is_refused(place: str) -> None:
 
 def test_damage_is_refused_before_work_starts(place: str) -> None:
     Path(place, "S.zarr", "data", "c", "1").unlink()
+    with pytest.raises(InputError, match=r"S\.zarr/data: chunk c/1 is missing"):
+        stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/job")
+    shutil.copy(f"{place}/S.zarr/data/c/0", f"{place}/S.zarr/data/c/1")
     with pytest.raises(InputError, match="found other values in data than were written"):
         stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/job")
     shutil.rmtree(f"{place}/S.zarr/indices")
