@@ -64,6 +64,7 @@ WORKERS = click.option(
     help="Processes of the embedded cluster.  [default: cores, at most 4]",
 )
 STRICT = click.option("--strict", is_flag=True, help="Refuse arrays of which chunks are not stored.")
+STOPPING = "stopping; a second signal, such as Ctrl-C, ends it at once"
 SCHEDULER = click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler instead.")
 
 
@@ -139,7 +140,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
         job = with_absolute_paths(job)
     folder = Folder(f"{job.output}.job")
     try:
-        with interruptible("stopping; Ctrl-C again ends it at once"):
+        with interruptible(STOPPING):
             inputs = stage_inputs(job, folder.address)
             with _cluster(job.run) as cluster, progress() as watch:
                 ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
@@ -181,7 +182,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     zarr.open_array("out.zarr/distance") reads the distances.
     """
     from distforest import reports
-    from distforest.console import progress
+    from distforest.console import interruptible, progress
     from distforest.jobs.cluster import Here
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
@@ -199,6 +200,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
         asked |= {name: from_the_root(asked[name]) for name in ("reference", "pairs") if asked[name]}
     question = Question(forest, queries, **asked, **_callback(forest, **lazily))
     with ExitStack() as stack:
+        stack.enter_context(interruptible(STOPPING))
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         scored = run_score(question, output, cluster, overwrite, stack.enter_context(progress()))
     print_report(ctx, reports.scored(question, scored))

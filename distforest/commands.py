@@ -85,7 +85,7 @@ class Doors(click.Group):
 def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
     """Say what went wrong on stderr, under --json on stdout too, and end with the code for it."""
     interrupted = isinstance(error, (KeyboardInterrupt, InterruptedJobError))
-    said = error.faults if isinstance(error, SpecError) else [str(error) or "ended by Ctrl-C"]
+    said = error.faults if isinstance(error, SpecError) else [str(error) or "ended by Ctrl-C or another signal"]
     faults = [as_typed(fault, _command_of(ctx)) for fault in said]
     for fault in faults:
         click.echo(f"{'interrupted' if interrupted else 'error'}: {printable(fault)}", err=True)

@@ -6,9 +6,10 @@ import math
 import os
 import signal
 import sys
+import threading
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn
@@ -39,8 +40,8 @@ UNITS = {
 LINE_SECONDS = 1.0
 """At least so many seconds lie between two lines of progress; the last line of a run always comes."""
 
-INTERRUPTED = 130
-"""Exit code of a command that was ended by a second Ctrl-C: 128 and the number of the signal."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What asks a command to stop: Ctrl-C, a batch system or the system's end, a terminal that was closed."""
 
 
 def told(progress: Progress) -> str:
@@ -148,25 +149,29 @@ def progress() -> Iterator[Watch]:
 
 @contextmanager
 def interruptible(message: str) -> Iterator[None]:
-    """Make the first Ctrl-C say ``message`` and raise KeyboardInterrupt, the second end the process.
+    """Make the first of `SIGNALS` say ``message`` and raise KeyboardInterrupt, the second end the process.
 
-    Only the main thread may change what a signal does; in another one nothing changes.
+    Only the main thread may change what a signal does; in another one nothing changes. Nor does it for a closed
+    terminal that is ignored, as under nohup.
     """
 
-    def first(_signal: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, second)
-        print(f"\n{message}", file=sys.stderr, flush=True)
+    def first(_number: int, _frame: FrameType | None) -> None:
+        for number in before:
+            signal.signal(number, second)
+        with suppress(OSError):  # the terminal may be gone
+            print(f"\n{message}", file=sys.stderr, flush=True)
         raise KeyboardInterrupt
 
-    def second(_signal: int, _frame: FrameType | None) -> None:
-        os._exit(INTERRUPTED)
+    def second(number: int, _frame: FrameType | None) -> None:
+        os._exit(128 + number)
 
-    try:
-        before = signal.signal(signal.SIGINT, first)
-    except ValueError:
-        yield
-        return
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        taken = SIGNALS[:2] if is_ignored else SIGNALS
+        before.update({number: signal.signal(number, first) for number in taken})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -547,12 +547,13 @@ def test_fit_score_verify_in_processes(spec, home, tmp_path):
 
 
 @pytest.mark.cluster
-def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(spec, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_what_is_finished_and_the_same_command_goes_on(number, spec, tmp_path):
     many = ("fit", spec, "--workers", 1, "--batch", 1, "--json", "--set", "params.n_estimators=300")
     with subprocess.Popen(**process(*many, start_new_session=True)) as first:
         next(line for line in first.stderr if line.startswith("grow ") and not line.startswith("grow 0/"))
         assert list(tmp_path.glob("forest.zarr.job/shards-*/trees-*.npz"))
-        os.killpg(first.pid, signal.SIGINT)  # as a terminal does: to every process of the command
+        os.killpg(first.pid, number)  # as terminals and batch systems do: to every process of the command
         out, err = first.communicate(timeout=60)
     assert (first.returncode, json.loads(out)["exit_code"]) == (6, 6)
     assert "the same command goes on from there" in err

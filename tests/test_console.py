@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Bars
 
-from distforest.console import BarWatch, LineWatch, interruptible, progress, told
+from distforest.console import SIGNALS, BarWatch, LineWatch, interruptible, progress, told
 from distforest.jobs.cluster import Progress
 
 
@@ -69,23 +69,35 @@ def test_on_a_terminal_progress_is_bars_without_colour_if_so_asked(no_color):
     assert ("[38;5;" in stream.getvalue()) is not no_color
 
 
-def test_first_interrupt_is_told_and_raised_and_the_handler_comes_back(capsys):
-    before = signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("number", SIGNALS)
+def test_first_signal_is_told_and_raised_and_the_handlers_come_back(number, capsys):
+    before = [signal.getsignal(one) for one in SIGNALS]
     with pytest.raises(KeyboardInterrupt), interruptible("stopping"):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
     assert "stopping" in capsys.readouterr().err
-    assert signal.getsignal(signal.SIGINT) is before
+    assert [signal.getsignal(one) for one in SIGNALS] == before
 
 
-def test_second_interrupt_ends_the_process():
-    script = """
+@pytest.mark.parametrize("number", SIGNALS)
+def test_second_signal_ends_the_process(number):
+    script = f"""
 import signal
 from distforest.console import interruptible
 with interruptible("stopping"):
     try:
         signal.raise_signal(signal.SIGINT)
     except KeyboardInterrupt:
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal({int(number)})
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr.strip()) == (130, "stopping")
+    assert (done.returncode, done.stderr.strip()) == (128 + number, "stopping")
+
+
+def test_a_closed_terminal_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruptible("stopping"):
+            signal.raise_signal(signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

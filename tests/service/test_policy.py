@@ -96,6 +96,19 @@ def test_a_link_that_comes_after_the_submission_is_seen_at_the_start(root: Path)
     assert len(faults_of(policy, f"{address}/x.zarr")) == 1
 
 
+@pytest.mark.parametrize("inside", ["c/0/1", "c/link"])
+def test_a_link_inside_a_group_is_refused_where_there_are_prefixes(inside: str, root: Path) -> None:
+    group = root / "data" / "a" / "x.zarr"
+    (group / "c" / "0").mkdir(parents=True)
+    (group / "c" / "0" / "0").write_bytes(b"a chunk")
+    policy = Policy(prefixes=(f"{root}/data",))
+    assert faults_of(policy, str(group)) == ()
+    (group / inside).symlink_to(root / "secret")
+    (fault,) = faults_of(policy, str(group))
+    assert f"holds the link '{group}/{inside}', which this service does not follow" in fault
+    assert faults_of(Policy(), str(group)) == ()
+
+
 def test_what_is_reserved_is_refused_within_the_prefixes_too(root: Path) -> None:
     policy = Policy(prefixes=(f"{root}/data", "s3://forests"), reserved=(f"{root}/data/a", "s3://forests/jobs"))
     inside = (f"{root}/data/a", f"{root}/data/a/x.zarr", f"{root}/data/in/x.zarr", "s3a://forests/jobs/1/work/x.zarr")
