@@ -206,7 +206,7 @@ class Policy:
         SpecError
             Every fault: an address that is relative, has a part ``.`` or ``..``, chains file systems, names another
             protocol, holds a query or a password, or lies, with its links followed, outside the prefixes; where there
-            are prefixes, a folder with a link in it; a function that is not allowed; too many trees.
+            are prefixes, an input with a link in it; a function that is not allowed; too many trees.
         """
         faults = [*self._of_addresses(addresses), *self._of_callbacks(callbacks)]
         if n_trees is not None and n_trees > self.max_trees:
@@ -226,7 +226,7 @@ class Policy:
             if allowed and not any(found.is_within(prefix) for prefix in allowed):
                 what = f"{shown(address)}{_led(address, found)} is outside what this service allows"
                 yield sentence(tuple(key.split(".")), 0, f"{what}: {listed(self.prefixes)}")
-            elif allowed and (link := _link_inside(found)):
+            elif allowed and key.startswith("input.") and (link := _link_inside(found)):
                 what = f"{shown(address)} holds the link {shown(link)}, which this service does not follow"
                 yield sentence(tuple(key.split(".")), 0, f"{what}; put what it leads to in its place")
             if any(found.is_within(prefix) for prefix in reserved):
@@ -249,13 +249,14 @@ class Policy:
 
 
 def _link_inside(place: Place) -> str | None:
-    """The first link in a local folder, at any depth: Zarr would follow it to whatever a chunk is read from."""
+    """The path of the first link in a local folder, at any depth: Zarr would follow it to whatever a chunk is read from."""
     if place.protocol != "file":
         return None
-    for folder, folders, files in os.walk("/" + "/".join(place.parts)):
+    top = "/" + "/".join(place.parts)
+    for folder, folders, files in os.walk(top):
         for name in sorted(folders + files):
             if os.path.islink(path := os.path.join(folder, name)):
-                return path
+                return os.path.relpath(path, top)
     return None
 
 

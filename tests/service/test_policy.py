@@ -97,16 +97,18 @@ def test_a_link_that_comes_after_the_submission_is_seen_at_the_start(root: Path)
 
 
 @pytest.mark.parametrize("inside", ["c/0/1", "c/link"])
-def test_a_link_inside_a_group_is_refused_where_there_are_prefixes(inside: str, root: Path) -> None:
-    group = root / "data" / "a" / "x.zarr"
+def test_a_link_inside_a_group_is_refused_where_there_are_prefixes(inside: str, tmp_path: Path) -> None:
+    group = tmp_path / "data" / "x.zarr"
     (group / "c" / "0").mkdir(parents=True)
     (group / "c" / "0" / "0").write_bytes(b"a chunk")
-    policy = Policy(prefixes=(f"{root}/data",))
-    assert faults_of(policy, str(group)) == ()
-    (group / inside).symlink_to(root / "secret")
-    (fault,) = faults_of(policy, str(group))
-    assert f"holds the link '{group}/{inside}', which this service does not follow" in fault
-    assert faults_of(Policy(), str(group)) == ()
+    policy, asked = Policy(prefixes=(f"{tmp_path}/data",)), {"input.features": str(group)}
+    policy.check(asked, {}, None)
+    (group / inside).symlink_to(tmp_path / "secret")
+    with pytest.raises(SpecError) as caught:
+        policy.check(asked, {}, None)
+    (fault,) = caught.value.faults
+    assert f"holds the link '{inside}', which this service does not follow" in fault
+    Policy().check(asked, {}, None)
 
 
 def test_what_is_reserved_is_refused_within_the_prefixes_too(root: Path) -> None:
