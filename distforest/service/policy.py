@@ -249,7 +249,7 @@ class Policy:
 
 
 def _link_inside(place: Place) -> str | None:
-    """The path of the first link in a local folder, at any depth: Zarr would follow it to whatever a chunk is read from."""
+    """The path of the first link in a local folder, at any depth: Zarr would follow it, chunk by chunk."""
     if place.protocol != "file":
         return None
     top = "/" + "/".join(place.parts)
