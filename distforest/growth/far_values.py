@@ -127,10 +127,12 @@ def radius_of_most(vectors: Floats) -> float:
     Examples
     --------
     >>> radius_of_most(np.array([[1.0], [2.0], [4.0], [1e20]]))
-    2.0
+    3.0
     >>> radius_of_most(np.array([[1.0], [2.0], [4.0], [1e8]]))
     0.0
     """
+    if not vectors.size:
+        return 0.0
     distinct = vectors[different(vectors)]
     median = median_of(distinct)
     apart = np.abs(distinct - median)
@@ -181,8 +183,9 @@ def told_of_alike(vectors: Floats, name: str) -> str:
     >>> print(told.partition(", as they")[0])
     targets: 10 of 29 different values, such as 0 in row 0 and 9 in row 9, count as equal where cuts are judged
     """
-    fixed = Variance.of(vectors, 1.0, name).fixed
-    rows = different(vectors)
+    if not vectors.size:  # what is asked of its rows is told later
+        return ""
+    fixed, rows = Variance.of(vectors, 1.0, name).fixed, different(vectors)
     _, cell, sizes = np.unique(keys_of(fixed[rows]), return_inverse=True, return_counts=True)
     alike = rows[cell == np.argmax(sizes)]
     if len(alike) < max(PART, len(rows) / PART) or radius_of_most(vectors):

@@ -194,6 +194,12 @@ def test_nothing_is_told_of_few_values_nor_of_rounding(values: list[float]) -> N
     assert told_of_alike(column(*values), "targets") == ""
 
 
+def test_nothing_is_told_of_nothing() -> None:
+    assert told_of_alike(np.empty((0, 1)), "targets") == told_of_alike(np.empty((3, 0)), "embedding") == ""
+    assert isinstance(variance_of(np.empty((3, 0)), 1.0, "embedding"), Variance)
+    assert middle_of(np.empty((3, 0))).tolist() == []
+
+
 @pytest.mark.parametrize("value", [1e200, -1e300, 1.7e308])
 def test_a_value_whose_square_has_no_float_is_refused_with_its_row(value: float) -> None:
     refused: list[Any] = [lambda own: told_of_alike(own, "embedding"), lambda own: variance_of(own, 1.0, "embedding")]
