@@ -24,6 +24,8 @@ from distforest.growth.far_values import (
 from tests import naive, samples
 from tests.growth.test_criteria import FREE, SCALARS, Search, assert_cuts, cut, line, searches
 
+pytestmark = pytest.mark.kernels
+
 RNG = np.random.default_rng(0)
 ORDINARY = {
     "normal": RNG.normal(size=(3000, 1)),
