@@ -20,6 +20,7 @@ from distforest.errors import InputError
 from distforest.forest.artifact import open_forest, save
 from distforest.forest.estimates import Estimates
 from distforest.growth.class_weights import key_of
+from distforest.growth.far_values import told_of_alike
 from distforest.growth.methods import METHODS, hold_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
@@ -55,6 +56,9 @@ ESTIMATED = tuple(field.name for field in fields(Estimates))
 
 WORKED_OUT = ("oob_decision_function", "oob_prediction")
 """What follows from a forest alone, once it is asked for."""
+
+VECTORS = ("targets", "embedding")
+"""Kinds of truth that are numbers of which means are taken."""
 
 
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
@@ -161,6 +165,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         params = {row.name: plain.get(row.name, row.default) for row in METHODS[self._method].parameters}
         hold_together(params)  # before features are screened
         return params
+
+    def _warn_of_alike(self, truth: Truth) -> None:
+        """Warn where cuts cannot tell many of the values that are taught apart, as others lie far away."""
+        if truth.judge in VECTORS and (told := told_of_alike(truth.values, truth.judge)):
+            warnings.warn(told, stacklevel=3)
 
     def _given(self) -> dict[str, Any]:
         """Collect the parameters as they were given."""

@@ -183,15 +183,22 @@ class _SimForest(OnSimilarities):
             which is 0. For a `Lazy` similarity the objects, a sequence of length n, or places in its ``objects``,
             integers of shape (n,).
         y
-            A label or a target for each object, shape (n,), likewise.
+            A label or a target for each object, shape (n,), likewise. Dates are read in their own unit: see `Targets`.
 
         Raises
         ------
         InputError
             A parameter, ``X`` or ``y`` cannot be used.
+
+        Warns
+        -----
+        UserWarning
+            Given similarities look like distances; no tree has a cut; or many targets that differ are equal to the
+            cuts, as others lie far away and far apart.
         """
         params = self._checked(y)
         taken, truth = self._taken(X), self._truth(y)
+        self._warn_of_alike(truth)
         self._grow_of(taken, truth, params)
         self._warn_of_roots(truth)
         self._estimate_out_of_bag(truth)
@@ -338,5 +345,8 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         return self._out_of_bag("oob_prediction_")[:, 0]
 
     def predict(self, X: Any) -> Floats:
-        """Take the mean target of the nodes in which the rows of ``X`` end, or of the objects that vote, shape (n,)."""
+        """Take the mean target of the nodes in which the rows of ``X`` end, or of the objects that vote, shape (n,).
+
+        Of dates it is a number of the unit in which they were given, since 1970: see `Targets`.
+        """
         return self._said(X)[:, 0]

@@ -108,15 +108,21 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
             What the forest learns: distances, shape (n, n), likewise, or as `Distances`; `Labels`, `Targets`,
             `Embedding` or `Graph`; or a vector of length n, read as `Targets` where it holds fractional numbers, else
             (strings, booleans, whole numbers) as `Labels`, with a warning where whole numbers are so many that
-            amounts may be meant.
+            amounts may be meant. Dates are given as `Targets`.
 
         Raises
         ------
         InputError
             A parameter, ``X`` or ``Z`` cannot be used.
+
+        Warns
+        -----
+        UserWarning
+            Many targets that differ are equal to the cuts, as others lie far away and far apart.
         """
         params = self._checked(Z)
         features, truth = self._features(X), Truth.of(Z)
+        self._warn_of_alike(truth)
         self._grow_on(features, truth, params)
         if self.oob_score:
             left, right = pairs_of_rows(len(features))
@@ -142,7 +148,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         -------
         ndarray of shape (n,), or (n, q) for an embedding of q > 1 dimensions
             The label of the largest mean share of the leaves in which a row ends, of equal ones the first; or the mean
-            over the leaves.
+            over the leaves. Of dates it is a number of the unit in which they were given, since 1970: see `Targets`.
 
         Raises
         ------
@@ -167,7 +173,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         nodes = self._nodes(X)
         said = scoring.predict(self.forest_, nodes)
         if self.forest_.meaning.classes is None:
-            raise InputError("a forest that was trained on targets has no class shares; ask for `predict`")
+            taught = "targets" if self.forest_.meaning.leaf["factor"] == 0.5 else "an embedding"
+            raise InputError(f"a forest that was trained on {taught} has no class shares; ask for `predict`")
         return said
 
     @property

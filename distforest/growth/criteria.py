@@ -110,19 +110,22 @@ class Variance:
     unit: float
 
     @classmethod
-    def of(cls, vectors: Floats, factor: float) -> Variance:
+    def of(cls, vectors: Floats, factor: float, name: str = "targets") -> Variance:
         """Hold ``vectors``, shape (n_rows, n_dimensions), about their middle as integers whose sums fit 63 bits.
 
         Raises
         ------
         InputError
-            The targets differ by less than 1e-150 or by more than 1e150: their squares have no float64.
+            The targets, or what ``name`` calls them, differ by less than 1e-150 or by more than 1e150: their squares
+            have no float64.
         """
         centred = vectors - (vectors.min(axis=0) / 2.0 + vectors.max(axis=0) / 2.0)
         largest = float(np.abs(centred).max(initial=0.0))
         if largest and not 1e-150 < largest < 1e150:
-            raise InputError(f"targets must differ by 1e-150 to 1e150, found a range of {2.0 * largest:g}; scale them")
-        bits = min(50, 60 - int(np.ceil(np.log2(max(2, len(vectors))))))
+            where = f", with {furthest_of(vectors, median_of(vectors))}" if largest > 1.0 else ""
+            found = f"found a range of {2.0 * largest:g}{where}"
+            raise InputError(f"values of the {name} must differ by 1e-150 to 1e150, {found}; correct or scale them")
+        bits = bits_of(len(vectors))
         scale = power_of_two(largest, bits)
         return cls(np.rint(centred * scale).astype(np.int64), 2.0 * factor * scale**-2.0)
 
@@ -149,6 +152,25 @@ class Variance:
             *(self.fixed, min_leaf, *cuts),
         )
         return cuts
+
+
+def bits_of(n_rows: int) -> int:
+    """Bits of the integers as which vectors are held: the sum of as many of them as there are rows has 60 at most."""
+    return min(50, 60 - int(np.ceil(np.log2(max(2, n_rows)))))
+
+
+def median_of(vectors: Floats) -> Floats:
+    """The median of each dimension, the upper one of two, shape (n_dimensions,)."""
+    middle = len(vectors) // 2
+    median: Floats = np.partition(vectors, middle, axis=0)[middle]
+    return median
+
+
+def furthest_of(vectors: Floats, place: Floats) -> str:
+    """The value that lies furthest from a place, shape (n_dimensions,), and its row, in words."""
+    apart = np.abs(vectors / 2.0 - place / 2.0)  # halves do not overflow
+    row, dimension = np.unravel_index(int(np.argmax(apart)), apart.shape)
+    return f"{vectors[row, dimension]:.9g} in row {row}"
 
 
 def power_of_two(largest: float, bits: int) -> float:

@@ -16,9 +16,10 @@ from distforest.growth.class_weights import ClassWeights
 from distforest.growth.cluster_search import project_and_cut_clusters
 from distforest.growth.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.column_weights import ColumnWeights, inverse_deviations
-from distforest.growth.criteria import Criterion, Gini, Variance
+from distforest.growth.criteria import Criterion, Gini
 from distforest.growth.dependence import screened_rows
 from distforest.growth.draws import Axis, Draw, Oblique
+from distforest.growth.far_values import variance_of
 from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.histograms import cut_codes
 from distforest.growth.isolation import RandomCut, TwoAtRandom
@@ -308,4 +309,4 @@ def _of_truth(data: Data, class_weights: Ints | None) -> tuple[Criterion, dict[s
         offset = {"offset": data.offset} if data.offset else {}
         return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), {"kind": "members", **offset}
     factor = 0.5 if data.judge == "targets" else 1.0
-    return Variance.of(data.truth, factor), {"kind": "means", "factor": factor}
+    return variance_of(data.truth, factor, data.judge), {"kind": "means", "factor": factor}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from distforest.forest.leaves import (
     triangle_size,
 )
 from distforest.forest.table import NodeTable, route
+from distforest.growth.far_values import middle_of
 from distforest.growth.grower import Growth
 from distforest.growth.rng import bootstrap, subsample
 from distforest.sources.arrays import ArraySource
@@ -184,7 +186,12 @@ class Problem:
             return {"leaf_distances": self._triangles(table, leaves, in_bag)}
         if self.data.judge == "nothing":
             return {}
-        return _means(table, leaves, in_bag, self.data.truth)
+        return _means(table, leaves, in_bag, self.data.truth, self._middle)
+
+    @cached_property
+    def _middle(self) -> Floats:
+        """What means of the truth are taken about."""
+        return middle_of(self.data.truth)
 
     def _triangles(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> np.ndarray:
         """Packed leaf-by-leaf distances of the trees, or nothing where one of them would be too large."""
@@ -248,9 +255,8 @@ def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:
     return replace(table, threshold=threshold)
 
 
-def _means(table: NodeTable, leaves: Rows, in_bag: InBag, vectors: np.ndarray) -> dict[str, np.ndarray]:
-    """Mean of each node, and mean squared deviation from it; about the middle of the data, to round little."""
-    middle = vectors.min(axis=0) / 2.0 + vectors.max(axis=0) / 2.0
+def _means(table: NodeTable, leaves: Rows, in_bag: InBag, vectors: Floats, middle: Floats) -> dict[str, np.ndarray]:
+    """Mean of each node, and mean squared deviation from it; worked out about the middle, to round little."""
     weights, squares = np.zeros((2, len(table.left)))
     means = np.zeros((len(table.left), vectors.shape[1]))
     describe(table.tree_start, table.left, table.right, leaves, in_bag, vectors - middle, weights, means, squares)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,9 @@ from distforest.sources.arrays import in_memory, is_stored
 from distforest.sources.masked import unmasked
 from distforest.sources.source import Floats
 from distforest.sources.stored import opened
+
+DATES = "mM"
+"""Kinds of dtypes that are durations and dates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +61,18 @@ class Targets:
 
     ``values`` has shape (n,): array-like, Zarr array, or the address of one.
 
+    Dates (datetime64) are read as numbers of their own unit since 1970, durations (timedelta64) as numbers of theirs:
+    datetime64[D] as days, datetime64[ns], which pandas may make, as nanoseconds, which float64 holds to about 256. What
+    a forest predicts is in that unit, and its distances are in the square of it.
+
     Examples
     --------
     >>> Targets([1.0, 3.0]).matrix()
     array([[0., 2.],
            [2., 0.]])
+    >>> Targets(np.array(["2024-03-01", "2024-03-05"], "datetime64[D]")).matrix()
+    array([[0., 8.],
+           [8., 0.]])
     """
 
     values: Any
@@ -237,18 +248,58 @@ def encoded(values: Any) -> tuple[NDArray[np.int32], list[Any]]:
     """
     array = np.asarray(unmasked(values))
     if array.ndim != 1:
-        raise InputError(f"labels must be 1-D, one for each row, found shape {array.shape}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise InputError("labels contain NaN or infinity; remove those rows")
+        cure = "; give numpy.ravel(y)" if array.ndim == 2 and 1 in array.shape else ""
+        raise InputError(f"labels must be 1-D, one for each row, found shape {array.shape}{cure}")
+    _hold_labels(array)
     try:
         classes, codes = np.unique(array, return_inverse=True)
     except TypeError as error:
         raise InputError(f"labels must be all of one type that can be sorted: {error}") from error
     names = classes.tolist()
-    strange = [name for name in names if not isinstance(name, (bool, int, float, str))]
-    if strange:
-        raise InputError(f"labels must be numbers, booleans or strings, found {strange[0]!r}; convert them")
+    for code, name in enumerate(names):
+        if not isinstance(name, (bool, int, float, str)):
+            found = f"found {name!r} in row {int(np.argmax(codes == code))}"
+            raise InputError(f"labels must be numbers, booleans or strings, {found}; convert them")
     return codes.astype(np.int32), names
+
+
+def _hold_labels(array: NDArray[Any]) -> None:
+    """Refuse labels that are missing, and dates, of which NumPy would make whole numbers or not by their unit."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.argmin(np.isfinite(array)))
+        raise InputError(f"labels contain NaN or infinity, the first in row {row}; remove those rows")
+    if array.dtype.kind in DATES:
+        cure = "give Labels(y.astype(str)) if each of them is a class"
+        raise InputError(f"labels must be numbers, booleans or strings, found {array.dtype}; {cure}")
+    missing = rows_without(array) if array.dtype.kind == "O" else []
+    if missing:
+        found = f"labels contain {len(missing)} missing values, the first in row {missing[0]}"
+        raise InputError(f"{found} ({array[missing[0]]!r}); remove those rows")
+
+
+def rows_without(array: NDArray[Any]) -> list[int]:
+    """The rows of a vector of objects that hold no value: None, NaN, or what pandas has in their place.
+
+    Examples
+    --------
+    >>> rows_without(np.array(["a", None, float("nan")], object))
+    [1, 2]
+    """
+    return [row for row, one in enumerate(array) if _is_missing(one)]
+
+
+def _is_missing(one: Any) -> bool:
+    try:
+        return one is None or bool(one != one)  # as NaN is, and NaT
+    except TypeError:  # of pandas, whose NA is neither equal to itself nor unequal
+        return True
+    except ValueError:  # of an array
+        return False
+
+
+def is_date(one: Any) -> bool:
+    """Whether an object is a date or a duration, of Python's or what pandas derives from them."""
+    return isinstance(one, (datetime.date, datetime.timedelta))
 
 
 def _is_complex(array: NDArray[Any]) -> bool:
@@ -258,15 +309,13 @@ def _is_complex(array: NDArray[Any]) -> bool:
 
 
 def finite_vectors(values: Any, name: str) -> Floats:
-    """Targets or embeddings as float64, shape (n, q); raises InputError naming the first place at fault."""
+    """Targets or embeddings as float64, shape (n, q), dates in their own unit; raises InputError naming the place."""
+    values = unmasked(values)
     try:
-        given = np.asarray(unmasked(values))
-        if _is_complex(given):  # NumPy would drop the imaginary parts
-            raise InputError(f"{name} must be numbers, found dtype {given.dtype} with complex ones; give real numbers")
-        with np.errstate(over="ignore"):  # what is beyond float64 becomes infinite, and is refused below
-            array = given.astype(np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
+        given = np.asarray(values)
+    except (TypeError, ValueError) as error:  # rows of different lengths
         raise InputError(f"{name} must be numbers: {error}") from error
+    array = _floats(given, name)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
@@ -275,6 +324,32 @@ def finite_vectors(values: Any, name: str) -> Floats:
         raise InputError(f"targets must be one number a row, found shape {array.shape}; several are an embedding")
     bad = ~np.isfinite(array)
     if bad.any():
-        place = np.argwhere(bad)[0]
-        raise InputError(f"{name} contain {int(bad.sum())} NaN or infinite values, the first in row {place[0]}")
+        row, what = int(np.argwhere(bad)[0, 0]), "NaN or infinite values" if given.dtype.kind not in DATES else "NaT"
+        raise InputError(f"{name} contain {int(bad.sum())} {what}, the first in row {row}; remove those rows")
     return array
+
+
+def _floats(given: NDArray[Any], name: str) -> Floats:
+    """An array of any shape as float64, NaN for NaT; raises InputError for what is no number."""
+    if _is_complex(given):  # NumPy would drop the imaginary parts
+        raise InputError(f"{name} must be numbers, found dtype {given.dtype} with complex ones; give real numbers")
+    if given.dtype.kind in DATES:
+        return np.where(np.isnat(given), np.nan, given.astype(np.int64).astype(np.float64))
+    try:
+        with np.errstate(over="ignore"):  # what is beyond float64 becomes infinite, and is refused
+            array: Floats = given.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{name} must be numbers: {error}{_first_strange(given)}") from error
+    return array
+
+
+def _first_strange(given: NDArray[Any]) -> str:
+    """In which row the first one lies that is no number, and what to do where it is a date."""
+    for row, own in enumerate(given.reshape(len(given), -1) if given.ndim else []):
+        for one in own:
+            try:
+                float(one)
+            except (TypeError, ValueError, OverflowError):
+                cure = "; write dates as numpy.array(y, 'datetime64[s]')" if is_date(one) else ""
+                return f", the first in row {row}{cure}"
+    return ""

@@ -12,6 +12,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.arrays import in_memory, is_stored
 from distforest.sources.factors import (
+    DATES,
     Distances,
     Embedding,
     Graph,
@@ -20,6 +21,8 @@ from distforest.sources.factors import (
     encoded,
     finite_vectors,
     hold_dense,
+    is_date,
+    rows_without,
 )
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
@@ -97,9 +100,7 @@ class Truth:
             matrix = _numeric(opened(relation.adjacency if is_graph else relation.values))
         else:
             matrix = _numeric(relation)
-            if len(matrix.shape) == 2 and matrix.shape[0] != matrix.shape[1]:
-                cure = "to cut it on both sides, as cross-validation does, give Distances(Z)"
-                raise InputError(f"distances: a square matrix was asked for, found shape {tuple(matrix.shape)}; {cure}")
+            _hold_square(tuple(matrix.shape))
         distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
         return cls("distances", distances, None, largest_entry(distances), reading.offset)
 
@@ -114,6 +115,18 @@ class Truth:
         for column in self.values.T:
             distances += (column[left] - column[right]) ** 2
         return distances / 2.0 if self.judge == "targets" else distances
+
+
+def _hold_square(shape: tuple[int, ...]) -> None:
+    """Refuse a matrix that is not square, and tell how a vector in its place is written; raises InputError."""
+    if len(shape) != 2 or shape[0] == shape[1]:
+        return
+    if 1 in shape:
+        which = "column" if shape[1] == 1 else "row"
+        cure = "give Targets(numpy.ravel(y)) if it holds amounts, Labels(numpy.ravel(y)) if classes"
+        raise InputError(f"distances: a square matrix was asked for, found a single {which}, shape {shape}; {cure}")
+    cure = "to cut it on both sides, as cross-validation does, give Distances(Z)"
+    raise InputError(f"distances: a square matrix was asked for, found shape {shape}; {cure}")
 
 
 def _recognised(given: Any, leaf: dict[str, Any] | None) -> Any:
@@ -149,7 +162,7 @@ def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Lab
     Raises
     ------
     InputError
-        NaN or infinity, or objects other than strings.
+        NaN or infinity, dates, or objects other than strings.
 
     Examples
     --------
@@ -163,14 +176,31 @@ def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Lab
         return Labels(vector)
     if leaf.get("kind") == "means":
         return Targets(vector) if leaf["factor"] == 0.5 else Embedding(vector)
-    if vector.dtype.kind == "O" and not all(isinstance(value, str) for value in vector):
-        raise InputError("Unknown label type: a vector of numbers or strings was asked for, found objects")
+    _hold_readable(vector)
     if vector.dtype.kind == "f" and (finite_vectors(vector, "Z") % 1.0).any():
         return Targets(vector)
     if told := told_of_amounts(vector):
         cure = "give Targets(y) if they are amounts, Labels(y) if they are classes"
         warnings.warn(f"{told} are read as labels, any two of which are equally far apart; {cure}", stacklevel=5)
     return Labels(vector)
+
+
+def _hold_readable(vector: NDArray[Any]) -> None:
+    """Refuse a vector that holds neither numbers nor strings alone; raises InputError."""
+    asked = "a vector of numbers or strings was asked for"
+    if vector.dtype.kind in DATES:
+        cure = "give Targets(y), which are read in that unit, or Labels(y.astype(str)) if each of them is a class"
+        raise InputError(f"{asked}, found {vector.dtype}; {cure}")
+    if vector.dtype.kind != "O":
+        return
+    strange = [row for row, value in enumerate(vector) if not isinstance(value, str)]
+    missing = rows_without(vector)
+    if strange:
+        row, cure = (missing or strange)[0], "remove the rows that lack a value" if missing else "convert them"
+        if is_date(vector[row]) and not missing:
+            cure = "of dates give Targets(numpy.array(y, 'datetime64[s]')), or Labels of strings"
+        found = f"found objects, the first in row {row} ({vector[row]!r})"
+        raise InputError(f"Unknown label type: {asked}, {found}; {cure}")
 
 
 def told_of_amounts(vector: NDArray[Any], identities: bool = False) -> str:

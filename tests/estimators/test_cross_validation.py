@@ -265,6 +265,8 @@ def test_what_was_taught_is_predicted(tmp_path: Path) -> None:
     np.testing.assert_allclose(placed.predict(X), X[:, 2:], atol=1.0)
     with pytest.raises(InputError, match="a forest that was trained on targets has no class shares"):
         aimed.predict_proba(X)
+    with pytest.raises(InputError, match="a forest that was trained on an embedding has no class shares"):
+        placed.predict_proba(X)
     for forest in (labelled, aimed, placed):
         place = tmp_path / f"{forest.digest_}.zarr"
         forest.save(place)

@@ -64,7 +64,11 @@ def test_arrays_on_disk_lead_to_the_same_forest(tmp_path: Path) -> None:
         (POINTS, DISTANCES[:39, :39], "found 40 rows of features and 39 of distances"),
         (POINTS, Y[:39], "found 40 rows of features and 39 of labels"),
         (POINTS, np.where(np.eye(40) == 1, np.nan, DISTANCES), "distances must be finite.* row 0, column 0"),
-        (POINTS, TARGETS[:, None], "a square matrix was asked for"),
+        (
+            POINTS,
+            TARGETS[:, None],
+            r"found a single column, shape \(40, 1\); give Targets\(numpy.ravel\(y\)\) if it holds",
+        ),
         (POINTS, np.where(TARGETS > 1, np.nan, TARGETS), "Z contain"),
         (POINTS[:, 0], TARGETS, "Expected 2D array, got 1D array instead"),
         (POINTS, None, "SMERF requires y to be passed"),

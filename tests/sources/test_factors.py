@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from typing import Any
 
@@ -94,11 +95,16 @@ def test_labels_are_encoded_in_the_order_of_their_classes(values: Any, codes: li
     ("values", "message"),
     [
         ([[1, 2], [3, 4]], r"labels must be 1-D, one for each row, found shape \(2, 2\)"),
-        ([1.0, math.nan], "labels contain NaN or infinity"),
-        ([1.0, math.inf], "labels contain NaN or infinity"),
-        (np.array([1, "a", None], object), "labels must be all of one type that can be sorted"),
-        (np.array([1j, 2]), "labels must be numbers, booleans or strings"),
-        (np.array(["2020-01-01"], "datetime64[D]"), "labels must be numbers, booleans or strings"),
+        ([[1], [2]], r"labels must be 1-D, one for each row, found shape \(2, 1\); give numpy.ravel\(y\)"),
+        ([1.0, math.nan, math.nan], "labels contain NaN or infinity, the first in row 1; remove those rows"),
+        ([1.0, math.inf], "labels contain NaN or infinity, the first in row 1"),
+        (np.array(["b", "a", None, math.nan], object), r"labels contain 2 missing values, the first in row 2 \(None\)"),
+        (np.array([1.0, math.nan, 2.0], object), r"labels contain 1 missing values, the first in row 1 \(nan\)"),
+        (np.array([1, "a"], object), "labels must be all of one type that can be sorted"),
+        (np.array([2, 1j]), r"labels must be numbers, booleans or strings, found 1j in row 1"),
+        (np.array(["2020-01-01"], "datetime64[D]"), "labels must be numbers, booleans or strings, found datetime64.D."),
+        (np.array(["2020-01-01"], "datetime64[ns]"), "found datetime64.ns.; give Labels.y.astype.str.. if each"),
+        (np.array([1, 2], "timedelta64[s]"), "labels must be numbers, booleans or strings, found timedelta64.s."),
     ],
 )
 def test_labels_that_cannot_be_classes_are_refused(values: Any, message: str) -> None:
@@ -113,18 +119,41 @@ def test_vectors_are_float64_in_columns() -> None:
     assert finite_vectors([[1, 2]], "embedding").tolist() == [[1.0, 2.0]]
 
 
+@pytest.mark.parametrize(("unit", "number"), [("D", 18262.0), ("s", 18262 * 86400.0), ("ns", 18262 * 86400e9)])
+def test_dates_are_numbers_of_their_own_unit(unit: str, number: float) -> None:
+    dates = np.array(["2020-01-01", "1970-01-01"], f"datetime64[{unit}]")
+    for values in (dates, dates - dates[1]):
+        assert finite_vectors(values, "targets").tolist() == [[number], [0.0]]
+
+
+def test_what_pandas_has_in_the_place_of_a_value_is_refused_with_its_row() -> None:
+    pandas = pytest.importorskip("pandas")
+    for missing in (pandas.NA, pandas.NaT, None):
+        with pytest.raises(InputError, match="labels contain 1 missing values, the first in row 1"):
+            encoded(pandas.Series(["a", missing, "b"], dtype=object))
+    with pytest.raises(InputError, match="'NAType', the first in row 1"):
+        finite_vectors(pandas.Series([1.0, pandas.NA], dtype=object), "targets")
+    with pytest.raises(InputError, match="targets contain 1 NaT, the first in row 1"):
+        finite_vectors(pandas.to_datetime(pandas.Series(["2020-01-01", None])), "targets")
+
+
 @pytest.mark.parametrize(
     ("values", "name", "message"),
     [
         ([1.0, math.nan, math.inf], "targets", "targets contain 2 NaN or infinite values, the first in row 1"),
         ([[0.0, 1.0], [-math.inf, 0.0]], "embedding", "embedding contain 1 NaN or infinite values, the first in row 1"),
         (["a", "b"], "targets", "targets must be numbers"),
+        (["1", "b"], "targets", "could not convert string to float: .*'b'.*, the first in row 1"),
+        (np.array([1.0, None], object), "targets", "contain 1 NaN or infinite values, the first in row 1; remove"),
+        (np.array(["2020-01-01", "NaT"], "datetime64[ns]"), "targets", "targets contain 1 NaT, the first in row 1"),
+        (np.array([[1, 2], [3, "NaT"]], "timedelta64[s]"), "embedding", "embedding contain 1 NaT, the first in row 1"),
+        ([datetime.date(2020, 1, 1)], "targets", "the first in row 0; write dates as numpy.array.y, 'datetime64.s.'."),
         ([[1.0], [1.0, 2.0]], "embedding", "embedding must be numbers"),
         (np.zeros((2, 2, 2)), "embedding", "embedding must have one row for each row"),
         (3.0, "targets", "targets must have one row for each row"),
         ([[1.0, 2.0]], "targets", "targets must be one number a row"),
         (np.array([1.0, np.longdouble("1e400")]), "targets", r"contain 1 NaN or infinite .*the first in row 1"),
-        ([1, 10**400], "targets", "targets must be numbers: int too large"),
+        ([1, 10**400], "targets", "targets must be numbers: int too large .*, the first in row 1"),
     ],
 )
 def test_vectors_that_cannot_be_learned_are_refused(values: Any, name: str, message: str) -> None:

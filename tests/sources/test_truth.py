@@ -195,8 +195,19 @@ def test_labels_of_a_job_that_may_be_amounts_are_told(
     ("given", "message"),
     [
         (np.array([1.0, np.nan]), "Z contain 1 NaN or infinite values, the first in row 1"),
-        (np.array([1, "a", None], object), "Unknown label type"),
-        (np.zeros((2, 3)), "square matrix"),
+        (np.array([1, "a", None], object), r"Unknown label type: .*first in row 2 \(None\); remove the rows that lack"),
+        (np.array(["a", "b", 3.0], object), r"Unknown label type: .*first in row 2 \(3.0\); convert them"),
+        (
+            np.array(["2020-01-01"], "datetime64[ns]"),
+            r"found datetime64.ns.; give Targets\(y\), which are read",
+        ),
+        (np.zeros((2, 3)), "square matrix .*give Distances"),
+        (
+            np.zeros((3, 1)),
+            r"found a single column, shape \(3, 1\); give Targets\(numpy.ravel\(y\)\) if it holds amounts",
+        ),
+        (np.array([["a"], ["b"]]), r"found a single column, shape \(2, 1\); .*Labels\(numpy.ravel\(y\)\) if classes"),
+        (np.zeros((1, 3)), r"found a single row, shape \(1, 3\); give Targets"),
         (np.zeros((2, 2, 2)), "2-D matrix"),
         (np.array([[0.0, np.inf], [np.inf, 0.0]]), "first at row 0, column 1"),
         (Targets(["a"]), "targets must be numbers"),
