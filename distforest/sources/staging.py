@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distforest.sources.arrays import Matrix
+    from distforest.sources.readings import Onlooker
 
 KEPT_SECONDS = 7 * 86400
 """A staged file that nobody opened for so long is removed when the next one is staged."""
@@ -95,7 +96,7 @@ def default_scratch() -> Path:
     return own
 
 
-def stage(address: str, reading: Reading, scratch: Path) -> Staged:
+def stage(address: str, reading: Reading, scratch: Path, onlooker: Onlooker | None = None) -> Staged:
     """Stage a Zarr array.
 
     Parameters
@@ -106,6 +107,8 @@ def stage(address: str, reading: Reading, scratch: Path) -> Staged:
         Its kind: what is refused and how it is converted.
     scratch
         Folder for staged files, local to the host.
+    onlooker
+        Shown all blocks as they are read.
 
     Raises
     ------
@@ -119,7 +122,7 @@ def stage(address: str, reading: Reading, scratch: Path) -> Staged:
         check_shape(values, reading)
         dtype = reading.dtype(values.dtype)
         with _new_file(scratch, tuple(values.shape), dtype) as (path, out):
-            _, reading = read_level(values, reading, out)
+            _, reading = read_level(values, reading, out, onlooker)
             digest = _settle(path, out, scratch)
     except InputError as error:
         raise InputError(f"{address}: {error}") from error
