@@ -31,15 +31,17 @@ from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import is_stored
 from distforest.sources.data_frames import dtypes_of, hold_numbers, is_data_frame
+from distforest.sources.doubts import Sample, tell, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.masked import unmasked
+from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse import SparseSource
 from distforest.sources.sparse_store import opened_rows
 from distforest.sources.truth import Truth
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
-    from distforest.sources.source import Floats, Ints
+    from distforest.sources.source import Float32s, Floats, Ints
 
 RUN = """random_state : int, RandomState or None, default=None
     Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
@@ -155,6 +157,17 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         if reset:
             self._name(found)
         return X
+
+    def _read_features(self, rows: Any) -> Float32s:
+        """Read what `_rows` has passed on as the features to learn from, shape (n, n_features).
+
+        Told of are columns whose values float32 does not tell apart.
+        """
+        sample = Sample()
+        features: Float32s = read(rows, FEATURES, onlooker=sample)
+        if told := told_of_rounding(sample, self._names()):
+            tell(told)
+        return features
 
     def _checked(self, truth: Any) -> dict[str, Any]:
         """Refuse bad parameters, all at once, or no truth; return the method's parameters as plain values."""

@@ -12,7 +12,6 @@ from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
 from distforest.sources.masked import unmasked
-from distforest.sources.readings import FEATURES, read
 
 if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Floats
@@ -29,7 +28,7 @@ class OnFeatures(OnRows):
 
     def _features(self, X: Any) -> Float32s:
         """Read the features that the forest is to learn from, shape (n, n_features)."""
-        return read(self._rows(X, reset=True), FEATURES)
+        return self._read_features(self._rows(X, reset=True))
 
     def _grow_on(self, features: Float32s, truth: Truth | None, params: dict[str, Any]) -> None:
         """Grow the forest on features; without a truth it learns from nothing else."""

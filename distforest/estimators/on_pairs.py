@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -16,11 +15,12 @@ from distforest.growth.pair_methods import pair_columns
 from distforest.growth.problem import Data
 from distforest.roc import roc_curve
 from distforest.sources.arrays import in_memory
+from distforest.sources.doubts import tell, told_of_amounts
 from distforest.sources.factors import Labels, encoded
 from distforest.sources.point_pairs import UNLIKE, PointPairs, codes_of_links, hold_pairs, hold_points
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.stored import opened
-from distforest.sources.truth import Truth, pairs_of_rows, told_of_amounts
+from distforest.sources.truth import Truth, pairs_of_rows
 
 if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Floats, Rows
@@ -47,10 +47,10 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         params, seed = self._checked(y), seed_of(self.random_state)
         labels = column_or_1d(in_memory(opened(y)), warn=True)
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
-        if told := told_of_amounts(labels, identities=True):
-            cure = "if they are amounts, cut them into classes"
-            warnings.warn(f"labels: {told}, any two of which are equally unlike; {cure}", stacklevel=2)
         self._grow_from(Data(self._rows_of(params), points, "labels", truth.values, truth.classes), params, seed)
+        if told := told_of_amounts(labels, points[:, : self.n_features_in_], self._names()):
+            cure = "if they are amounts, cut them into classes, or say of pairs whether they are alike (`fit_pairs`)"
+            tell(f"labels: {told}, any two of which are equally unlike; {cure}")
         return self
 
     @property
@@ -196,7 +196,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
 
     def _training_points(self, X: Any, labels: Any, seed: int) -> Float32s:  # noqa: ARG002  (for further columns)
         """Read the points that the forest is to learn from, shape (n, n_features)."""
-        points = read(self._rows(X, reset=True), FEATURES)
+        points = self._read_features(self._rows(X, reset=True))
         if len(points) < 3:
             raise InputError(f"three points were asked for, so that pairs can differ; found n_samples={len(points)}")
         return points

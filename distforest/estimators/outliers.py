@@ -55,6 +55,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
     """
 
     _method = "isolation"
+    _random_cuts = True
     _parameters = (*_SIMILARITY, *METHODS["isolation"].parameters)
 
     similarity: Any = "precomputed"

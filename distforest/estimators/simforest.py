@@ -24,16 +24,18 @@ from distforest.jobs.inputs import dense_rows, kernel_rows
 from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of, source_of
 from distforest.sources.arrays import in_memory
 from distforest.sources.callbacks import Lazy
+from distforest.sources.distance_doubts import SeenDistances, told_of_distances
+from distforest.sources.doubts import tell, told_of_amounts, told_of_scales
 from distforest.sources.factors import Labels, Targets
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy import items_of
-from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read, told_of_distances
+from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse, with_own_distances
 from distforest.sources.stored import opened
 from distforest.sources.truth import Truth
 
 if TYPE_CHECKING:
-    from distforest.sources.source import Floats, Rows
+    from distforest.sources.source import Float32s, Floats, Rows
 
 SUBSETS = "feature_subsets"
 """Linear similarities over a few random features, drawn anew for every pair."""
@@ -56,6 +58,7 @@ Taken = tuple[dict[str, Any], np.ndarray | SparseSource]
 class OnSimilarities(OnRows):
     """What the estimators share that read similarities: how these come in."""
 
+    _random_cuts: ClassVar[bool] = False
     similarity: Any
     kind: str
     gamma: float | None
@@ -73,17 +76,36 @@ class OnSimilarities(OnRows):
         if self.similarity in KERNELS:
             if self.gamma is not None and not 0 < self.gamma < math.inf:
                 raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
-            features, gamma = read(values, FEATURES), self.gamma if self.similarity == "rbf" else None
+            features, gamma = self._read_features(values), self.gamma if self.similarity == "rbf" else None
+            self._warn_of_scales(features)
             return kernel_rows(self.similarity, features, gamma), features
         if self.similarity == SUBSETS:
-            features = read(values, FEATURES)
+            features = self._read_features(values)
             return {"kind": "features", "n_columns": features.shape[1]}, features
-        reading = DISSIMILARITIES if self.kind == "distance" else SIMILARITIES
-        if is_sparse(values):
-            matrix: Any = read_sparse(with_own_distances(values) if self.kind == "distance" else values, reading)
+        if self.kind == "distance":
+            matrix = self._distances(values)
         else:
-            matrix = read(values, reading)
+            matrix = (read_sparse if is_sparse(values) else read)(values, SIMILARITIES)
         return dense_rows(matrix.shape, self.kind), matrix
+
+    def _distances(self, values: Any) -> Any:
+        """Read distances; told of are those below 0, and those of rows to themselves that are not 0."""
+        seen = SeenDistances()
+        if is_sparse(values):
+            stored = with_own_distances(values)
+            matrix: Any = read_sparse(stored, DISSIMILARITIES)
+            seen.see_sparse(stored)
+        else:
+            matrix = read(values, DISSIMILARITIES, onlooker=seen)
+        dense_rows(matrix.shape, self.kind)  # refused first
+        if told := seen.told("kind='similarity'"):
+            tell(f"distances: {told}")
+        return matrix
+
+    def _warn_of_scales(self, features: Float32s) -> None:
+        """Warn where one column is nearly all that a built-in similarity adds up."""
+        if told := told_of_scales(features, self.similarity, self._names(), self._random_cuts):
+            tell(told)
 
     def _taken(self, X: Any) -> Taken | None:
         """Read the training matrix as `_similarities` does; for a `Lazy` one the objects, and give None."""
@@ -108,7 +130,7 @@ class OnSimilarities(OnRows):
         """Warn where given similarities look like distances, of which the nearest would be taken for the furthest."""
         is_given = self.similarity == "precomputed" and self.kind == "similarity" and isinstance(matrix, np.ndarray)
         if is_given and (told := told_of_distances(matrix)):
-            warnings.warn(f"{told}; if these are distances, give kind='distance'", stacklevel=4)
+            tell(f"{told}; if these are distances, give kind='distance'")
 
     def _fit_lazily(self, truth: Truth | None, params: dict[str, Any]) -> None:
         truth = truth or Truth("nothing", np.empty((len(self.objects_), 0)))
@@ -200,9 +222,18 @@ class _SimForest(OnSimilarities):
         taken, truth = self._taken(X), self._truth(y)
         self._warn_of_alike(truth)
         self._grow_of(taken, truth, params)
+        self._warn_of_amounts(taken, truth)
         self._warn_of_roots(truth)
         self._estimate_out_of_bag(truth)
         return self
+
+    def _warn_of_amounts(self, taken: Taken | None, truth: Truth) -> None:
+        """Warn where labels may be amounts: whole numbers in the order of a column of what the trees read."""
+        if truth.classes is None:
+            return
+        columns = taken[1] if taken and isinstance(taken[1], np.ndarray) else np.empty((len(truth.values), 0))
+        if told := told_of_amounts(np.array(truth.classes)[truth.values], columns, self._names()):
+            tell(f"labels: {told}, any two of which are equally unlike; if they are amounts, use SimForestRegressor")
 
     def _warn_of_roots(self, truth: Truth) -> None:
         """Warn where no tree has a cut though there is something to tell apart, and no budget was in the way."""
@@ -215,7 +246,9 @@ class _SimForest(OnSimilarities):
         y = column_or_1d(in_memory(opened(y)), warn=True)
         truth = Truth.of(self._relation(y))
         if self._relation is Labels:
-            check_classification_targets(y)
+            with warnings.catch_warnings():  # what there is to say of many labels is said once X is known
+                warnings.simplefilter("ignore", UserWarning)
+                check_classification_targets(y)
             self.classes_ = np.unique(y)
         return truth
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +22,8 @@ from distforest.growth.problem import Data
 from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
 from distforest.sources.arrays import open_array, write_array
+from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_truth
+from distforest.sources.doubts import Sample, tell, told_of_amounts, told_of_rounding, told_of_scales
 from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS, scale_gamma
@@ -36,13 +37,11 @@ from distforest.sources.readings import (
     GRAPH,
     SIMILARITIES,
     largest_entry,
-    told_of_distances,
 )
 from distforest.sources.sparse import SparseSource, StagedSparse
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import Staged, default_scratch, stage
 from distforest.sources.stored import warn_of_absent
-from distforest.sources.truth import told_of_amounts
 
 if TYPE_CHECKING:
     from distforest.jobs.spec import Relation, Spec
@@ -195,6 +194,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     judge, address = _judge(spec)
     truth, classes, largest = _stage_truth(judge, address, spec, folder)
     rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)
+    _warn_of_amounts(spec, judge, address, matrix)
     pairs = _stage_pairs(spec, matrix.shape[0], truth.shape[0], folder)
     if truth.shape[0] != matrix.shape[0] and pairs is None:
         raise InputError(
@@ -226,11 +226,15 @@ def _stage_names(matrix: Staged | StagedSparse, folder: str, scratch: Path) -> S
     """The names that the array of the matrix has in its attributes, if it has some."""
     if isinstance(matrix, StagedSparse) or matrix.reading.keep:
         return None
-    names = FeatureNames.of_array(matrix.address, open_array(matrix.address))
+    names = _names_at(matrix.address)
     kept = names and names.kept()
     if kept is None:
         return None
     return stage_array("feature_names", np.frombuffer(canonical(kept.entry()), np.uint8), folder, scratch)
+
+
+def _names_at(address: str) -> FeatureNames | None:
+    return FeatureNames.of_array(address, open_array(address))
 
 
 def _stage_weights(spec: Spec, n_features: int, folder: str) -> Staged | None:
@@ -279,9 +283,11 @@ def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], S
     if similarity.kind == "feature_subsets":
         return *_stage_features(similarity.address, scratch), None
     if similarity.kind in KERNELS:
-        matrix = stage(similarity.address, FEATURES, scratch)
-        gamma = similarity.options.get("gamma")
-        return kernel_rows(similarity.kind, matrix.open(scratch), gamma), matrix, None
+        _, matrix = _stage_features(similarity.address, scratch)
+        features = matrix.open(scratch)
+        if told := told_of_scales(features, similarity.kind, _names_at(similarity.address)):
+            tell(f"similarity: {told}")
+        return kernel_rows(similarity.kind, features, similarity.options.get("gamma")), matrix, None
     measure = str(similarity.options["measure"])
     if similarity.kind == "lazy":
         matrix, callback = _stage_lazy(spec, similarity, n_rows, folder)
@@ -294,19 +300,27 @@ def _stage_given(
 ) -> tuple[dict[str, Any], Staged | StagedSparse]:
     """How rows of a given matrix are read, and the matrix: dense from where it is, sparse from the job's folder."""
     given = open_matrix(address)
+    seen = SeenDistances() if measure == "distance" else None
+    matrix: Staged | StagedSparse
     if isinstance(given, SparseStore):
         rows = dense_rows(given.shape, measure)
-        return rows, replace(stage_sparse("matrix", given.read(measure), folder, scratch), origin=address)
-    matrix = stage(address, DISSIMILARITIES if measure == "distance" else SIMILARITIES, scratch)
-    rows = dense_rows(matrix.shape, measure)
-    if measure == "similarity" and (told := told_of_distances(matrix.open(scratch))):
-        cure = f"similarity = {{ kind = 'dense', matrix = {address!r}, measure = 'distance' }}"
-        warnings.warn(f"similarity: {told}; if they are distances, say so: {cure}", stacklevel=2)
+        matrix = replace(stage_sparse("matrix", given.read(measure, seen), folder, scratch), origin=address)
+    else:
+        matrix = stage(address, DISSIMILARITIES if seen else SIMILARITIES, scratch, seen)
+        rows = dense_rows(matrix.shape, measure)
+        if not seen and (told := told_of_distances(matrix.open(scratch))):
+            cure = f"similarity = {{ kind = 'dense', matrix = {address!r}, measure = 'distance' }}"
+            tell(f"similarity: {told}; if they are distances, say so: {cure}")
+    if seen and (told := seen.told("measure = 'similarity'")):
+        tell(f"{address}: {told}")
     return rows, matrix
 
 
 def _stage_features(address: str, scratch: Path) -> tuple[dict[str, Any], Staged]:
-    matrix = stage(address, FEATURES, scratch)
+    sample = Sample()
+    matrix = stage(address, FEATURES, scratch, sample)
+    if told := told_of_rounding(sample, _names_at(address)):
+        tell(f"{address}: {told}")
     return {"kind": "features", "n_columns": matrix.shape[1]}, matrix
 
 
@@ -364,32 +378,38 @@ def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Sta
     if judge == "distances":
         graph = spec.input.relations["distances"].kind == "graph"
         distances = stage(address, GRAPH if graph else DISTANCES, scratch)
-        return distances, None, largest_entry(distances.open(scratch))
+        matrix = distances.open(scratch)
+        if not graph and (told := told_of_truth(matrix, distances.reading.offset)):
+            tell(f"{address}: {told}")
+        return distances, None, largest_entry(matrix)
     array = open_array(address)
     if judge == "nothing":
         return stage_array("truth", np.empty((array.shape[0], 0)), folder, scratch), None, 1.0
     values = np.asarray(array[...])
     names = array.attrs.get("classes") if judge == "labels" else None
     staged, classes = stage_truth(judge, values, folder, scratch)
-    if judge == "labels" and names is None:
-        _warn_of_amounts(spec, address, values)
     if classes is not None and isinstance(names, list) and all(0 <= c < len(names) for c in classes):
         classes = [names[int(c)] for c in classes]
     return staged, classes, 1.0
 
 
-def _warn_of_amounts(spec: Spec, address: str, values: np.ndarray) -> None:
-    """Warn where labels are numbers that are so many that amounts may be meant."""
-    of_pairs = METHODS[spec.method].reads == "points"
-    told = told_of_amounts(values, identities=of_pairs)
+def _warn_of_amounts(spec: Spec, judge: str, address: str, matrix: Staged | StagedSparse) -> None:
+    """Warn where labels without names may be amounts, as they are in the order of a column of what the trees read."""
+    labels = open_array(address) if judge == "labels" else None
+    if labels is None or "classes" in labels.attrs:
+        return
+    columns, names = np.empty((matrix.shape[0], 0)), None
+    if isinstance(matrix, Staged) and not matrix.reading.keep:  # neither sparse nor objects
+        columns, names = matrix.open(scratch_of(spec.run.scratch)), _names_at(matrix.address)
+    told = told_of_amounts(np.asarray(labels[...]), columns, names)
     if not told:
         return
     cure = f"name them as targets: targets = {address!r}"
     if "distances" in spec.input.relations:
         cure = f"name them as targets: distances = {{ kind = 'targets', values = {address!r} }}"
-    if of_pairs:
-        cure = "cut them into classes"
-    warnings.warn(f"labels: {told}, any two of which are equally unlike; if they are amounts, {cure}", stacklevel=2)
+    if METHODS[spec.method].reads == "points":
+        cure = "cut them into classes, or say of pairs whether they are alike: similar and pairs"
+    tell(f"labels: {told}, any two of which are equally unlike; if they are amounts, {cure}")
 
 
 def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
@@ -401,7 +421,7 @@ def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> t
         return stage_array("truth", codes, folder, scratch), classes
     vectors = finite_vectors(values, judge)
     if told := told_of_alike(vectors, judge):
-        warnings.warn(told, stacklevel=2)
+        tell(told)
     return stage_array("truth", vectors, folder, scratch), None
 
 

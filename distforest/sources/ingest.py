@@ -13,6 +13,7 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, write_array
+from distforest.sources.doubts import Sample, tell, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.groups import check_target, destination, seal
 from distforest.sources.npz import StoredArray, is_of_sparse_matrix, stored_arrays, stored_sparse
@@ -222,13 +223,14 @@ def _read_table(source: str, table: Table) -> list[_Array]:
 
 def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames | None) -> _Array:
     """``X``, once every value is found finite as float32."""
-    n_rows, n_bad, place = 0, 0, ""
+    n_rows, n_bad, place, sample = 0, 0, "", Sample()
     for block in blocks():
         bad = np.argwhere(~np.isfinite(_as_float32(block)))
         if len(bad) and not n_bad:
             row, column = map(int, bad[0])
             place = f"{float(block[row, column])!r} in row {n_rows + row}, column {column}"
             place += f" ({names.names[column]})" if names else ""
+        sample.see(block, n_rows)
         n_bad += len(bad)
         n_rows += len(block)
     if n_bad:
@@ -238,6 +240,8 @@ def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames |
         )
     if n_rows == 0:
         raise InputError(f"{source}: rows were asked for, found none")
+    if told := told_of_rounding(sample, names):
+        tell(f"{source}: {told}")
     attributes = names.attributes() if names else {}
     return _Array("X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -153,7 +153,16 @@ GRAPH = Reading("an adjacency matrix", symmetric=True, convert="edges")
 AS_IT_IS = Reading("values", keep=True)
 
 
-def read(values: Matrix, reading: Reading, out: np.ndarray | None = None) -> np.ndarray:
+class Onlooker(Protocol):
+    """What is shown each block of rows as it was given, once it is found good: see `distforest.sources.doubts`."""
+
+    def see(self, values: np.ndarray, first_row: int) -> None:
+        """Look at a block, shape (n_rows, n_columns)."""
+
+
+def read(
+    values: Matrix, reading: Reading, out: np.ndarray | None = None, onlooker: Onlooker | None = None
+) -> np.ndarray:
     """Read a matrix whole, block of rows by block of rows.
 
     Parameters
@@ -164,6 +173,8 @@ def read(values: Matrix, reading: Reading, out: np.ndarray | None = None) -> np.
         Its kind.
     out
         Where to put it, for example a memory map; new memory by default.
+    onlooker
+        Shown all blocks as they are read.
 
     Returns
     -------
@@ -187,15 +198,19 @@ def read(values: Matrix, reading: Reading, out: np.ndarray | None = None) -> np.
     if out is None and isinstance(values, np.ndarray) and reading.takes(values.dtype):
         for first, block in row_blocks(values):
             reading.block(block, first)
+            if onlooker:
+                onlooker.see(block, first)
         return np.ascontiguousarray(values)
     out = np.empty(values.shape, reading.dtype(values.dtype)) if out is None else out
-    _fill(values, reading, out)
+    _fill(values, reading, out, onlooker)
     if reading.symmetric:
         symmetrise(out, reading)
     return out
 
 
-def read_level(values: Matrix, reading: Reading, out: np.ndarray | None = None) -> tuple[np.ndarray, Reading]:
+def read_level(
+    values: Matrix, reading: Reading, out: np.ndarray | None = None, onlooker: Onlooker | None = None
+) -> tuple[np.ndarray, Reading]:
     """`read` distances without what they have in common, where that would cost them their differences.
 
     Where all distances, those of rows to themselves too, lie within `ALIKE` of the largest, the one nearest to 0 is
@@ -226,11 +241,11 @@ def read_level(values: Matrix, reading: Reading, out: np.ndarray | None = None) 
     ([[0.0, 0.5], [0.5, 0.0]], 1000000000.0)
     """
     if not reading.symmetric or reading.offset:
-        return read(values, reading, out), reading
+        return read(values, reading, out, onlooker), reading
     values = unmasked(values)
     check_shape(values, reading)
     out = np.empty(values.shape, np.float32) if out is None else out
-    _fill(values, reading, out)
+    _fill(values, reading, out, onlooker)
     offset = _common_offset(values, reading, out)
     if offset:
         reading = replace(reading, offset=offset)
@@ -239,9 +254,11 @@ def read_level(values: Matrix, reading: Reading, out: np.ndarray | None = None) 
     return out, reading
 
 
-def _fill(values: Matrix, reading: Reading, out: np.ndarray) -> None:
+def _fill(values: Matrix, reading: Reading, out: np.ndarray, onlooker: Onlooker | None = None) -> None:
     for first, block in row_blocks(values):
         out[first : first + len(block)] = reading.block(block, first)
+        if onlooker:
+            onlooker.see(block, first)
 
 
 class Range(NamedTuple):
@@ -339,28 +356,3 @@ def symmetrise(matrix: Float32s, reading: Reading) -> None:
 def largest_entry(matrix: Float32s) -> float:
     """The largest absolute entry of a matrix without NaN, block by block."""
     return max(float(np.abs(block).max()) for _, block in row_blocks(matrix))
-
-
-def told_of_distances(matrix: np.ndarray) -> str:
-    """What is strange in given similarities that look like distances; else nothing.
-
-    They do if S_ii is at most S_ij for all i and j that are observed, and of most objects less than all of the others.
-
-    Examples
-    --------
-    >>> told_of_distances(np.array([[0, 1, 2], [1, 0, 2], [2, 2, 0]]))
-    'most objects are less similar to themselves than to any other, as distances are'
-    >>> told_of_distances(np.eye(3)[::-1])
-    ''
-    """
-    n_less = 0
-    for first, block in row_blocks(matrix):
-        rows = np.arange(len(block))
-        own, others = block[rows, first + rows], block.astype(np.float64)
-        others[rows, first + rows] = np.nan
-        least = np.fmin.reduce(others, axis=1)
-        if (np.isnan(own) | (own > least)).any():
-            return ""
-        n_less += int((own < least).sum())
-    seem = 2 * n_less > len(matrix)
-    return "most objects are less similar to themselves than to any other, as distances are" if seem else ""

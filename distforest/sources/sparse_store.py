@@ -18,6 +18,7 @@ from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, 
 from distforest.sources.stored import opened, warn_of_absent
 
 if TYPE_CHECKING:
+    from distforest.sources.distance_doubts import SeenDistances
     from distforest.sources.source import Ints
 
     Arrays = dict[str, np.ndarray]
@@ -182,15 +183,19 @@ class SparseStore:
         """Read the matrix as SciPy's CSR array, checked, and also against the digests that were written with it."""
         return self.rows(slice(None))
 
-    def read(self, measure: str) -> SparseSource:
+    def read(self, measure: str, seen: SeenDistances | None = None) -> SparseSource:
         """The matrix as a source of similarities or, by ``measure``, of distances; raises InputError as a dense one.
 
-        It is read whole, and the own distance of an object is 0 where it is not stored.
+        It is read whole, and the own distance of an object is 0 where it is not stored. ``seen`` is shown distances.
         """
         matrix = self.whole()
         try:
             if measure == "distance":
-                return read_sparse(with_own_distances(matrix), DISSIMILARITIES)
+                matrix = with_own_distances(matrix)
+                found = read_sparse(matrix, DISSIMILARITIES)
+                if seen:
+                    seen.see_sparse(matrix)
+                return found
             return read_sparse(matrix, SIMILARITIES)
         except InputError as error:
             raise InputError(f"{self.address}: {error}") from error

@@ -26,6 +26,8 @@ from distforest.sources.stored import OF_ANY_LENGTH, Digested
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from distforest.sources.readings import Onlooker
+
 KEPT_SECONDS = 7 * 86400
 """A staged file that nobody opened for so long is removed when the next one is staged."""
 
@@ -91,7 +93,7 @@ def default_scratch() -> Path:
     return own
 
 
-def stage(address: str, reading: Reading, scratch: Path) -> Staged:
+def stage(address: str, reading: Reading, scratch: Path, onlooker: Onlooker | None = None) -> Staged:
     """Stage a Zarr array.
 
     Parameters
@@ -102,6 +104,8 @@ def stage(address: str, reading: Reading, scratch: Path) -> Staged:
         Its kind: what is refused and how it is converted.
     scratch
         Folder for staged files, local to the host.
+    onlooker
+        Shown all blocks as they are read.
 
     Raises
     ------
@@ -116,7 +120,7 @@ def stage(address: str, reading: Reading, scratch: Path) -> Staged:
         check_shape(values, reading)
         dtype = reading.dtype(values.dtype)
         with _new_file(scratch, tuple(values.shape), dtype) as (path, out):
-            _, reading = read_level(values, reading, out)
+            _, reading = read_level(values, reading, out, onlooker)
             stored.hold()
             digest = _settle(path, out, scratch)
     except InputError as error:

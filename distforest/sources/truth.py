@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +9,8 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.arrays import in_memory, is_stored
+from distforest.sources.distance_doubts import told_of_truth
+from distforest.sources.doubts import tell, told_of_amounts
 from distforest.sources.factors import (
     DATES,
     Distances,
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
 MOST_PAIRS = 1 << 21
 """Pairs of rows that an error is taken over: all of them, or so many drawn at random."""
-
-ROWS_OF_A_CLASS = ((10, 2), (20, 20), (30, math.inf))
-"""Beyond so many different numbers, these are taken for amounts unless each has so many rows on average."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +85,12 @@ class Truth:
         ------
         InputError
             Values that are refused, or a matrix that is not square.
+
+        Warns
+        -----
+        UserWarning
+            Without ``leaf``: whole numbers may be amounts, or distances are no distances; see
+            `distforest.sources.doubts` and `distforest.sources.distance_doubts`.
         """
         relation = _recognised(opened(given), leaf)
         if isinstance(relation, Labels):
@@ -102,6 +105,8 @@ class Truth:
             matrix = _numeric(relation)
             _hold_square(tuple(matrix.shape))
         distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
+        if leaf is None and not is_graph and (told := told_of_truth(distances, reading.offset)):
+            tell(f"distances: {told}")
         return cls("distances", distances, None, largest_entry(distances), reading.offset)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
@@ -181,7 +186,7 @@ def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Lab
         return Targets(vector)
     if told := told_of_amounts(vector):
         cure = "give Targets(y) if they are amounts, Labels(y) if they are classes"
-        warnings.warn(f"{told} are read as labels, any two of which are equally far apart; {cure}", stacklevel=5)
+        tell(f"{told} are read as labels, any two of which are equally far apart; {cure}")
     return Labels(vector)
 
 
@@ -201,35 +206,6 @@ def _hold_readable(vector: NDArray[Any]) -> None:
             cure = "of dates give Targets(numpy.array(y, 'datetime64[s]')), or Labels of strings"
         found = f"found objects, the first in row {row} ({vector[row]!r})"
         raise InputError(f"Unknown label type: {asked}, {found}; {cure}")
-
-
-def told_of_amounts(vector: NDArray[Any], identities: bool = False) -> str:
-    """How many different numbers there are in a vector of labels, where they are too many for classes; else nothing.
-
-    Amounts such as ages, counts or prices take many values of few rows each; see `ROWS_OF_A_CLASS`.
-
-    Parameters
-    ----------
-    vector
-        Shape (n,).
-    identities
-        Whether labels may be numbers of things or persons, so that many whole numbers are no surprise.
-
-    Examples
-    --------
-    >>> told_of_amounts(np.arange(392) % 106)
-    '106 different whole numbers in 392 rows'
-    >>> told_of_amounts(np.arange(1797) % 10), told_of_amounts(np.arange(20000) % 26)
-    ('', '')
-    """
-    if vector.dtype.kind not in "iuf":
-        return ""
-    values = np.unique(vector)
-    enough = (rows for most, rows in ROWS_OF_A_CLASS if len(values) > most)
-    whole = not (values % 1).any()
-    if len(vector) >= len(values) * max(enough, default=0.0) or (identities and whole):
-        return ""
-    return f"{len(values):,} different {'whole ' if whole else ''}numbers in {len(vector):,} rows"
 
 
 def pairs_of_rows(n_rows: int) -> tuple[Ints, Ints]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -145,7 +146,7 @@ def test_who_says_what_is_meant_is_not_asked_again() -> None:
 
 
 def test_fractional_numbers_as_labels_of_points_are_told_and_identities_are_not() -> None:
-    X, forest = np.c_[SUGAR, SUGAR % 7].astype(float), RFD(2, random_state=0)
+    X, forest = np.c_[(SUGAR * 37) % 106, SUGAR % 7].astype(float), RFD(2, random_state=0)
     with pytest.warns(UserWarning, match="labels: 106 different numbers in 392 rows, any two .* cut them into classes"):
         forest.fit(X, SUGAR + 0.5)
     forest.fit(X, SUGAR)  # as numbers of persons, of whom there are some pictures each
@@ -162,7 +163,11 @@ def test_codes_of_classes_that_have_names_are_no_amounts(tmp_path: Path) -> None
     [
         ("smerf", {"features": "X", "distances": {"kind": "labels", "values": "y"}}, "distances = { kind = 'targets'"),
         ("simforest", {"similarity": {"kind": "linear", "features": "X"}, "labels": "y"}, "targets = '"),
-        ("rfd", {"features": "X", "labels": "y"}, ""),
+        (
+            "rfd",
+            {"features": "X", "labels": "y"},
+            "cut them into classes, or say of pairs whether they are alike: similar",
+        ),
     ],
 )
 def test_labels_of_a_job_that_may_be_amounts_are_told(
@@ -170,7 +175,7 @@ def test_labels_of_a_job_that_may_be_amounts_are_told(
 ) -> None:
     def staged(labels: np.ndarray, **attributes: Any) -> None:
         group = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.zarr")
-        for name, values in {"X": np.eye(392, 2), "y": labels}.items():
+        for name, values in {"X": np.c_[RNG.normal(size=(392, 2)), SUGAR / 30], "y": labels}.items():
             write_array(group, name, values.shape, values.dtype, [values], attributes=attributes if name == "y" else {})
         at = {"X": f"{group}/X", "y": f"{group}/y"}
         own = {
@@ -184,11 +189,13 @@ def test_labels_of_a_job_that_may_be_amounts_are_told(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         staged(spread(392, 10))
+        staged((SUGAR * 37) % 106)  # names, in no order that the features know
         staged(SUGAR, classes=[f"person {number}" for number in range(106)])
-    told = "labels: 106 different numbers" if method == "rfd" else "labels: 106 different whole numbers"
-    with pytest.warns(UserWarning, match=told) as caught:
-        staged(SUGAR + 0.5 if method == "rfd" else SUGAR)
-    assert cure in str(caught[0].message)
+    told = r"labels: 106 different whole numbers in 392 rows, in the order of column 2 \(rank correlation 1.00\)"
+    with pytest.warns(UserWarning, match=f"{told}.*{re.escape(cure)}"):
+        staged(SUGAR)
+    with pytest.warns(UserWarning, match=f"labels: 106 different numbers in 392 rows, any two .*{re.escape(cure)}"):
+        staged(SUGAR + 0.5)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,500 @@
+"""What is told of what may be read otherwise than it was meant, and the plain data that are read in silence."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
+from sklearn.decomposition import PCA
+from sklearn.metrics import pairwise_distances
+from sklearn.preprocessing import StandardScaler, normalize
+
+from distforest import (
+    RFD,
+    SMERF,
+    Distances,
+    Embedding,
+    Graph,
+    SimForestClassifier,
+    SimForestOutlier,
+    SimForestRegressor,
+    Targets,
+    TreeRank,
+    URerF,
+    simulate,
+)
+from distforest.estimators.pair_columns import PlugIn, SharedLeaves
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.spec import Spec
+from distforest.sources import doubts
+from distforest.sources.arrays import write_array
+from distforest.sources.distance_doubts import SeenDistances, told_of_truth
+from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
+from distforest.sources.feature_names import FeatureNames
+from distforest.sources.ingest import ingest
+from distforest.sources.sparse_store import write_sparse
+
+RNG = np.random.default_rng(5)
+SETS = {load.__name__: load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer, load_diabetes)}
+SECONDS = 1.7e9 + np.arange(1000.0)
+FOREST = {"n_estimators": 2, "random_state": 0}
+
+
+def sampled(values: Any) -> Sample:
+    """The sample of a matrix that comes in one block, a vector as its only column."""
+    sample = Sample()
+    array = np.asarray(values)
+    sample.see(array.reshape(len(array), -1), 0)
+    return sample
+
+
+def apart(points: np.ndarray, metric: str = "euclidean") -> np.ndarray:
+    return pairwise_distances(points, metric=metric)
+
+
+def staged(tmp_path: Path, method: str, own: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    """Stage a job whose arrays are written first; ``own`` names them."""
+    group = str(tmp_path / f"{len(list(tmp_path.iterdir()))}.zarr")
+    for name, values in arrays.items():
+        if scipy.sparse.issparse(values):
+            write_sparse(f"{group}.{name}", values)
+        else:
+            write_array(group, name, values.shape, values.dtype, [values], chunk_bytes=1 << 12)
+
+    def at(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: at(one) for key, one in value.items()}
+        return (
+            (f"{group}.{value}" if scipy.sparse.issparse(arrays[value]) else f"{group}/{value}")
+            if (value in arrays)
+            else value
+        )
+
+    run = {"scratch": str(tmp_path / "scratch")}
+    table = {"format": 1, "method": method, "output": f"{tmp_path}/f.zarr", "input": at(own), "run": run}
+    return stage_inputs(Spec.from_dict(table), f"{tmp_path}/job")
+
+
+# --- features that float32 does not tell apart ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        (
+            SECONDS,
+            "leaves 9 of 1,000 different values of column 0 in 1,000 rows; subtract its least, 1700000000, first",
+        ),
+        (SECONDS.astype(np.int64), "leaves 9 of 1,000 .* subtract its least, 1700000000, first"),
+        (np.uint64(2**63) + np.arange(50, dtype=np.uint64), "leaves 1 of 50 .* subtract its least, 9.223372037e"),
+        (1e9 + RNG.normal(size=500), "leaves 1 of 500 .* subtract its least, 99999999"),
+        (-1e9 + RNG.normal(size=500), "leaves 1 of 500 .* subtract its least, -1000000003"),
+        (RNG.random(300) * 1e-300, "leaves 1 of 300 .* multiply it, or take its logarithm, first"),
+        (np.repeat([0.0, 1e-300], 50), "leaves 1 of 2 different values .* multiply it"),
+        (np.repeat([1000000001, 1000000002, 1000000003], 50), "leaves 1 of 3 different values"),
+        (10.0 ** -(RNG.random(1000) * 200), "of 1,000 different values .* take its logarithm"),
+    ],
+    ids=["time", "time as integers", "beyond int64", "offset", "below 0", "tiny", "tiny or 0", "numbers", "p-values"],
+)
+def test_a_column_whose_values_become_equal_is_told(values: np.ndarray, told: str) -> None:
+    assert re.search(told, told_of_rounding(sampled(values)))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        1.7e9 + RNG.uniform(0, 3e7, 5000),
+        1.7e9 + 60.0 * np.arange(7 * 1440),
+        RNG.integers(10**9, 10**10, 5000),
+        np.append(RNG.normal(size=500), [0.3, 0.1 + 0.2]),
+        np.append(a := np.round(RNG.normal(size=500), 1), a.astype(np.float32)),
+        1.0 + RNG.integers(-3, 4, 500) * 2.0**-52,
+        np.array([sum(RNG.permutation([0.1, 0.2, 0.3, 0.4, 0.7])) for _ in range(300)]),
+        -122.4 + RNG.uniform(0, 0.1, 5000),
+        101325 + np.round(RNG.normal(size=5000) * 100, 2),
+        np.repeat([0.0, -0.0, 1.0], 30),
+        np.full(40, 1.7e9),
+        np.array([0.1]),
+    ],
+    ids=[
+        *("times of a year", "minutes of a week", "ten digits", "a near tie", "both precisions", "a constant in float"),
+        *("sums in any order", "longitudes", "pressure", "zeros", "one value", "one row"),
+    ],
+)
+def test_what_float32_tells_apart_well_enough_is_no_matter(values: np.ndarray) -> None:
+    assert told_of_rounding(sampled(values)) == ""
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("form", ["raw", "scaled", "components", "lengths"])
+def test_real_features_are_read_in_silence(name: str, form: str) -> None:
+    X = SETS[name][0]
+    forms = {"raw": X, "scaled": StandardScaler().fit_transform(X), "components": PCA().fit_transform(X)}
+    forms["lengths"] = np.c_[(normalize(X) ** 2).sum(axis=1), np.sqrt((normalize(X) ** 2).sum(axis=1))]
+    assert told_of_rounding(sampled(forms[form])) == ""
+
+
+def test_several_columns_are_one_warning_and_go_by_their_names() -> None:
+    values = np.c_[SECONDS, RNG.normal(size=1000), SECONDS, SECONDS, SECONDS, SECONDS]
+    told = told_of_rounding(sampled(values), FeatureNames(("time", "x", "start", "end", "seen", "last")))
+    assert "column 'time' in 1,000 rows; subtract its least, 1700000000, first. So it is with" in told
+    assert told.endswith("column 'start', column 'end', column 'seen' and 1 more")
+
+
+@given(st.lists(st.integers(1, 1500), min_size=1, max_size=6))
+def test_a_sample_does_not_depend_on_the_blocks(sizes: list[int]) -> None:
+    values = np.arange(2.0 * sum(sizes)).reshape(-1, 2)
+    whole, parts, first = sampled(values), Sample(), 0
+    for size in sizes:
+        parts.see(values[first : first + size], first)
+        first += size
+    assert parts.n_rows == len(values)
+    assert sorted(parts.rows().tolist()) == sorted(whole.rows().tolist())
+    assert len(parts.rows()) == min(len(values), doubts.MOST_ROWS)
+
+
+def test_a_sample_is_small_whatever_the_columns_and_even() -> None:
+    sample = Sample()
+    for first in range(0, 20000, 4000):
+        sample.see(np.arange(first, first + 4000.0)[:, None], first)
+    assert abs(sample.rows().mean() - 10000) < 500
+    assert "in 2,000 of 20,000 rows" in told_of_rounding(sampled(1.7e9 + np.arange(20000) / 100))
+    wide = sampled(np.zeros((50, 1 << 17)))
+    assert len(wide.rows()) == doubts.FEWEST_ROWS
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int16", "uint8", "bool"])
+def test_what_fits_into_float32_is_not_sampled(dtype: str) -> None:
+    assert sampled(np.ones((50, 3), dtype)).rows().size == 0
+
+
+@pytest.mark.parametrize(
+    "forest",
+    [
+        *(SMERF(**FOREST), URerF(**FOREST), RFD(**FOREST), TreeRank(2, n_pairs=500, random_state=0)),
+        *(SimForestClassifier("rbf", **FOREST), SimForestClassifier("feature_subsets", **FOREST)),
+    ],
+    ids=lambda forest: f"{type(forest).__name__} {getattr(forest, 'similarity', '')}",
+)
+def test_each_forest_tells_of_such_features_once_by_name(forest: Any) -> None:
+    y = np.arange(1000) % 2
+    frame = pd.DataFrame({"x": RNG.normal(size=1000) * 100, "time": SECONDS})
+    told = "float32, which leaves 9 of 1,000 different values of column 'time'"
+    with pytest.warns(UserWarning, match=told) as caught:
+        forest.fit(frame, y)
+    assert [one.filename for one in caught] == [__file__]
+    frame["time"] -= 1.7e9
+    forest.fit(frame, y)  # as it was advised
+    forest.fit(frame.astype(np.float32), y)
+
+
+def test_a_warning_is_at_the_users_line_even_where_scikit_learn_calls() -> None:
+    with pytest.warns(UserWarning, match="column 0") as caught:
+        SMERF(**FOREST).fit_transform(SECONDS[:, None], np.arange(1000) % 2)
+    assert caught[0].filename == __file__
+
+
+def test_features_on_disk_are_told_of_as_they_are_staged_and_only_then(tmp_path: Path) -> None:
+    values = np.c_[RNG.normal(size=1000), SECONDS]
+    with pytest.warns(UserWarning, match=r"zarr/X: features are held as .*, which leaves 9 of 1,000 .* column 1"):
+        inputs = staged(tmp_path, "urerf", {"features": "X"}, {"X": values})
+    inputs.matrix.open(tmp_path / "of another host")
+    array = zarr.create_array(str(tmp_path / "named.zarr"), shape=(1000, 2), dtype="float64", chunks=(64, 1))
+    array[...] = values
+    array.attrs["feature_names"] = ["x", "time"]
+    with pytest.warns(UserWarning, match=r"leaves 9 of 1,000 different values of column 'time'"):
+        SMERF(**FOREST).fit(array, np.arange(1000) % 2)
+
+
+def test_ingest_tells_of_features_and_a_job_on_them_does_not(tmp_path: Path) -> None:
+    lines = "\n".join(f"{row % 7},{row / 7:.3f},{time:.0f}" for row, time in enumerate(SECONDS))
+    (tmp_path / "rows.csv").write_text(f"kind,x,time\n{lines}")
+    with pytest.warns(UserWarning, match=r"rows.csv: features .* leaves 9 of 1,000 different values of column 'time'"):
+        ingest(str(tmp_path / "rows.csv"), str(tmp_path / "rows.zarr"), label="kind")
+    own = {"features": f"{tmp_path}/rows.zarr/X", "labels": f"{tmp_path}/rows.zarr/y"}
+    staged(tmp_path, "rfd", own, {})
+
+
+# --- similarities given as distances, and marks for what is unknown ---------------------------------------
+
+
+POINTS = RNG.normal(size=(40, 2))
+TRUE = apart(POINTS)
+TAUGHT = np.arange(40) % 2
+UNKNOWN = TRUE.copy()
+UNKNOWN[3, 7] = UNKNOWN[7, 3] = UNKNOWN[5, 30] = UNKNOWN[30, 5] = -1
+OWN_1 = TRUE.copy()
+OWN_1[9, 9] = OWN_1[12, 12] = 3.0
+
+
+def legal_distances() -> dict[str, np.ndarray]:
+    """Distances as people have them: of any metric, squared, rounded, in float32, or with noise where 0 is meant."""
+    X = SETS["load_breast_cancer"][0][:120]
+    metrics = ("euclidean", "sqeuclidean", "cosine", "correlation", "cityblock", "chebyshev", "canberra")
+    found = {metric: apart(X, metric) for metric in metrics}
+    single = X.astype(np.float32)
+    squares = (single**2).sum(axis=1)
+    found["squared in float32"] = squares[:, None] + squares - 2 * single @ single.T
+    found["root of it"] = np.sqrt(np.maximum(found["squared in float32"], 0))
+    found["root of a cosine"] = np.sqrt(np.maximum(2 - 2 * (normalize(X) @ normalize(X).T), 0))
+    scaled = (X - X.min(axis=0)) / np.ptp(X, axis=0)
+    found["Gower"] = np.abs(scaled[:, None] - scaled).mean(axis=2)
+    found["one far row"] = apart(np.vstack([X, 1e9 * np.ones(X.shape[1])]))
+    found["all 0"] = np.zeros((5, 5))
+    found["of integers"] = np.rint(found["cityblock"]).astype(np.int64)
+    return found
+
+
+LEGAL = legal_distances()
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_distances_as_people_have_them_are_read_in_silence(name: str) -> None:
+    Z = LEGAL[name]
+    seen = SeenDistances()
+    for first in range(0, len(Z), 50):
+        seen.see(Z[first : first + 50], first)
+    assert seen.told("kind='similarity'") == ""
+    assert told_of_truth(((Z + Z.T) / 2).astype(np.float32)) == ""
+
+
+@pytest.mark.parametrize("make", [simulate.smerf_bilinear, simulate.smerf_radial, simulate.smerf_regression])
+def test_the_papers_distances_are_learned_in_silence(make: Any) -> None:
+    data = make(60, random_state=0)
+    SMERF(**FOREST).fit(data.X, data.Z)
+    SMERF(**FOREST).fit(data.X, Distances(data.Z - 1.0))  # of any sign
+
+
+@pytest.mark.parametrize(
+    "Z",
+    [
+        *(Distances(TRUE), Graph((TRUE < 1).astype(int)), -np.exp(-(TRUE**2)), -POINTS @ POINTS.T, TRUE + 1e7),
+        *(Embedding(POINTS), Targets(POINTS[:, 0]), np.array([[0.5]])),
+    ],
+    ids=["Distances", "Graph", "less an rbf", "less products", "an offset", "Embedding", "Targets", "one row"],
+)
+def test_smerf_takes_distances_of_any_sign_and_diagonal(Z: Any) -> None:
+    SMERF(**FOREST).fit(POINTS[: len(Z)], Z)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_similarities_that_smerf_is_given_as_distances_are_told(name: str) -> None:
+    X = StandardScaler().fit_transform(SETS[name][0])[:100]
+    for S in (np.exp(-(apart(X) ** 2) / X.shape[1]), X @ X.T, 1 - apart(X) / apart(X).max(), np.corrcoef(X)):
+        with pytest.warns(
+            UserWarning, match=r"distances: most rows are nearer to each other than .*: row 0 is at .* 1 - S, say"
+        ) as caught:
+            SMERF(**FOREST).fit(X, S)
+        assert [one.filename for one in caught] == [__file__]
+
+
+@pytest.mark.parametrize(
+    ("Z", "told"),
+    [
+        (
+            UNKNOWN,
+            "all 4 distances below 0 are -1, the first at row 3, column 7; if it marks what is unknown, fill these",
+        ),
+        (np.where(UNKNOWN < 0, -9999, UNKNOWN), "all 4 distances below 0 are -9999, the first at row 3, column 7"),
+        (UNKNOWN * np.where(UNKNOWN < 0, 1, 1e7), "all 4 distances below 0 are -1,"),
+        (OWN_1, "2 of 40 rows are not at distance 0 from themselves, the first 3 at row 9, column 9; put 0 there"),
+        (TRUE + np.diag(np.full(40, 99.0)), "row 0 is at 99 from itself, at"),
+    ],
+    ids=["-1", "-9999", "-1 among large ones", "a few rows", "a diagonal filled for a search"],
+)
+def test_marks_among_the_distances_of_smerf_are_told(Z: np.ndarray, told: str, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=f"distances: .*{told}"):
+        forest = SMERF(**FOREST).fit(POINTS, Z)
+    forest.score(POINTS, Z)  # once is enough
+    with pytest.warns(UserWarning, match=f"zarr/Z: .*{told}"):
+        staged(tmp_path, "smerf", {"features": "X", "distances": "Z"}, {"X": POINTS, "Z": Z})
+
+
+@pytest.mark.parametrize(
+    ("D", "told"),
+    [
+        (UNKNOWN, "4 distances are below 0, the first -1 at row 3, column 7; .*: mark what is unknown by NaN"),
+        (UNKNOWN * np.where(UNKNOWN < 0, 1, 1e7), "4 distances are below 0, the first -1 at row 3"),
+        (np.where(UNKNOWN < 0, -9999, UNKNOWN), "4 distances are below 0, the first -9999 at row 3, column 7"),
+        (OWN_1, "2 of 40 rows are not at distance 0 from themselves, the first 3 at row 9, column 9; put 0 there, or"),
+        (np.exp(-(TRUE**2)), "40 of 40 rows are not .*, the first 1 at row 0, column 0; .* if these are similarities"),
+        (
+            np.corrcoef(POINTS @ RNG.normal(size=(2, 9))),
+            r"40 of 40 rows .* similarities\. Also, \d+ distances are below",
+        ),
+    ],
+    ids=["-1", "-1 among large ones", "-9999", "a few rows", "similarities", "correlations"],
+)
+def test_what_no_distance_is_is_told_by_simforest(D: np.ndarray, told: str, tmp_path: Path) -> None:
+    for forest in (SimForestClassifier(kind="distance", **FOREST), SimForestRegressor(kind="distance", **FOREST)):
+        with pytest.warns(UserWarning, match=f"^distances: {told}") as caught:
+            forest.fit(D, TAUGHT)
+        assert [one.filename for one in caught if "distances: " in str(one.message)] == [__file__]
+    with pytest.warns(UserWarning, match=f"^distances: {told}"):
+        SimForestOutlier(kind="distance", **FOREST).fit(D)
+    stored = scipy.sparse.csr_array(np.where(np.isnan(D), 0, D))
+    with pytest.warns(UserWarning, match=f"^distances: {told}"):
+        SimForestClassifier(kind="distance", **FOREST).fit(stored, TAUGHT)
+    for matrix in (D, stored):
+        own = {"similarity": {"kind": "dense", "matrix": "D", "measure": "distance"}, "labels": "y"}
+        words = told.replace("kind='", "measure = '")
+        with pytest.warns(UserWarning, match=f"D: {words}"):
+            staged(tmp_path, "simforest", own, {"D": matrix, "y": TAUGHT})
+
+
+def test_distances_that_are_unknown_by_nan_are_read_in_silence() -> None:
+    D = np.where(UNKNOWN < 0, np.nan, UNKNOWN)
+    np.fill_diagonal(D, np.nan)
+    SimForestClassifier(kind="distance", **FOREST).fit(D, TAUGHT)
+    SimForestClassifier(kind="distance", **FOREST).fit(scipy.sparse.csr_array(TRUE * (TRUE < 2)), TAUGHT)
+    seen = SeenDistances()
+    seen.see(TRUE > 1, 0)  # of any dtype
+    assert seen.told("") == ""
+
+
+# --- amounts as labels ------------------------------------------------------------------------------------
+
+
+def identities(X: np.ndarray, n: int, seed: int = 0) -> np.ndarray:
+    """Numbers of things: rows that are alike have one of them, dealt out at random."""
+    rng = np.random.default_rng(seed)
+    return rng.permutation(n)[apart(X, "euclidean")[:, rng.choice(len(X), n, replace=False)].argmin(axis=1)]
+
+
+@pytest.mark.parametrize(
+    ("forest", "cure"),
+    [
+        (RFD(**FOREST), r"cut them into classes, or say of pairs whether they are alike \(`fit_pairs`\)"),
+        (TreeRank(2, n_pairs=500, random_state=0), "cut them into classes, or say of pairs whether"),
+        (SimForestClassifier("rbf", **FOREST), "use SimForestRegressor"),
+    ],
+    ids=["RFD", "TreeRank", "SimForestClassifier"],
+)
+def test_whole_amounts_are_told_with_what_this_forest_can_do(forest: Any, cure: str) -> None:
+    X, y = SETS["load_diabetes"]
+    found = r"labels: 214 different whole numbers in 442 rows, in the order of column 2 \(rank correlation 0.69\)"
+    for amounts in (y, y.astype(np.int64)):
+        with pytest.warns(UserWarning, match=rf"{found}, any two of .*; if they are amounts, {cure}") as caught:
+            forest.fit(X, amounts)
+        assert [one.filename for one in caught] == [__file__]
+    forest.fit(X, y.astype(str))  # names
+
+
+def test_the_order_of_labels_is_not_looked_for_in_further_columns_of_a_pair() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "y": rng.normal(size=300)})
+    columns = [PlugIn(5), SharedLeaves(URerF(5, min_samples_split=9, random_state=0))]
+    TreeRank(2, n_pairs=500, pair_columns=columns, random_state=0).fit(frame, np.arange(300) % 60)
+
+
+@pytest.mark.parametrize("n", [35, 60, 100])
+def test_numbers_of_things_are_labels(n: int) -> None:
+    X = load_digits().data[:600]
+    for seed in range(5):
+        y = identities(X, n, seed)
+        assert told_of_amounts(y)
+        assert told_of_amounts(y, X) == ""
+    RFD(**FOREST).fit(X, y)
+    SimForestClassifier(**FOREST).fit(X @ X.T, y)
+    SimForestClassifier("rbf", **FOREST).fit(X, y)
+
+
+def test_labels_of_less_than_two_rows_each_are_told_once_whatever_they_follow() -> None:
+    X = POINTS[np.arange(60) % 40]
+    told = "labels: 35 different whole numbers in 60 rows, any two of which"
+    for forest in (RFD(**FOREST), SimForestClassifier("linear", **FOREST)):
+        with pytest.warns(UserWarning, match=told) as caught:
+            forest.fit(X, np.arange(60) * 37 % 35)
+        assert len(caught) == 1  # nothing beside it by scikit-learn
+
+
+def test_the_order_of_labels_is_looked_for_in_columns_that_say_something() -> None:
+    ages = np.arange(600) % 60
+    constant, unknown = np.ones((600, 1)), np.full((600, 1), np.nan)
+    rare = (ages == 3).astype(float)[:, None]  # ties, which are in no order
+    assert told_of_amounts(ages, np.hstack([constant, unknown, rare])) == ""
+    assert told_of_amounts(ages, np.empty((600, 0))) == ""
+    assert told_of_amounts(ages, np.ones((9, 2))) == ""  # refused elsewhere
+    rng = np.random.default_rng(0)
+    columns = np.hstack([constant, unknown, -ages[:, None] + 30 * rng.normal(size=(600, 1))])
+    assert re.search(r"in the order of column 2 \(rank correlation -0\.\d+\)", told_of_amounts(ages, columns))
+    wide = np.hstack([rng.normal(size=(600, 2000)), ages[:, None] + rng.normal(size=(600, 700))])
+    assert re.search(r"column 2\d\d\d", told_of_amounts(ages, wide))
+
+
+# --- one column that is nearly all of a similarity --------------------------------------------------------
+
+
+@pytest.mark.parametrize("similarity", ["linear", "rbf"])
+def test_a_column_that_hides_all_others_is_told_by_name(similarity: str) -> None:
+    wine = load_wine(as_frame=True)
+    told = (
+        rf"column 'proline' is nearly all that '{similarity}' adds up: it spreads by 280, the next, column 'magnesium'"
+    )
+    for forest in (SimForestClassifier(similarity, **FOREST), SimForestRegressor(similarity, **FOREST)):
+        with pytest.warns(UserWarning, match=f"^{told}, by 11.3; scale the columns") as caught:
+            forest.fit(wine.data, wine.target)
+        assert [one.filename for one in caught] == [__file__]
+        forest.fit(StandardScaler().fit_transform(wine.data), wine.target)
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if name != "load_wine"])
+@pytest.mark.parametrize("similarity", ["linear", "rbf", "cosine", "manhattan"])
+def test_columns_that_all_count_are_no_matter(name: str, similarity: str) -> None:
+    X = SETS[name][0].astype(np.float32)
+    assert told_of_scales(X, similarity) == told_of_scales(X, similarity, random_cuts=True) == ""
+
+
+@pytest.mark.parametrize("similarity", ["linear", "rbf", "cosine", "manhattan"])
+def test_a_far_row_a_constant_and_a_single_column_hide_no_other(similarity: str) -> None:
+    X = np.random.default_rng(0).normal(size=(80, 3)).astype(np.float32)
+    X[7, 1] = 1e6
+    forms = [X, np.c_[X[:, :1], np.full(80, 3)], X[:, :1], X[:2], np.zeros((9, 2)), np.c_[X[:, 0], np.eye(80)[:, 0]]]
+    for form in forms:
+        assert told_of_scales(form.astype(np.float32), similarity, random_cuts=True) == ""
+
+
+def test_manhattan_is_hidden_from_cuts_at_random_places_alone() -> None:
+    X = np.random.default_rng(0).normal(size=(200, 4)) * [1, 1, 1, 1000]
+    SimForestClassifier("manhattan", **FOREST).fit(X, np.arange(200) % 2)
+    with pytest.warns(UserWarning, match="column 3 is nearly all that 'manhattan' adds up: it spreads by"):
+        SimForestOutlier("manhattan", **FOREST).fit(X)
+
+
+@pytest.mark.parametrize("similarity", ["linear", "cosine"])
+def test_a_column_beside_which_the_others_are_rounded_away_is_told(similarity: str) -> None:
+    X = np.c_[np.random.default_rng(0).normal(size=(200, 3)), 1.7e9 + np.zeros(200)].astype(np.float32)
+    told = told_of_scales(X, similarity)
+    assert told.startswith(f"column 3 is so large, about 1.7e+09, that '{similarity}' rounds the others away; scale")
+    X[:, 3] = 1e5
+    assert told_of_scales(X, similarity) == ""
+
+
+def test_a_job_tells_of_a_column_that_hides_all_others(tmp_path: Path) -> None:
+    X, y = SETS["load_wine"]
+    own: dict[str, Any] = {"similarity": {"kind": "rbf", "features": "X"}, "labels": "y"}
+    with pytest.warns(UserWarning, match="^similarity: column 12 is nearly all that 'rbf' adds up"):
+        staged(tmp_path, "simforest", own, {"X": X, "y": y})
+    staged(tmp_path, "simforest", own, {"X": StandardScaler().fit_transform(X), "y": y})
+
+
+def test_scales_are_those_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = (np.random.default_rng(0).normal(size=(3000, 4)) * [1, 1, 1, 1000]).astype(np.float32)
+    told = told_of_scales(X, "linear")
+    monkeypatch.setattr(doubts, "MOST_ROWS", 300)
+    assert told_of_scales(X, "linear").startswith("column 3 is nearly all")
+    assert told.startswith("column 3 is nearly all")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert told_of_scales(np.full((50, 2), math.pi, np.float32), "linear") == ""
