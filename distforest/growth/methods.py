@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -131,8 +131,8 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if data.rows["kind"] != "features":
         landmarks = landmarks_of(params["n_landmarks"], unlike, seed)
-        how = {"landmarks": landmarks, "kept": keeps_pairs(params), "of_distances": data.of_distances}
-        return TwoObjects(source, unlike, n_pairs, n_columns, **how)
+        draw = TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
+        return replace(draw, of_distances=data.of_distances)
     refused = {
         "pairing": (params["pairing"] == KEPT, "keeps objects whose similarities are known"),
         "n_columns": (n_columns > 1, "averages similarities"),

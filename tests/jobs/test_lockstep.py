@@ -107,7 +107,7 @@ def test_objects_that_are_the_same_are_not_compared_again_and_again(kind: str, p
     lazy = Lazy(Counted(same), kind=kind)
     with pytest.warns(UserWarning, match="no tree has a cut"):
         forest = SimForestClassifier(lazy, n_estimators=5, pairing=pairing, random_state=0).fit(IDS, Y)
-    # The roots try four pairs for each of four candidates in each of four attempts; an object and itself are a pair, too.
+    # A root tries four pairs for each of four candidates, four times; a similarity to oneself is asked for, too.
     assert forest.n_evaluations_ <= 5 * 4**3 + (N if kind == "similarity" else 0)
 
 
