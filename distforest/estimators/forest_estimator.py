@@ -20,6 +20,7 @@ from distforest.errors import InputError
 from distforest.forest.artifact import open_forest, save
 from distforest.forest.estimates import Estimates
 from distforest.growth.class_weights import key_of
+from distforest.growth.fences import told_of_stray
 from distforest.growth.methods import METHODS, hold_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
@@ -161,6 +162,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         params = {row.name: plain.get(row.name, row.default) for row in METHODS[self._method].parameters}
         hold_together(params)  # before features are screened
         return params
+
+    def _warn_of_stray(self, truth: Truth) -> None:
+        """Warn where a few targets lie so far from the others that means say little of these."""
+        if truth.judge == "targets" and (told := told_of_stray(truth.values[:, 0])):
+            warnings.warn(told, stacklevel=3)
 
     def _given(self) -> dict[str, Any]:
         """Collect the parameters as they were given."""

@@ -188,9 +188,15 @@ class _SimForest(OnSimilarities):
         ------
         InputError
             A parameter, ``X`` or ``y`` cannot be used.
+
+        Warns
+        -----
+        UserWarning
+            Given similarities look like distances; a few targets lie far from all others; or no tree has a cut.
         """
         params = self._checked(y)
         taken, truth = self._taken(X), self._truth(y)
+        self._warn_of_stray(truth)
         self._grow_of(taken, truth, params)
         self._warn_of_roots(truth)
         self._estimate_out_of_bag(truth)

@@ -114,9 +114,15 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         ------
         InputError
             A parameter, ``X`` or ``Z`` cannot be used.
+
+        Warns
+        -----
+        UserWarning
+            Labels may be amounts, or a few targets lie far from all others.
         """
         params = self._checked(Z)
         features, truth = self._features(X), Truth.of(Z)
+        self._warn_of_stray(truth)
         self._grow_on(features, truth, params)
         if self.oob_score:
             left, right = pairs_of_rows(len(features))

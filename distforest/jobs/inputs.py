@@ -15,6 +15,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.forest import canonical
 from distforest.growth.column_weights import ColumnWeights
+from distforest.growth.fences import told_of_stray
 from distforest.growth.methods import GROWTH, METHODS, Bound, hold_together, problem
 from distforest.growth.pair_methods import pair_columns
 from distforest.growth.parameters import told
@@ -386,7 +387,10 @@ def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> t
     if judge == "labels":
         codes, classes = encoded(values)
         return stage_array("truth", codes, folder, scratch), classes
-    return stage_array("truth", finite_vectors(values, judge), folder, scratch), None
+    vectors = finite_vectors(values, judge)
+    if judge == "targets" and (told := told_of_stray(vectors[:, 0])):
+        warnings.warn(told, stacklevel=2)
+    return stage_array("truth", vectors, folder, scratch), None
 
 
 def stage_array(name: str, values: np.ndarray, folder: str, scratch: Path) -> Staged:
