@@ -20,7 +20,7 @@ from distforest.errors import InputError
 from distforest.forest.artifact import open_forest, save
 from distforest.forest.estimates import Estimates
 from distforest.growth.class_weights import key_of
-from distforest.growth.far_values import told_of_alike
+from distforest.growth.far_values import told_of_far
 from distforest.growth.methods import METHODS, hold_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
@@ -179,9 +179,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         hold_together(params)  # before features are screened
         return params
 
-    def _warn_of_alike(self, truth: Truth) -> None:
-        """Warn where cuts cannot tell many of the values that are taught apart, as others lie far away."""
-        if truth.judge in VECTORS and (told := told_of_alike(truth.values, truth.judge)):
+    def _warn_of_far(self, truth: Truth) -> None:
+        """Warn where values that are taught lie so far from the others that these cannot be told apart, or predicted."""
+        if truth.judge in VECTORS and (told := told_of_far(truth.values, truth.judge)):
             warnings.warn(told, stacklevel=3)
 
     def _given(self) -> dict[str, Any]:

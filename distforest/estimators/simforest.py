@@ -215,12 +215,11 @@ class _SimForest(OnSimilarities):
         Warns
         -----
         UserWarning
-            Given similarities look like distances; no tree has a cut; or many targets that differ are equal to the
-            cuts, as others lie far away and far apart.
+            Given similarities look like distances; a few targets lie far from all others; or no tree has a cut.
         """
         params = self._checked(y)
         taken, truth = self._taken(X), self._truth(y)
-        self._warn_of_alike(truth)
+        self._warn_of_far(truth)
         self._grow_of(taken, truth, params)
         self._warn_of_amounts(taken, truth)
         self._warn_of_roots(truth)

@@ -118,11 +118,11 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         Warns
         -----
         UserWarning
-            Many targets that differ are equal to the cuts, as others lie far away and far apart.
+            Labels may be amounts, or a few targets lie far from all others.
         """
         params = self._checked(Z)
         features, truth = self._features(X), Truth.of(Z)
-        self._warn_of_alike(truth)
+        self._warn_of_far(truth)
         self._grow_on(features, truth, params)
         if self.oob_score:
             left, right = pairs_of_rows(len(features))

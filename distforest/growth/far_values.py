@@ -24,6 +24,7 @@ from distforest.growth.criteria import (
     furthest_of,
     median_of,
 )
+from distforest.growth.fences import told_of_stray
 from distforest.growth.rng import Keys
 from distforest.sources.source import Floats, Ints
 
@@ -169,6 +170,14 @@ def middle_of(vectors: Floats) -> Floats:
     is_lost = np.abs(vectors - middle + middle - vectors) > LOST * np.abs(vectors)
     many = is_lost.any(axis=0) & (PART * is_lost.sum(axis=0) >= (vectors != 0.0).sum(axis=0))
     return np.where(many, 0.0, middle)
+
+
+def told_of_far(vectors: Floats, judge: str) -> str:
+    """What there is to say of values that are taught and lie far from the others; see `told_of_alike`, `told_of_stray`.
+
+    Raises InputError as `Variance.of` does.
+    """
+    return told_of_alike(vectors, judge) or (told_of_stray(vectors[:, 0]) if judge == "targets" else "")
 
 
 def told_of_alike(vectors: Floats, name: str) -> str:

@@ -28,17 +28,18 @@ if TYPE_CHECKING:
 class TwoAtRandom:
     """Column j minus column i of the similarity matrix, for any two objects of the node.
 
-    S_ij must be observed and S_ii + S_jj - 2 S_ij positive, or the pair is drawn again; where it never is, S_kj - S_ki
-    must differ over the node.
+    S_ij must be observed and S_ii + S_jj - 2 S_ij positive, or the pair is drawn again; where it never is, of
+    similarities whose S_ii or S_jj says nothing, S_kj - S_ki must differ over the node.
     """
 
     source: Source
     width: int = 1
     attempts: int = ATTEMPTS
+    of_distances: bool = False
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """A pair for each node; one that could not be found is an empty candidate."""
-        rules = rules_of_similarities(self.source, frontier)
+        rules = rules_of_similarities(self.source, frontier, self.of_distances)
         pairs = usable_pairs(AnyPairs(), self.width, frontier, keys, attempt, rules)
         found = pairs[:, 0] >= 0
         weights = np.tile([1.0, -1.0], int(found.sum()))

@@ -3,7 +3,8 @@
 Clemencon and Vogel (appendix 6.3) name a support vector machine with costs; here the classifier is logistic.
 A classifier with the costs of the cell is fitted by stochastic gradient steps to blocks of its pairs, each column over
 its standard deviation, so that the columns of at most a block are ever held; then the cell is cut where the projection
-onto its weights is best cut.
+onto its weights is best cut. A value beyond a column's fences (`distforest.growth.fences`) has no say in the weights:
+one step along a far pair would be longer than all others together.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier
 from distforest.forest.table import LEAF, NodeTable
+from distforest.growth.fences import fence_columns
 from distforest.growth.tree_rank import Parted
 from distforest.growth.two_classes import TwoClasses, even_costs
 from distforest.sources.source import Projections, offsets
@@ -70,38 +72,74 @@ def _classifier(pairs: PointPairs, rows: Rows, codes: Codes, costs: Floats, name
     """Weights of a logistic classifier of unlike pairs, over the columns as they are, shape (n_columns,)."""
     from sklearn.linear_model import SGDClassifier  # noqa: PLC0415  (a second that other forests do without)
 
-    mean, deviation = _moments(pairs, rows)
+    order = np.random.default_rng(name).permutation(len(rows)) if len(rows) > BLOCK else np.arange(len(rows))
+    standard = Standard.of(pairs, rows, rows[order[:BLOCK]])
     passes = min(MOST_PASSES, -(-STEPS // len(rows)))
     own = SGDClassifier("log_loss", average=True, max_iter=passes, tol=None, random_state=name % (1 << 31))
     if len(rows) <= BLOCK:
-        (some, block), *_ = _blocks(pairs, rows)
-        own.fit((block - mean) / deviation, codes[some], sample_weight=costs[codes[some]])
+        own.fit(standard.columns(rows), codes[rows], sample_weight=costs[codes[rows]])
     else:
-        order = np.random.default_rng(name).permutation(len(rows))
-        for some, block in (one for _ in range(passes) for one in _blocks(pairs, rows[order])):
-            standard = (block - mean) / deviation
-            own.partial_fit(standard, codes[some], classes=[0, 1], sample_weight=costs[codes[some]])
-    weights: Floats = own.coef_[0] / deviation
+        for some in (one for _ in range(passes) for one in _blocks(rows[order])):
+            own.partial_fit(standard.columns(some), codes[some], classes=[0, 1], sample_weight=costs[codes[some]])
+    weights: Floats = own.coef_[0] / standard.deviation
     return weights
 
 
-def _moments(pairs: PointPairs, rows: Rows) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of the columns; 1 for a constant one."""
-    sums, squares = np.zeros(pairs.shape[1]), np.zeros(pairs.shape[1])
-    first = pairs.block(rows[:1], np.arange(pairs.shape[1], dtype=np.int32))[0]  # about it, so that nothing cancels
-    for _, block in _blocks(pairs, rows):
-        sums += (block - first).sum(axis=0)
-        squares += ((block - first) ** 2).sum(axis=0)
-    mean = sums / len(rows)
-    deviation = np.sqrt(np.maximum(squares / len(rows) - mean**2, 0.0))
-    return first + mean, np.where(deviation > 0.0, deviation, 1.0)
+@dataclass(frozen=True)
+class Standard:
+    """Columns of pairs on one scale.
+
+    Attributes
+    ----------
+    pairs
+        The pairs.
+    fences
+        Beyond which a value has no say, shape (2, n_columns).
+    mean, deviation
+        Of the values within the fences, shape (n_columns,); the deviation is 1 where these are equal.
+    """
+
+    pairs: PointPairs
+    fences: Floats
+    mean: Floats
+    deviation: Floats
+
+    @classmethod
+    def of(cls, pairs: PointPairs, rows: Rows, some: Rows) -> Standard:
+        """By ``rows``; the fences by ``some`` of them."""
+        fences = np.empty((2, pairs.shape[1]))
+        fence_columns(_all_columns(pairs, some), np.arange(len(some)), fences)
+        about = np.clip(_all_columns(pairs, rows[:1])[0], *fences)  # so that nothing cancels
+        n, sums, squares = np.zeros(len(about), np.int64), np.zeros(len(about)), np.zeros(len(about))
+        for own in _blocks(rows):
+            values = _all_columns(pairs, own)
+            heard = _within(fences, values)
+            differences = np.where(heard, values - about, 0.0)
+            n += heard.sum(axis=0)
+            sums += differences.sum(axis=0)
+            squares += (differences**2).sum(axis=0)
+        mean = sums / n
+        deviation = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
+        return cls(pairs, fences, about + mean, np.where(deviation > 0.0, deviation, 1.0))
+
+    def columns(self, rows: Rows) -> Floats:
+        """(value - mean) / deviation of all columns of some pairs, shape (n, n_columns); 0 beyond the fences."""
+        values = _all_columns(self.pairs, rows)
+        return np.where(_within(self.fences, values), (values - self.mean) / self.deviation, 0.0)
 
 
-def _blocks(pairs: PointPairs, rows: Rows) -> Iterator[tuple[Rows, Floats]]:
-    columns = np.arange(pairs.shape[1], dtype=np.int32)
+def _within(fences: Floats, values: Floats) -> NDArray[np.bool_]:
+    within: NDArray[np.bool_] = (fences[0] <= values) & (values <= fences[1])
+    return within
+
+
+def _all_columns(pairs: PointPairs, rows: Rows) -> Floats:
+    return pairs.block(rows, np.arange(pairs.shape[1], dtype=np.int32))
+
+
+def _blocks(rows: Rows) -> Iterator[Rows]:
     for begin in range(0, len(rows), BLOCK):
-        some = rows[begin : begin + BLOCK]
-        yield some, pairs.block(some, columns)
+        yield rows[begin : begin + BLOCK]
 
 
 def _one_cut_each(is_cut: NDArray[np.bool_], threshold: Floats, gain: Floats, weights: Floats) -> NodeTable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +132,8 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if data.rows["kind"] != "features":
         landmarks = landmarks_of(params["n_landmarks"], unlike, seed)
-        return TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
+        draw = TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
+        return replace(draw, of_distances=data.of_distances)
     refused = {
         "pairing": (params["pairing"] == KEPT, "keeps objects whose similarities are known"),
         "n_columns": (n_columns > 1, "averages similarities"),
@@ -159,7 +160,7 @@ ISOLATION = Method(
     "similarity",
     ("nothing",),
     ISOLATION_PARAMETERS,
-    lambda _data, source, _params, _seed: TwoAtRandom(source),
+    lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
     lambda _data, _params: (RandomCut(), {"kind": "path_lengths"}),
 )
 RFD = Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd)

@@ -43,11 +43,11 @@ SUBSET_SIZES = (1, 2, 4)
 class TwoObjects:
     """The mean of some columns on the side of j minus that of some on the side of i, ``n_columns`` of each.
 
-    S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive, or where that is never so S_kj - S_ki
-    differ over the node. The other columns of a side are objects of the node, drawn without replacement, that are less
-    unlike its own object than the other one (classes: of its class). With landmarks all columns are landmarks: those of
-    `landmarks_near` in place of the node's objects. Where
-    pairs are kept, ``trees`` are the streams of the trees that grow, shape (n_trees,).
+    S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive, or where that is never so, of
+    similarities whose S_ii or S_jj says nothing, S_kj - S_ki differ over the node. The other columns of a side are
+    objects of the node, drawn without replacement, that are less unlike its own object than the other one (classes: of
+    its class). With landmarks all columns are landmarks: those of `landmarks_near` in place of the node's objects.
+    Where pairs are kept, ``trees`` are the streams of the trees that grow, shape (n_trees,).
     """
 
     source: Source
@@ -58,6 +58,7 @@ class TwoObjects:
     landmarks: Landmarks = ANY_OBJECT
     kept: bool = False
     trees: Keys | None = None
+    of_distances: bool = False
 
     def of_trees(self, keys: Keys) -> TwoObjects:
         """The draw for the trees of these streams."""
@@ -73,7 +74,7 @@ class TwoObjects:
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no pair could be found."""
-        rules = rules_of_similarities(self.source, frontier)
+        rules = rules_of_similarities(self.source, frontier, self.of_distances)
         pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, rules)
         n_found = int((pairs[:, 0] >= 0).sum())
         size = np.empty(len(pairs), np.int64)

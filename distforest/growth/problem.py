@@ -81,6 +81,11 @@ class Data:
         """Number of training rows."""
         return int(self.matrix.shape[0])
 
+    @property
+    def of_distances(self) -> bool:
+        """Whether similarities are -d^2/2."""
+        return self.rows.get("measure") == "distance"
+
     def source(self) -> Source:
         """The matrix that splits read."""
         if isinstance(self.matrix, Source):

@@ -138,9 +138,13 @@ def usable_pairs(
     return pairs
 
 
-def rules_of_similarities(source: Source, frontier: Frontier) -> tuple[Usable, Usable]:
-    """Pairs are directions; or, of similarities whose diagonal says nothing, at least tell a node's objects apart."""
-    return partial(are_directions, source), partial(tell_apart, source, frontier)
+def rules_of_similarities(source: Source, frontier: Frontier, of_distances: bool) -> tuple[Usable, ...]:
+    """Pairs are directions; or, of similarities whose diagonal says nothing, at least tell a node's objects apart.
+
+    Objects without a distance are the same. So their columns are not read, which a lazy source would have to ask for.
+    """
+    directions = partial(are_directions, source)
+    return (directions,) if of_distances else (directions, partial(tell_apart, source, frontier))
 
 
 def are_directions(source: Source, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:  # noqa: ARG001  (in any node)
@@ -152,8 +156,12 @@ def are_directions(source: Source, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.
 
 
 def tell_apart(source: Source, frontier: Frontier, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:
-    """Whether S_ij is observed and two objects k of the node differ in what is observed of S_kj - S_ki."""
-    found = ~np.isnan(source.entries(i, j))
+    """Whether S_ij is observed, S_ii or S_jj is not or 0, and S_kj - S_ki differs over the node's objects k.
+
+    What is not observed of S_kj - S_ki does not count.
+    """
+    s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j])).reshape(3, -1)
+    found = ~((np.abs(s_ii) > 0.0) & (np.abs(s_jj) > 0.0)) & ~np.isnan(s_ij)
     n = int(found.sum())
     if n:
         starts, places = runs(frontier.starts, nodes[found])

@@ -14,7 +14,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.forest.forest import canonical
 from distforest.growth.column_weights import ColumnWeights
-from distforest.growth.far_values import told_of_alike
+from distforest.growth.far_values import told_of_far
 from distforest.growth.methods import GROWTH, METHODS, Bound, hold_together, problem
 from distforest.growth.pair_methods import pair_columns
 from distforest.growth.parameters import told
@@ -420,7 +420,7 @@ def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> t
         codes, classes = encoded(values)
         return stage_array("truth", codes, folder, scratch), classes
     vectors = finite_vectors(values, judge)
-    if told := told_of_alike(vectors, judge):
+    if told := told_of_far(vectors, judge):
         tell(told)
     return stage_array("truth", vectors, folder, scratch), None
 

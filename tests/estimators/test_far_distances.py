@@ -44,6 +44,7 @@ def cuts_of(forest: SMERF) -> list[bytes]:
     return [getattr(table, name).tobytes() for name in ("tree_size", "left", "columns", "threshold")]
 
 
+@pytest.mark.filterwarnings("ignore:targets. 1:UserWarning")
 @pytest.mark.parametrize("largest", [1e2, 1e4, 1e6, 1e9])
 def test_one_far_row_blinds_no_other(largest: float) -> None:
     y = WHOLE / 16

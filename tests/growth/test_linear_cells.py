@@ -11,7 +11,7 @@ from distforest.forest.frontier import Frontier
 from distforest.forest.pair_scores import walked
 from distforest.forest.pair_walks import Walks
 from distforest.growth import linear_cells
-from distforest.growth.linear_cells import LinearCells
+from distforest.growth.linear_cells import LinearCells, Standard
 from distforest.growth.tree_rank import Parted
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from tests.ranking_trees import Asked, Trees, block
@@ -48,6 +48,23 @@ def test_an_oblique_border_is_found(scale: float, shift: float) -> None:
     assert np.array_equal(walked(Walks(table), 0, pairs), ends)
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e15])
+@pytest.mark.parametrize("at_once", [N_PAIRS, 100])
+def test_a_far_point_has_no_say_in_the_direction(far: float, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear_cells, "BLOCK", at_once)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    X[0] = far
+    pairs = PointPairs.of(PairColumns("difference", 3), X, rng.integers(0, 60, (N_PAIRS, 2)))
+    columns, apart = block(pairs), (pairs.left == 0) != (pairs.right == 0)
+    codes = (columns[:, 0] + 2 * columns[:, 1] > 2.4).astype(np.uint8)
+    codes[apart] = rng.integers(0, 2, apart.sum())
+    table, ends = part(pairs, codes, [0, N_PAIRS])
+    assert (codes == (ends == 2))[~apart].mean() > 0.95
+    direction = table.weights / np.linalg.norm(table.weights)
+    assert direction @ np.array([1.0, 2.0, 0.0]) / np.sqrt(5) > 0.95
+
+
 def test_a_rare_class_weighs_as_much_as_the_other() -> None:
     pairs = pairs_of(1)
     columns = block(pairs)
@@ -73,14 +90,16 @@ def test_cells_are_parted_each_by_itself() -> None:
 def test_blocks_are_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Moments do not depend on the blocks; the classifier takes its steps block by block."""
     pairs = pairs_of(3)
-    whole = linear_cells._moments(pairs, np.arange(N_PAIRS, dtype=np.int32))
+    rows = np.arange(N_PAIRS, dtype=np.int32)
+    whole = Standard.of(pairs, rows, rows)
     columns = block(pairs)
+    heard = np.where((whole.fences[0] <= columns) & (columns <= whole.fences[1]), columns, np.nan)
     codes = (columns[:, 0] + columns[:, 1] > 2).astype(np.uint8)
     monkeypatch.setattr(linear_cells, "BLOCK", 100)
-    some = linear_cells._moments(pairs, np.arange(N_PAIRS, dtype=np.int32))
-    for own, other, expected in zip(whole, some, (columns.mean(axis=0), columns.std(axis=0)), strict=True):
-        np.testing.assert_allclose(own, other, rtol=1e-12)
-        np.testing.assert_allclose(own, expected, rtol=1e-6)
+    some = Standard.of(pairs, rows, rows)
+    for name, expected in (("mean", np.nanmean(heard, axis=0)), ("deviation", np.nanstd(heard, axis=0))):
+        np.testing.assert_allclose(getattr(whole, name), getattr(some, name), rtol=1e-12)
+        np.testing.assert_allclose(getattr(whole, name), expected, rtol=1e-6)
     table, ends = part(pairs, codes, [0, N_PAIRS])
     assert (codes == (ends == 2)).mean() > 0.95
     again, twice = part(pairs, codes, [0, N_PAIRS])

@@ -32,12 +32,15 @@ DISTANCES = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2, dtype=np.float64))
 SIMILARITIES = np.exp(-(DISTANCES**2))
 MISSING = np.where(np.random.default_rng(1).random((N, N)) < 0.2, np.nan, SIMILARITIES)
 MISSING = np.where(IDS[:, None] <= IDS, MISSING, MISSING.T)
+GRAPH = ((DISTANCES < 0.6) & (IDS[:, None] != IDS)).astype(np.float64)
 
 CASES: dict[str, tuple[np.ndarray, dict[str, Any], dict[str, Any]]] = {
     "distance": (DISTANCES, {"kind": "distance"}, {"kind": "distance"}),
     "similarity": (SIMILARITIES, {}, {}),
     "incomplete": (MISSING, {}, {}),
     "asymmetric": (SIMILARITIES + np.linspace(0, 0.1, N), {"symmetric": False}, {}),
+    "no loops": (GRAPH, {}, {}),
+    "no loops told": (GRAPH + np.diag(np.full(N, np.nan)), {}, {}),
 }
 SAMPLES: list[dict[str, Any]] = [
     {"oob_score": True},
@@ -95,6 +98,17 @@ def test_landmarks_and_votes_are_those_of_the_whole_matrix(case: str, votes: dic
     function.asked.clear()
     np.testing.assert_array_equal(forest.predict(others), expected.predict(matrix[100:, :100]))
     assert set(function.asked.values()) == {1}  # one for the path and for the vote
+
+
+@pytest.mark.parametrize("pairing", ["kept", "fresh"])
+@pytest.mark.parametrize("kind", ["similarity", "distance"])
+def test_objects_that_are_the_same_are_not_compared_again_and_again(kind: str, pairing: str) -> None:
+    same = np.ones((N, N)) if kind == "similarity" else np.zeros((N, N))
+    lazy = Lazy(Counted(same), kind=kind)
+    with pytest.warns(UserWarning, match="no tree has a cut"):
+        forest = SimForestClassifier(lazy, n_estimators=5, pairing=pairing, random_state=0).fit(IDS, Y)
+    # A root tries four pairs for each of four candidates, four times; a similarity to oneself is asked for, too.
+    assert forest.n_evaluations_ <= 5 * 4**3 + (N if kind == "similarity" else 0)
 
 
 def test_the_pairs_of_landmarks_are_all_that_is_asked_for() -> None:

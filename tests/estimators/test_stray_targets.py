@@ -1,0 +1,86 @@
+"""A few targets far from all others: what they do to the others is told, and ordinary targets are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+from sklearn.datasets import load_diabetes, load_linnerud
+
+from distforest import SMERF, SimForestRegressor, Targets
+from distforest.growth.fences import told_of_stray
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.spec import Spec
+from distforest.sources.arrays import write_array
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+N = 300
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 4)).astype(np.float32)
+Y = 100.0 + 10.0 * X[:, 0] + 5.0 * np.abs(X[:, 1]) + RNG.normal(0.0, 0.5, N)
+FAR = np.where(np.arange(N) == 7, 1e6, Y)
+
+ESTIMATORS: dict[str, Any] = {
+    "similarities": lambda y: SimForestRegressor("manhattan", n_estimators=30, random_state=0).fit(X, y),
+    "features": lambda y: SMERF(30, random_state=0).fit(X, Targets(y)),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_the_row_of_a_far_target_is_named(name: str) -> None:
+    with pytest.warns(
+        UserWarning, match=r"^targets: 1e\+06 in row 7 lies so far .* it has 100% .* correct or remove it"
+    ) as told:
+        forest = ESTIMATORS[name](FAR)
+    assert told[0].filename == __file__
+    others = np.arange(N) != 7
+    assert spearmanr(forest.predict(X)[others], Y[others])[0] > 0.6  # one enormous leaf mean hides no order
+    ESTIMATORS[name](Y)  # of ordinary targets nothing is told
+
+
+def test_sentinels_among_targets_are_counted() -> None:
+    some = np.where(np.arange(N) % 100 == 5, -9999.0, Y)
+    expected = r"^targets: 3 of 300, the furthest -9999 in row 5, lie so far from the others that they have 100% "
+    with pytest.warns(UserWarning, match=expected + ".* or remove them, or, if they are meant"):
+        ESTIMATORS["similarities"](some)
+
+
+def test_a_job_tells_it_too(tmp_path: Path) -> None:
+    arrays = {"S": X @ X.T, "y": FAR}
+    for name, array in arrays.items():
+        write_array(f"{tmp_path}/in.zarr", name, array.shape, array.dtype, [array])
+    where = {name: f"{tmp_path}/in.zarr/{name}" for name in arrays}
+    job = {"format": 1, "method": "simforest", "seed": 0, "output": f"{tmp_path}/out.zarr"}
+    spec = Spec.from_dict({**job, "input": {"similarity": where["S"], "targets": where["y"]}})
+    with pytest.warns(UserWarning, match=r"^targets: 1e\+06 in row 7 lies so far"):
+        stage_inputs(spec, f"{tmp_path}/job")
+
+
+ORDINARY: dict[str, np.ndarray] = {
+    "diabetes": load_diabetes().target,
+    "chins": load_linnerud().target[:, 0],
+    "waists": load_linnerud().target[:, 1],
+    "long tail": RNG.lognormal(0.0, 2.0, 3000),
+    "incomes": RNG.pareto(1.5, 3000),
+    "few claims": (RNG.random(3000) < 0.01) * RNG.lognormal(0.0, 1.5, 3000),
+    "one event": (np.arange(3000) == 5).astype(float),
+    "a second group": np.where(np.arange(300) % 25 == 0, 1e4, Y),
+    "constant": np.ones(50),
+    "three": np.array([0.0, 1.0, 1e6]),
+    "two": np.array([0.0, 1e6]),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_of_ordinary_targets_nothing_is_told(name: str) -> None:
+    assert not told_of_stray(ORDINARY[name].astype(float))
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1.0, 1e140])
+def test_it_is_told_on_any_scale(scale: float) -> None:
+    assert " in row 7 " in told_of_stray(FAR * scale)
+    assert not told_of_stray(Y * scale)
