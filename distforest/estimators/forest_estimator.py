@@ -16,13 +16,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.forest.artifact import open_forest, save
 from distforest.forest.estimates import Estimates
+from distforest.forest.roots import Roots
 from distforest.growth.class_weights import key_of
 from distforest.growth.methods import METHODS, hold_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
+from distforest.growth.standstill import told_of_roots
 from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
@@ -181,12 +183,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         self._grow_from(data, params, seed_of(self.random_state))
 
     def _grow_from(self, data: Data, params: dict[str, Any], seed: int) -> None:
-        """Grow the forest, here or on the cluster."""
+        """Grow the forest, here or on the cluster; warns where it has learned nothing."""
         method = METHODS[self._method]
         if self.client is None:
             threads = n_threads(self.n_jobs)
-            data = screened_data(data, params, seed, Here(threads))
-            self._hold(fit_here(problem(method, data, params, seed), threads))
+            bound = problem(method, screened_data(data, params, seed, Here(threads)), params, seed)
+            self._hold(fit_here(bound, threads))
+            told = [told_of_roots(bound, Roots.of_forest(self.forest_))]
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
@@ -195,6 +198,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 inputs = from_data(data, method.name, params, seed, job.address)
                 done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options())
                 self._hold(open_forest(done.address))
+                told = list(done.warnings)
+        for text in filter(None, told):
+            warn_caller(text)
 
 
 def _plain(value: Any) -> Any:

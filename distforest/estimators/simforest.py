@@ -192,16 +192,8 @@ class _SimForest(OnSimilarities):
         params = self._checked(y)
         taken, truth = self._taken(X), self._truth(y)
         self._grow_of(taken, truth, params)
-        self._warn_of_roots(truth)
         self._estimate_out_of_bag(truth)
         return self
-
-    def _warn_of_roots(self, truth: Truth) -> None:
-        """Warn where no tree has a cut though there is something to tell apart, and no budget was in the way."""
-        in_the_way = getattr(self, "n_closed_", 0) or len(truth.values) < 2 * max(self.min_samples_leaf, 2)
-        if not in_the_way and (self.forest_.table.tree_size == 1).all() and np.ptp(truth.values) > 0:
-            cause = "most similarities may be unobserved, or equal"
-            warnings.warn(f"no tree has a cut, so every prediction is the same: {cause}", stacklevel=3)
 
     def _truth(self, y: Any) -> Truth:
         y = column_or_1d(in_memory(opened(y)), warn=True)

@@ -127,6 +127,8 @@ def _run(job: Job, desk: Desk) -> None:
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
     else:
         _close(job, desk)
+        for text in result.pop("warnings", ()):
+            job.warn(text)
         grown = {name: result["n_trees"] for name in ("done", "total") if "n_trees" in result}
         job.end(SUCCEEDED, f"{job.state['output']} is complete", result=result, phase=None, **grown)
 
