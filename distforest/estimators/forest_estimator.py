@@ -90,7 +90,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return twin
 
     def save(self, address: str | os.PathLike[str]) -> str:
-        """Seal the forest in a new Zarr group at a path or URL, for `load`; returns its digest."""
+        """Seal the forest in a new Zarr group at a path or URL, for `load`; returns its digest.
+
+        Raises
+        ------
+        ArtifactError
+            There is something at the address already: nothing is replaced.
+        """
         check_is_fitted(self)
         found = {name: getattr(self, f"{name}_", None) for name in ESTIMATED}
         provenance = Estimates(**found).into(self.forest_.provenance)

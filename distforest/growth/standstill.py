@@ -12,7 +12,6 @@ import numpy as np
 
 from distforest.forest.roots import Roots
 from distforest.growth.pair_problem import PairProblem
-from distforest.growth.problem import Problem
 from distforest.sources.arrays import row_blocks
 from distforest.sources.lazy import LazySource
 from distforest.sources.sparse import SparseSource
@@ -61,6 +60,8 @@ def causes(problem: Bound, closed: int = 0) -> list[str]:
 def _of_rules(problem: Bound) -> Iterator[str]:
     """The rules that stop a tree at its root."""
     params, drawn = problem.meaning.params, _n_drawn(problem)
+    if params.get("optimise_fpr") == 0.0:
+        yield "optimise_fpr=0.0 lets no cell be parted (raise it)"
     thing, more = ("pair", "give more pairs") if isinstance(problem, PairProblem) else ("row", "raise max_samples")
     split, leaf = int(params.get("min_samples_split", 2)), int(params.get("min_samples_leaf", 1))
     if drawn < 2:
@@ -141,9 +142,14 @@ def _of_turned(data: Data) -> Iterator[str]:
 
 
 def _of_few(problem: Bound) -> Iterator[str]:
-    """So few rows of another label than most that a tree seldom draws one."""
+    """So few rows of another label than most, or so few pairs, that a tree seldom draws both kinds."""
     data = problem.data
-    if data.judge != "labels" or not isinstance(problem, Problem):
+    if isinstance(problem, PairProblem):
+        codes = problem.sampling.sample(problem.meaning.seed, 0).codes
+        if (codes == codes[0]).all():
+            yield f"a tree draws {len(codes):,} pairs, seldom of both kinds (give more pairs)"
+        return
+    if data.judge != "labels":
         return
     counts, n, n_draws = np.bincount(data.truth), data.n_rows, problem.sampling.n_draws
     most = int(counts.argmax())

@@ -26,6 +26,7 @@ from distforest.growth.methods import Bound, Method, problem
 from distforest.growth.parameters import keeps_pairs, told
 from distforest.growth.problem import Data, Problem, put_together
 from distforest.growth.standstill import told_of_roots
+from distforest.growth.versions import versions
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
 from distforest.jobs.shards import Receipt, commit, shard_name
@@ -91,7 +92,8 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
     Returns
     -------
     Forest
-        Its ``provenance["similarity"]`` says which function was asked, about which objects, and the costs.
+        Its ``provenance["similarity"]`` says which function was asked, about which objects, and the costs;
+        ``provenance["versions"]`` by what it has grown.
 
     Raises
     ------
@@ -115,7 +117,7 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
         bound = problem(method, data, params, seed)
         arrays, costs = grow_in_lockstep(bound, source)
     origin = {**origin_of(lazy, objects), **asdict(costs)}
-    forest = replace(bound.forest([arrays]), provenance={"similarity": origin})
+    forest = replace(bound.forest([arrays]), provenance={"similarity": origin, "versions": versions()})
     if warning := told_of_roots(bound, Roots.of_forest(forest), costs.closed):
         warn_caller(warning)
     return forest

@@ -22,6 +22,7 @@ from distforest.forest.forest import Forest
 from distforest.forest.roots import Roots
 from distforest.growth.methods import GROWTH, Bound
 from distforest.growth.standstill import told_of_roots
+from distforest.growth.versions import versions
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
@@ -321,4 +322,5 @@ def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None) -> Fo
     """
     planned = plan(size_of(problem), (), threads, threads=threads)
     spans = [np.arange(first, last + 1) for first, last in planned.tasks]
-    return problem.forest(Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch)))
+    forest = problem.forest(Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch)))
+    return replace(forest, provenance={"versions": versions()})
