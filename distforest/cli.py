@@ -234,7 +234,11 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     drawn = read_feature_shares(forest, manifest, features)
     if plot is not None:
         _plot(forest, manifest["meaning"]["method"], drawn, features, plot)
-    print_report(ctx, reports.inspected(forest, manifest, Roots.of_manifest(forest, manifest), drawn))
+    try:
+        roots = Roots.of_manifest(forest, manifest)
+    except ArtifactError:  # `verify` tells of damage; what the manifest says is told all the same
+        roots = None
+    print_report(ctx, reports.inspected(forest, manifest, roots, drawn))
 
 
 def _plot(forest: str, method: str, drawn: FeatureShares | None, features: str | None, path: str) -> None:

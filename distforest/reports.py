@@ -231,8 +231,8 @@ def outlined(seen: Outline) -> Report:
 # --- what a forest is -------------------------------------------------------------------------------------
 
 
-def inspected(address: str, manifest: Mapping[str, Any], roots: Roots, drawn: FeatureShares | None = None) -> Report:
-    """Report what a forest is, by its manifest, its trees without a cut, and how it drew its features if not alike."""
+def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, drawn: FeatureShares | None) -> Report:
+    """Report what a forest is: by its manifest, its trees without a cut, and how it drew features if not alike."""
     meaning = manifest["meaning"]
     arrays = {name: _entry(entry) for name, entry in manifest["arrays"].items()}
     n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
@@ -244,7 +244,7 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots, drawn: Fe
         "n_trees": n_trees,
         "n_rows": arrays["in_bag"]["shape"][-1],
         "n_nodes": n_nodes,
-        "n_roots": roots.n_roots,
+        "n_roots": roots.n_roots if roots else None,
         # every inner node has two children of its own, but for the small trees of a ranking tree
         "n_leaves": None if meaning["leaf"]["kind"] == "ranks" else (n_nodes + n_trees) // 2,
         "n_bytes": sum(array["n_bytes"] for array in arrays.values()),
@@ -255,7 +255,7 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots, drawn: Fe
     }
     lines = _inspected_lines(answer)
     place = next(place for place, (name, _) in enumerate(lines) if name == "nodes")
-    if told := roots.told():
+    if roots and (told := roots.told()):
         lines.insert(place + 1, ("warning", told))
     if drawn is not None:
         answer["features"] = {"n_dependent": drawn.n_dependent, "most": _most(drawn)}

@@ -166,7 +166,8 @@ class TreeRank(OnPairs):
             self._hold(forest)
             self.pruning_ = found
             if had_cuts and (told := Roots.of_forest(forest).told()):
-                warn_caller(f"{told}: on held-out pairs no cut gains anything (leave out pruning_folds to keep them)")
+                why = "pruning has taken their cuts, which gain nothing on held-out pairs"
+                warn_caller(f"{told}: {why} (see that features and labels go together)")
 
     @property
     def tree_rocs_(self) -> list[ROC]:

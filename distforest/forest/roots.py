@@ -54,7 +54,7 @@ class Roots:
 
     @classmethod
     def of_manifest(cls, address: str, manifest: Mapping[str, Any]) -> Self:
-        """Of a sealed forest; reads the sizes of its trees."""
+        """Of a sealed forest; reads the sizes of its trees, and raises ArtifactError where they are damaged."""
         sizes = read_array(address, manifest, "tree_size")
         n_rows = int(manifest["arrays"]["in_bag"]["shape"][-1])
         return cls(n_roots_of(sizes), len(sizes), n_rows, manifest["meaning"]["leaf"])

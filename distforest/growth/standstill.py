@@ -155,7 +155,8 @@ def _of_few(problem: Bound) -> Iterator[str]:
     most = int(counts.argmax())
     others = n - int(counts[most])
     if 2.0 * (1.0 - others / n) ** n_draws > 1.0:
-        yield f"all but {others:,} of {n:,} labels are {_label(data, most)}, and a tree draws {n_draws:,} (draw more)"
+        told = f"all but {others:,} of {n:,} labels are {_label(data, most)}"
+        yield f"{told}, and a tree draws {n_draws:,} (raise max_samples)"
 
 
 def _name(data: Data) -> str:

@@ -23,6 +23,8 @@ from distforest.service.registry import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Progress
     from distforest.service.registry import Json, Registry
@@ -102,10 +104,12 @@ class Job:
             self.n_events += 1
             self._unsaid.append({"n": self.n_events, "time": time.time(), "event": event, "message": message, **more})
 
-    def warn(self, text: str) -> None:
-        """Say what is odd, and was done all the same."""
-        self.note("warning", text)
-        self.set(warnings=[*self.state["warnings"], text])
+    def warn(self, texts: Iterable[str]) -> None:
+        """Say what is odd, and was done all the same; once, however often a run is tried."""
+        for text in texts:
+            if text not in self.state["warnings"]:
+                self.note("warning", f"warning: {text}")
+                self.set(warnings=[*self.state["warnings"], text])
 
     def set(self, **changes: Any) -> None:
         """Change what the state says."""
