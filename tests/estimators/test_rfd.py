@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from distforest import RFD, load
+from distforest import RFD, TreeRank, load
 from distforest.errors import ArtifactError, InputError
 from distforest.growth.methods import METHODS
 from distforest.growth.pair_methods import given_pairs
@@ -367,6 +367,20 @@ def test_labels_and_points_that_cannot_be_used_are_refused(rows: Any, labels: An
 def test_pairs_that_cannot_be_used_are_refused(pairs: Any, similar: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         small().fit_pairs(SMALL, pairs, similar)
+
+
+@pytest.mark.parametrize("estimator", [small(), TreeRank(3, n_pairs=300, random_state=0)])
+def test_pairs_that_are_alike_and_unlike_are_told(estimator: Any) -> None:
+    """Each pair twice is legal, either way round."""
+    twice, either_way = np.concatenate([PAIRS, PAIRS]), np.concatenate([PAIRS, PAIRS[:, ::-1]])
+    estimator.fit_pairs(SMALL, twice, np.tile(SIMILAR, 2))
+    noisy = np.concatenate([SIMILAR, SIMILAR ^ np.isin(np.arange(200), [4, 9, 50])])
+    low, high = sorted(PAIRS[4].tolist())
+    told = f"pairs: 3 of 200 pairs of points are given both as alike and as unlike, first of all {low} and {high},"
+    with pytest.warns(UserWarning, match=told) as found:
+        estimator.fit_pairs(SMALL, either_way, noisy)
+    assert [warning.filename for warning in found] == [__file__]
+    assert np.isfinite(estimator.distance()).all()
 
 
 @pytest.mark.parametrize("method", ["distance", "kneighbors"])
