@@ -147,7 +147,7 @@ def _of_few(problem: Bound) -> Iterator[str]:
     if isinstance(problem, PairProblem):
         codes = problem.sampling.sample(problem.meaning.seed, 0).codes
         if (codes == codes[0]).all():
-            yield f"a tree draws {len(codes):,} pairs, seldom of both kinds (give more pairs)"
+            yield "the pairs that a tree draws are seldom of both kinds (give more pairs)"
         return
     if data.judge != "labels":
         return
