@@ -27,6 +27,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -146,6 +147,8 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
                 ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
                 options, limit = Options(**ways, watch=watch), cluster.memory_limit
                 fitted = train(inputs, job.output, folder, cluster, options)
+            for text in fitted.warnings:
+                warnings.warn(text, stacklevel=1)
     except KeyboardInterrupt:
         raise InterruptedJobError(
             f"what is finished is kept in {folder.address}; the same command goes on from there"
@@ -227,16 +230,21 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
 @json_option
 @click.pass_context
 def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:
-    """Tell what the sealed FOREST is, by its manifest and feature weights alone; `verify` reads all of it."""
+    """Tell what the sealed FOREST is, by its manifest, tree sizes and feature weights; `verify` reads all of it."""
     from distforest import reports
     from distforest.forest.artifact import read_manifest
     from distforest.forest.feature_shares import read_feature_shares
+    from distforest.forest.roots import Roots
 
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
     if plot is not None:
         _plot(forest, manifest["meaning"]["method"], drawn, features, plot)
-    print_report(ctx, reports.inspected(forest, manifest, drawn))
+    try:
+        roots = Roots.of_manifest(forest, manifest)
+    except ArtifactError:  # `verify` tells of damage; what the manifest says is told all the same
+        roots = None
+    print_report(ctx, reports.inspected(forest, manifest, roots, drawn))
 
 
 def _plot(forest: str, method: str, drawn: FeatureShares | None, features: str | None, path: str) -> None:

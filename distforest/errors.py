@@ -1,4 +1,4 @@
-"""What can go wrong, as one small tree.
+"""What can go wrong, as one small tree; and a warning that names the line of the caller.
 
 ::
 
@@ -15,10 +15,13 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
 
 class DistforestError(Exception):
@@ -62,3 +65,15 @@ class MemoryLimitError(JobError):
 
 class CancelledJobError(JobError):
     """A job was told to stop; what its running trees had grown is not kept."""
+
+
+def warn_caller(text: str) -> None:
+    """Warn at the line outside this package by which it was called, however deep in it the warning is."""
+    level, frame = 1, sys._getframe()
+    while _is_ours(frame) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "distforest"

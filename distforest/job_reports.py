@@ -88,6 +88,7 @@ def reported(job: Mapping[str, Any]) -> Report:
         lines.append(("trouble", ", ".join(troubles)))
     if job.get("error"):
         lines.append(("error", f"{job['error'].get('kind')}: {job['error'].get('message')}"))
+    lines += [("warning", text) for text in job.get("warnings") or ()]
     return Report(dict(job), lines + _result(job.get("result") or {}))
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.feature_shares import FeatureShares
     from distforest.forest.forest import Forest
+    from distforest.forest.roots import Roots
     from distforest.jobs.preview import Preview, Seen
     from distforest.jobs.question import Outline, Question
     from distforest.jobs.score import Scored
@@ -75,6 +76,7 @@ def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
         "peak_bytes": done.peak_bytes,
         "projected_bytes": done.projected_bytes,
         "memory_limit": memory_limit,
+        "warnings": list(done.warnings),
     }
     lines = [("forest", done.address), ("digest", done.digest)]
     if done.evaluations or done.closed:
@@ -234,8 +236,8 @@ def outlined(seen: Outline) -> Report:
 # --- what a forest is -------------------------------------------------------------------------------------
 
 
-def inspected(address: str, manifest: Mapping[str, Any], drawn: FeatureShares | None = None) -> Report:
-    """Report what a forest is, by its manifest, and how it drew its features where they were not alike."""
+def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, drawn: FeatureShares | None) -> Report:
+    """Report what a forest is: by its manifest, its trees without a cut, and how it drew features if not alike."""
     meaning = manifest["meaning"]
     arrays = {name: _entry(entry) for name, entry in manifest["arrays"].items()}
     n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
@@ -247,6 +249,7 @@ def inspected(address: str, manifest: Mapping[str, Any], drawn: FeatureShares | 
         "n_trees": n_trees,
         "n_rows": arrays["in_bag"]["shape"][-1],
         "n_nodes": n_nodes,
+        "n_roots": roots.n_roots if roots else None,
         # every inner node has two children of its own, but for the small trees of a ranking tree
         "n_leaves": None if meaning["leaf"]["kind"] == "ranks" else (n_nodes + n_trees) // 2,
         "n_bytes": sum(array["n_bytes"] for array in arrays.values()),
@@ -255,12 +258,14 @@ def inspected(address: str, manifest: Mapping[str, Any], drawn: FeatureShares | 
         "feature_dtypes": list(names.dtypes) if names and names.dtypes else None,
         "provenance": manifest["provenance"],
     }
-    if drawn is None:
-        return Report(answer, _inspected_lines(answer))
-    answer["features"] = {"n_dependent": drawn.n_dependent, "most": _most(drawn)}
     lines = _inspected_lines(answer)
     place = next(place for place, (name, _) in enumerate(lines) if name == "nodes")
-    return Report(answer, [*lines[:place], ("features", _in_shares(drawn)), *lines[place:]])
+    if roots and (told := roots.told()):
+        lines.insert(place + 1, ("warning", told))
+    if drawn is not None:
+        answer["features"] = {"n_dependent": drawn.n_dependent, "most": _most(drawn)}
+        lines.insert(place, ("features", _in_shares(drawn)))
+    return Report(answer, lines)
 
 
 def _in_names(names: FeatureNames | None) -> str:

@@ -151,7 +151,8 @@ def test_inspect_draws_importances(home, tmp_path):
 def test_forests_without_features_to_draw_are_told(home, tmp_path):
     X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
     SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "sim.zarr")
-    SMERF(2, min_samples_split=99, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "roots.zarr")
+    with pytest.warns(UserWarning, match="no tree has a cut"):
+        SMERF(2, min_samples_split=99, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "roots.zarr")
     either = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])  # exclusive or: the first cut gains 0
     SMERF(2, max_depth=1, bootstrap=False, random_state=0).fit(either, [0, 1, 1, 0]).save(tmp_path / "xor.zarr")
     idle = "no tree has a cut that gains anything"
@@ -160,6 +161,26 @@ def test_forests_without_features_to_draw_are_told(home, tmp_path):
         code, out, err = run("inspect", tmp_path / f"{name}.zarr", "--plot", tmp_path / "a.png")
         assert (code, out, hint in err) == (2, "", True)
     assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("default:no tree has a cut:UserWarning")
+def test_a_forest_that_has_learned_nothing_is_told(home, spec, tmp_path):
+    told = "no tree has a cut, so every distance is the same"
+    why = "a tree draws 30 rows, and min_samples_split=99 makes them one leaf (lower it)"
+    fit_it = ("fit", spec, "--set", "params.min_samples_split=99", "--workers", 1)
+    code, out, err = run(*fit_it)
+    assert (code, f"warning: {told}: {why}\n" in err, told in out) == (0, True, False)
+    code, found = run_json(*fit_it)  # sealed already
+    assert (code, found["n_grown"], found["warnings"]) == (0, 0, [told])
+    assert f"\nwarning     {told}\n" in run("inspect", tmp_path / "forest.zarr")[1]
+    assert run_json("inspect", tmp_path / "forest.zarr")[1]["n_roots"] == 6
+    assert run_json("inspect", home / "forest.zarr")[1]["n_roots"] == 0
+    assert "warning" not in run("inspect", home / "forest.zarr")[1]
+    manifest = (tmp_path / "forest.zarr/manifest.json").read_text()
+    (tmp_path / "alone.zarr").mkdir()
+    (tmp_path / "alone.zarr/manifest.json").write_text(manifest)
+    assert run_json("inspect", tmp_path / "alone.zarr")[1]["n_roots"] is None
 
 
 def test_verify_a_good_forest(home):

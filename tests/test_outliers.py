@@ -106,10 +106,12 @@ def test_contamination_is_the_share_of_training_rows_that_are_outliers() -> None
 
 
 def test_equal_objects_are_all_usual() -> None:
-    forest = SimForestOutlier("linear", n_estimators=5, random_state=0).fit(np.ones((9, 2)))
+    with pytest.warns(UserWarning, match="no tree has a cut, so every score is the same"):
+        forest = SimForestOutlier("linear", n_estimators=5, random_state=0).fit(np.ones((9, 2)))
     assert forest.forest_.table.tree_size.tolist() == [1] * 5
     np.testing.assert_array_equal(forest.score_samples(np.ones((3, 2))), [-0.5] * 3)
-    assert forest.fit_predict(np.ones((9, 2))).tolist() == [1] * 9
+    with pytest.warns(UserWarning, match="no tree has a cut"):
+        assert forest.fit_predict(np.ones((9, 2))).tolist() == [1] * 9
 
 
 def test_a_row_of_which_nothing_is_observed_stays_at_the_root_and_is_usual() -> None:

@@ -127,7 +127,8 @@ def test_a_tree_and_its_curves_are_drawn_without_texts_on_one_another(forests, r
 
 
 def test_a_tree_that_parts_nothing_is_drawn():
-    forest = TreeRank(1, random_state=0).fit(np.ones((6, 2)), [0, 0, 0, 1, 1, 1])
+    with pytest.warns(UserWarning, match="no tree has a cut"):
+        forest = TreeRank(1, random_state=0).fit(np.ones((6, 2)), [0, 0, 0, 1, 1, 1])
     (root,) = cells_of(forest)
     assert (root.alike, root.unlike, root.cut, root.n_leaves) == (6, 9, "", 1)
     assert overlapping(ranking(forest)) == []

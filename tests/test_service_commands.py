@@ -352,6 +352,12 @@ def test_status_tells_what_is_known():
     assert (code, lines_of(out)["error"]) == (0, "MemoryLimitError: too big")
 
 
+def test_status_tells_warnings():
+    with FakeService(told({**SUCCEEDED, "warnings": ["no tree has a cut", "labels \x1b[2J"]})) as fake:
+        out = run("status", ID, "--scheduler", fake.address)[1]
+    assert "\nwarning    no tree has a cut\nwarning    labels \N{REPLACEMENT CHARACTER}[2J\n" in out
+
+
 def test_status_of_a_scoring_job_and_of_one_of_which_little_is_known():
     result = {"output": "/near.zarr", "digest": "d", "arrays": {"indices": [30, 4], "distance": [30, 4]}}
     scored = {**SUCCEEDED, "kind": "score", "method": None, "result": result}

@@ -16,14 +16,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.forest.artifact import open_forest, save
 from distforest.forest.estimates import Estimates
+from distforest.forest.roots import Roots
 from distforest.growth.class_weights import key_of
 from distforest.growth.far_values import told_of_far
 from distforest.growth.methods import METHODS, hold_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
+from distforest.growth.standstill import told_of_roots
 from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
@@ -94,7 +96,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return twin
 
     def save(self, address: str | os.PathLike[str]) -> str:
-        """Seal the forest in a new Zarr group at a path or URL, for `load`; returns its digest."""
+        """Seal the forest in a new Zarr group at a path or URL, for `load`; returns its digest.
+
+        Raises
+        ------
+        ArtifactError
+            There is something at the address already: nothing is replaced.
+        """
         check_is_fitted(self)
         found = {name: getattr(self, f"{name}_", None) for name in ESTIMATED}
         provenance = Estimates(**found).into(self.forest_.provenance)
@@ -180,7 +188,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         return params
 
     def _warn_of_far(self, truth: Truth) -> None:
-        """Warn where values that are taught lie so far from the others that these cannot be told apart, or predicted."""
+        """Warn where values that are taught lie so far from the others that these cannot be told apart or predicted."""
         if truth.judge in VECTORS and (told := told_of_far(truth.values, truth.judge)):
             warnings.warn(told, stacklevel=3)
 
@@ -203,12 +211,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         self._grow_from(data, params, seed_of(self.random_state))
 
     def _grow_from(self, data: Data, params: dict[str, Any], seed: int) -> None:
-        """Grow the forest, here or on the cluster."""
+        """Grow the forest, here or on the cluster; warns where it has learned nothing."""
         method = METHODS[self._method]
         if self.client is None:
             threads = n_threads(self.n_jobs)
-            data = screened_data(data, params, seed, Here(threads))
-            self._hold(fit_here(problem(method, data, params, seed), threads))
+            bound = problem(method, screened_data(data, params, seed, Here(threads)), params, seed)
+            self._hold(fit_here(bound, threads))
+            told = [told_of_roots(bound, Roots.of_forest(self.forest_))]
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
@@ -217,6 +226,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 inputs = from_data(data, method.name, params, seed, job.address)
                 done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options())
                 self._hold(open_forest(done.address))
+                told = list(done.warnings)
+        for text in filter(None, told):
+            warn_caller(text)
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import ForestEstimator, n_threads, seed_of
 from distforest.forest import pair_scores
 from distforest.growth.pair_methods import pair_columns
@@ -17,7 +17,14 @@ from distforest.roc import roc_curve
 from distforest.sources.arrays import in_memory
 from distforest.sources.doubts import tell, told_of_amounts
 from distforest.sources.factors import Labels, encoded
-from distforest.sources.point_pairs import UNLIKE, PointPairs, codes_of_links, hold_pairs, hold_points
+from distforest.sources.point_pairs import (
+    UNLIKE,
+    PointPairs,
+    codes_of_links,
+    hold_pairs,
+    hold_points,
+    told_of_contradictions,
+)
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.stored import opened
 from distforest.sources.truth import Truth, pairs_of_rows
@@ -71,7 +78,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         pairs
             Row numbers of the two points of each pair, shape (n_pairs, 2): array-like, Zarr array, or its address.
         similar
-            Whether the two are alike, shape (n_pairs,), likewise: True or False, 1 or 0, or 1 or -1.
+            Whether the two are alike, shape (n_pairs,), likewise: True or False, 1 or 0, or 1 or -1. A pair may come
+            twice, and counts twice; one that is said to be both counts on both sides, with a warning.
 
         Raises
         ------
@@ -81,6 +89,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         params, seed = self._checked(similar), seed_of(self.random_state)
         points = self._training_points(X, None, seed)
         numbers, codes = _links(pairs, similar, len(points))
+        if told := told_of_contradictions(numbers, codes):
+            warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
         self._grow_from(Data(self._rows_of(params), points, "links", codes, pairs=numbers), params, seed)
         return self
 

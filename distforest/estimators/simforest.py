@@ -222,7 +222,6 @@ class _SimForest(OnSimilarities):
         self._warn_of_far(truth)
         self._grow_of(taken, truth, params)
         self._warn_of_amounts(taken, truth)
-        self._warn_of_roots(truth)
         self._estimate_out_of_bag(truth)
         return self
 
@@ -233,13 +232,6 @@ class _SimForest(OnSimilarities):
         columns = taken[1] if taken and isinstance(taken[1], np.ndarray) else np.empty((len(truth.values), 0))
         if told := told_of_amounts(np.array(truth.classes)[truth.values], columns, self._names()):
             tell(f"labels: {told}, any two of which are equally unlike; if they are amounts, use SimForestRegressor")
-
-    def _warn_of_roots(self, truth: Truth) -> None:
-        """Warn where no tree has a cut though there is something to tell apart, and no budget was in the way."""
-        in_the_way = getattr(self, "n_closed_", 0) or len(truth.values) < 2 * max(self.min_samples_leaf, 2)
-        if not in_the_way and (self.forest_.table.tree_size == 1).all() and np.ptp(truth.values) > 0:
-            cause = "most similarities may be unobserved, or equal"
-            warnings.warn(f"no tree has a cut, so every prediction is the same: {cause}", stacklevel=3)
 
     def _truth(self, y: Any) -> Truth:
         y = column_or_1d(in_memory(opened(y)), warn=True)

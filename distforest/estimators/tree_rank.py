@@ -9,11 +9,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import n_threads
 from distforest.estimators.on_pairs import OnPairs
 from distforest.estimators.pair_columns import Columns, PairColumn, seeded
 from distforest.forest import pair_scores
+from distforest.forest.roots import Roots
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.pair_methods import pair_columns
 from distforest.growth.pruning import prune
@@ -160,9 +161,13 @@ class TreeRank(OnPairs):
             def grow(some: Data) -> Forest:
                 return fit_here(problem(method, some, params, seed), threads)
 
+            had_cuts = not Roots.of_forest(self.forest_).are_too_many
             forest, found = prune(self.forest_, data, int(folds), grow)
             self._hold(forest)
             self.pruning_ = found
+            if had_cuts and (told := Roots.of_forest(forest).told()):
+                why = "pruning has taken their cuts, which gain nothing on held-out pairs"
+                warn_caller(f"{told}: {why} (see that features and labels go together)")
 
     @property
     def tree_rocs_(self) -> list[ROC]:

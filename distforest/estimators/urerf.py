@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -129,11 +128,8 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         """
         params = self._checked(())
         features = self._features(X)
-        drawn = sampling(params, len(features)).n_draws  # refused before features are screened
+        sampling(params, len(features))  # refused before features are screened
         self._grow_on(features, None, params)
-        if len(features) > 1 and drawn < self.min_samples_split:
-            text = f"a tree draws {drawn} rows, and min_samples_split={self.min_samples_split} makes them one leaf"
-            warnings.warn(f"{text}, so all rows are equally near; lower it", stacklevel=2)
         return self
 
     def out_of_bag_proximity(self) -> tuple[Floats, Ints]:

@@ -101,7 +101,9 @@ def save(forest: Forest, address: str) -> str:
     with reaching(address):
         is_taken = fs.exists(path)
     if is_taken:
-        raise ArtifactError(f"{address}: exists already; remove it or choose another name")
+        raise ArtifactError(
+            f"{address}: exists already, and nothing is replaced; save to another address, or remove it"
+        )
     zarr.open_group(zarr_store(address), mode="w-")
     entries = {}
     for name, array in forest.arrays().items():

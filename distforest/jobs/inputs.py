@@ -28,7 +28,7 @@ from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS, scale_gamma
 from distforest.sources.lazy import LazySource, Objects, Supply
-from distforest.sources.point_pairs import codes_of_links, hold_pairs
+from distforest.sources.point_pairs import codes_of_links, hold_pairs, told_of_contradictions
 from distforest.sources.readings import (
     AS_IT_IS,
     DISSIMILARITIES,
@@ -195,7 +195,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     truth, classes, largest = _stage_truth(judge, address, spec, folder)
     rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)
     _warn_of_amounts(spec, judge, address, matrix)
-    pairs = _stage_pairs(spec, matrix.shape[0], truth.shape[0], folder)
+    pairs = _stage_pairs(spec, matrix.shape[0], truth, folder)
     if truth.shape[0] != matrix.shape[0] and pairs is None:
         raise InputError(
             f"input: found {matrix.shape[0]} rows at {matrix.address} and {truth.shape[0]} {judge} at {address}; "
@@ -248,14 +248,16 @@ def _stage_weights(spec: Spec, n_features: int, folder: str) -> Staged | None:
     return stage_array("feature_weights", weights, folder, scratch_of(spec.run.scratch))
 
 
-def _stage_pairs(spec: Spec, n_points: int, n_similar: int, folder: str) -> Staged | None:
-    address = spec.input.addresses.get("pairs")
+def _stage_pairs(spec: Spec, n_points: int, similar: Staged, folder: str) -> Staged | None:
+    address, scratch = spec.input.addresses.get("pairs"), scratch_of(spec.run.scratch)
     if address is None:
         return None
     array = open_array(address)
-    hold_pairs_and_links(address, tuple(array.shape), str(array.dtype), n_similar)
+    hold_pairs_and_links(address, tuple(array.shape), str(array.dtype), similar.shape[0])
     pairs = hold_pairs(np.asarray(array[...]), n_points)
-    return stage_array("pairs", pairs, folder, scratch_of(spec.run.scratch))
+    if told := told_of_contradictions(pairs, similar.open(scratch)):
+        tell(f"pairs: {told}; drop what is wrong, or leave it as noise")
+    return stage_array("pairs", pairs, folder, scratch)
 
 
 def hold_pairs_and_links(address: str, shape: tuple[int, ...], dtype: str, n_similar: int) -> None:

@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import Forest, canonical
+from distforest.forest.roots import Roots
 from distforest.forest.scoring import apply
 from distforest.growth.landmarks import most_pairs
 from distforest.growth.methods import Bound, Method, problem
 from distforest.growth.parameters import keeps_pairs, told
 from distforest.growth.problem import Data, Problem, put_together
+from distforest.growth.standstill import told_of_roots
+from distforest.growth.versions import versions
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
 from distforest.jobs.shards import Receipt, commit, shard_name
@@ -89,7 +92,8 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
     Returns
     -------
     Forest
-        Its ``provenance["similarity"]`` says which function was asked, about which objects, and the costs.
+        Its ``provenance["similarity"]`` says which function was asked, about which objects, and the costs;
+        ``provenance["versions"]`` by what it has grown.
 
     Raises
     ------
@@ -97,6 +101,11 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
         The ledger is in use or holds other values, or an object has no content to be known by.
     JobError
         The function failed for a pair, as often as it may; what it returned before is in the ledger.
+
+    Warns
+    -----
+    UserWarning
+        The forest has learned nothing.
     """
     lazy, objects = supplied.lazy, Objects.of(supplied.training)
     rows = dense_rows((len(objects.column),) * 2, lazy.kind)
@@ -108,7 +117,10 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
         bound = problem(method, data, params, seed)
         arrays, costs = grow_in_lockstep(bound, source)
     origin = {**origin_of(lazy, objects), **asdict(costs)}
-    return replace(bound.forest([arrays]), provenance={"similarity": origin})
+    forest = replace(bound.forest([arrays]), provenance={"similarity": origin, "versions": versions()})
+    if warning := told_of_roots(bound, Roots.of_forest(forest), costs.closed):
+        warn_caller(warning)
+    return forest
 
 
 def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch | None) -> Receipt:

@@ -7,11 +7,9 @@ share nothing, and one that runs twice writes the same chunks again.
 from __future__ import annotations
 
 import json
-import platform
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from operator import itemgetter
 from typing import Any
 
@@ -20,7 +18,7 @@ import numpy as np
 from distforest.errors import CancelledJobError
 from distforest.forest.artifact import Prepared, prepare, seal, write_rows
 from distforest.forest.forest import CHUNK_BYTES, Meaning, array_entry, canonical, chunk_rows
-from distforest.growth.methods import GROWTH
+from distforest.growth.versions import versions
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, scratch_of
@@ -326,7 +324,6 @@ def _origin(inputs: Inputs) -> dict[str, Any]:
 
 def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
     """Where a forest comes from: versions, the digests of its inputs, and what its similarities cost."""
-    packages = ("distforest", "numpy", "numba", "zarr")
     truth = {"address": inputs.addresses[1], "sha256": inputs.truth.sha256}
     taught: dict[str, Any] = {inputs.judge: truth} if inputs.judge != "nothing" else {}
     if inputs.feature_weights and not inputs.dependence:
@@ -339,9 +336,5 @@ def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
             "matrix": {"address": inputs.addresses[0], "sha256": inputs.matrix.sha256},
             **taught,
         },
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in packages},
-            "growth": str(GROWTH),
-        },
+        "versions": versions(),
     }

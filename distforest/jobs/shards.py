@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from distforest.forest.forest import canonical
+from distforest.forest.roots import n_roots_of
 from distforest.growth.methods import GROWTH
 from distforest.jobs.folder import Folder
 from distforest.sources.npz import header_of
@@ -30,7 +31,7 @@ class Receipt:
 
     ``rows`` is the length of each array of the shard; ``evaluations`` and ``closed`` are what its similarities cost:
     pairs, and nodes that were left without a cut once the budget was spent; ``growth`` is the version of the growth,
-    1 where a version before there were such numbers has grown the trees.
+    1 where a version before there were such numbers has grown the trees; ``n_roots`` counts trees without a cut.
     """
 
     first: int
@@ -42,6 +43,7 @@ class Receipt:
     evaluations: int = 0
     closed: int = 0
     growth: int = 1
+    n_roots: int = 0
 
     @property
     def n_trees(self) -> int:
@@ -82,7 +84,8 @@ def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> R
     its trees grow again.
     """
     rows = {name: len(array) for name, array in arrays.items()}
-    receipt = replace(receipt, rows=rows, peak_bytes=peak_bytes(), growth=GROWTH)
+    n_roots = n_roots_of(arrays["tree_size"])
+    receipt = replace(receipt, rows=rows, peak_bytes=peak_bytes(), growth=GROWTH, n_roots=n_roots)
     folder.write(receipt.shard, packed(arrays, receipt), lasting=False)
     return receipt
 

@@ -11,7 +11,7 @@ completed by running it again: the plan asks only for trees that no shard holds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,7 +19,10 @@ import numpy as np
 from distforest.errors import ArtifactError, CancelledJobError, InputError, JobError
 from distforest.forest.artifact import read_manifest
 from distforest.forest.forest import Forest
+from distforest.forest.roots import Roots
 from distforest.growth.methods import GROWTH, Bound
+from distforest.growth.standstill import told_of_roots
+from distforest.growth.versions import versions
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
@@ -81,6 +84,7 @@ class Fitted:
 
     ``n_grown`` counts the trees grown by this run (fewer than ``n_trees`` where it completed another one);
     ``evaluations`` and ``closed`` are what similarities cost: pairs, and nodes closed once the budget was spent.
+    ``warnings`` are for whoever has asked for the job.
     """
 
     address: str
@@ -93,6 +97,7 @@ class Fitted:
     projected_bytes: int
     evaluations: int = 0
     closed: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 def grow_shard(task: GrowTask) -> Receipt:
@@ -163,6 +168,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
         grown = _grown(tasks, len(trees), cluster, options)
     receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
+    warnings = _told_of_roots(inputs, receipts, cluster, options)
     merging = Work("merge", options.retries, watch=options.watch)
     digest = merge(inputs, receipts, Target(output, folder, shards), cluster, merging)
     if not options.keep_shards:
@@ -178,7 +184,38 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         planned.projected_bytes,
         sum(receipt.evaluations for receipt in receipts),
         sum(receipt.closed for receipt in receipts),
+        warnings,
     )
+
+
+@dataclass(frozen=True)
+class RootsTask:
+    """The inputs of a job whose trees have hardly any cuts; how many have none, of how many; what the budget closed."""
+
+    inputs: Inputs
+    n_roots: int
+    n_trees: int
+    closed: int
+
+    def __str__(self) -> str:
+        return "why trees have no cut"
+
+
+def told_there(task: RootsTask) -> str:
+    """What is to be told of trees without a cut; opens the inputs, on whatever host it is asked."""
+    problem = task.inputs.problem()
+    roots = Roots(task.n_roots, task.n_trees, problem.data.n_rows, problem.meaning.leaf)
+    return told_of_roots(problem, roots, task.closed)
+
+
+def _told_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> tuple[str, ...]:
+    """What is to be told of trees without a cut, if anything is; only then the inputs are looked at once more."""
+    counts = (sum(getattr(receipt, name) for receipt in receipts) for name in ("n_roots", "n_trees", "closed"))
+    task = RootsTask(inputs, *counts)
+    if 2 * task.n_roots <= task.n_trees:
+        return ()
+    [told] = cluster.each(told_there, [task], Work("survey", options.retries))
+    return (told,) if told else ()
 
 
 def survey(inputs: Inputs) -> Size:
@@ -259,8 +296,10 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
     if manifest["provenance"].get("fingerprint") == inputs.fingerprint:
         n_trees = manifest["arrays"]["tree_size"]["shape"][0]
         costs = manifest["provenance"].get("similarity", {})
-        spent = (int(costs.get(name, 0)) for name in ("evaluations", "closed"))
-        return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, *spent)
+        evaluations, closed = (int(costs.get(name, 0)) for name in ("evaluations", "closed"))
+        told = Roots.of_manifest(output, manifest).told()
+        warnings = (told,) if told else ()
+        return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, evaluations, closed, warnings)
     if options.overwrite:
         return None
     raise InputError(
@@ -283,4 +322,5 @@ def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None) -> Fo
     """
     planned = plan(size_of(problem), (), threads, threads=threads)
     spans = [np.arange(first, last + 1) for first, last in planned.tasks]
-    return problem.forest(Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch)))
+    forest = problem.forest(Here(threads).each(problem.grow, spans, Work("grow", weight=len, watch=watch)))
+    return replace(forest, provenance={"versions": versions()})

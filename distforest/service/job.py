@@ -23,6 +23,8 @@ from distforest.service.registry import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Progress
     from distforest.service.registry import Json, Registry
@@ -60,6 +62,7 @@ def first_state(job: str, spec: AnySpec, now: float) -> Json:
         "n_trees": spec.params.get("n_estimators"),
         "retries": 0,
         "lost_workers": 0,
+        "warnings": [],
         "attempt": 1,
         "error": None,
         "result": None,
@@ -101,6 +104,13 @@ class Job:
             self.n_events += 1
             self._unsaid.append({"n": self.n_events, "time": time.time(), "event": event, "message": message, **more})
 
+    def warn(self, texts: Iterable[str]) -> None:
+        """Say what is odd, and was done all the same; once, however often a run is tried."""
+        for text in texts:
+            if text not in self.state["warnings"]:
+                self.note("warning", f"warning: {text}")
+                self.set(warnings=[*self.state["warnings"], text])
+
     def set(self, **changes: Any) -> None:
         """Change what the state says."""
         with self._own:
@@ -120,7 +130,7 @@ class Job:
     def queue_again(self) -> None:
         """Make the job wait for its next run."""
         fresh = {"phase": None, "done": 0, "total": 0, "rate": 0.0, "remaining": None, "ended": None, "error": None}
-        self.set(state=QUEUED, attempt=self.state["attempt"] + 1, **fresh)
+        self.set(state=QUEUED, attempt=self.state["attempt"] + 1, warnings=[], **fresh)
 
     def count(self, name: str, more: int = 1) -> None:
         """Add to a counter."""

@@ -17,12 +17,15 @@ from distforest.jobs.cluster import Lost
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import OnDask
+from distforest.jobs.overheard import overheard
 from distforest.jobs.score import Scored, score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.stop import Stop
 from distforest.jobs.train import Fitted, Options, fit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distforest.jobs.cluster import Progress
     from distforest.jobs.shards import Receipt
     from distforest.jobs.spec import Spec
@@ -51,12 +54,12 @@ def lead(task: Lead) -> dict[str, Any]:
     spec, folder = task.spec, Folder(task.folder)
     stop = Stop(task.folder.rsplit("/", 1)[0])
     watch = _Telling(task.job, stop)
-    with worker_client() as client:
+    with worker_client() as client, overheard() as told:
         cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check())
         if isinstance(spec, ScoreSpec):
-            return score_result(score(spec.question(), spec.output, cluster, spec.run.overwrite, watch, folder))
+            return score_result(score(spec.question(), spec.output, cluster, spec.run.overwrite, watch, folder), told)
         options = replace(options_of(spec), watch=watch, heard=watch.hear, stop=stop.address)
-        return fit_result(fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, options))
+        return fit_result(fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, options), told)
 
 
 def heard(answer: Receipt | Lost) -> dict[str, Any]:
@@ -72,16 +75,16 @@ def options_of(spec: Spec) -> Options:
     return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards)
 
 
-def fit_result(done: Fitted) -> dict[str, Any]:
-    """What readers are told of a forest that is sealed."""
+def fit_result(done: Fitted, told: Sequence[str] = ()) -> dict[str, Any]:
+    """What readers are told of a forest that is sealed; with what was warned of before."""
     found = asdict(done)
-    return {"forest": found.pop("address"), **found}
+    return {"forest": found.pop("address"), **found, "warnings": [*told, *done.warnings]}
 
 
-def score_result(done: Scored) -> dict[str, Any]:
-    """What readers are told of answers that are complete."""
+def score_result(done: Scored, told: Sequence[str]) -> dict[str, Any]:
+    """What readers are told of answers that are complete; with what was warned of before."""
     shapes = {name: list(shape) for name, shape in done.shapes.items()}
-    return {"output": done.address, "digest": done.digest, "arrays": shapes}
+    return {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(told)}
 
 
 class _Telling:

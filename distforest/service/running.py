@@ -22,6 +22,7 @@ from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, spec_f
 from distforest.jobs.cluster import Work
 from distforest.jobs.inputs import Inputs, stage_inputs
 from distforest.jobs.on_dask import OnDask
+from distforest.jobs.overheard import overheard
 from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
@@ -93,9 +94,10 @@ class StageTask:
         return "the inputs"
 
 
-def stage_there(task: StageTask) -> Inputs:
-    """Check and stage the inputs of a job, on the worker that is asked."""
-    return stage_inputs(task.spec, task.folder)
+def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
+    """Check and stage the inputs of a job, on the worker that is asked; with what is warned of them."""
+    with overheard() as told:
+        return stage_inputs(task.spec, task.folder), told
 
 
 def run(job: Job, desk: Desk) -> None:
@@ -127,6 +129,7 @@ def _run(job: Job, desk: Desk) -> None:
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
     else:
         _close(job, desk)
+        job.warn(result.pop("warnings", ()))
         grown = {name: result["n_trees"] for name in ("done", "total") if "n_trees" in result}
         job.end(SUCCEEDED, f"{job.state['output']} is complete", result=result, phase=None, **grown)
 
@@ -170,14 +173,17 @@ def allow(spec: AnySpec, policy: Policy) -> None:
 
 
 def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder) -> Json:
-    [inputs] = cluster.each(stage_there, [StageTask(spec, work.address)], Work("stage", spec.run.retries))
+    [(inputs, told)] = cluster.each(stage_there, [StageTask(spec, work.address)], Work("stage", spec.run.retries))
+    job.warn(told)
     sign = work.address.removesuffix(f"/{WORK}")
     options = replace(options_of(spec), watch=job.watch, heard=lambda answer: job.note(**heard(answer)), stop=sign)
     return fit_result(fit(inputs, spec.output, work, cluster, options))
 
 
 def _scored(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder) -> Json:
-    return score_result(score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work))
+    with overheard() as told:
+        done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work)
+    return score_result(done, told)
 
 
 def _sign(job: Job, desk: Desk) -> None:

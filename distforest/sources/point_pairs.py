@@ -231,6 +231,27 @@ def codes_of_links(similar: Any) -> NDArray[np.uint8]:
     return np.where(given == 1, ALIKE, UNLIKE).astype(np.uint8)
 
 
+def told_of_contradictions(pairs: Rows, codes: NDArray[np.uint8]) -> str:
+    """What is odd in pairs, shape (m, 2), of which some are both alike and unlike; else nothing.
+
+    Examples
+    --------
+    >>> told_of_contradictions(np.array([[0, 1], [2, 3], [3, 2], [0, 1]]), np.array([0, 0, 1, 0], np.uint8))
+    '1 of 2 pairs of points is given both as alike and as unlike, first of all 2 and 3, and both count'
+    >>> told_of_contradictions(np.array([[0, 1], [1, 0]]), np.array([0, 0], np.uint8))
+    ''
+    """
+    low, high = pairs.min(axis=1).astype(np.int64), pairs.max(axis=1)
+    numbers = low * (int(high.max(initial=0)) + 1) + high
+    alike, unlike = np.unique(numbers[codes == ALIKE]), np.unique(numbers[codes == UNLIKE])
+    both = np.intersect1d(alike, unlike, assume_unique=True)
+    if not len(both):
+        return ""
+    first, n_all = int(np.isin(numbers, both).argmax()), len(alike) + len(unlike) - len(both)
+    some = f"{len(both):,} of {n_all:,} pairs of points {'is' if len(both) == 1 else 'are'}"
+    return f"{some} given both as alike and as unlike, first of all {low[first]} and {high[first]}, and both count"
+
+
 def named(columns: PairColumns, features: Iterable[str], blocks: Iterable[str]) -> list[str]:
     """The columns of a pair in words, for plots and reports.
 

@@ -13,8 +13,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from distforest import SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, load
+from distforest import SMERF, Lazy, SimForestClassifier, SimForestOutlier, SimForestRegressor, load, pairwise
 from distforest.errors import ArtifactError
+from distforest.forest.artifact import read_manifest
+from distforest.growth.methods import GROWTH
 from distforest.jobs.cluster import Here
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
@@ -60,6 +62,35 @@ def test_a_job_of_a_spec_grows_the_same_forest(scratch: Path) -> None:
     own = SMERF(7, random_state=5).fit(POINTS, DISTANCES)
     assert own.digest_ == done.digest == load(forest).digest_
     np.testing.assert_array_equal(load(forest).distance(POINTS), own.distance(POINTS))
+    own.save(scratch / "own.zarr")
+    versions = read_manifest(forest)["provenance"]["versions"]
+    assert versions == read_manifest(str(scratch / "own.zarr"))["provenance"]["versions"]
+    assert versions["growth"] == str(GROWTH)
+
+
+def test_what_is_loaded_and_saved_again_keeps_the_versions_that_have_grown_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted = SMERF(3, random_state=0).fit(POINTS, DISTANCES)
+    digest, packed = fitted.save(tmp_path / "first.zarr"), pickle.dumps(fitted)
+    lazily = SimForestRegressor(Lazy(pairwise(_apart)), n_estimators=2, random_state=0).fit(list(range(40)), TARGETS)
+    assert {"similarity", "versions"} == set(lazily.forest_.provenance)
+    monkeypatch.setattr("distforest.growth.versions.GROWTH", 99)
+    assert load(tmp_path / "first.zarr").save(tmp_path / "again.zarr") == digest
+    pickle.loads(packed).save(tmp_path / "packed.zarr")
+    clone(fitted).fit(POINTS, DISTANCES).save(tmp_path / "anew.zarr")
+    places = [tmp_path / f"{name}.zarr" for name in ("first", "again", "packed", "anew")]
+    found = [read_manifest(str(place))["provenance"]["versions"]["growth"] for place in places]
+    assert found == [str(GROWTH)] * 3 + ["99"]
+    older = json.loads((places[0] / "manifest.json").read_text())
+    older["provenance"] = {}
+    (places[0] / "manifest.json").write_text(json.dumps(older))
+    load(places[0]).save(tmp_path / "older.zarr")
+    assert read_manifest(str(tmp_path / "older.zarr"))["provenance"] == {}
+
+
+def _apart(a: int, b: int) -> float:
+    return float(-abs(TARGETS[a] - TARGETS[b]))
 
 
 @pytest.mark.cluster
@@ -136,7 +167,9 @@ def test_a_saved_forest_answers_as_before(estimator: Any, rows: np.ndarray, trut
         np.testing.assert_array_equal(loaded.classes_, fitted.classes_)
         np.testing.assert_array_equal(loaded.predict_proba(rows), fitted.predict_proba(rows))
     assert clone(loaded).fit(rows, truth).digest_ == fitted.digest_
-    with pytest.raises(ArtifactError, match="exists already"):
+    with pytest.raises(
+        ArtifactError, match="exists already, and nothing is replaced; save to another address, or remove"
+    ):
         fitted.save(place)
 
 

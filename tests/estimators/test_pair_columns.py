@@ -184,5 +184,6 @@ def test_what_learns_from_labels_is_refused_for_pairs() -> None:
     pairs = np.array([[0, 1], [2, 30], [3, 4]])
     with pytest.raises(InputError, match="PlugIn learns from labels, found pairs alone"):
         TreeRank(2, pair_columns=[PlugIn(**FEW)], **QUICK).fit_pairs(SMALL, pairs, [1, 0, 1])
-    forest = TreeRank(2, pair_columns=[Cosine()], min_samples_leaf=1, **QUICK).fit_pairs(SMALL, pairs, [1, 0, 1])
+    pairs = np.concatenate([pairs, pairs + 5])
+    forest = TreeRank(2, pair_columns=[Cosine()], min_samples_leaf=1, **QUICK).fit_pairs(SMALL, pairs, [1, 0, 1] * 2)
     assert forest.distance().shape == (38, 38)

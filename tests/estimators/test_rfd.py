@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from distforest import RFD, load
+from distforest import RFD, TreeRank, load
 from distforest.errors import ArtifactError, InputError
 from distforest.growth.methods import METHODS
 from distforest.growth.pair_methods import given_pairs
@@ -127,7 +127,7 @@ def test_the_number_of_constraints_needs_no_thought() -> None:
 def test_the_smallest_problems_there_are() -> None:
     three = np.array([[0.0], [1.0], [5.0]])
     with pytest.warns(UserWarning, match="found 1 must-link pairs where 2 were asked for"):
-        by_labels = small(n_constraints=1).fit(three, [0, 0, 1])
+        by_labels = small(n_constraints=1, min_samples_leaf=1, bootstrap=False).fit(three, [0, 0, 1])
     assert by_labels.distance().shape == (3, 3)
     by_pairs = small(min_samples_leaf=1, bootstrap=False).fit_pairs(three, [[0, 1], [1, 2]], [True, False])
     assert by_pairs.distance()[[0, 1], [1, 2]].tolist() == [0.0, 1.0]
@@ -142,7 +142,8 @@ def test_features_that_say_nothing_are_let_be() -> None:
     forest = small(n_constraints=100).fit(rows, labels)
     assert forest.feature_importances_[2] == 0.0
     assert len(set(forest.distance(rows[:1], rows[[0, len(SMALL)]])[0].tolist())) == 1
-    silent = small(n_constraints=2, balance="pairs").fit(np.ones((9, 2)), np.arange(9) % 3)
+    with pytest.warns(UserWarning, match="no tree has a cut, so every distance is the same: all features are constant"):
+        silent = small(n_constraints=2, balance="pairs").fit(np.ones((9, 2)), np.arange(9) % 3)
     assert silent.feature_importances_.tolist() == [0.0, 0.0]
     assert set(silent.forest_.table.tree_size.tolist()) == {1}
 
@@ -366,6 +367,20 @@ def test_labels_and_points_that_cannot_be_used_are_refused(rows: Any, labels: An
 def test_pairs_that_cannot_be_used_are_refused(pairs: Any, similar: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         small().fit_pairs(SMALL, pairs, similar)
+
+
+@pytest.mark.parametrize("estimator", [small(), TreeRank(3, n_pairs=300, random_state=0)])
+def test_pairs_that_are_alike_and_unlike_are_told(estimator: Any) -> None:
+    """Each pair twice is legal, either way round."""
+    twice, either_way = np.concatenate([PAIRS, PAIRS]), np.concatenate([PAIRS, PAIRS[:, ::-1]])
+    estimator.fit_pairs(SMALL, twice, np.tile(SIMILAR, 2))
+    noisy = np.concatenate([SIMILAR, SIMILAR ^ np.isin(np.arange(200), [4, 9, 50])])
+    low, high = sorted(PAIRS[4].tolist())
+    told = f"pairs: 3 of 200 pairs of points are given both as alike and as unlike, first of all {low} and {high},"
+    with pytest.warns(UserWarning, match=told) as found:
+        estimator.fit_pairs(SMALL, either_way, noisy)
+    assert [warning.filename for warning in found] == [__file__]
+    assert np.isfinite(estimator.distance()).all()
 
 
 @pytest.mark.parametrize("method", ["distance", "kneighbors"])

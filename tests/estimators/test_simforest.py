@@ -220,7 +220,7 @@ def test_out_of_bag_decisions() -> None:
 
 
 def test_a_forest_of_roots_warns() -> None:
-    with pytest.warns(UserWarning, match="no tree has a cut, .*: most similarities may be unobserved, or equal"):
+    with pytest.warns(UserWarning, match="no tree has a cut, .*: the similarities say the same of all rows"):
         SimForestClassifier(n_estimators=3, random_state=0).fit(np.ones(DISTANCES.shape), TARGETS > 0)
 
 

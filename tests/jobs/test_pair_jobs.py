@@ -67,6 +67,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "twice": PAIRS * 0,
         "beyond": PAIRS + 1,
         "similar": SIMILAR,
+        "both": np.concatenate([PAIRS, PAIRS[:3, ::-1]]),
+        "or_not": np.concatenate([SIMILAR, ~SIMILAR[:3]]),
         "signs": np.where(SIMILAR, 1, -1),
         "short": SIMILAR[:-1],
         "maybe": np.arange(len(PAIRS)) % 3,
@@ -200,6 +202,15 @@ def test_an_interrupted_job_goes_on_to_the_same_forest(
     done = run(spec, Here(2), batch=3)
     assert (done.digest, done.n_grown) == (reference["rfd", taught].digest_, N_TREES - 8)
     assert run(spec, Here(1)).n_grown == 0  # sealed
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_pairs_that_are_alike_and_unlike_are_told(store: Path, tmp_path: Path, method: str) -> None:
+    spec = spec_of(store, tmp_path, "links", method, input={"pairs": "both", "similar": "or_not"})
+    first = f"first of all {PAIRS[0].min()} and {PAIRS[0].max()}, and both count; drop what is wrong"
+    told = f"^pairs: 3 of 300 pairs of points are given both as alike and as unlike, {first}, or leave it as noise$"
+    with pytest.warns(UserWarning, match=told):
+        stage_inputs(spec, str(tmp_path / "job"))
 
 
 def test_other_pairs_are_another_job(store: Path, tmp_path: Path) -> None:

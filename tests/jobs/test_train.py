@@ -102,6 +102,25 @@ def test_chunking_does_not_change_the_forest(store: Path, tmp_path: Path, refere
     assert run(staged, tmp_path, Here(1)).digest == reference
 
 
+def test_a_job_tells_of_trees_without_a_cut(
+    store: Path, tmp_path: Path, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise JobError("the store is full")
+
+    staged = stage_inputs(spec_of(store, tmp_path / "scratch", min_samples_leaf=76), str(tmp_path / "job"))
+    monkeypatch.setattr(train, "merge", fails)
+    with pytest.raises(JobError, match="the store is full"):
+        run(staged, tmp_path, Here(2), batch=7)
+    monkeypatch.undo()
+    told = "no tree has a cut, so every distance is the same"
+    why = "a tree draws 150 rows, too few for two sides of min_samples_leaf=76 (lower it)"
+    fitted = run(staged, tmp_path, Here(2))
+    assert (fitted.n_grown, fitted.warnings) == (0, (f"{told}: {why}",))  # by the receipts of shards that are there
+    assert run(staged, tmp_path, Here(2)).warnings == (told,)  # sealed already
+    assert run(inputs, tmp_path, Here(2), overwrite=True).warnings == ()
+
+
 @pytest.mark.parametrize("batch", [1, 7, 50])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_and_batches_do_not_change_the_forest(

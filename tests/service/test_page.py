@@ -297,6 +297,15 @@ def test_a_job_that_is_done_says_what_it_made(served: Served, service: PlayedSer
     assert "100 % 40 of 40 trees" in text
 
 
+def test_a_job_that_was_warned_of_something_says_so(served: Served, service: PlayedService) -> None:
+    service.change("smerf-1", state="SUCCEEDED", warnings=["no tree has a cut", "labels are many"], phase=None)
+    service.happen("smerf-1", "warning", "warning: no tree has a cut")
+    page = Document(served.ask("/distforest/jobs/smerf-1"))
+    assert "What is odd no tree has a cut labels are many" in page.text
+    assert page.found("li")[0]["class"] == "loud"
+    assert "2 warnings" in Document(served.ask("/distforest/jobs")).text
+
+
 # --- nothing of a job becomes a part of the page ----------------------------------------------------------
 
 printed = st.text(st.characters(blacklist_categories=("Cc", "Cs", "Zs", "Zl", "Zp")), min_size=1, max_size=40)
@@ -307,7 +316,8 @@ def failed(service: PlayedService, name: str, text: str) -> None:
     """A job that says the same text wherever it can."""
     times = {"started": 1.0, "ended": 2.0}
     error, made = {"kind": text, "message": text}, {"output": text, "arrays": {text: [3]}}
-    service.put(job_of(name, state="FAILED", **times, method=text, output=text, error=error, result=made))
+    further = {"method": text, "output": text, "error": error, "result": made, "warnings": [text]}
+    service.put(job_of(name, state="FAILED", **times, **further))
     service.happen(name, "failed", text)
 
 

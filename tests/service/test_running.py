@@ -53,6 +53,16 @@ def test_a_job_counts_its_revisions_and_events() -> None:
     assert not job.has_ended
 
 
+def test_a_job_tells_what_is_odd_once() -> None:
+    job = Job(state_of())
+    job.warn(["labels are many"])
+    job.warn(["labels are many", "no tree has a cut"])
+    assert job.state["warnings"] == ["labels are many", "no tree has a cut"]
+    assert [event["message"] for event in job._unsaid] == ["warning: labels are many", "warning: no tree has a cut"]
+    job.queue_again()
+    assert job.state["warnings"] == []
+
+
 @pytest.mark.parametrize("state", STATES)
 def test_states_that_end_a_job_are_ends(state: str) -> None:
     job = Job(state_of(state=state))

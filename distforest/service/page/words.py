@@ -46,7 +46,7 @@ PHASES = {
 
 
 _EACH = ((1, "a second"), (60, "a minute"), (3600, "an hour"))
-LOUD = frozenset({"lost", "memory", "quarantine", "failed", "interrupted"})
+LOUD = frozenset({"lost", "memory", "quarantine", "warning", "failed", "interrupted"})
 """Events that a reader looks for first."""
 
 
@@ -207,10 +207,11 @@ def _took(job: Mapping[str, Any], now: float) -> str:
 
 
 def _trouble(job: Mapping[str, Any]) -> str:
-    """Tasks that were tried again and workers that were lost, as far as there are any."""
-    lost, again = job["lost_workers"], job["retries"]
+    """Tasks that were tried again, workers that were lost, and warnings, as far as there are any."""
+    lost, again, warned = job["lost_workers"], job["retries"], len(job.get("warnings") or ())
     told = [f"{again:,} tried again"] if again else []
-    return ", ".join([*told, f"{lost:,} {'worker' if lost == 1 else 'workers'} lost"] if lost else told)
+    told += [f"{lost:,} {'worker' if lost == 1 else 'workers'} lost"] if lost else []
+    return ", ".join([*told, f"{warned:,} {'warning' if warned == 1 else 'warnings'}"] if warned else told)
 
 
 def _in_short(message: str, most: int = 160) -> str:

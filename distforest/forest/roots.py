@@ -1,0 +1,96 @@
+"""Forests that have learned nothing: how many of their trees are a root alone, and what follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from distforest.forest.artifact import LEAF_WORDS, read_array
+from distforest.forest.forest import NEAREST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from distforest.forest.forest import Forest
+    from distforest.sources.source import Ints
+
+FOLLOWS = {
+    "class_counts": "every distance is the same, and every prediction",
+    "means": "every distance is the same, and every prediction",
+    NEAREST: "every distance is the same, and of all objects the most similar one votes",
+    "leaf_distances": "every distance is the same",
+    "members": "every distance is the same",
+    "same_leaf": "every distance is 0",
+    "path_lengths": "every score is the same, and every distance is 0",
+    "votes": "every distance is the same",
+    "ranks": "every similarity is the same",
+}
+"""What follows where no tree has a cut, by the kind of leaf table, or where training objects vote."""
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Trees that are a root alone, as no cut was made.
+
+    Attributes
+    ----------
+    n_roots, n_trees
+        Such trees, and all trees.
+    n_rows
+        Training rows, or points of the training pairs.
+    leaf
+        As in the forest's meaning.
+    """
+
+    n_roots: int
+    n_trees: int
+    n_rows: int
+    leaf: Mapping[str, Any]
+
+    @classmethod
+    def of_forest(cls, forest: Forest) -> Self:
+        """Of a forest in memory."""
+        return cls(n_roots_of(forest.table.tree_size), forest.n_trees, forest.n_training, forest.meaning.leaf)
+
+    @classmethod
+    def of_manifest(cls, address: str, manifest: Mapping[str, Any]) -> Self:
+        """Of a sealed forest; reads the sizes of its trees, and raises ArtifactError where they are damaged."""
+        sizes = read_array(address, manifest, "tree_size")
+        n_rows = int(manifest["arrays"]["in_bag"]["shape"][-1])
+        return cls(n_roots_of(sizes), len(sizes), n_rows, manifest["meaning"]["leaf"])
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether all trees are roots, or more than half of them.
+
+        Fewer are what chance makes of data that can be learned: a tree has no cut if it draws no two rows that differ.
+        Where one of n rows differs from the others a bootstrap misses it with a chance of (1 - 1/n)^n, at most 1/e. Of
+        two rows it draws one alone half of the time, so there all trees count; one row has nothing to be told from.
+        """
+        if self.n_rows <= 2:
+            return self.n_rows == 2 and self.n_roots == self.n_trees
+        return 2 * self.n_roots > self.n_trees
+
+    def told(self) -> str:
+        """What was found, and what follows; nothing where they are not too many.
+
+        Examples
+        --------
+        >>> Roots(20, 20, 150, {"kind": "same_leaf"}).told(), Roots(9, 20, 150, {"kind": "votes"}).told()
+        ('no tree has a cut, so every distance is 0', '')
+        >>> Roots(11, 20, 150, {"kind": "votes"}).told()
+        '11 of 20 trees have no cut, so they tell no pairs apart, and answers rest on the other 9'
+        """
+        if not self.are_too_many:
+            return ""
+        kind = str(self.leaf["kind"])
+        if self.n_roots == self.n_trees:
+            return f"no tree has a cut, so {FOLLOWS[NEAREST if self.leaf.get('voting') == NEAREST else kind]}"
+        things = "pairs" if kind in LEAF_WORDS else "rows"
+        rest = f"so they tell no {things} apart, and answers rest on the other {self.n_trees - self.n_roots:,}"
+        return f"{self.n_roots:,} of {self.n_trees:,} trees have no cut, {rest}"
+
+
+def n_roots_of(tree_size: Ints) -> int:
+    """How many trees of these sizes, shape (n_trees,), are a root alone."""
+    return int((tree_size == 1).sum())

@@ -1,0 +1,183 @@
+"""Why trees are a root alone: what is the same in all rows, and the rules that stop a tree at its root.
+
+It is asked once a forest has learned nothing, so it may read the data once more.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.forest.roots import Roots
+from distforest.growth.pair_problem import PairProblem
+from distforest.sources.arrays import row_blocks
+from distforest.sources.lazy import LazySource
+from distforest.sources.sparse import SparseSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from distforest.growth.methods import Bound
+    from distforest.growth.problem import Data
+    from distforest.sources.source import Floats
+
+NAMES = {"distances": "distances that were given", "embedding": "places in the embedding"}
+"""What some kinds of truth are called."""
+
+UNKNOWN = "neither values that are all the same nor a rule that stops trees is behind it"
+RAISED = "each cut that was tried raises the mean distance inside its sides (see that large means far)"
+"""What is said where no cause is found; of given distances."""
+
+
+def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
+    """What is to be told of a forest that has learned nothing: what follows, why it is so, what to do; else nothing.
+
+    Parameters
+    ----------
+    problem
+        From which it has grown.
+    roots
+        Its trees without a cut.
+    closed
+        Nodes that were left without a cut, and trees without a root, once the budget was spent.
+    """
+    follows = roots.told()
+    if not follows:
+        return ""
+    unknown = RAISED if problem.data.judge == "distances" else UNKNOWN
+    return f"{follows}: {'; '.join(causes(problem, closed)) or unknown}"
+
+
+def causes(problem: Bound, closed: int = 0) -> list[str]:
+    """What holds of the causes, each with what to do; what only may be one where none of those that suffice holds."""
+    budget = [f"the budget was spent, which closed {closed:,} nodes or trees (raise it)"] if closed else []
+    found = [*budget, *_of_rules(problem), *_of_truth(problem.data), *_of_rows(problem.data)]
+    return found or [*_of_lacking(problem.data), *_of_turned(problem.data), *_of_few(problem)]
+
+
+def _of_rules(problem: Bound) -> Iterator[str]:
+    """The rules that stop a tree at its root."""
+    params, drawn = problem.meaning.params, _n_drawn(problem)
+    if params.get("optimise_fpr") == 0.0:
+        yield "optimise_fpr=0.0 lets no cell be parted (raise it)"
+    thing, more = ("pair", "give more pairs") if isinstance(problem, PairProblem) else ("row", "raise max_samples")
+    split, leaf = int(params.get("min_samples_split", 2)), int(params.get("min_samples_leaf", 1))
+    if drawn < 2:
+        yield f"a tree draws one {thing} ({more})"
+    elif drawn < split:
+        yield f"a tree draws {drawn:,} {thing}s, and min_samples_split={split} makes them one leaf (lower it)"
+    elif drawn < 2 * leaf:
+        yield f"a tree draws {drawn:,} {thing}s, too few for two sides of min_samples_leaf={leaf} (lower it)"
+
+
+def _n_drawn(problem: Bound) -> int:
+    """In-bag weight of a root; of pairs that of the first tree."""
+    if isinstance(problem, PairProblem):
+        return int(problem.sampling.sample(problem.meaning.seed, 0).weights.sum())
+    return problem.sampling.n_draws
+
+
+def _of_truth(data: Data) -> Iterator[str]:
+    """A truth that is the same for all rows."""
+    if data.judge in {"nothing", "links"}:
+        return
+    low, high, _ = _ranges(data.truth.reshape(data.n_rows, -1))
+    if (low < high).any() or (data.judge == "distances" and low.min() < high.max()):
+        return
+    if data.judge == "labels":
+        yield f"all labels are {_label(data, int(low[0]))} (give rows of a second class)"
+        return
+    what = {"distances": f"are {low[0] + data.offset:g}", "targets": f"are {low[0]:g}"}.get(data.judge, "are equal")
+    yield f"all {NAMES.get(data.judge, data.judge)} {what} (see how they were read)"
+
+
+def _label(data: Data, code: int) -> str:
+    """A class in words."""
+    return repr(data.classes[code] if data.classes else code)
+
+
+def _of_rows(data: Data) -> Iterator[str]:
+    """Rows that are all alike, or of which most is unobserved; nothing is asked of a function."""
+    if isinstance(data.matrix, LazySource):
+        return
+    if data.rows["kind"] == "dense":
+        yield from _of_similarities(data)
+        return
+    low, high, _ = _ranges(data.matrix)
+    weights = np.ones(len(low)) if data.feature_weights is None else data.feature_weights
+    if (low == high)[weights > 0.0].all():
+        some = "" if (weights > 0.0).all() else " of positive weight"
+        yield f"all features{some} are constant (see how they were read)"
+
+
+def _of_similarities(data: Data) -> Iterator[str]:
+    """Similarities (or distances) of which each column has one value."""
+    n_observed, are_alike = _observed(data)
+    if n_observed and are_alike:
+        share = 100.0 * n_observed / math.prod(data.matrix.shape)
+        told = (
+            f"the {_name(data)} say"
+            if share == 100.0
+            else f"the {share:.3g} % of the {_name(data)} that are observed say"
+        )
+        yield f"{told} the same of all rows (see how they were read)"
+
+
+def _of_lacking(data: Data) -> Iterator[str]:
+    """Similarities (or distances) of which most are unobserved."""
+    if data.rows["kind"] != "dense" or isinstance(data.matrix, LazySource):
+        return
+    observed = _observed(data)[0] / math.prod(data.matrix.shape)
+    if observed < 0.5:
+        yield f"{100.0 - 100.0 * observed:.3g} % of the {_name(data)} are unobserved (observe more of them)"
+
+
+def _of_turned(data: Data) -> Iterator[str]:
+    """Distances of rows to themselves that are larger than others: each cut raises the mean inside its sides."""
+    if data.judge == "distances" and data.truth.diagonal().mean(dtype=np.float64) > data.truth.mean(dtype=np.float64):
+        cure = "give 1 - S in their place, or an adjacency matrix as a graph"
+        yield f"rows are further from themselves than from others, so these may be similarities ({cure})"
+
+
+def _of_few(problem: Bound) -> Iterator[str]:
+    """So few rows of another label than most, or so few pairs, that a tree seldom draws both kinds."""
+    data = problem.data
+    if isinstance(problem, PairProblem):
+        codes = problem.sampling.sample(problem.meaning.seed, 0).codes
+        if (codes == codes[0]).all():
+            yield "the pairs that a tree draws are seldom of both kinds (give more pairs)"
+        return
+    if data.judge != "labels":
+        return
+    counts, n, n_draws = np.bincount(data.truth), data.n_rows, problem.sampling.n_draws
+    most = int(counts.argmax())
+    others = n - int(counts[most])
+    if 2.0 * (1.0 - others / n) ** n_draws > 1.0:
+        told = f"all but {others:,} of {n:,} labels are {_label(data, most)}"
+        yield f"{told}, and a tree draws {n_draws:,} (raise max_samples)"
+
+
+def _name(data: Data) -> str:
+    """What the entries of a given matrix are called."""
+    return "distances" if data.rows["measure"] == "distance" else "similarities"
+
+
+def _observed(data: Data) -> tuple[int, bool]:
+    """How many entries of a given matrix are observed, and whether none of its columns has two values."""
+    if isinstance(data.matrix, SparseSource):
+        values = data.matrix.data
+        return len(values), len(values) == 0 or bool(values.min() == values.max())
+    low, high, n_missing = _ranges(data.matrix)
+    return data.matrix.size - n_missing, not (low < high).any()
+
+
+def _ranges(matrix: np.ndarray) -> tuple[Floats, Floats, int]:
+    """The lowest and the highest value of each column, NaN where none is observed, and how many are not."""
+    low, high = np.full((2, matrix.shape[1]), np.nan)
+    n_missing = 0
+    for _, block in row_blocks(matrix):
+        low, high = np.fmin(low, np.fmin.reduce(block)), np.fmax(high, np.fmax.reduce(block))
+        n_missing += int(np.isnan(block).sum())
+    return low, high, n_missing

@@ -1,0 +1,61 @@
+"""What is odd in a job of a service reaches who waits for it: from its inputs on a worker, and from its forest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from distforest.sources.arrays import write_array
+from tests.service.processes import Cluster, Iris, running
+
+pytestmark = pytest.mark.cluster
+
+NOTHING = "no tree has a cut, so every distance is the same"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    allowed = ("--allow-callback", "tests.service.faults:apart")
+    with running(Cluster(tmp_path_factory.mktemp("cluster"), allowed, n_workers=1)) as cluster:
+        yield cluster
+
+
+def told_of(cluster: Cluster, job: str) -> list[str]:
+    """The warnings of a job that has succeeded, which are events, too."""
+    told = list(cluster.succeeded(job)["warnings"])
+    assert [event["message"] for event in cluster.events(job, "warning")] == [f"warning: {text}" for text in told]
+    return told
+
+
+def test_of_its_inputs_and_of_its_forest(cluster: Cluster, iris: Iris) -> None:
+    pairs = np.array([[0, 60], [60, 0], [1, 2], [3, 70]])
+    for name, values in (("pairs", pairs), ("similar", np.array([1, 0, 1, 0]))):
+        write_array(str(iris.folder / "odd.zarr"), name, values.shape, values.dtype, [values])
+    places = {name: f"{iris.folder}/odd.zarr/{name}" for name in ("pairs", "similar")}
+    rows = {"features": f"{iris.folder}/iris.zarr/X"}
+    for job in ("once", "again"):  # on the worker that has warned of it before
+        cluster.submit(job, {**iris.spec(job, n_trees=6), "method": "rfd", "input": {**rows, **places}})
+        of_pairs, of_roots = told_of(cluster, job)
+        assert of_pairs.startswith(
+            "pairs: 1 of 3 pairs of points is given both as alike and as unlike, first of all 0 and"
+        )
+        assert of_roots.startswith(f"{NOTHING}: a tree draws 9 pairs, too few for two sides of min_samples_leaf=5")
+
+
+def test_of_a_job_that_a_worker_leads(cluster: Cluster, iris: Iris) -> None:
+    similarity = {"kind": "lazy", "measure": "distance", "function": "tests.service.faults:apart", "budget": 0}
+    write_array(str(iris.folder / "amounts.zarr"), "y", (150,), np.dtype(int), [np.arange(150)])
+    given = {"similarity": similarity, "labels": f"{iris.folder}/amounts.zarr/y"}
+    cluster.submit("led", {**iris.spec("led", n_trees=4), "method": "simforest", "input": given})
+    of_labels, of_roots = told_of(cluster, "led")
+    assert of_labels.startswith("labels: ")
+    assert (
+        of_roots == f"{NOTHING}, and every prediction: the budget was spent, which closed 4 nodes or trees (raise it)"
+    )
+
+
+def test_nothing_of_what_is_not_odd(cluster: Cluster, iris: Iris) -> None:
+    cluster.submit("plain", iris.spec("plain", n_trees=4))
+    assert told_of(cluster, "plain") == []
