@@ -255,7 +255,7 @@ class Forest:
         queries = unmasked(queries)
         values = queries if hasattr(queries, "shape") and hasattr(queries, "dtype") else np.asarray(queries)
         matrix = read_sparse(values, reading) if is_sparse(values) else read(values, reading)
-        expected = rows["n_features"] if kind in KERNELS else rows["n_columns"]
+        expected = self.n_features
         if matrix.shape[1] != expected:
             raise InputError(
                 f"X has {matrix.shape[1]} features, but the forest is expecting {expected} features as input"

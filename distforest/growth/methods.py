@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from distforest.growth.grower import Search
     from distforest.sources.source import Ints, Source
 
+GROWTH = 2
+"""Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
+
 Params = Mapping[str, Any]
 Bound = Problem | PairProblem
 """A method bound to data."""
@@ -163,8 +166,6 @@ ISOLATION = Method(
 )
 RFD = Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd)
 TREERANK = Method("treerank", "points", ("labels", "links"), TREERANK_PARAMETERS, over_pairs=tree_rank)
-GROWTH = 2
-"""Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
 
 METHODS = {method.name: method for method in (SMERF, SIMFOREST, URERF, ISOLATION, RFD, TREERANK)}
 
