@@ -339,6 +339,9 @@ def _looked_ahead(job: AnySpec) -> Report:
 @click.argument("target", metavar="TARGET.zarr")
 @click.option("--label", metavar="COLUMN", help="Column of a csv or Parquet file that holds the labels.")
 @click.option("--header/--no-header", default=None, help="Whether a csv file's first row names its columns.")
+@click.option(
+    "--separator", metavar="CHAR", help="What separates the cells of a csv file, such as ';' or tab.  [default: ,]"
+)
 @click.option("--n-features", type=click.IntRange(1), help="Features of a libsvm file.  [default: its highest index]")
 @click.option("--zero-based/--one-based", default=None, help="From where a libsvm file counts its indices.")
 @click.option("--name", help="Name of the array of an .npy file.  [default: name of the file]")

@@ -304,6 +304,16 @@ def test_ingest_tells_what_it_has_taken_for_what(tmp_path):
     assert "X float32 3 x 2, no feature_names\n" in out
 
 
+def test_ingest_is_told_what_separates_cells(tmp_path):
+    (tmp_path / "p.csv").write_text("height;width;kind\n1;2;fern\n2;3;moss\n")
+    given = ("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "kind")
+    code, _, err = run(*given)
+    assert (code, "separated by commas; if they are by semicolons, give --separator ';'\n" in err) == (2, True)
+    code, out, err = run(*given, "--separator", ";")
+    assert (code, err) == (0, "")
+    assert "X float32 2 x 2, feature_names height, width\n" in out
+
+
 def test_ingest_tells_where_strings_have_gone(tmp_path):
     arrays = {
         "X": np.eye(2),

@@ -14,9 +14,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "distforest"
 FLOORS = {"sources": 1, "forest": 2, "growth": 3, "jobs": 4}
-GROUND = {"errors", "jit", "arguments", "geodesics", "manifolds", "metrics", "ranking_truth", "roc", "simulate"}
+GROUND = {
+    *("errors", "amounts", "jit", "arguments"),
+    *("geodesics", "manifolds", "metrics", "ranking_truth", "roc", "simulate"),
+}
 ON_THE_GROUND = {
-    "arguments": {"errors"},
+    "amounts": set(),
+    "arguments": {"errors", "amounts"},
     "geodesics": {"errors", "arguments"},
     "manifolds": {"errors", "arguments", "geodesics"},
     "metrics": {"errors", "arguments", "geodesics", "roc"},

@@ -1,4 +1,4 @@
-"""Faults of csv, Parquet and libsvm files: each is refused with what was found, and nothing is written."""
+"""Faults of Parquet and libsvm files: each is refused with what was found, and nothing is written."""
 
 from __future__ import annotations
 
@@ -8,59 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from distforest.sources import ingest as module
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Refused = Callable[..., str]
     Write = Callable[[str, str], str]
-
-
-@pytest.mark.parametrize(
-    ("text", "label", "message"),
-    [
-        ("", None, "found an empty file"),
-        ("\n\n", None, "found an empty file"),
-        ("a,b\n", None, "rows were asked for, found none"),
-        ("a,b\n1,2\n3\n", None, "row 1 (line 3): 2 cells were asked for, found 1"),
-        ("a,b\n1,2\n\n3,4,5\n", None, "row 1 (line 4): 2 cells were asked for, found 3"),
-        ("a,b\n1,2\n3,four\n", None, "row 1 (line 3), column 'b': a number was asked for, found 'four'"),
-        ("a,b\n1,2\n3,\n", None, "row 1 (line 3), column 'b': a number was asked for, found ''"),
-        ("a,b\n1,2_0\n", None, "row 0 (line 2), column 'b': a number was asked for, found '2_0'"),
-        ("a,b\n1,nan\n3,-inf\n", None, "found 2 that are not, the first nan in row 0, column 1 (b)"),
-        ("a,b\n1,2\n3,4e38\n", None, "found 1 that are not, the first 4e+38 in row 1, column 1 (b)"),
-        (
-            "a,species\n1,2\n",
-            "specie",
-            "'specie' was asked for, found 'a', 'species'; did you mean 'species'?",
-        ),
-        ("a,kind\n1,x\n2, \n", "kind", "row 1 (line 3), column 'kind': a label was asked for, found ' '"),
-        ("a,kind\n1,1.5\n2,nan\n", "kind", "finite labels were asked for, found nan in row 1"),
-        ("kind\n1\n", "kind", "found no other column"),
-        ("a,a\n1,2\n", None, "found 'a' twice"),
-        (",a\n0,2\n", None, "a name was asked for in column 0, found ''"),
-        (",0,1\n0,2.5,3.5\n", None, "a name was asked for in column 0, found ''; if it is a data frame's index"),
-        ("Unnamed: 0,a\n0,2\n", None, "a name was asked for in column 0, found 'Unnamed: 0'; if it is a data"),
-        ("0.1;0.2\n5.1;3.5\n", None, "a number was asked for, found '5.1;3.5'; separate the cells by commas"),
-        ("1.0 2.0\n3.0 4.0\n", None, "a number was asked for, found '3.0 4.0'; separate the cells by commas"),
-        ("a,7\n1,2\n", None, "row 0 (line 1), column '0': a number was asked for, found 'a'; if this row names the"),
-        ('a,b\n1,"2\n', None, "cannot be read (unexpected end of data)"),
-    ],
-)
-def test_csv_faults(write: Write, refused: Refused, text: str, label: str | None, message: str) -> None:
-    assert message in refused(write("a.csv", text), label=label, chunk_bytes=16)
-
-
-def test_csv_of_other_bytes(refused: Refused, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b"a,b\n1,\xff\xfe\n")
-    assert "cannot be read" in refused(str(tmp_path / "a.csv"))
-
-
-def test_a_column_of_names_is_not_a_label(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_CLASSES", 3)
-    source = write("a.csv", "a,id\n" + "".join(f"{row},r{row}\n" for row in range(4)))
-    assert "at most 3 classes" in refused(source, label="id")
 
 
 @pytest.mark.parametrize(
