@@ -229,16 +229,18 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
     if plot is not None:
-        _plot(forest, manifest["meaning"]["method"], drawn, features, plot)
+        _plot(forest, manifest["meaning"], drawn, features, plot)
     print_report(ctx, reports.inspected(forest, manifest, drawn))
 
 
-def _plot(forest: str, method: str, drawn: FeatureShares | None, features: str | None, path: str) -> None:
+def _plot(forest: str, meaning: dict[str, Any], drawn: FeatureShares | None, features: str | None, path: str) -> None:
     """Save a picture of feature weights; without any, of a ranking tree and its curves, or of importances."""
-    if method in {"simforest", "isolation"}:
+    kind = meaning["rows"]["kind"]
+    if kind not in {"features", "pairs"}:
+        reads = "similarities" if kind == "dense" else f"{kind} similarities, each of all features"
         raise InputError(
-            f"{forest} reads similarities, it has no features to plot; `distforest score` asks it for distances, which "
-            "distforest.plotting.class_separation draws"
+            f"{forest}: its cuts read {reads}, so there is no feature to plot; `distforest score` asks it for "
+            "distances, which distforest.plotting.class_separation draws"
         )
     try:
         from distforest import plotting, ranking_plots
@@ -247,7 +249,7 @@ def _plot(forest: str, method: str, drawn: FeatureShares | None, features: str |
     figure: Any
     if drawn is not None:
         figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
-    elif method == "treerank":
+    elif meaning["method"] == "treerank":
         figure = ranking_plots.sealed_ranking(forest, features)
     else:
         figure = plotting.feature_importances(_importances(forest, features))
@@ -258,17 +260,19 @@ def _plot(forest: str, method: str, drawn: FeatureShares | None, features: str |
 
 
 def _importances(address: str, features: str | None) -> Importances:
-    """What each feature has given to a sealed forest of SMERF, URerF or RFD."""
+    """What each feature has given to a sealed forest whose cuts read features."""
     from distforest import RFD, URerF, load
+    from distforest.forest import scoring
     from distforest.forest.feature_shares import read_names
     from distforest.plotting import Importances
 
     forest: Any = load(address)
     own = tuple(getattr(forest, "feature_names_in_", ()))
     names = own if features is None else read_names(features, forest.n_features_in_)
-    parts = {"importance": forest.feature_importances_}
     if isinstance(forest, RFD):
         parts = {"differences": forest.relative_importances_, "middles": forest.absolute_importances_}
+    else:
+        parts = {"importance": scoring.feature_importances(forest.forest_)}
     if not sum(shares.sum() for shares in parts.values()):
         raise InputError(f"{address}: no tree has a cut that gains anything, so no feature has given anything")
     of = "the nodes that were cut, by their rows" if isinstance(forest, URerF) else "the gain of all cuts"

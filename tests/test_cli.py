@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -147,6 +148,17 @@ def test_inspect_draws_importances(home, tmp_path):
     assert "<!-- middles -->" in (tmp_path / "b.svg").read_text()
 
 
+def test_inspect_draws_importances_of_similarities_over_a_few_features(home, tmp_path):
+    X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
+    forest = SimForestClassifier("feature_subsets", n_estimators=10, random_state=0).fit(X, X[:, 1] > 0)
+    forest.save(tmp_path / "subsets.zarr")
+    assert run("inspect", tmp_path / "subsets.zarr", "--plot", tmp_path / "a.svg")[0] == 0
+    text = (tmp_path / "a.svg").read_text()
+    named = [line.strip() for line in text.splitlines() if re.fullmatch(r"\s*<!-- \d+ -->", line)]
+    assert named[0] == "<!-- 1 -->"  # the feature that decides
+    assert "<!-- share of the gain of all cuts -->" in text
+
+
 def test_forests_without_features_to_draw_are_told(home, tmp_path):
     X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
     SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "sim.zarr")
@@ -154,7 +166,13 @@ def test_forests_without_features_to_draw_are_told(home, tmp_path):
     either = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])  # exclusive or: the first cut gains 0
     SMERF(2, max_depth=1, bootstrap=False, random_state=0).fit(either, [0, 1, 1, 0]).save(tmp_path / "xor.zarr")
     idle = "no tree has a cut that gains anything"
-    told = {"sim": "no features to plot; `distforest score` asks it for distances", "roots": idle, "xor": idle}
+    SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, X[:, 0] > 0).save(tmp_path / "given.zarr")
+    told = {
+        "sim": "its cuts read linear similarities, each of all features, so there is no feature to plot; `distforest",
+        "given": "its cuts read similarities, so there is no feature to plot; `distforest score` asks it for distances",
+        "roots": idle,
+        "xor": idle,
+    }
     for name, hint in told.items():
         code, out, err = run("inspect", tmp_path / f"{name}.zarr", "--plot", tmp_path / "a.png")
         assert (code, out, hint in err) == (2, "", True)
