@@ -27,7 +27,8 @@ ON_THE_GROUND = {
     "ranking_truth": {"errors", "arguments", "roc"},
     "roc": {"errors", "arguments"},
     "simulate": {"errors", "arguments", "manifolds", "ranking_truth"},
-    "plotting": {"errors", "metrics"},
+    "pictured": {"errors", "amounts", "arguments"},
+    "plotting": {"errors", "arguments", "metrics", "pictured"},
     "errors": set(),
     "jit": set(),
 }
