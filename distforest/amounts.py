@@ -12,3 +12,14 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     ('1 row', '2,500 rows', '0 classes')
     """
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def are(count: int) -> str:
+    """The verb that goes with so many.
+
+    Examples
+    --------
+    >>> are(1), are(2)
+    ('is', 'are')
+    """
+    return "is" if count == 1 else "are"

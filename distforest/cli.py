@@ -180,12 +180,11 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.console import progress
     from distforest.jobs.cluster import Here
     from distforest.jobs.question import Question
+    from distforest.jobs.score import check_output
     from distforest.jobs.score import score as run_score
     from distforest.jobs.spec import Run
-    from distforest.sources.groups import check_name
     from distforest.spec_files import from_the_root
 
-    check_name(output)  # before a cluster is started
     here, run = asked.pop("threads_here"), Run(workers=asked.pop("workers"), scheduler=asked.pop("scheduler"))
     if (here is not None) + (run.workers is not None) + (run.scheduler is not None) > 1:
         raise click.UsageError("give one of --workers, --threads-here and --scheduler")
@@ -194,6 +193,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
         forest, queries, output = map(from_the_root, (forest, queries, output))
         asked |= {name: from_the_root(asked[name]) for name in ("reference", "pairs") if asked[name]}
     question = Question(forest, queries, **asked, **_callback(forest, **lazily))
+    check_output(question, output)  # before a cluster is started
     with ExitStack() as stack:
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         scored = run_score(question, output, cluster, overwrite, stack.enter_context(progress()))

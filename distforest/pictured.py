@@ -199,7 +199,9 @@ class Importances:
         parts = {str(part): _shares(f"parts[{part!r}]", shares) for part, shares in self.parts.items()}
         lengths = [len(shares) for shares in parts.values()]
         if len(set(lengths)) > 1:
-            raise InputError(f"parts must have a number for each feature, found {lengths[0]} and {lengths[1]} numbers")
+            raise InputError(
+                f"parts must have a number for each feature, found {lengths[0]} and {counted(lengths[1], 'number')}"
+            )
         _hold(self, parts=parts, names=_names_of_features(self.names, lengths[0]))
 
 

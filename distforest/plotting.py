@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from distforest.amounts import counted
 from distforest.arguments import check_finite, numbers, whole
 from distforest.errors import InputError
 from distforest.metrics import average_precision, roc_auc
@@ -148,7 +149,9 @@ def budget_curve(budgets: Budgets, ax: Axes | None = None) -> Picture | Axes:
     shown, axes = canvas(7.0, 4.0, ax)
     axes.plot(budgets.evaluations, budgets.accuracy, "o-", color=BLUE, linewidth=2, label="forest")
     axes.axhline(budgets.rival_accuracy, color=ORANGE, linestyle="--", linewidth=1.5, label=budgets.rival)
-    axes.axvline(budgets.n_pairs, color=GREY, linestyle=":", linewidth=1.5, label=f"all {budgets.n_pairs:,} pairs")
+    axes.axvline(
+        budgets.n_pairs, color=GREY, linestyle=":", linewidth=1.5, label=f"all {counted(budgets.n_pairs, 'pair')}"
+    )
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set(xlabel="pairs that the forest has paid for", ylabel="accuracy on held-out objects")
     axes.set_xlim(left=0)

@@ -389,7 +389,8 @@ def _title(forest: TreeRank, tree: int) -> str:
     ranks = ranks_of(forest.forest_)
     counts = ranks.class_counts[ranks.leaves_in_order(tree)]
     own = f"tree {tree} of {forest.forest_.n_trees:,}" if forest.forest_.n_trees > 1 else "one tree"
-    return f"TreeRank, {own}: {len(counts):,} leaves, area {ROC.of_counts(counts[:, 0], counts[:, 1]).auc:.3f}"
+    area = ROC.of_counts(counts[:, 0], counts[:, 1]).auc
+    return f"TreeRank, {own}: {counted(len(counts), 'leaf', 'leaves')}, area {area:.3f}"
 
 
 # --- drawing ----------------------------------------------------------------------------------------------

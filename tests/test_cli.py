@@ -383,7 +383,7 @@ def test_hints_name_the_flags_of_the_command(tmp_path, file, options, hint):
 
 def test_a_target_in_the_way_is_overwritten_by_a_flag(home, tmp_path):
     (tmp_path / "a.csv").write_text("a\n1\n")
-    (tmp_path / "a.zarr").mkdir()
+    assert run("ingest", tmp_path / "a.csv", tmp_path / "a.zarr")[0] == 0
     for command in (
         ("ingest", tmp_path / "a.csv", tmp_path / "a.zarr"),
         ("simulate", "line", "--output", tmp_path / "a.zarr"),
@@ -392,6 +392,8 @@ def test_a_target_in_the_way_is_overwritten_by_a_flag(home, tmp_path):
     ):
         code, _, err = run(*command)
         assert (code, "--overwrite" in err) == (2, True)
+    code, _, err = run("ingest", tmp_path / "a.csv", tmp_path / "a.csv")
+    assert (code, err.endswith("found something there; choose another\n")) == (2, True)  # no flag replaces a file
 
 
 def test_a_question_is_corrected_in_its_flags(home, tmp_path):

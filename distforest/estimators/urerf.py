@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from distforest.amounts import counted
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest.proximities import out_of_bag_proximity
 from distforest.growth.methods import METHODS, sampling
@@ -132,7 +133,8 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         drawn = sampling(params, len(features)).n_draws  # refused before features are screened
         self._grow_on(features, None, params)
         if len(features) > 1 and drawn < self.min_samples_split:
-            text = f"a tree draws {drawn} rows, and min_samples_split={self.min_samples_split} makes them one leaf"
+            split = f"min_samples_split={self.min_samples_split}"
+            text = f"a tree draws {counted(drawn, 'row')}, of which {split} makes one leaf"
             warnings.warn(f"{text}, so all rows are equally near; lower it", stacklevel=2)
         return self
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import NEAREST, SHARE, Meaning
 from distforest.growth.class_weights import ClassWeights
@@ -116,7 +117,9 @@ def _column_weights(data: Data, params: Params) -> ColumnWeights:
     if data.feature_weights is None:
         return ColumnWeights.uniform(n_columns)
     if len(data.feature_weights) != n_columns:
-        raise InputError(f"feature_weights: one for each of {n_columns} features, found {len(data.feature_weights)}")
+        raise InputError(
+            f"feature_weights: one for each of {counted(n_columns, 'feature')}, found {len(data.feature_weights)}"
+        )
     return ColumnWeights.of(data.feature_weights)
 
 
@@ -248,7 +251,7 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
         raise InputError(f"{method.name} learns from {' or '.join(method.judged_by)}, found {data.judge}")
     if data.judge != "links" and len(data.truth) != data.n_rows:
         raise InputError(
-            f"found {data.n_rows} rows of {method.reads} and {len(data.truth)} of {data.judge}: "
+            f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.judge}: "
             "inconsistent numbers of samples"
         )
     if method.over_pairs is not None:

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.tables import batches, column_names, is_number, label_position, number, readable
+from distforest.sources.tables import (
+    batches,
+    column_names,
+    cure_of_words,
+    is_number,
+    label_position,
+    number,
+    readable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -229,8 +237,7 @@ class CsvTable:
         if "," in cell and is_number(re.sub(r"[.,]", "", cell)):
             return "; write a decimal point, and nothing between thousands"
         header = "" if row or self.headed else "; if this row names the columns, give header=True"
-        label = "" if self.labelled else "; if these are the labels, name their column with `label`"
-        return f"{header}{label}; else write the column as numbers or leave it out"
+        return header + cure_of_words(self.labelled)
 
     def _label(self, row: int, line: int, cells: list[str]) -> str:
         position = self.label or 0

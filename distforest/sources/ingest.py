@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import are, counted
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, write_array
 from distforest.sources.csv_table import CsvTable
@@ -259,7 +260,7 @@ def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames |
         numbering.follow(block[:, 0])
     if n_bad:
         raise InputError(
-            f"{source}: finite float32 numbers were asked for as features, found {n_bad} that are not, "
+            f"{source}: finite float32 numbers were asked for as features, found {n_bad:,} that {are(n_bad)} not, "
             f"the first {place}; fill them in or leave their rows out"
         )
     if n_rows == 0:
@@ -400,7 +401,8 @@ def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tu
     n_rows = {array.name: array.shape[0] for array in found if array.name in ("X", "y")}
     if len(set(n_rows.values())) > 1:
         raise InputError(
-            f"{source}: a label for each row was asked for, found {n_rows['X']} rows, {n_rows['y']} labels"
+            f"{source}: a label for each row was asked for, "
+            f"found {counted(n_rows['X'], 'row')}, {counted(n_rows['y'], 'label')}"
         )
     return found, texts
 
@@ -473,7 +475,8 @@ def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array
     if low < 0 or high >= len(classes):
         raise InputError(
             f"{array.path}: labels from 0 to {len(classes) - 1} were asked for, "
-            f"as there are {len(classes)} classes, found labels from {low} to {high}"
+            f"as there {are(len(classes))} {counted(len(classes), 'class', 'classes')}, "
+            f"found labels from {low} to {high}"
         )
     return _Array("y", array.shape, dtype, blocks, {"classes": classes})
 

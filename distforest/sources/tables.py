@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.arguments import whole
 from distforest.errors import InputError
 
@@ -110,7 +111,7 @@ def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
     for position, name in enumerate(names):
         if not name or re.fullmatch(r"__index_level_.*|Unnamed: \d+", name):
             is_last = not name and 0 < position == len(names) - 1
-            cure = "if it is a data frame's index, write the file without it (index=False), otherwise name it"
+            cure = "if it is a data frame's index, write the file without it (`index` of to_csv), otherwise name it"
             cure = "name it, or end lines without a separator" if is_last else cure
             raise InputError(f"{path}: a name was asked for in column {position}, found {name!r}; {cure}")
         if name in seen:
@@ -131,6 +132,12 @@ def label_position(path: str, names: Sequence[str], label: str | None, cure: str
     if len(names) == 1:
         raise InputError(f"{path}: features beside the label {label!r} were asked for, found no other column")
     return names.index(label)
+
+
+def cure_of_words(labelled: bool) -> str:
+    """What may help where a column is not of numbers."""
+    label = "" if labelled else "; if these are the labels, name their column with `label`"
+    return f"{label}; {'' if labelled else 'else '}write the column as numbers or leave it out"
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,9 @@ class LibsvmTable:
         n_found = max(1, highest + 1 - first)
         n_columns = n_found if n_features is None else whole("n_features", n_features, 1)
         if n_columns < n_found:
-            asked = f"indices from {first} to {n_columns - 1 + first} were asked for, as of {n_columns} features"
+            asked = (
+                f"indices from {first} to {n_columns - 1 + first} were asked for, as of {counted(n_columns, 'feature')}"
+            )
             raise InputError(f"{place}: {asked}, found {highest}")
         if n_columns > LIBSVM_COLUMNS:
             asked = f"at most {LIBSVM_COLUMNS} features were asked for (rows are stored densely)"
@@ -256,19 +265,22 @@ class ParquetTable:
         """Read the schema."""
         with readable(path), _pyarrow().parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
+            index = (schema.pandas_metadata or {}).get("index_columns", ())
         columns = column_names(path, schema.names)
         if not columns:
             raise InputError(f"{path}: columns were asked for, found none")
-        position = label_position(path, columns, label)
-        for column in columns[:position] + (columns[position + 1 :] if position is not None else ()):
+        label_position(path, columns, label)
+        features = [column for column in columns if column != label]
+        for column in features:
             kind = schema.field(column).type
             if not _is_numeric(kind):
-                cure = "; if these are the labels, name their column with `label`" if label is None else ""
+                cure = cure_of_words(label is not None)
                 raise InputError(f"{path}: column {column!r}: numbers were asked for, found {kind}{cure}")
+        _tell_of_index(path, [column for column in features if column in index])
         kind = schema.field(label).type if label is not None else None
         if kind is not None and not (_is_numeric(kind) or _is_text(kind)):
             raise InputError(f"{path}: label column {label!r}: numbers or strings were asked for, found {kind}")
-        dtypes = [str(schema.field(column).type) for column in columns if column != label]
+        dtypes = [str(schema.field(column).type) for column in features]
         return cls(path, columns, label, block_bytes, dtypes)
 
     @property
@@ -308,6 +320,13 @@ class ParquetTable:
         rows = max(1, self.block_bytes // (8 * len(self.columns)))
         with readable(self.path), _pyarrow().parquet.ParquetFile(self.path) as file:
             yield from file.iter_batches(batch_size=rows, columns=columns)
+
+
+def _tell_of_index(path: str, index: list[str]) -> None:
+    """Warn of features that were the index of a pandas data frame, which its file says."""
+    if index:
+        text = f"{', '.join(map(repr, index))} was the index of the data frame, and is read as a feature"
+        warnings.warn(f"{path}: {text}; leave it out if it only names the rows", stacklevel=5)
 
 
 def _floats_of(column: Any) -> Floats:

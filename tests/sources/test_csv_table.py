@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         ("a,b\n1,2\n3,\n", None, "row 1 (line 3), column 'b': a number was asked for, found ''"),
         ("a,b\n1,2_0\n", None, "row 0 (line 2), column 'b': a number was asked for, found '2_0'"),
         ("a,b\n1,nan\n3,-inf\n", None, "found 2 that are not, the first nan in row 0, column 1 (b)"),
-        ("a,b\n1,2\n3,4e38\n", None, "found 1 that are not, the first 4e+38 in row 1, column 1 (b)"),
+        ("a,b\n1,2\n3,4e38\n", None, "found 1 that is not, the first 4e+38 in row 1, column 1 (b)"),
         (
             "a,species\n1,2\n",
             "specie",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import pytest
+
+from distforest.sources.ingest import ingest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
         ("1 qid:3 1:2\n", "index:value was asked for, found 'qid:3'"),
         ("1 1:2 2:\n", "index:value was asked for, found '2:'"),
         ("# c\n1,2 1:2\n", "row 0 (line 2): a number as label was asked for, found '1,2'"),
-        ("1 1:nan\n", "found 1 that are not, the first nan in row 0, column 0"),
+        ("1 1:nan\n", "found 1 that is not, the first nan in row 0, column 0"),
         ("inf 1:1\n", "finite labels were asked for, found inf in row 0"),
         (
             f"1 {10**12}:1\n",
@@ -85,7 +89,7 @@ def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
     source = str(tmp_path / "a.parquet")
     parquet.write_table(pyarrow.table(columns), source)
     assert "column 't': numbers were asked for, found string; if these are the labels, name" in refused(source)
-    assert "1 that are not, the first nan in row 1, column 1 (n)" in refused(source, label="t")
+    assert "1 that is not, the first nan in row 1, column 1 (n)" in refused(source, label="t")
     parquet.write_table(pyarrow.table({"a": [1, 2], "t": ["u", None]}), source)
     assert "row 1, column 't': a label was asked for, found null" in refused(source, label="t")
     assert "did you mean 't'?" in refused(source, label="tt")
@@ -98,3 +102,27 @@ def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
 def test_parquet_needs_its_extra(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "distforest[parquet]" in refused(write("a.parquet", ""))
+
+
+def test_the_index_of_a_data_frame_in_a_parquet_file_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
+    frame = pd.DataFrame({"id": [7, 3, 5], "a": [0.5, 1.5, 2.5], "kind": ["x", "y", "x"]})
+    frame.to_parquet(source)
+    assert ingest(source, target, label="kind")["X"].shape == (3, 2)
+    frame.set_index("id").to_parquet(source)
+    with pytest.warns(UserWarning, match="'id' was the index of the data frame, and is read as a feature") as told:
+        ingest(source, target, label="kind", overwrite=True)
+    assert [own.filename for own in told] == [__file__]
+    frame.set_index("kind").to_parquet(source)
+    assert ingest(source, target, label="kind", overwrite=True)["X"].shape == (3, 2)
+
+
+def test_what_helps_against_columns_of_words_is_told(refused: Refused, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    source = str(tmp_path / "a.parquet")
+    frame = pd.DataFrame({"a": [0.5, 1.5], "when": pd.date_range("2020", periods=2), "kind": ["x", "y"]})
+    frame.to_parquet(source)
+    assert re.search(r"found timestamp\[\w+\]; write the column as numbers or leave it", refused(source, label="kind"))
+    frame.drop(columns="when").to_parquet(source)
+    assert "name their column with `label`; else write the column as numbers or leave it out" in refused(source)

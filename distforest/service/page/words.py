@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from distforest.amounts import counted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -210,7 +212,7 @@ def _trouble(job: Mapping[str, Any]) -> str:
     """Tasks that were tried again and workers that were lost, as far as there are any."""
     lost, again = job["lost_workers"], job["retries"]
     told = [f"{again:,} tried again"] if again else []
-    return ", ".join([*told, f"{lost:,} {'worker' if lost == 1 else 'workers'} lost"] if lost else told)
+    return ", ".join([*told, f"{counted(lost, 'worker')} lost"] if lost else told)
 
 
 def _in_short(message: str, most: int = 160) -> str:
