@@ -27,6 +27,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -228,6 +229,10 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
 
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
+    if features is not None and drawn is None and plot is None:
+        warnings.warn(
+            "`features` names none, as the forest has no weights of features to tell; give `plot`", stacklevel=2
+        )
     if plot is not None:
         _plot(forest, manifest["meaning"], drawn, features, plot)
     print_report(ctx, reports.inspected(forest, manifest, drawn))
@@ -235,6 +240,10 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
 
 def _plot(forest: str, meaning: dict[str, Any], drawn: FeatureShares | None, features: str | None, path: str) -> None:
     """Save a picture of feature weights; without any, of a ranking tree and its curves, or of importances."""
+    folder, name = os.path.split(path)
+    if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
+        asked = "a name such as picture.png was asked for, in a folder that is there"
+        raise InputError(f"--plot {path}: {asked}")
     kind = meaning["rows"]["kind"]
     if kind not in {"features", "pairs"}:
         reads = "similarities" if kind == "dense" else f"{kind} similarities, each of all features"

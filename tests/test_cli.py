@@ -556,3 +556,21 @@ def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(spec, tmp_pa
     table = {**Spec.from_toml(spec).to_dict(), "params": {"n_estimators": 300}}
     inputs = stage_inputs(Spec.from_dict(table), f"{tmp_path}/x.job")
     assert found["digest"] == fit_here(inputs.problem()).digest
+
+
+def test_a_picture_is_written_where_it_can_be(home, tmp_path):
+    for name in ("none/a.png", "a", "none/"):
+        code, out, err = run("inspect", home / "forest.zarr", "--plot", f"{tmp_path}/{name}")
+        assert (code, out) == (2, "")
+        assert err == (
+            f"error: --plot {tmp_path}/{name}: a name such as picture.png was asked for, in a folder that is there\n"
+        )
+
+
+@pytest.mark.filterwarnings("default:.*names none:UserWarning")
+def test_names_that_nothing_is_told_by_are_told(home):
+    code, _, err = run("inspect", home / "forest.zarr", "--features", home / "data.zarr/X")
+    assert (code, err) == (
+        0,
+        "warning: --features names none, as the forest has no weights of features to tell; give --plot\n",
+    )

@@ -21,14 +21,14 @@ GROUND = {
 ON_THE_GROUND = {
     "amounts": set(),
     "arguments": {"errors", "amounts"},
-    "geodesics": {"errors", "arguments"},
+    "geodesics": {"errors", "amounts", "arguments"},
     "manifolds": {"errors", "arguments", "geodesics"},
     "metrics": {"errors", "arguments", "geodesics", "roc"},
     "ranking_truth": {"errors", "arguments", "roc"},
-    "roc": {"errors", "arguments"},
+    "roc": {"errors", "amounts", "arguments"},
     "simulate": {"errors", "arguments", "manifolds", "ranking_truth"},
     "pictured": {"errors", "amounts", "arguments"},
-    "plotting": {"errors", "arguments", "metrics", "pictured"},
+    "plotting": {"errors", "amounts", "arguments", "metrics", "pictured"},
     "errors": set(),
     "jit": set(),
 }
