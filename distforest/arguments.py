@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ def numbers(values: ArrayLike, name: str, n_dimensions: int) -> Floats:
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":
-            raise InputError(f"{name} must hold real numbers, found dtype {array.dtype!r}")
+            raise InputError(f"{name} must hold real numbers, found dtype {array.dtype}")
         array = array.astype(np.float64, copy=False)
     except ValueError as error:
         raise InputError(f"{name} must be an array of real numbers: {error}") from error
     if array.ndim != n_dimensions:
-        raise InputError(f"{name} must have {n_dimensions} dimension(s), found shape {array.shape}")
+        raise InputError(f"{name} must have {counted(n_dimensions, 'dimension')}, found shape {array.shape}")
     return array
 
 
@@ -52,4 +53,5 @@ def check_finite(array: Floats, name: str) -> None:
     """Raise InputError if a value is NaN or infinite."""
     bad = array.size - int(np.count_nonzero(np.isfinite(array)))
     if bad:
-        raise InputError(f"{name} must be finite, found {bad} NaN or infinite of {array.size} values; drop them")
+        of = counted(array.size, "value")
+        raise InputError(f"{name} must be finite, found {bad:,} NaN or infinite of {of}; drop them")

@@ -188,12 +188,11 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.console import interruptible, progress
     from distforest.jobs.cluster import Here
     from distforest.jobs.question import Question
+    from distforest.jobs.score import check_output
     from distforest.jobs.score import score as run_score
     from distforest.jobs.spec import Run
-    from distforest.sources.groups import check_name
     from distforest.spec_files import from_the_root
 
-    check_name(output)  # before a cluster is started
     here, run = asked.pop("threads_here"), Run(workers=asked.pop("workers"), scheduler=asked.pop("scheduler"))
     if (here is not None) + (run.workers is not None) + (run.scheduler is not None) > 1:
         raise click.UsageError("give one of --workers, --threads-here and --scheduler")
@@ -202,6 +201,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
         forest, queries, output = map(from_the_root, (forest, queries, output))
         asked |= {name: from_the_root(asked[name]) for name in ("reference", "pairs") if asked[name]}
     question = Question(forest, queries, **asked, **_callback(forest, **lazily))
+    check_output(question, output)  # before a cluster is started
     with ExitStack() as stack:
         stack.enter_context(interruptible(STOPPING))
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
@@ -238,8 +238,12 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
 
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
+    if features is not None and drawn is None and plot is None:
+        warnings.warn(
+            "`features` names none, as the forest has no weights of features to tell; give `plot`", stacklevel=2
+        )
     if plot is not None:
-        _plot(forest, manifest["meaning"]["method"], drawn, features, plot)
+        _plot(forest, manifest["meaning"], drawn, features, plot)
     try:
         roots = Roots.of_manifest(forest, manifest)
     except ArtifactError:  # `verify` tells of damage; what the manifest says is told all the same
@@ -247,12 +251,18 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     print_report(ctx, reports.inspected(forest, manifest, roots, drawn))
 
 
-def _plot(forest: str, method: str, drawn: FeatureShares | None, features: str | None, path: str) -> None:
+def _plot(forest: str, meaning: dict[str, Any], drawn: FeatureShares | None, features: str | None, path: str) -> None:
     """Save a picture of feature weights; without any, of a ranking tree and its curves, or of importances."""
-    if method in {"simforest", "isolation"}:
+    folder, name = os.path.split(path)
+    if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
+        asked = "a name such as picture.png was asked for, in a folder that is there"
+        raise InputError(f"--plot {path}: {asked}")
+    kind = meaning["rows"]["kind"]
+    if kind not in {"features", "pairs"}:
+        reads = "similarities" if kind == "dense" else f"{kind} similarities, each of all features"
         raise InputError(
-            f"{forest} reads similarities, it has no features to plot; `distforest score` asks it for distances, which "
-            "distforest.plotting.class_separation draws"
+            f"{forest}: its cuts read {reads}, so there is no feature to plot; `distforest score` asks it for "
+            "distances, which distforest.plotting.class_separation draws"
         )
     try:
         from distforest import plotting, ranking_plots
@@ -261,7 +271,7 @@ def _plot(forest: str, method: str, drawn: FeatureShares | None, features: str |
     figure: Any
     if drawn is not None:
         figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
-    elif method == "treerank":
+    elif meaning["method"] == "treerank":
         figure = ranking_plots.sealed_ranking(forest, features)
     else:
         figure = plotting.feature_importances(_importances(forest, features))
@@ -272,17 +282,19 @@ def _plot(forest: str, method: str, drawn: FeatureShares | None, features: str |
 
 
 def _importances(address: str, features: str | None) -> Importances:
-    """What each feature has given to a sealed forest of SMERF, URerF or RFD."""
+    """What each feature has given to a sealed forest whose cuts read features."""
     from distforest import RFD, URerF, load
+    from distforest.forest import scoring
     from distforest.forest.feature_shares import read_names
     from distforest.plotting import Importances
 
     forest: Any = load(address)
     own = tuple(getattr(forest, "feature_names_in_", ()))
     names = own if features is None else read_names(features, forest.n_features_in_)
-    parts = {"importance": forest.feature_importances_}
     if isinstance(forest, RFD):
         parts = {"differences": forest.relative_importances_, "middles": forest.absolute_importances_}
+    else:
+        parts = {"importance": scoring.feature_importances(forest.forest_)}
     if not sum(shares.sum() for shares in parts.values()):
         raise InputError(f"{address}: no tree has a cut that gains anything, so no feature has given anything")
     of = "the nodes that were cut, by their rows" if isinstance(forest, URerF) else "the gain of all cuts"
@@ -368,6 +380,9 @@ def _looked_ahead(job: AnySpec) -> Report:
 @click.argument("target", metavar="TARGET.zarr")
 @click.option("--label", metavar="COLUMN", help="Column of a csv or Parquet file that holds the labels.")
 @click.option("--header/--no-header", default=None, help="Whether a csv file's first row names its columns.")
+@click.option(
+    "--separator", metavar="CHAR", help="What separates the cells of a csv file, such as ';' or tab.  [default: ,]"
+)
 @click.option("--n-features", type=click.IntRange(1), help="Features of a libsvm file.  [default: its highest index]")
 @click.option("--zero-based/--one-based", default=None, help="From where a libsvm file counts its indices.")
 @click.option("--name", help="Name of the array of an .npy file.  [default: name of the file]")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import re
+import shlex
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -118,7 +119,7 @@ def as_typed(text: str, command: click.Command) -> str:
         flag = max(option.opts, key=len)
         if value == "False" and option.secondary_opts:
             return max(option.secondary_opts, key=len)
-        return flag if value in (None, "True") else f"{flag} {value.strip(chr(39))}"
+        return flag if value in (None, "True") else f"{flag} {shlex.quote(value.strip(chr(39)))}"
 
     return ARGUMENT.sub(typed, text)
 

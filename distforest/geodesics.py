@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.amounts import are, counted
 from distforest.arguments import numbers, whole
 from distforest.errors import InputError
 
@@ -227,7 +228,8 @@ def neighbor_hits(indices: ArrayLike, relevant: Floats, k: int, rows: ArrayLike 
     is_other = listed != queries[:, None]
     short = int(is_other.sum(axis=1).min(initial=count))
     if short < count:
-        raise InputError(f"k = {count} neighbours of each query beside itself are needed, found {short}; ask for more")
+        needed = f"k = {counted(count, 'neighbour')} of each query beside itself {are(count)} needed"
+        raise InputError(f"{needed}, found {short}; ask for more")
     first = np.argsort(~is_other, axis=1, kind="stable")[:, :count]
     retrieved = np.take_along_axis(listed, first, axis=1)
     return Hits(np.take_along_axis(relevant, retrieved, axis=1).sum(axis=1), count, relevant.sum(axis=1))
@@ -372,7 +374,9 @@ def _queries(rows: ArrayLike | None, matrix: Floats) -> Rows:
         return np.arange(n)
     found = _row_numbers(rows, n)
     if len(found) != n_queries:
-        raise InputError(f"rows must name the point of each of {n_queries} queries, found {len(found)}")
+        raise InputError(
+            f"rows must name the point of each of {counted(n_queries, 'query', 'queries')}, found {len(found)}"
+        )
     return found
 
 

@@ -8,26 +8,45 @@ yours. Colours are those of Okabe and Ito, told apart under all common forms of 
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from distforest.amounts import counted
+from distforest.arguments import check_finite, numbers, whole
+from distforest.errors import InputError
 from distforest.metrics import average_precision, roc_auc
+from distforest.pictured import Budgets, Classes, Importances, Links, Weights, as_drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
     from matplotlib.image import AxesImage
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+
+__all__ = [
+    "Budgets",
+    "Classes",
+    "Importances",
+    "Links",
+    "Picture",
+    "Weights",
+    "budget_curve",
+    "class_separation",
+    "feature_importances",
+    "feature_weights",
+    "link_prediction",
+    "overview",
+    "principal_coordinates",
+]
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8A8A8A"
 CLASS_COLOURS = (ORANGE, BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -53,123 +72,6 @@ class Picture(Figure):
         return stream.getvalue()
 
 
-@dataclass(frozen=True)
-class Links:
-    """What is known and what was predicted of the links of a graph.
-
-    Attributes
-    ----------
-    adjacency : ndarray of shape (n, n)
-        1 where two nodes are linked.
-    distance : ndarray of shape (n, n)
-        Predicted distances of all nodes.
-    held_out : ndarray of shape (n,)
-        Whether a node was held out of training.
-    linked, scored : ndarray of shape (n_pairs,)
-        Of each scored pair, whether it is linked, and its predicted distance.
-    title : str
-        What the graph is.
-    """
-
-    adjacency: np.ndarray
-    distance: np.ndarray
-    held_out: np.ndarray
-    linked: np.ndarray
-    scored: np.ndarray
-    title: str = "Links"
-
-
-@dataclass(frozen=True)
-class Classes:
-    """Distances of rows of known classes.
-
-    Attributes
-    ----------
-    distance : ndarray of shape (n, n)
-        Predicted distances.
-    codes : ndarray of shape (n,)
-        The class of each row, as a place in ``names``.
-    names : sequence of str
-        The classes.
-    title : str
-        What the rows are.
-    """
-
-    distance: np.ndarray
-    codes: np.ndarray
-    names: Sequence[str]
-    title: str = "Classes"
-
-
-@dataclass(frozen=True)
-class Budgets:
-    """What forests that paid for different numbers of similarities are worth.
-
-    Attributes
-    ----------
-    evaluations, accuracy : ndarray of shape (n_forests,)
-        Of each forest, the pairs that it has paid for, and its accuracy, in the order of the evaluations.
-    n_pairs : int
-        All pairs that there were to pay for.
-    rival, rival_accuracy : str and float
-        What the forests are compared with, and its accuracy.
-    title : str
-        What was learned.
-    """
-
-    evaluations: np.ndarray
-    accuracy: np.ndarray
-    n_pairs: int
-    rival: str
-    rival_accuracy: float
-    title: str = "Accuracy against budget"
-
-
-@dataclass(frozen=True)
-class Weights:
-    """How likely a forest is to draw each feature.
-
-    Attributes
-    ----------
-    shares : ndarray of shape (n_features,)
-        Of the draws.
-    dependence : ndarray of shape (n_features,), or None
-        By how much each feature depends on another, if they were screened.
-    names : sequence of str
-        Of the features; their numbers where it is empty.
-    title : str
-        What the features are of.
-    """
-
-    shares: np.ndarray
-    dependence: np.ndarray | None = None
-    names: Sequence[str] = ()
-    title: str = "Features by weight"
-
-
-@dataclass(frozen=True)
-class Importances:
-    """What each feature has given to a forest.
-
-    Attributes
-    ----------
-    parts : mapping of str to ndarray of shape (n_features,)
-        Shares that add up to a feature's importance, by what they are of: a forest of pairs knows of each feature's
-        differences and of its middles.
-    names : sequence of str
-        Of the features; their numbers where it is empty.
-    of : str
-        What the shares are of.
-    title : str
-        What the features are of.
-    """
-
-    parts: Mapping[str, np.ndarray]
-    names: Sequence[str] = ()
-    of: str = "the gain of all cuts"
-    title: str = "Features by importance"
-
-
 def link_prediction(links: Links) -> Picture:
     """Draw a graph beside its predicted links, and the ROC and precision-recall curves of the scored pairs.
 
@@ -185,6 +87,7 @@ def link_prediction(links: Links) -> Picture:
     >>> link_prediction(Links(truth, 1 - truth, np.array([0, 0, 1]), pairs, 1.0 - pairs))
     <Picture size 1400x400 with 4 Axes>
     """
+    as_drawn(links, Links)
     figure = blank(14.0, 4.0)
     _draw_links(figure, links)
     return figure
@@ -204,6 +107,7 @@ def class_separation(classes: Classes) -> Picture:
     >>> class_separation(Classes((codes[:, None] != codes) * 0.8, codes, ["bad", "good"]))
     <Picture size 1400x400 with 3 Axes>
     """
+    as_drawn(classes, Classes)
     figure = blank(14.0, 4.0)
     _draw_classes(figure, classes)
     return figure
@@ -217,6 +121,8 @@ def overview(links: Links, classes: Classes) -> Picture:
     links, classes
         As they take them.
     """
+    as_drawn(links, Links)
+    as_drawn(classes, Classes)
     figure = blank(14.0, 8.0)
     parts: Any = figure.subfigures(2, 1, hspace=0.06)
     _draw_links(parts[0], links)
@@ -239,16 +145,19 @@ def budget_curve(budgets: Budgets, ax: Axes | None = None) -> Picture | Axes:
     >>> budget_curve(Budgets(np.array([100, 200]), np.array([0.7, 0.8]), 300, "1-NN", 0.75))
     <Picture size 700x400 with 1 Axes>
     """
+    as_drawn(budgets, Budgets)
     shown, axes = canvas(7.0, 4.0, ax)
     axes.plot(budgets.evaluations, budgets.accuracy, "o-", color=BLUE, linewidth=2, label="forest")
     axes.axhline(budgets.rival_accuracy, color=ORANGE, linestyle="--", linewidth=1.5, label=budgets.rival)
-    axes.axvline(budgets.n_pairs, color=GREY, linestyle=":", linewidth=1.5, label=f"all {budgets.n_pairs:,} pairs")
+    axes.axvline(
+        budgets.n_pairs, color=GREY, linestyle=":", linewidth=1.5, label=f"all {counted(budgets.n_pairs, 'pair')}"
+    )
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.set(xlabel="pairs that the forest has paid for", ylabel="accuracy on held-out objects")
     axes.set_xlim(left=0)
     axes.set_title(budgets.title)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="lower right", framealpha=1.0, edgecolor="none")  # opaque: the line of all pairs may pass behind
+    name_lines(shown, axes)
     return shown
 
 
@@ -267,6 +176,7 @@ def feature_weights(weights: Weights) -> Picture:
     >>> feature_weights(Weights(np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.2, 0.0]), ["a", "b", "c"]))
     <Picture size 1200x400 with 2 Axes>
     """
+    as_drawn(weights, Weights)
     figure = blank(12.0, 4.0)
     figure.suptitle(weights.title, fontweight="bold")
     every, most = figure.subplots(1, 2, width_ratios=(1.6, 1))
@@ -290,6 +200,7 @@ def feature_importances(importances: Importances, ax: Axes | None = None) -> Pic
     >>> feature_importances(Importances({"differences": np.array([0.6, 0.1]), "middles": np.array([0.1, 0.2])}))
     <Picture size 700x400 with 1 Axes>
     """
+    as_drawn(importances, Importances)
     shown, axes = canvas(7.0, 4.0, ax)
     total = np.sum([*importances.parts.values()], axis=0)
     most = np.argsort(-total, kind="stable")[:MOST_FEATURES]
@@ -303,16 +214,31 @@ def feature_importances(importances: Importances, ax: Axes | None = None) -> Pic
     told = f", {len(most)} of {len(total):,}" if len(most) < len(total) else ""
     axes.set_title(f"{importances.title}{told}")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="lower right", framealpha=1.0, edgecolor="none")
+    name_lines(shown, axes)
     return shown
 
 
 def canvas(width: float, height: float, ax: Axes | None) -> tuple[Picture | Axes, Axes]:
     """Where one axes is drawn: what is shown of it, and the axes, given or in a picture of its own."""
     if ax is not None:
+        if not isinstance(ax, Axes):
+            raise InputError(f"ax: axes of matplotlib were asked for, found {type(ax).__name__}")
         return ax, ax
     picture = blank(width, height)
     return picture, picture.subplots()
+
+
+def name_lines(shown: Picture | Axes, axes: Axes) -> None:
+    """Name what is drawn: below a picture of our own, where nothing lies; within given axes, where least does."""
+    if isinstance(shown, Picture):
+        legend_below(shown, axes)
+    else:  # what is beside the axes is not ours
+        axes.legend(loc="best", framealpha=1.0, edgecolor="none")
+
+
+def legend_below(figure: FigureBase, axes: Axes) -> None:
+    """Name what is drawn on axes below them, where none of it can lie."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
 def blank(width: float, height: float) -> Picture:
@@ -349,13 +275,12 @@ def _draw_most(axes: Axes, weights: Weights) -> None:
     most = np.argsort(-weights.shares, kind="stable")[:MOST_FEATURES]
     marked = np.ones(len(most), bool) if weights.dependence is None else weights.dependence[most] > 0.0
     axes.barh(np.arange(len(most)), weights.shares[most], color=np.where(marked, ORANGE, GREY).tolist())
-    axes.axvline(1.0 / len(weights.shares), color=BLUE, linestyle="--", linewidth=1.5, label="all alike")
+    axes.axvline(1.0 / len(weights.shares), color=BLUE, linestyle="--", linewidth=1.5)
     _name_features(axes, most, weights.names)
     axes.set(xlabel="share of the draws", ylabel="feature", xlim=(0.0, None))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
-    axes.set_title("Drawn most")
+    axes.set_title("Drawn most (dashed: all alike)")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="lower right", framealpha=1.0, edgecolor="none")
 
 
 def _name_features(axes: Axes, most: np.ndarray, names: Sequence[str]) -> None:
@@ -469,6 +394,11 @@ def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
         Shape (n, n_dimensions), the widest dimension first, the sign of each such that its largest entry is
         positive.
 
+    Raises
+    ------
+    InputError
+        The distances are no square of finite numbers, or it is no number of dimensions.
+
     Examples
     --------
     >>> points = np.array([0.0, 1.0, 5.0])
@@ -476,10 +406,14 @@ def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
     >>> np.allclose(places[:, 0], points - 2.0)
     True
     """
-    squares = np.asarray(distance, np.float64) ** 2
+    distance = numbers(distance, "distance", 2)
+    if distance.shape[0] != distance.shape[1] or not len(distance):
+        raise InputError(f"distance must be a square matrix with rows, found shape {distance.shape}")
+    check_finite(distance, "distance")
+    squares = distance**2
     centred = squares - squares.mean(axis=0) - squares.mean(axis=1, keepdims=True) + squares.mean()
     values, vectors = np.linalg.eigh(-centred / 2.0)
-    widest = np.argsort(values)[::-1][:n_dimensions]
+    widest = np.argsort(values)[::-1][: whole("n_dimensions", n_dimensions, 1)]
     places = vectors[:, widest] * np.sqrt(np.maximum(values[widest], 0.0))
     largest = places[np.argmax(np.abs(places), axis=0), np.arange(places.shape[1])]
     signed: Floats = places * np.where(largest < 0, -1.0, 1.0)

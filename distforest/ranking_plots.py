@@ -6,12 +6,19 @@ which a notebook shows and ``savefig`` saves; one with a single axes also draws 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+import textwrap
+import warnings
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.text import Text
 
+from distforest.amounts import counted
+from distforest.arguments import whole
 from distforest.errors import InputError
 from distforest.estimators.loading import load
 from distforest.estimators.tree_rank import TreeRank
@@ -19,7 +26,19 @@ from distforest.forest.cells import Cells
 from distforest.forest.feature_shares import read_names
 from distforest.forest.pair_scores import columns_of, ranks_of
 from distforest.forest.table import LEAF
-from distforest.plotting import BLUE, GREY, ORANGE, Picture, blank, canvas, on_unit_square, shortened
+from distforest.pictured import listed
+from distforest.plotting import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Picture,
+    blank,
+    canvas,
+    legend_below,
+    name_lines,
+    on_unit_square,
+    shortened,
+)
 from distforest.roc import ROC
 from distforest.sources.point_pairs import PairColumns, named
 
@@ -27,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
     from numpy.typing import NDArray
 
     from distforest.forest.pair_leaves import Ranks
@@ -35,7 +53,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 DEPTH = 3
-"""Depth to which cells are drawn unless another is asked for."""
+"""Depth to which cells are drawn unless another is asked for, or given axes have less room."""
 
 MOST_DEPTH = 6
 """A picture of the cells to this depth is some three metres wide."""
@@ -46,8 +64,15 @@ MOST_CURVES = 100
 SIDES = LinearSegmentedColormap.from_list("sides", ["#F3B994", "#FFFFFF", "#9CCBE8"])
 """From cells of unlike pairs to cells of pairs alike, pale enough for black words."""
 
+TITLE, LABEL, LETTERS = 12.0, 10.0, 8.0
+"""Points of a title, of the name of an axis, and of words."""
+
+SIZES = (LETTERS, 7.0, 6.0, 5.0)
+"""Points of the words on given axes, from which the largest are taken that have room."""
+
 MINUS = "\N{MINUS SIGN}"
 
+SCORE = "score: a cell stands amid those of its leaves"
 KEY = f"+ alike and {MINUS} unlike training pairs; where the words below a cell hold, its pairs go left"
 
 
@@ -109,7 +134,7 @@ def ranking(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence
     linear, logarithmic = parts[1].subplots(2, 1)
     _draw_curves(linear, curves, log=False, title="ROC of the training pairs")
     _draw_curves(logarithmic, curves, log=True, title="The same, left end")
-    _add_legend(parts[1], logarithmic)
+    legend_below(parts[1], logarithmic)
     return figure
 
 
@@ -138,7 +163,7 @@ def sealed_ranking(address: str, features: str | None = None) -> Picture:
 
 
 def ranking_tree(
-    forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence[str] = (), ax: Axes | None = None
+    forest: TreeRank, tree: int = 0, depth: int | None = None, names: Sequence[str] = (), ax: Axes | None = None
 ) -> Picture | Axes:
     """Draw the cells of a ranking tree: their training pairs, and what parts them.
 
@@ -152,16 +177,22 @@ def ranking_tree(
     tree
         Its number.
     depth
-        Deepest cells that are drawn, 1 to `MOST_DEPTH`.
+        Deepest cells that are drawn, 1 to `MOST_DEPTH`; None: 3, and on given axes no deeper than they have room for.
     names
         Of the features of a point; the forest's own, or their numbers, where it is empty.
     ax
-        Draw here, and return it; None: in a picture of its own.
+        Draw here, and return it, in smaller letters where there is little room; None: in a picture of its own.
 
     Raises
     ------
     InputError
-        There is no such tree, or not one name for each feature, or the depth is not in its range.
+        It is no fitted forest of TreeRank, there is no such tree, or not one name for each feature, or the depth is not
+        in its range.
+
+    Warns
+    -----
+    UserWarning
+        The given axes have no room for the words of this depth.
 
     Examples
     --------
@@ -171,9 +202,20 @@ def ranking_tree(
     >>> ranking_tree(forest, depth=2)
     <Picture size 680x490 with 1 Axes>
     """
-    cells = cells_of(forest, tree, depth, names)
+    cells, title = cells_of(forest, tree, DEPTH if depth is None else depth, names), _title(forest, tree)
     shown, axes = canvas(_width(cells), 1.3 + 1.2 * (1 + max(cell.depth for cell in cells)), ax)
-    _draw_tree(axes, cells, _title(forest, tree))
+    if isinstance(shown, Picture):
+        _draw_tree(axes, cells, title)
+        return shown
+    _frame(
+        axes, _wrapped(axes, title, TITLE), "\n".join(_wrapped(axes, line, LETTERS) for line in (SCORE, KEY)), LETTERS
+    )
+    drawn, points = _roomy(axes, cells, shallower=depth is None)
+    if not points:
+        deepest = max(cell.depth for cell in drawn)
+        cure = "draw on larger ones" + (", or give a smaller depth" if deepest > 1 else "")
+        warnings.warn(f"the words of cells to depth {deepest} have no room on these axes; {cure}", stacklevel=2)
+    _draw_cells(axes, drawn, points or SIZES[-1])
     return shown
 
 
@@ -195,20 +237,31 @@ def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC", ax:
     Raises
     ------
     InputError
-        There is no curve.
+        There is no curve, or something else.
 
     Examples
     --------
     >>> roc_curves([ROC([0, 0.1, 1], [0, 0.9, 1]), ROC([0, 0.2, 1], [0, 0.8, 1])], log=True)
     <Picture size 560x500 with 1 Axes>
     """
+    curves = _curves(curves)
     shown, axes = canvas(5.6, 5.0, ax)
     _draw_curves(axes, curves, log, title)
-    if isinstance(shown, Picture):
-        _add_legend(shown, axes)
-    else:  # what is beside the axes is not ours
-        axes.legend(loc="lower right", frameon=False)
+    name_lines(shown, axes)
     return shown
+
+
+def _curves(curves: Any) -> list[ROC]:
+    """Curves as a list; raises InputError for anything else."""
+    try:
+        found = [*curves]
+    except TypeError:
+        found = [None]
+    strange = next((own for own in found if not isinstance(own, ROC)), None) if found else None
+    if strange is not None or found == [None]:
+        told = type(curves if found == [None] else strange).__name__
+        raise InputError(f"curves: a list of ROC was asked for, found {told}")
+    return found
 
 
 # --- cells ------------------------------------------------------------------------------------------------
@@ -240,10 +293,14 @@ def cells_of(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequenc
     >>> [(cell.alike, cell.unlike, cell.cut) for cell in cells_of(forest, names=["height"])]
     [(6, 9, '|d height| ≤ 2.5'), (6, 0, ''), (0, 9, '')]
     """
+    if not isinstance(forest, TreeRank):
+        raise InputError(f"forest: a TreeRank was asked for, found {type(forest).__name__}")
+    if not hasattr(forest, "forest_"):
+        raise InputError("forest: a fitted TreeRank was asked for, found one that is not; call `fit` first")
     ranks, words = ranks_of(forest.forest_), _words(forest, names)
-    if not 0 <= tree < forest.forest_.n_trees:
+    if not whole("tree", tree, 0) < forest.forest_.n_trees:
         raise InputError(f"tree: a number in 0..{forest.forest_.n_trees - 1} was asked for, found {tree!r}")
-    if not 1 <= depth <= MOST_DEPTH:
+    if not whole("depth", depth, 1) <= MOST_DEPTH:
         raise InputError(f"depth: 1 to {MOST_DEPTH} can be drawn, found {depth!r}")
     cells = Cells.of(ranks, tree)
     n_leaves, found, level = _leaves_below(cells), list[Cell](), [(0, 0)]
@@ -306,10 +363,11 @@ def _words(forest: TreeRank, names: Sequence[str]) -> _Words:
     numbers = [f"feature {k}" for k in range(columns.n_features)]
     kept = forest.forest_.feature_names  # also of a loaded forest, which reads further columns as features
     own = getattr(forest, "feature_names_in_", kept.names if kept else numbers)
-    given = list(names) or list(own)
+    given = listed(names) or listed(own)
     if len(given) != columns.n_features:
-        raise InputError(f"names: one for each of {columns.n_features} features was asked for, found {len(given)}")
-    features = [shortened(str(name)) for name in given]
+        n_features = counted(columns.n_features, "feature")
+        raise InputError(f"names: one for each of {n_features} was asked for, found {len(given)}")
+    features = [shortened(name) for name in given]
     further = [f"further column {k}" for k in range(len(columns.blocks))]
     return _Words(columns, features, named(columns, features, further))
 
@@ -331,7 +389,8 @@ def _title(forest: TreeRank, tree: int) -> str:
     ranks = ranks_of(forest.forest_)
     counts = ranks.class_counts[ranks.leaves_in_order(tree)]
     own = f"tree {tree} of {forest.forest_.n_trees:,}" if forest.forest_.n_trees > 1 else "one tree"
-    return f"TreeRank, {own}: {len(counts):,} leaves, area {ROC.of_counts(counts[:, 0], counts[:, 1]).auc:.3f}"
+    area = ROC.of_counts(counts[:, 0], counts[:, 1]).auc
+    return f"TreeRank, {own}: {counted(len(counts), 'leaf', 'leaves')}, area {area:.3f}"
 
 
 # --- drawing ----------------------------------------------------------------------------------------------
@@ -342,22 +401,96 @@ def _width(cells: Sequence[Cell]) -> float:
     return max(6.8, 1.25 * 2.0 ** max(cell.depth for cell in cells))
 
 
-def _draw_tree(axes: Axes, cells: Sequence[Cell], title: str) -> None:
-    """Draw cells where their scores are, each below the one that it is a part of."""
+def _roomy(axes: Axes, cells: Sequence[Cell], shallower: bool) -> tuple[Sequence[Cell], float]:
+    """Cells for which given axes have room, ``shallower`` ones if need be, and the points of their words.
+
+    Without room these are 0. Words are parted into two lines where one line has no room.
+    """
+    figure: Any = axes.figure.figure
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)  # which takes room for the words around the axes
+    deepest = max(cell.depth for cell in cells)
+    for depth in range(deepest, 0 if shallower and deepest else deepest - 1, -1):
+        plain = [cell for cell in cells if cell.depth <= depth]
+        parted = [replace(cell, cut=cell.cut.replace(" ≤ ", "\n≤ ").replace(" > ", "\n> ")) for cell in plain]
+        for points in SIZES:
+            for drawn in (plain, parted):
+                if _fit(axes, drawn, points):
+                    return drawn, points
+    return parted, 0.0
+
+
+def _fit(axes: Axes, cells: Sequence[Cell], points: float) -> bool:
+    """Whether in letters of so many points no words of cells lie on others, or leave the axes."""
     deepest, shown = max(cell.depth for cell in cells), {(cell.depth, cell.place) for cell in cells}
+    frame = axes.get_window_extent()
+    rows: list[list[tuple[float, float, float]]] = [[] for _ in range(2 * deepest + 1)]
     for cell in cells:
         is_parted = (cell.depth + 1, 2 * cell.place) in shown
-        _draw_cell(axes, cell, (cells[0].alike, cells[0].unlike), is_parted)
-        if is_parted:
-            _draw_fork(axes, cell)
-    axes.set(xlim=(0.0, 1.0), ylim=(-deepest - 0.45, 0.3), yticks=[])
+        for row, told in (
+            (2 * cell.depth, _told(cell, is_parted)),
+            (2 * cell.depth + 1, cell.cut if is_parted else ""),
+        ):
+            if told:
+                rows[row].append((cell.middle * frame.width, *_extent(axes, told, points)))
+    for words in rows:
+        spans = [(x - width / 2.0, x + width / 2.0) for x, width, _ in words]
+        ends = [(-math.inf, 0.0), *spans, (frame.width, math.inf)]
+        if any(right > left for (_, right), (left, _) in pairwise(ends)):
+            return False
+    step = 0.5 * frame.height / (deepest + 0.75)  # from the middle of a cell to that of the words below
+    heights = [max(height for _, _, height in words) for words in rows]
+    return heights[0] <= 1.2 * step and all(sum(own) <= 2.0 * step for own in pairwise(heights))
+
+
+def _extent(axes: Axes, told: str, points: float) -> tuple[float, float]:
+    """Width and height of words in letters of so many points, and of what is about them, in pixels."""
+    text = Text(0.0, 0.0, told, fontsize=points, parse_math=False)
+    text.set_figure(axes.figure)
+    box, around = text.get_window_extent(), points * axes.figure.dpi / 72.0
+    return box.width + around, box.height + around
+
+
+def _wrapped(axes: Axes, line: str, points: float) -> str:
+    """A line in as many as fit into the width of given axes."""
+    n_lines = math.ceil(_extent(axes, line, points)[0] / axes.get_window_extent().width)
+    return line if n_lines < 2 else textwrap.fill(line, math.ceil(len(line) / n_lines) + 4)  # words are not parted
+
+
+def _draw_tree(axes: Axes, cells: Sequence[Cell], title: str) -> None:
+    """Draw cells where their scores are, each below the one that it is a part of, and tell what they are."""
+    _frame(axes, title, f"{SCORE}\n{KEY}", LABEL)
+    _draw_cells(axes, cells, LETTERS)
+
+
+def _frame(axes: Axes, title: str, label: str, points: float) -> None:
+    """Draw what is around cells: the scale of scores, and what it is."""
+    axes.set(xlim=(0.0, 1.0), yticks=[])
     axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["1", "0.75", "0.5", "0.25", "0"])
-    axes.set_xlabel(f"score: a cell stands amid those of its leaves\n{KEY}")
-    axes.set_title(title)
+    axes.set_xlabel(label, fontsize=points)
+    axes.set_title(title, fontsize=TITLE)
     axes.spines[["top", "right", "left"]].set_visible(False)
 
 
-def _draw_cell(axes: Axes, cell: Cell, totals: tuple[int, int], is_parted: bool) -> None:
+def _draw_cells(axes: Axes, cells: Sequence[Cell], points: float) -> None:
+    """Draw cells, the ways between them, and their words in letters of so many points."""
+    shown = {(cell.depth, cell.place) for cell in cells}
+    for cell in cells:
+        is_parted = (cell.depth + 1, 2 * cell.place) in shown
+        _draw_cell(axes, cell, (cells[0].alike, cells[0].unlike), is_parted, points)
+        if is_parted:
+            _draw_fork(axes, cell, points)
+    axes.set_ylim(-max(cell.depth for cell in cells) - 0.45, 0.3)
+
+
+def _told(cell: Cell, is_parted: bool) -> str:
+    """The pairs of a cell, and its leaves where those are not drawn."""
+    leaves = "" if cell.n_leaves == 1 or is_parted else f"\n{cell.n_leaves:,} leaves"
+    return f"+ {cell.alike:,}\n{MINUS} {cell.unlike:,}{leaves}"
+
+
+def _draw_cell(axes: Axes, cell: Cell, totals: tuple[int, int], is_parted: bool, points: float) -> None:
     """Draw a box with the pairs of a cell, coloured by the kind of which it has the larger share."""
     alike, unlike = cell.alike / max(1, totals[0]), cell.unlike / max(1, totals[1])
     is_leaf = cell.n_leaves == 1
@@ -367,18 +500,17 @@ def _draw_cell(axes: Axes, cell: Cell, totals: tuple[int, int], is_parted: bool)
         "edgecolor": "black" if is_leaf else GREY,
         "linewidth": 1.4 if is_leaf else 0.8,
     }
-    told = f"+ {cell.alike:,}\n{MINUS} {cell.unlike:,}"
-    told += "" if is_leaf or is_parted else f"\n{cell.n_leaves:,} leaves"
-    axes.text(cell.middle, -cell.depth, told, ha="center", va="center", fontsize=8, bbox=box, zorder=3)
+    told = _told(cell, is_parted)
+    axes.text(cell.middle, -cell.depth, told, ha="center", va="center", fontsize=points, bbox=box, zorder=3)
 
 
-def _draw_fork(axes: Axes, cell: Cell) -> None:
+def _draw_fork(axes: Axes, cell: Cell, points: float) -> None:
     """Draw the way from a cell to its parts, and upon it what parts it."""
     x, y, step = cell.middle, -cell.depth, 0.25 / 2.0**cell.depth
     axes.plot([x, x], [y, y - 0.5], color=GREY, linewidth=1, zorder=1)
     axes.plot([x - step, x - step, x + step, x + step], [y - 1, y - 0.5, y - 0.5, y - 1], color=GREY, linewidth=1)
     white = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
-    axes.text(x, y - 0.5, cell.cut, ha="center", va="center", fontsize=8, bbox=white, zorder=2, parse_math=False)
+    axes.text(x, y - 0.5, cell.cut, ha="center", va="center", fontsize=points, bbox=white, zorder=2, parse_math=False)
 
 
 def _draw_curves(axes: Axes, curves: Sequence[ROC], log: bool, title: str) -> None:
@@ -400,11 +532,6 @@ def _draw_curves(axes: Axes, curves: Sequence[ROC], log: bool, title: str) -> No
         decades = np.arange(round(np.log10(places[0])), 1)
         axes.set_xticks(10.0**decades, [f"$10^{{{power}}}$" for power in decades])
     axes.set_title(title)
-
-
-def _add_legend(figure: FigureBase, axes: Axes) -> None:
-    """Name the curves below the axes, where none of them can lie."""
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
 def _left_end(curves: Sequence[ROC]) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.sources.feature_names import FeatureNames
 
 if TYPE_CHECKING:
@@ -81,8 +82,12 @@ def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
     lines = [("forest", done.address), ("digest", done.digest)]
     if done.evaluations or done.closed:
         answer |= {"evaluations": done.evaluations, "closed": done.closed}
-        closed = f"; {done.closed:,} nodes closed, or trees not begun, as the budget was spent" if done.closed else ""
-        lines.append(("evaluations", f"{done.evaluations:,} pairs paid for{closed}"))
+        closed = (
+            f"; {counted(done.closed, 'node')} closed, or trees not begun, as the budget was spent"
+            if done.closed
+            else ""
+        )
+        lines.append(("evaluations", f"{counted(done.evaluations, 'pair')} paid for{closed}"))
     if not done.seconds:
         return Report(answer, [*lines, ("trees", f"{done.n_trees:,}, sealed by an earlier run of this job")])
     own = "" if done.n_grown == done.n_trees else f", {done.n_grown:,} of them grown in this run"
@@ -164,7 +169,7 @@ def evaluated(found: Evaluated) -> Report:
     queries = "all" if found.n_queries == found.n_points else f"{found.n_queries:,}"
     lines = [
         ("answer", f"{found.answer}, read as {found.kind}"),
-        ("truth", f"{found.truth}, {found.n_points:,} points, {queries} of them queries"),
+        ("truth", f"{found.truth}, {counted(found.n_points, 'point')}, {queries} of them queries"),
     ]
     for score in found.scores:
         recall = "none" if score.recall is None else f"{score.recall:.4f}"
@@ -186,7 +191,7 @@ def verified(address: str, forest: Forest) -> Report:
         "n_arrays": len(arrays),
         "n_bytes": n_bytes,
     }
-    checked = f"yes: {forest.n_trees:,} trees, {len(arrays)} arrays, {in_bytes(n_bytes)}"
+    checked = f"yes: {counted(forest.n_trees, 'tree')}, {counted(len(arrays), 'array')}, {in_bytes(n_bytes)}"
     return Report(answer, [("forest", address), ("digest", forest.digest), ("valid", checked)])
 
 
@@ -211,7 +216,7 @@ def previewed(seen: Preview) -> Report:
     limit = in_bytes(seen.memory_limit) if seen.memory_limit else "what its scheduler's workers have"
     lines = [(array.name, _input_in_words(array)) for array in seen.inputs]
     lines += [
-        ("trees", f"{seen.n_trees:,} in {len(seen.plan.tasks):,} tasks"),
+        ("trees", f"{seen.n_trees:,} in {counted(len(seen.plan.tasks), 'task')}"),
         ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
     ]
     return Report(answer, [*lines, *_told(seen.told)])
@@ -307,7 +312,7 @@ def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     leaves = f", {found['n_leaves']:,} of them leaves" if found["n_leaves"] is not None else ""
-    nodes = f"{found['n_nodes']:,} in {found['n_trees']:,} trees{leaves}"
+    nodes = f"{found['n_nodes']:,} in {counted(found['n_trees'], 'tree')}{leaves}"
     rows = {"kind": found["rows"]["kind"], **found["rows"]}
     own = FeatureNames.of_provenance(found["provenance"])
     lines = [

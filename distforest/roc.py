@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.arguments import check_finite, numbers
 from distforest.errors import InputError
 
@@ -58,7 +59,8 @@ class ROC:
         fpr, tpr = (numbers(getattr(self, name), name, 1) for name in ("fpr", "tpr"))
         if fpr.shape != tpr.shape or len(fpr) < 2:
             raise InputError(
-                f"fpr and tpr must be of one length, at least 2 knots, found {len(fpr)} and {len(tpr)} values"
+                "fpr and tpr must be of one length, at least 2 knots, found "
+                f"{len(fpr)} and {counted(len(tpr), 'value')}"
             )
         for name, values in (("fpr", fpr), ("tpr", tpr)):
             check_finite(values, name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.arguments import whole
 from distforest.errors import InputError
 from distforest.forest import scoring
@@ -197,13 +198,15 @@ def evaluate(
     known = _truth(truth)
     n = known.n_points
     if n < 2:
-        raise InputError(f"{truth}: a query and a point beside it are needed, found {n} point(s)")
+        raise InputError(f"{truth}: a query and a point beside it are needed, found {counted(n, 'point')}")
     for k in ks:
         if whole("k", k, 1) > n - 1:
             raise InputError(f"k must be at most {n - 1}, the number of points beside the query, found {k}")
     given = _answer(answer, truth)
     if given.shape[0] != n or (given.kind != "indices" and given.shape[1] != n):
-        raise InputError(f"{answer}: answers for the {n} points of {truth} were expected, found shape {given.shape}")
+        raise InputError(
+            f"{answer}: answers for the {counted(n, 'point')} of {truth} were expected, found shape {given.shape}"
+        )
     rows = _chosen(n, n_queries, seed)
     judged = [_judged(given, known, list(ks), block) for block in _blocks(rows, max(1, BLOCK_CELLS // n))]
     scores = tuple(_score(Hits.joined(parts), n) for parts in zip(*judged, strict=True))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -148,6 +149,17 @@ def test_inspect_draws_importances(home, tmp_path):
     assert "<!-- middles -->" in (tmp_path / "b.svg").read_text()
 
 
+def test_inspect_draws_importances_of_similarities_over_a_few_features(home, tmp_path):
+    X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
+    forest = SimForestClassifier("feature_subsets", n_estimators=10, random_state=0).fit(X, X[:, 1] > 0)
+    forest.save(tmp_path / "subsets.zarr")
+    assert run("inspect", tmp_path / "subsets.zarr", "--plot", tmp_path / "a.svg")[0] == 0
+    text = (tmp_path / "a.svg").read_text()
+    named = [line.strip() for line in text.splitlines() if re.fullmatch(r"\s*<!-- \d+ -->", line)]
+    assert named[0] == "<!-- 1 -->"  # the feature that decides
+    assert "<!-- share of the gain of all cuts -->" in text
+
+
 def test_forests_without_features_to_draw_are_told(home, tmp_path):
     X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
     SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "sim.zarr")
@@ -156,7 +168,13 @@ def test_forests_without_features_to_draw_are_told(home, tmp_path):
     either = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])  # exclusive or: the first cut gains 0
     SMERF(2, max_depth=1, bootstrap=False, random_state=0).fit(either, [0, 1, 1, 0]).save(tmp_path / "xor.zarr")
     idle = "no tree has a cut that gains anything"
-    told = {"sim": "no features to plot; `distforest score` asks it for distances", "roots": idle, "xor": idle}
+    SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, X[:, 0] > 0).save(tmp_path / "given.zarr")
+    told = {
+        "sim": "its cuts read linear similarities, each of all features, so there is no feature to plot; `distforest",
+        "given": "its cuts read similarities, so there is no feature to plot; `distforest score` asks it for distances",
+        "roots": idle,
+        "xor": idle,
+    }
     for name, hint in told.items():
         code, out, err = run("inspect", tmp_path / f"{name}.zarr", "--plot", tmp_path / "a.png")
         assert (code, out, hint in err) == (2, "", True)
@@ -364,6 +382,16 @@ def test_ingest_tells_what_it_has_taken_for_what(tmp_path):
     assert "X float32 3 x 2, no feature_names\n" in out
 
 
+def test_ingest_is_told_what_separates_cells(tmp_path):
+    (tmp_path / "p.csv").write_text("height;width;kind\n1;2;fern\n2;3;moss\n")
+    given = ("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "kind")
+    code, _, err = run(*given)
+    assert (code, "separated by commas; if they are by semicolons, give --separator ';'\n" in err) == (2, True)
+    code, out, err = run(*given, "--separator", ";")
+    assert (code, err) == (0, "")
+    assert "X float32 2 x 2, feature_names height, width\n" in out
+
+
 def test_ingest_tells_where_strings_have_gone(tmp_path):
     arrays = {
         "X": np.eye(2),
@@ -415,7 +443,7 @@ def test_hints_name_the_flags_of_the_command(tmp_path, file, options, hint):
 
 def test_a_target_in_the_way_is_overwritten_by_a_flag(home, tmp_path):
     (tmp_path / "a.csv").write_text("a\n1\n")
-    (tmp_path / "a.zarr").mkdir()
+    assert run("ingest", tmp_path / "a.csv", tmp_path / "a.zarr")[0] == 0
     for command in (
         ("ingest", tmp_path / "a.csv", tmp_path / "a.zarr"),
         ("simulate", "line", "--output", tmp_path / "a.zarr"),
@@ -424,6 +452,8 @@ def test_a_target_in_the_way_is_overwritten_by_a_flag(home, tmp_path):
     ):
         code, _, err = run(*command)
         assert (code, "--overwrite" in err) == (2, True)
+    code, _, err = run("ingest", tmp_path / "a.csv", tmp_path / "a.csv")
+    assert (code, err.endswith("found something there; choose another\n")) == (2, True)  # no flag replaces a file
 
 
 def test_a_question_is_corrected_in_its_flags(home, tmp_path):
@@ -587,3 +617,21 @@ def test_a_signal_keeps_what_is_finished_and_the_same_command_goes_on(number, sp
     table = {**Spec.from_toml(spec).to_dict(), "params": {"n_estimators": 300}}
     inputs = stage_inputs(Spec.from_dict(table), f"{tmp_path}/x.job")
     assert found["digest"] == fit_here(inputs.problem()).digest
+
+
+def test_a_picture_is_written_where_it_can_be(home, tmp_path):
+    for name in ("none/a.png", "a", "none/"):
+        code, out, err = run("inspect", home / "forest.zarr", "--plot", f"{tmp_path}/{name}")
+        assert (code, out) == (2, "")
+        assert err == (
+            f"error: --plot {tmp_path}/{name}: a name such as picture.png was asked for, in a folder that is there\n"
+        )
+
+
+@pytest.mark.filterwarnings("default:.*names none:UserWarning")
+def test_names_that_nothing_is_told_by_are_told(home):
+    code, _, err = run("inspect", home / "forest.zarr", "--features", home / "data.zarr/X")
+    assert (code, err) == (
+        0,
+        "warning: --features names none, as the forest has no weights of features to tell; give --plot\n",
+    )

@@ -181,7 +181,7 @@ eye = np.eye(3)
         (lambda: neighbor_hits([[1], [3], [0]], eye, 1), r"indices must be in 0\.\.2, found 3"),
         (lambda: neighbor_hits([[1], [-1], [0]], eye, 1), r"indices must be in 0\.\.2, found -1"),
         (lambda: neighbor_hits([[1, 1], [0, 1], [0, 1]], eye, 1), "named twice"),
-        (lambda: neighbor_hits([[1], [1], [0]], eye, 1), "k = 1 neighbours of each query beside itself .* found 0"),
+        (lambda: neighbor_hits([[1], [1], [0]], eye, 1), "k = 1 neighbour of each query beside itself .* found 0"),
         (lambda: neighbor_hits([[1, 2], [0, 2], [0, 1]], eye, 3), "k = 3 neighbours .* found 2"),
         (lambda: Hits.joined([]), "blocks of one k were expected"),
     ],

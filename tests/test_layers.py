@@ -14,16 +14,21 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "distforest"
 FLOORS = {"sources": 1, "forest": 2, "growth": 3, "jobs": 4}
-GROUND = {"errors", "jit", "arguments", "geodesics", "manifolds", "metrics", "ranking_truth", "roc", "simulate"}
+GROUND = {
+    *("errors", "amounts", "jit", "arguments"),
+    *("geodesics", "manifolds", "metrics", "ranking_truth", "roc", "simulate"),
+}
 ON_THE_GROUND = {
-    "arguments": {"errors"},
-    "geodesics": {"errors", "arguments"},
+    "amounts": set(),
+    "arguments": {"errors", "amounts"},
+    "geodesics": {"errors", "amounts", "arguments"},
     "manifolds": {"errors", "arguments", "geodesics"},
     "metrics": {"errors", "arguments", "geodesics", "roc"},
     "ranking_truth": {"errors", "arguments", "roc"},
-    "roc": {"errors", "arguments"},
+    "roc": {"errors", "amounts", "arguments"},
     "simulate": {"errors", "arguments", "manifolds", "ranking_truth"},
-    "plotting": {"errors", "metrics"},
+    "pictured": {"errors", "amounts", "arguments"},
+    "plotting": {"errors", "amounts", "arguments", "metrics", "pictured"},
     "errors": set(),
     "jit": set(),
 }

@@ -10,6 +10,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from distforest.errors import InputError
 from distforest.metrics import average_precision, roc_auc
 from distforest.plotting import (
     Budgets,
@@ -117,12 +118,30 @@ def test_overview_is_a_png_with_both_titles(links, classes):
 
 def test_budget_curve_shows_each_forest_its_rival_and_all_pairs():
     budgets = Budgets(np.array([300, 1200, 4000]), np.array([0.6, 0.8, 0.9]), 4950, "1-NN", 0.85, "Strings")
-    (axes,) = budget_curve(budgets).axes
+    figure = budget_curve(budgets)
+    (axes,) = figure.axes
     forests, rival, pairs = axes.lines
     assert np.array_equal(forests.get_xydata(), [(300, 0.6), (1200, 0.8), (4000, 0.9)])
     assert set(rival.get_ydata()) == {0.85}
     assert set(pairs.get_xdata()) == {4950}
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["forest", "1-NN", "all 4,950 pairs"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["forest", "1-NN", "all 4,950 pairs"]
+
+
+def covered(figure, axes):
+    """The lines on axes that pass behind a legend, by name."""
+    figure.draw_without_rendering()
+    legend = (axes.get_legend() or figure.legends[0]).get_window_extent()
+    paths = {line.get_label(): line.get_transform().transform_path(line.get_path()) for line in axes.lines}
+    return [name for name, path in paths.items() if path.intersects_bbox(legend, filled=False)]
+
+
+@pytest.mark.parametrize("accuracy", [[0.6, 0.8, 0.85, 0.9, 0.92], [0.92, 0.9, 0.85, 0.8, 0.6], [0.9] * 5])
+def test_the_legend_of_a_budget_curve_covers_no_line(accuracy):
+    budgets = Budgets(np.array([300, 1200, 2500, 4000, 4950]), np.array(accuracy), 4950, "1-NN, all pairs", 0.85)
+    figure = budget_curve(budgets)
+    assert covered(figure, figure.axes[0]) == []
+    given = Figure(layout="constrained")
+    assert covered(given, budget_curve(budgets, ax=given.subplots())) == []
 
 
 def drawn_on(axes):
@@ -149,7 +168,8 @@ def test_a_budget_curve_is_drawn_on_given_axes():
     other, given = Figure().subplots(1, 2)
     assert budget_curve(budgets, ax=given) is given
     (own,) = budget_curve(budgets).axes
-    assert drawn_on(given) == drawn_on(own)
+    assert drawn_on(given)[:4] == drawn_on(own)[:4]
+    assert drawn_on(given)[4] == own.get_legend_handles_labels()[1]
     assert drawn_on(other) == ([], "", "", "", [])
 
 
@@ -167,6 +187,7 @@ def test_features_that_depend_on_others_are_marked(screened):
     assert told == ["the others", "depends on another: 4 of 20, 84% of the draws"]
     assert every.get_ylabel() == "dependence"
     assert most.lines[0].get_xdata()[0] == 1 / 20
+    assert (most.get_title(), most.get_legend()) == ("Drawn most (dashed: all alike)", None)  # nothing covers a bar
 
 
 def test_the_features_drawn_most_are_named(screened):
@@ -248,3 +269,87 @@ def test_principal_coordinates_keep_euclidean_distances():
     assert np.linalg.norm(places[:, None] - places, axis=2) == pytest.approx(distance)
     spans = (places**2).sum(axis=0)
     assert (np.diff(spans) < 0).all()
+
+
+# --- what cannot be drawn ---------------------------------------------------------------------------------
+
+SQUARE, CODES, PAIRS, HALF = np.ones((3, 3)) - np.eye(3), [0, 1, 1], [1, 0, 1], [0.5, 0.5]
+NAN = np.full((3, 3), np.nan)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "message"),
+    [
+        (
+            lambda: Links(np.eye(3), np.ones((3, 2)), CODES, PAIRS, PAIRS),
+            r"distance must be a square matrix of 1 row or",
+        ),
+        (lambda: Links(np.eye(2), SQUARE, CODES, PAIRS, PAIRS), r"must be of one shape, found \(2, 2\) and \(3, 3\)"),
+        (lambda: Links(np.eye(3), NAN, CODES, PAIRS, PAIRS), "distance must be finite, found 9 NaN or infinite of 9"),
+        (lambda: Links(np.eye(3), SQUARE, [0, 1], PAIRS, PAIRS), "held_out must have one number for each of 3 nodes"),
+        (
+            lambda: Links(np.eye(3), SQUARE, CODES, PAIRS, [1, 2]),
+            "scored must have one number for each of 3 pairs, found",
+        ),
+        (lambda: Links(np.eye(3), SQUARE, CODES, [1, 1], HALF), "linked, 1, and others, 0, found 1 alone"),
+        (lambda: Links(np.eye(3), SQUARE, CODES, [1, 2], HALF), "linked must be whole numbers from 0 to 1, found 2"),
+        (lambda: Links(np.eye(3), SQUARE, CODES, [], []), "linked must have one number or more, found none"),
+        (lambda: Links(np.eye(3), "SQUARE", CODES, PAIRS, PAIRS), "distance must hold real numbers, found dtype <U6"),
+        (lambda: Classes(np.zeros((1, 1)), [0], ["a"]), "distance must be a square matrix of 2 rows or more, found"),
+        (lambda: Classes(SQUARE, [0, 1, 2], ["a", "b"]), "codes must be whole numbers from 0 to 1, found 2"),
+        (lambda: Classes(SQUARE, [0, 0.5, 1], ["a", "b"]), "codes must be whole numbers from 0 to 1, found 0.5"),
+        (lambda: Classes(SQUARE, ["a", "b", "b"], ["a", "b"]), "codes must hold real numbers, found dtype <U1"),
+        (lambda: Classes(SQUARE, CODES, "ab"), "names: a list of names was asked for, found 'ab'"),
+        (lambda: Budgets([], [], 9, "1-NN", 0.5), "evaluations must have one number or more, found none"),
+        (
+            lambda: Budgets([1, 2], [0.5], 9, "1-NN", 0.5),
+            "accuracy must have one number for each of 2 forests, found 1",
+        ),
+        (lambda: Budgets([1], [np.nan], 9, "1-NN", 0.5), "accuracy must be finite, found 1 NaN or infinite of 1 value"),
+        (lambda: Budgets([1], [0.5], 9, "1-NN", None), "rival_accuracy must hold real numbers"),
+        (lambda: Budgets([1], [0.5], 0, "1-NN", 0.5), "n_pairs must be an integer >= 1, found 0"),
+        (lambda: Weights([]), "shares must have one number or more, found none"),
+        (lambda: Weights([0.5, -0.5]), "shares must not be negative, found -0.5"),
+        (lambda: Weights(HALF, [1.0]), "dependence must have one number for each of 2 features, found 1"),
+        (lambda: Weights(HALF, names=["a"]), "names: none, or one for each of 2 features was asked for, found 1"),
+        (lambda: Importances(HALF), "parts must be a dict of 1 to 2 parts of an importance, found list"),
+        (
+            lambda: Importances(dict.fromkeys("abc", HALF)),
+            "parts must be a dict of 1 to 2 parts of an importance, found 3",
+        ),
+        (lambda: Importances({"a": HALF, "b": [1.0]}), "a number for each feature, found 2 and 1 numbers"),
+        (lambda: Importances({"a": [0.5, -0.1]}), r"parts\['a'\] must not be negative, found -0.1"),
+        (lambda: link_prediction(SQUARE), r"a picture is drawn of Links\(...\), found ndarray"),
+        (lambda: class_separation(SQUARE), r"a picture is drawn of Classes\(...\), found ndarray"),
+        (lambda: overview(None, None), r"a picture is drawn of Links\(...\), found NoneType"),
+        (lambda: budget_curve([1, 2]), r"a picture is drawn of Budgets\(...\), found list"),
+        (lambda: feature_weights(HALF), r"a picture is drawn of Weights\(...\), found list"),
+        (lambda: feature_importances(HALF), r"a picture is drawn of Importances\(...\), found list"),
+        (
+            lambda: feature_importances(Importances({"a": HALF}), ax=Figure()),
+            "ax: axes of matplotlib were asked for, found F",
+        ),
+        (lambda: principal_coordinates(np.ones((2, 3)), 1), r"a square matrix with rows, found shape \(2, 3\)"),
+        (lambda: principal_coordinates(NAN, 1), "distance must be finite"),
+        (lambda: principal_coordinates(SQUARE, 0), "n_dimensions must be an integer >= 1, found 0"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(drawn, message):
+    with pytest.raises(InputError, match=message):
+        drawn()
+
+
+def test_lists_are_drawn_as_arrays_are(links, classes, screened):
+    given = Links(
+        *(getattr(links, name).tolist() for name in ("adjacency", "distance", "held_out", "linked", "scored"))
+    )
+    assert drawn_on(link_prediction(given).axes[2]) == drawn_on(link_prediction(links).axes[2])
+    listed = Classes(classes.distance.tolist(), classes.codes.tolist(), tuple(classes.names))
+    assert drawn_on(class_separation(listed).axes[2]) == drawn_on(class_separation(classes).axes[2])
+    assert feature_weights(Weights(screened.shares.tolist(), screened.dependence.tolist()))
+
+
+def test_rows_of_one_class_are_drawn():
+    figure = class_separation(Classes(SQUARE, [0, 0, 0], ["fern"]))
+    assert overlapping(figure) == []
+    assert [text.get_text() for text in figure.axes[1].get_legend().get_texts()] == ["same class"]

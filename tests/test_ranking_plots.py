@@ -156,7 +156,8 @@ def test_a_tree_and_its_curves_are_drawn_on_given_axes(forests):
     assert ranking_tree(forest, 1, 2, ax=left) is left
     assert roc_curves(forest.tree_rocs_, log=True, ax=right) is right
     (cells,), (curves,) = ranking_tree(forest, 1, 2).axes, roc_curves(forest.tree_rocs_, log=True).axes
-    assert [text.get_text() for text in left.texts] == [text.get_text() for text in cells.texts] != []
+    plain = [text.get_text().replace("\n≤", " ≤").replace("\n>", " >") for text in left.texts]
+    assert plain == [text.get_text() for text in cells.texts] != []
     assert drawn_on(right)[:4] == drawn_on(curves)[:4]
     assert drawn_on(right)[4] == curves.get_legend_handles_labels()[1]
     assert (figure.legends, figure.axes) == ([], [left, right])  # nothing beside them
@@ -189,6 +190,44 @@ def test_what_cannot_be_drawn_is_refused(forests):
         ranking(forest, names=["a", "b"])
     with pytest.raises(InputError, match="no curves"):
         roc_curves([])
+    with pytest.raises(InputError, match="curves: a list of ROC was asked for, found ROC"):
+        roc_curves(forest.tree_rocs_[0])
+    with pytest.raises(InputError, match="curves: a list of ROC was asked for, found tuple"):
+        roc_curves([forest.tree_rocs_[0], ([0, 1], [0, 1])])
+    with pytest.raises(InputError, match="forest: a TreeRank was asked for, found RFD"):
+        ranking(RFD())
+    with pytest.raises(InputError, match="forest: a fitted TreeRank was asked for, found one that is not"):
+        ranking_tree(TreeRank())
+    with pytest.raises(InputError, match=r"tree must be an integer >= 0, found 0\.5"):
+        ranking_tree(forest, 0.5)
+    with pytest.raises(InputError, match="depth must be an integer >= 1, found '2'"):
+        ranking_tree(forest, depth="2")
+    with pytest.raises(InputError, match="names: a list of names was asked for, found 'abc'"):
+        ranking_tree(forest, names="abc")
+    with pytest.raises(InputError, match="ax: axes of matplotlib were asked for, found Figure"):
+        ranking_tree(forest, ax=Figure())
+
+
+@pytest.mark.parametrize("layout", [None, "constrained"])
+@pytest.mark.parametrize(("width", "height"), [(12.0, 8.0), (6.4, 4.8), (4.5, 3.5)])
+@pytest.mark.parametrize("region", ["diagonal", "square"])
+def test_no_text_of_a_tree_lies_on_another_on_given_axes(forests, region, width, height, layout):
+    figure = Figure(figsize=(width, height), layout=layout)
+    axes = figure.subplots(gridspec_kw=None if layout else {"bottom": 0.25})
+    ranking_tree(forests[region], names=NAMES, ax=axes)
+    assert overlapping(figure) == []
+    drawn = round(-axes.get_ylim()[0] - 0.45)
+    assert drawn == 3 if width > 6 else 1 <= drawn <= 3
+    assert {text.get_fontsize() for text in axes.texts} < {5.0, 6.0, 7.0, 8.0}
+
+
+def test_a_tree_without_room_is_told(forests):
+    axes = Figure(figsize=(3, 2)).subplots()
+    with pytest.warns(
+        UserWarning, match="the words of cells to depth 4 have no room on these axes; draw on larger"
+    ) as told:
+        ranking_tree(forests["diagonal"], depth=4, names=NAMES, ax=axes)
+    assert [own.filename for own in told] == [__file__]
 
 
 def test_inspect_draws_a_sealed_ranking_forest(forests, points, tmp_path):

@@ -263,8 +263,9 @@ def estimated(count: Ints, things: str) -> np.ndarray:
         cure = "set bootstrap=True or a smaller max_samples, or grow more trees"
         raise InputError(f"oob_score: no tree left any of the {things} out of its sample; {cure}")
     if not known.all():
-        text = f"{int((~known).sum())} of {len(known)} {things} have no out-of-bag estimate; grow more trees"
-        warnings.warn(text, stacklevel=3)
+        n_unknown = int((~known).sum())
+        text = f"{n_unknown:,} of {len(known):,} {things} {'has' if n_unknown == 1 else 'have'} no out-of-bag estimate"
+        warnings.warn(f"{text}; grow more trees", stacklevel=3)
     return known
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import ForestEstimator, n_threads, seed_of
 from distforest.forest import pair_scores
@@ -146,7 +147,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         points = self._points(X)
         codes, _ = encoded(column_or_1d(in_memory(opened(y)), warn=True))
         if len(codes) != len(points):
-            raise InputError(f"found {len(points)} rows of X and {len(codes)} labels: inconsistent numbers of samples")
+            found = f"found {counted(len(points), 'row')} of X and {counted(len(codes), 'label')}"
+            raise InputError(f"{found}: inconsistent numbers of samples")
         left, right = pairs_of_rows(len(points))
         return self._area(points, np.stack([left, right], axis=1), codes[left] != codes[right])
 
@@ -170,7 +172,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
     def _area(self, points: Float32s, numbers: Rows, unlike: np.ndarray) -> float:
         """Area under the ROC curve over pairs of the points, whose numbers have the shape (n_pairs, 2)."""
         if not unlike.any() or unlike.all():
-            found = f"found {len(unlike)} pairs, {int(unlike.sum())} of them unlike"
+            found = f"found {counted(len(unlike), 'pair')}, {int(unlike.sum())} of them unlike"
             cure = "shuffle the rows, or stratify by label, where parts of them are held out"
             raise InputError(f"score: pairs alike and pairs unlike were asked for, {found}; {cure}")
         pairs = PointPairs.of(pair_scores.columns_of(self.forest_), points, numbers)
@@ -226,5 +228,6 @@ def _links(pairs: Any, similar: Any, n_points: int) -> tuple[Rows, np.ndarray]:
     numbers = hold_pairs(np.asarray(in_memory(opened(pairs))), n_points)
     codes = codes_of_links(in_memory(opened(similar)))
     if len(codes) != len(numbers):
-        raise InputError(f"found {len(numbers)} pairs and {len(codes)} entries of similar; one for each")
+        entries = counted(len(codes), "entry", "entries")
+        raise InputError(f"found {counted(len(numbers), 'pair')} and {entries} of similar; one for each")
     return numbers, codes

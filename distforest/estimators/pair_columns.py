@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.estimators.smerf import SMERF
 from distforest.forest import scoring
@@ -220,6 +221,6 @@ def _held(column: PairColumn, vectors: Any, n: int) -> Float32s:
     """Vectors as float32; raises InputError where they are not a finite one for each point."""
     found = np.asarray(vectors, np.float32)
     if found.ndim != 2 or len(found) != n or not found.shape[1] or not np.isfinite(found).all():
-        asked = f"pair_columns: a finite vector for each of {n} points was asked for"
+        asked = f"pair_columns: a finite vector for each of {counted(n, 'point')} was asked for"
         raise InputError(f"{asked}, found shape {found.shape} of {type(column).__name__}")
     return found

@@ -222,7 +222,9 @@ class _SimForest(OnSimilarities):
         self._warn_of_far(truth)
         self._grow_of(taken, truth, params)
         self._warn_of_amounts(taken, truth)
-        self._estimate_out_of_bag(truth)
+        if self.oob_score:
+            estimate, count = scoring.out_of_bag(self.forest_)
+            self._hold_out_of_bag(estimate, estimated(count, "rows"), truth)
         return self
 
     def _warn_of_amounts(self, taken: Taken | None, truth: Truth) -> None:
@@ -253,14 +255,9 @@ class _SimForest(OnSimilarities):
         with source_of(self.forest_, self._supplied(), items_of(self.similarity, X)) as source:
             return scoring.predict_rows(self.forest_, source)
 
-    def _estimate_out_of_bag(self, truth: Truth) -> None:
-        if self.oob_score:
-            estimate, count = scoring.out_of_bag(self.forest_)
-            known = estimated(count, "rows")
-            if truth.judge == "labels":
-                self.oob_score_ = float(np.mean(np.argmax(estimate[known], axis=1) == truth.values[known]))
-            else:
-                self.oob_score_ = r_squared(truth.values[known], estimate[known])
+    def _hold_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
+        """Hold what trees say of the training objects that they have not drawn, and how good that is."""
+        raise NotImplementedError
 
     def _out_of_bag(self, name: str) -> Floats:
         """What trees say of the training objects that they have not drawn; raises AttributeError if none were asked."""
@@ -316,6 +313,10 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         """Class shares of each training object over the trees that did not draw it, shape (n, n_classes)."""
         return self._out_of_bag("oob_decision_function_")
 
+    def _hold_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
+        self.oob_decision_function_ = estimate
+        self.oob_score_ = float(np.mean(np.argmax(estimate[known], axis=1) == truth.values[known]))
+
     def predict(self, X: Any) -> np.ndarray:
         """Find the most probable label of each row of ``X``, the first of equals; shape (n,)."""
         codes = np.argmax(self.predict_proba(X), axis=1)
@@ -367,6 +368,10 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     def oob_prediction_(self) -> Floats:
         """Mean target of each training object over the trees that did not draw it, shape (n,)."""
         return self._out_of_bag("oob_prediction_")[:, 0]
+
+    def _hold_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
+        self.oob_prediction_ = estimate[:, 0]
+        self.oob_score_ = r_squared(truth.values[known], estimate[known])
 
     def predict(self, X: Any) -> Floats:
         """Take the mean target of the nodes in which the rows of ``X`` end, or of the objects that vote, shape (n,).

@@ -10,6 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.estimators.forest_estimator import estimated, r_squared
 from distforest.estimators.on_features import OnFeatures
@@ -194,7 +195,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         nodes = self._nodes(X)
         truth = Truth.of(Z, self.forest_.meaning.leaf)
         if len(truth.values) != nodes.shape[1]:
-            text = f"found {nodes.shape[1]} rows of X and {len(truth.values)} of {truth.judge}"
+            text = f"found {counted(nodes.shape[1], 'row')} of X and {len(truth.values)} of {truth.judge}"
             raise InputError(f"{text}: inconsistent numbers of samples")
         left, right = pairs_of_rows(nodes.shape[1])
         return r_squared(truth.distances(left, right), self._pair_distances(nodes, left, right))

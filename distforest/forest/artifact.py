@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import zarr
 
+from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.estimates import Estimates
 from distforest.forest.forest import (
@@ -344,7 +345,7 @@ def open_forest(address: str) -> Forest:
         and meaning.rows["kind"] != PAIRS
         and arrays["class_counts"].shape[1:] != (len(meaning.classes),)
     ):
-        raise ArtifactError(f"class_counts: {len(meaning.classes)} classes were expected")
+        raise ArtifactError(f"class_counts: expected {counted(len(meaning.classes), 'class', 'classes')}")
     forest.check()
     return forest
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.artifact import read_array
 from distforest.forest.forest import hold_columns, shares_of
@@ -120,6 +121,6 @@ def read_names(features: str | None, n_columns: int) -> tuple[str, ...]:
     names = open_array(features).attrs.get("feature_names")
     if not isinstance(names, list) or len(names) != n_columns:
         found = len(names) if isinstance(names, list) else "none"
-        asked = f"{features}: the names of {n_columns} features were asked for (attribute feature_names)"
+        asked = f"{features}: the names of {counted(n_columns, 'feature')} were asked for (attribute feature_names)"
         raise InputError(f"{asked}, found {found}")
     return tuple(map(str, names))

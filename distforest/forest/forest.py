@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members, expect
 from distforest.forest.pair_leaves import Ranks, Votes
@@ -255,7 +256,7 @@ class Forest:
         queries = unmasked(queries)
         values = queries if hasattr(queries, "shape") and hasattr(queries, "dtype") else np.asarray(queries)
         matrix = read_sparse(values, reading) if is_sparse(values) else read(values, reading)
-        expected = rows["n_features"] if kind in KERNELS else rows["n_columns"]
+        expected = self.n_features
         if matrix.shape[1] != expected:
             raise InputError(
                 f"X has {matrix.shape[1]} features, but the forest is expecting {expected} features as input"
@@ -294,7 +295,7 @@ class Forest:
                 what = "missing" if name == wanted else f"a forest with leaf.voting {NEAREST!r} alone has them"
                 raise ArtifactError(f"{name}: {what}")
         if wanted and self.n_columns != self.n_training:
-            raise ArtifactError(f"leaves: {self.n_columns} training rows were expected, found {self.n_training}")
+            raise ArtifactError(f"leaves: expected {counted(self.n_columns, 'training row')}, found {self.n_training}")
         if self.codes is not None:
             expect("codes", self.codes, (self.n_training,), np.int32)
             if self.codes.min() < 0 or self.codes.max() >= len(self.meaning.classes or ()):
@@ -309,7 +310,9 @@ class Forest:
         width = PairColumns.of_rows(self.meaning.rows).width
         found = None if self.objects is None else self.objects.shape
         if found is None or len(found) != 2 or found[1] != width or self.in_bag.shape != (self.n_trees, found[0]):
-            raise ArtifactError(f"objects: points of {width} columns were expected, as many as in_bag, found {found}")
+            raise ArtifactError(
+                f"objects: points of {counted(width, 'column')} were expected, as many as in_bag, found {found}"
+            )
 
     def _check_leaves(self, leaves: Rows) -> None:
         """Hold that training rows lie in nodes, or leaves, of their trees."""
@@ -344,7 +347,9 @@ def hold_columns(name: str, values: Floats | None, n_columns: int) -> None:
     if values is None:
         return
     if values.shape != (n_columns,) or not (np.isfinite(values) & (values >= 0.0)).all():
-        raise ArtifactError(f"{name}: expected a finite number that is not negative for each of {n_columns} columns")
+        raise ArtifactError(
+            f"{name}: expected a finite number that is not negative for each of {counted(n_columns, 'column')}"
+        )
     if name == "feature_weights" and not values.any():
         raise ArtifactError(f"{name}: expected a positive number among them")
     if name == "dependence" and values.max() > 1.0:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.amounts import counted
 from distforest.errors import ArtifactError
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Ints, Rows, offsets
@@ -107,7 +108,9 @@ class ClassCounts:
         shape = (len(self.table.left), self.class_counts.shape[-1] if self.class_counts.ndim == 2 else 1)
         expect("class_counts", self.class_counts, shape, np.int32)
         if self.class_weights is not None and len(self.class_weights) != self.n_outputs:
-            raise ArtifactError(f"class_counts: {len(self.class_weights)} classes were expected, one for each weight")
+            raise ArtifactError(
+                f"class_counts: expected {counted(len(self.class_weights), 'class', 'classes')}, one for each weight"
+            )
         bad = (self.class_counts < 0).any(axis=1) | (self.class_counts.sum(axis=1, dtype=np.int64) < 1)
         bad |= self.class_counts.sum(axis=1, dtype=np.int64) != self.table.n_rows
         if bad.any():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.leaf_index import (
     Asked,
@@ -74,7 +75,9 @@ def _indexed(left: Rows, right: Rows | LeafIndex, threads: int) -> LeafIndex:
     """The index of ``right``; refuses sides that do not go together."""
     n_trees = right.n_trees if isinstance(right, LeafIndex) else len(right)
     if len(left) != n_trees:
-        raise InputError(f"rows must be routed through the same forest, found {len(left)} and {n_trees} trees")
+        raise InputError(
+            f"rows must be routed through the same forest, found {len(left)} and {counted(n_trees, 'tree')}"
+        )
     routed(left)
     return right if isinstance(right, LeafIndex) else LeafIndex.of(routed(right), threads)
 
@@ -165,7 +168,7 @@ def nearest(
     n_right = right.n_rows if isinstance(right, LeafIndex) else right.shape[1]
     check_n_neighbors(n_neighbors, n_right, self_rows)
     if self_rows and left.shape[1] != n_right:
-        raise InputError(f"rows and themselves were asked for, found {left.shape[1]} and {n_right} rows")
+        raise InputError(f"rows and themselves were asked for, found {left.shape[1]} and {counted(n_right, 'row')}")
     index = _indexed(left, right, threads)
     found = np.empty((left.shape[1], n_neighbors))
     rows = np.empty(found.shape, np.int64)
@@ -178,7 +181,9 @@ def check_n_neighbors(n_neighbors: int, n_right: int, self_rows: bool) -> None:
     """Refuse a number of neighbours that there are not; raises InputError."""
     is_number = isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool)
     if not is_number or not 1 <= n_neighbors <= n_right - self_rows:
-        raise InputError(f"n_neighbors must be in 1..{n_right - self_rows} for {n_right} rows, found {n_neighbors!r}")
+        raise InputError(
+            f"n_neighbors must be in 1..{n_right - self_rows} for {counted(n_right, 'row')}, found {n_neighbors!r}"
+        )
 
 
 def sparse_proximity(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.leaves import ClassCounts, LeafTable, Means
 from distforest.forest.nearest_votes import nearest_members
@@ -71,7 +72,9 @@ def distance(forest: Forest, left: Rows, right: Rows) -> Floats:
     if says_shared(forest):
         return 1.0 - proximity(left, right)
     if len(left) != len(right):
-        raise InputError(f"rows must be routed through the same forest, found {len(left)} and {len(right)} trees")
+        raise InputError(
+            f"rows must be routed through the same forest, found {len(left)} and {counted(len(right), 'tree')}"
+        )
     total = np.zeros((left.shape[1], right.shape[1]))
     for rows in _blocks(left.shape[1]):
         for columns in _blocks(right.shape[1]):

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.amounts import counted
 from distforest.errors import ArtifactError
 from distforest.forest.frontier import RIGHT, STAY, Frontier
 from distforest.forest.missing import send_on, send_to_larger, side_of_halves
@@ -126,12 +127,12 @@ class NodeTable:
         for name in ("left", "right", "threshold", "width", "gain", "n_rows"):
             found = len(getattr(self, name))
             if found != size:
-                raise ArtifactError(f"{name}: tree_size announces {size} nodes, found {found}")
+                raise ArtifactError(f"{name}: tree_size announces {counted(size, 'node')}, found {found}")
         _hold(self.width >= 0, "width", "a projection reads no negative number of columns")
         for name in ("columns", "weights"):
             found, announced = len(getattr(self, name)), int(self.width.sum(dtype=np.int64))
             if found != announced:
-                raise ArtifactError(f"{name}: width announces {announced} entries, found {found}")
+                raise ArtifactError(f"{name}: width announces {counted(announced, 'entry', 'entries')}, found {found}")
         own = np.arange(size) - np.repeat(self.tree_start[:-1], self.tree_size)
         limit = np.repeat(self.tree_size, self.tree_size)
         inner = ~self.is_leaf

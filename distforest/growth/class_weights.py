@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
 
@@ -111,7 +112,7 @@ class ClassWeights:
         if n_draws * int(found.max()) > MOST_WEIGHT:
             limit = MOST_WEIGHT // (RESOLUTION * n_draws)
             raise InputError(
-                f"class_weight: for trees of {n_draws} rows the largest weight may be {limit} times the least, "
-                f"found {ratio:g} times; give nearer weights or a smaller max_samples"
+                f"class_weight: for trees of {counted(n_draws, 'row')} the largest weight may be {limit} times the "
+                f"least, found {ratio:g} times; give nearer weights or a smaller max_samples"
             )
         return found

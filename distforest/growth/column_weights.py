@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from distforest.amounts import are
 from distforest.errors import InputError
 from distforest.growth.fences import fence_columns
 from distforest.growth.rng import Keys, unit
@@ -37,7 +38,8 @@ class ColumnWeights:
         """Take weights, shape (n_columns,); raises InputError unless all are finite, none negative, some positive."""
         good = np.isfinite(weights) & (weights >= 0.0)
         if weights.ndim != 1 or not good.all() or not (weights > 0.0).any():
-            found = f"{int((~good).sum())} that are not" if not good.all() else "none that is positive"
+            n_bad = int((~good).sum())
+            found = f"{n_bad} that {are(n_bad)} not" if n_bad else "none that is positive"
             raise InputError(f"feature_weights must be finite, not negative and not all 0, found {found}")
         scaled = np.ldexp(weights, -np.frexp(weights.max())[1])  # no bit is lost, and their sum has a float
         total = np.cumsum(scaled, dtype=np.float64)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.growth.parameters import n_drawn
 from distforest.growth.rng import shuffle, stream
@@ -65,7 +66,8 @@ def landmarks_of(n_landmarks: float | None, unlike: Unlikeness, seed: int) -> La
     least, what = (len(classes), "one of each class") if unlike.by_class else (2, "two, whose targets differ")
     if m < least:
         raise InputError(
-            f"n_landmarks={n_landmarks!r} of {n} objects is {m}, but pairs need {what}: {least} at least; ask for more"
+            f"n_landmarks={n_landmarks!r} of {counted(n, 'object')} is {m}, but pairs need {what}: {least} at least; "
+            "ask for more"
         )
     key, first, drawn = np.uint64(stream(seed, LANDMARK_TREE, 0)), 0, []
     for own, n_own in enumerate(shares(np.bincount(code), m).tolist()):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import NEAREST, SHARE, Meaning
 from distforest.growth.class_weights import ClassWeights
@@ -51,6 +52,9 @@ from distforest.sources.binned import BinnedSource
 if TYPE_CHECKING:
     from distforest.growth.grower import Search
     from distforest.sources.source import Ints, Source
+
+GROWTH = 2
+"""Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
 
 Params = Mapping[str, Any]
 Bound = Problem | PairProblem
@@ -114,7 +118,9 @@ def _column_weights(data: Data, params: Params) -> ColumnWeights:
     if data.feature_weights is None:
         return ColumnWeights.uniform(n_columns)
     if len(data.feature_weights) != n_columns:
-        raise InputError(f"feature_weights: one for each of {n_columns} features, found {len(data.feature_weights)}")
+        raise InputError(
+            f"feature_weights: one for each of {counted(n_columns, 'feature')}, found {len(data.feature_weights)}"
+        )
     return ColumnWeights.of(data.feature_weights)
 
 
@@ -165,8 +171,6 @@ ISOLATION = Method(
 )
 RFD = Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd)
 TREERANK = Method("treerank", "points", ("labels", "links"), TREERANK_PARAMETERS, over_pairs=tree_rank)
-GROWTH = 2
-"""Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
 
 METHODS = {method.name: method for method in (SMERF, SIMFOREST, URERF, ISOLATION, RFD, TREERANK)}
 
@@ -249,7 +253,7 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
         raise InputError(f"{method.name} learns from {' or '.join(method.judged_by)}, found {data.judge}")
     if data.judge != "links" and len(data.truth) != data.n_rows:
         raise InputError(
-            f"found {data.n_rows} rows of {method.reads} and {len(data.truth)} of {data.judge}: "
+            f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.judge}: "
             "inconsistent numbers of samples"
         )
     if method.over_pairs is not None:

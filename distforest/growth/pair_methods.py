@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import Meaning
 from distforest.growth.draws import Axis
@@ -94,7 +95,9 @@ def links_of(data: Data) -> tuple[Rows, NDArray[np.uint8]]:
     assert data.pairs is not None  # noqa: S101  (held by whoever makes the data)
     pairs, codes = hold_pairs(data.pairs, data.n_rows), data.truth.astype(np.uint8)
     if len(pairs) != len(codes):
-        raise InputError(f"found {len(pairs)} pairs and {len(codes)} classes of pairs; one for each")
+        raise InputError(
+            f"found {counted(len(pairs), 'pair')} and {counted(len(codes), 'class', 'classes')} of pairs; one for each"
+        )
     kinds = np.unique(codes).tolist()
     if kinds != [ALIKE, UNLIKE]:
         found = {(ALIKE,): "only alike ones", (UNLIKE,): "only unlike ones"}.get(tuple(kinds), f"classes {kinds[:5]}")
@@ -136,7 +139,9 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
         given = SHARE  # or all trees would be the same
     n_draws = max(2, n_drawn(given, n)) if isinstance(given, float) else n_drawn(given, n)
     if not 2 <= n_draws <= n:
-        raise InputError(f"max_samples={given!r} asks for {n_draws} of {n} points; a tree needs two to all of them")
+        raise InputError(
+            f"max_samples={given!r} asks for {n_draws} of {counted(n, 'point')}; a tree needs two to all of them"
+        )
     found = LabelledPairs(data.truth, int(params["n_pairs"]), str(params["sampling"]), n_draws)
     if found.n_rows > MOST_PAIRS:
         raise InputError(f"sampling='all' asks for {found.n_rows} pairs, at most {MOST_PAIRS} fit; set n_pairs")

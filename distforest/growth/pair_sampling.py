@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.growth.pair_bins import SAMPLED
 from distforest.growth.rng import SAMPLE_NODE, below, bootstrap, shuffle, stream, subsample, unit
@@ -334,7 +335,7 @@ class Constraints:
                 what = "two classes" if code == UNLIKE else "a class of two points"
                 raise InputError(f"labels: {what} were asked for, there is no {name} pair")
             if len(pairs) < wanted and self.warns:
-                text = f"found {len(pairs)} {name} pairs where {wanted} were asked for, as a class is small"
+                text = f"found {counted(len(pairs), f'{name} pair')} where {wanted} were asked for, as a class is small"
                 warnings.warn(f"{text}; set a smaller n_constraints", stacklevel=2)
             parts.append((pairs, np.full(len(pairs), code, np.uint8)))
         return np.concatenate([pairs for pairs, _ in parts]), np.concatenate([codes for _, codes in parts])

@@ -12,6 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from distforest.amounts import counted
 from distforest.errors import JobError
 
 T = TypeVar("T")
@@ -163,7 +164,7 @@ def _tried(function: Callable[[T], R], task: T, work: Work) -> R:
         except (OSError, TimeoutError) as error:
             if attempt == work.retries:
                 raise JobError(
-                    f"{work.name}: {task} failed {attempt + 1} times, the last time with {error!r}"
+                    f"{work.name}: {task} failed {counted(attempt + 1, 'time')}, the last time with {error!r}"
                 ) from error
             time.sleep(RETRY_SECONDS * 2**attempt)
     raise AssertionError("unreachable")

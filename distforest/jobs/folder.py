@@ -156,7 +156,8 @@ class Folder:
         fs, path = self._at("")
         other = target._at("")[1]
         if self.is_local:
-            _move_here(Path(path), Path(other))
+            beside = target.beside("partial")._at("")[1]
+            _move_here(Path(path), Path(other), Path(beside))
             return
         with reaching(self.address):
             for file in fs.find(path):
@@ -164,15 +165,14 @@ class Folder:
             fs.rm(path, recursive=True)
 
 
-def _move_here(path: Path, target: Path) -> None:
-    """Rename a folder; into another file system it is copied beside its target first, and only then removed."""
+def _move_here(path: Path, target: Path, beside: Path) -> None:
+    """Rename a folder; into another file system it is copied ``beside`` its target first, and only then removed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         path.rename(target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        beside = target.with_name(f".{target.name}.partial")
         shutil.rmtree(beside, ignore_errors=True)  # of a move that was interrupted
         try:
             shutil.copytree(path, beside)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import canonical
 from distforest.growth.column_weights import ColumnWeights
@@ -198,8 +199,8 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     pairs = _stage_pairs(spec, matrix.shape[0], truth, folder)
     if truth.shape[0] != matrix.shape[0] and pairs is None:
         raise InputError(
-            f"input: found {matrix.shape[0]} rows at {matrix.address} and {truth.shape[0]} {judge} at {address}; "
-            "they must describe the same items"
+            f"input: found {counted(matrix.shape[0], 'row')} at {matrix.address} and {truth.shape[0]} {judge} "
+            f"at {address}; they must describe the same items"
         )
     return Inputs(
         *(spec.method, dict(spec.params), spec.seed, rows, matrix, judge, truth, classes, largest),
@@ -270,7 +271,7 @@ def hold_pairs_and_links(address: str, shape: tuple[int, ...], dtype: str, n_sim
 def hold_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: int) -> None:
     """Refuse feature weights that are no vector of numbers, one for each feature; raises InputError."""
     if shape != (n_features,) or not dtype.startswith(("float", "int", "uint", "bool")):
-        asked = f"{address}: a number for each of {n_features} features was asked for"
+        asked = f"{address}: a number for each of {counted(n_features, 'feature')} was asked for"
         raise InputError(f"{asked}, found {dtype} of shape {shape}")
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import Forest, canonical
 from distforest.forest.roots import Roots
@@ -229,7 +230,9 @@ def check_origin(forest: Forest, lazy: Lazy, objects: Objects) -> None:
         what = rows.get("measure", rows["kind"])
         raise InputError(f"the forest reads {what}; Lazy(kind={lazy.kind!r}) does not give that")
     if objects.n_columns != forest.n_columns:
-        raise InputError(f"the forest has learned from {forest.n_columns} objects, found {objects.n_columns}")
+        raise InputError(
+            f"the forest has learned from {counted(forest.n_columns, 'object')}, found {objects.n_columns:,}"
+        )
     if not isinstance(origin, dict):
         return
     if origin.get("objects") != objects.sha256:

@@ -21,6 +21,7 @@ from distributed.comm.registry import get_backend
 from distributed.scheduler import KilledWorker
 from distributed.system import MEMORY_LIMIT
 
+from distforest.amounts import counted
 from distforest.errors import DistforestError, JobError
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 
@@ -215,7 +216,7 @@ class OnDask:
         if isinstance(error, CancelledError):  # by the client itself, which has no other way to tell of it
             raise ConnectionError("the connection to the scheduler was lost while tasks ran") from error
         if not isinstance(error, KilledWorker):
-            tried = f"failed {work.retries + 1} times, the last time with {error!r}"
+            tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {error!r}"
             raise JobError(f"{work.name}: {task} {tried}") from error
         lost = Lost(f"{work.name}: {task} was lost with its worker {self._deaths(error)}")
         if work.spares:
@@ -224,7 +225,7 @@ class OnDask:
 
     def _deaths(self, error: KilledWorker) -> str:
         """How often, where, and whether it was the memory."""
-        where = f"{error.allowed_failures + 1} times, the last one {error.last_worker.address}"
+        where = f"{counted(error.allowed_failures + 1, 'time')}, the last one {error.last_worker.address}"
         killed = [own for _, own in self._asked(self._scheduler().events(topic="worker-restart-memory")) or ()]
         used = [own["rss"] for own in killed if own["worker"] == error.last_worker.address]
         advice = "raise the workers' memory limit (run.memory_limit) or lower run.batch"

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from distforest.amounts import counted
 from distforest.errors import InputError, SpecError
 from distforest.growth.landmarks import n_wanted
 from distforest.growth.methods import METHODS, hold_together, n_candidates, n_combined, sampling
@@ -228,7 +229,8 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
     if n is not None and "labels" in found and found["labels"].shape[0] != n:
         labels = found["labels"]
         faults.append(
-            f"input: a label for each of {n} points was asked for, found {labels.shape[0]} at {labels.address}"
+            f"input: a label for each of {counted(n, 'point')} was asked for, "
+            f"found {labels.shape[0]:,} at {labels.address}"
         )
     if "pairs" in found and "similar" in found:
         pairs = found["pairs"]

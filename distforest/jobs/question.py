@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.forest.artifact import open_forest, read_manifest
@@ -138,12 +139,7 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
     look = open_matrix if may_be_sparse else open_array
     queries = look(question.queries)
     over_pairs = is_over_pairs(forest)
-    if over_pairs:
-        _check_points(question, forest)
-    elif question.callback is None:
-        forest.source(read_rows(question.queries, slice(0, 1)))
-    elif forest.meaning.rows["kind"] != "dense":
-        raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
+    _check_rows(question, forest, tuple(queries.shape))
     n, training = int(queries.shape[0]), forest.n_training
     to_training = question.answer == "neighbors" or (question.answer in TO_ROWS and not question.reference)
     if not over_pairs and (to_training or (question.answer in SAYING and forest.nearest_votes)):
@@ -170,6 +166,19 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
     return {"prediction": ("float64", (outputs,)) if is_mean else ("int64", ())}, n
 
 
+def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> None:
+    """Refuse queries, of a shape, that the forest cannot read."""
+    if question.callback is None and len(shape) != 2:
+        asked = f"{question.queries}: rows, an array of two dimensions, were asked for"
+        raise InputError(f"{asked}, found shape {shape}")
+    if is_over_pairs(forest):
+        _check_points(question, forest)
+    elif question.callback is None:
+        forest.source(read_rows(question.queries, slice(0, 1)))
+    elif forest.meaning.rows["kind"] != "dense":
+        raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
+
+
 def _check_points(question: Question, forest: Forest) -> None:
     """Refuse what a forest over pairs cannot answer: it has distances and neighbours of points alone."""
     if question.callback is not None:
@@ -194,8 +203,8 @@ def _check_neighbors(question: Question, n_queries: int, n_training: int) -> Non
         raise InputError(f"n_neighbors must be in 1..{most}, found {question.n_neighbors}")
     if question.without_self and n_queries != n_training:
         raise InputError(
-            f"{question.queries}: the {n_training} training rows were expected, as none shall be its own neighbour, "
-            f"found {n_queries} rows; ask about other rows without `without_self`"
+            f"{question.queries}: as many rows as in training, {n_training:,}, were expected, as none shall be its own "
+            f"neighbour, found {counted(n_queries, 'row')}; ask about other rows without `without_self`"
         )
 
 

@@ -7,6 +7,7 @@ and no pair is paid for by two of them.
 from __future__ import annotations
 
 import json
+import posixpath
 import uuid
 import warnings
 from contextlib import contextmanager
@@ -31,7 +32,7 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
 from distforest.jobs.question import SAYING, TO_ROWS, Outline, Question, opened, outline, points_of
 from distforest.sources.arrays import create_array, open_array, writable_array, zarr_store
-from distforest.sources.groups import check_name
+from distforest.sources.groups import check_name, local_path
 from distforest.sources.lazy import Objects, joined
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.sparse_store import open_matrix, read_rows
@@ -119,11 +120,12 @@ def score(
     Raises
     ------
     InputError
-        The question does not fit the forest or its queries, or ``output`` has the name of a file; nothing is written.
+        The question does not fit the forest or its queries, or ``output`` has the name of a file, or is or holds an
+        input; nothing is written.
     ArtifactError
         The forest is damaged.
     """
-    check_name(output)
+    check_output(question, output)
     if question.callback is None:  # else the forest is needed here, to ask
         [found] = cluster.each(outline, [question], Work("survey"))
     else:
@@ -150,6 +152,22 @@ def score(
             target.remove()
             building.move(target)
     return _scored(output, found)
+
+
+def check_output(question: Question, output: str) -> None:
+    """Refuse an output with the name of a file, or one that is or holds an input, as it may be overwritten."""
+    check_name(output)
+    around = f"{_place(output)}/"
+    for name in ("forest", "queries", "reference", "pairs", "training"):
+        address = getattr(question, name)
+        if address and f"{_place(address)}/".startswith(around):
+            raise InputError(f"{output}: the output must not be or hold an input, found {name} {address!r} there")
+
+
+def _place(address: str) -> str:
+    """An address, in one form of those that it may be written in."""
+    path = local_path(address)
+    return posixpath.normpath(address) if path is None else str(path)
 
 
 def _spans(found: Outline) -> Iterator[tuple[int, int]]:

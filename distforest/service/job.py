@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from distforest.amounts import counted
 from distforest.service.registry import (
     CANCELLED,
     CANCELLING,
@@ -161,7 +162,7 @@ class Job:
             self.note("waiting", "there are no workers; the job goes on when one comes")
         elif threads and state == WAITING:
             self.set(state=self._waited or RUNNING)
-            self.note("running", f"workers with {threads} threads are at work")
+            self.note("running", f"workers with {counted(threads, 'thread')} in all are at work")
 
     def end(self, state: str, message: str, **changes: Any) -> None:
         """Write the last state of a run."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributed import Client
 
+from distforest.amounts import are, counted
 from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError, SpecError
 from distforest.jobs.any_spec import AnySpec, spec_from_json
 from distforest.jobs.stop import SIGN
@@ -263,7 +264,8 @@ class JobService:
                 return await self._again(name, text)
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
-                raise JobError(f"{unfinished} jobs are unfinished, as many as may be (--max-jobs); try again later")
+                there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
+                raise JobError(f"{there}, as many as may be (--max-jobs); try again later")
             job = Job({**first_state(name, asked, time.time()), "service": self.lease.id})
             job.note("submitted", "the job is taken in")
             await asyncio.to_thread(self.registry.create, name, text, job.state)

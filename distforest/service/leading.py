@@ -67,7 +67,8 @@ def heard(answer: Receipt | Lost) -> dict[str, Any]:
     if isinstance(answer, Lost):
         return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
     numbers = {name: getattr(answer, name) for name in ("first", "last", "seconds", "peak_bytes")}
-    return {"event": "trees", "message": f"trees {answer.first} to {answer.last} are committed", **numbers}
+    told = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
+    return {"event": "trees", "message": f"{told} committed", **numbers}
 
 
 def options_of(spec: Spec) -> Options:

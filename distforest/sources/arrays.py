@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import zarr.errors
 from zarr.codecs import BloscCodec, Crc32cCodec
 from zarr.storage import FsspecStore
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.jit import borrowing
 from distforest.sources.guarded import RegularStore, guarded
@@ -181,6 +183,9 @@ def open_node(address: str) -> zarr.Array[Any] | zarr.Group:
     except (FileNotFoundError, KeyError, ValueError, OSError, ImportError, zarr.errors.BaseZarrError) as error:
         if may_pass(error, address):
             raise
+        if Path(address).is_file():
+            cure = "`distforest ingest` turns one into a group of arrays"
+            raise InputError(f"{address}: a Zarr array was asked for, found a file; {cure}") from error
         raise InputError(f"{address}: a Zarr array was asked for, found none ({error})") from error
 
 
@@ -299,7 +304,7 @@ def write_array(
         digest.update(values.data)
         first += len(values)
     if first != shape[0]:
-        raise InputError(f"{name}: {shape[0]} rows were announced, found {first}")
+        raise InputError(f"{name}: blocks of {counted(shape[0], 'row')} in all were announced, found {first:,}")
     array.attrs.update({**(attributes or {}), "distforest": {"sha256": digest.hexdigest()}})
     return digest.hexdigest()
 

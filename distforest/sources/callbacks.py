@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.identity import name_of, signature
 from distforest.sources.masked import unmasked
@@ -267,8 +268,9 @@ class _Asking:
         rest = [f"({a}, {b})" for a, b in (self.batch.names[self.start], self.batch.names[-1])]
         n = len(self.batch.names) - self.start
         where = f"pair {rest[0]}" if self.is_exact or n == 1 else f"pairs {rest[0]} to {rest[1]}, {n} of them"
-        times = f"{self.tries} time{'' if self.tries == 1 else 's'}"
-        return Answer(values, f"{name_of(self.function)} failed at {where}, tried {times}: {self.reason}")
+        return Answer(
+            values, f"{name_of(self.function)} failed at {where}, tried {counted(self.tries, 'time')}: {self.reason}"
+        )
 
 
 class _Refused(Exception):  # noqa: N818 - a reason, never seen as a type

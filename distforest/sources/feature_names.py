@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
@@ -76,9 +77,13 @@ class FeatureNames:
             count = len(values) if isinstance(values, list) else None
             if count != n_columns and not (key == "dtypes" and count == 0):
                 told = type(values).__name__ if count is None else count
-                raise InputError(f"{key}: a string for each of {n_columns} columns was asked for, found {told}")
+                raise InputError(
+                    f"{key}: a string for each of {counted(n_columns, 'column')} was asked for, found {told}"
+                )
             if not all(isinstance(value, str) for value in values):
-                raise InputError(f"{key}: a string for each of {n_columns} columns was asked for, found another type")
+                raise InputError(
+                    f"{key}: a string for each of {counted(n_columns, 'column')} was asked for, found another type"
+                )
         return cls(tuple(entry["names"]), tuple(entry.get("dtypes", ())))
 
     @classmethod
@@ -114,7 +119,7 @@ class FeatureNames:
         if self.are_short():
             return self
         limits = f"{MAX_LENGTH:,} characters each and {MAX_CHARACTERS:,} in all"
-        text = f"the names of the {len(self.names):,} features are longer than a forest keeps ({limits})"
+        text = f"the names of the {counted(len(self.names), 'feature')} are longer than a forest keeps ({limits})"
         warnings.warn(f"{text}; it will have none; shorten them if it is to check them", stacklevel=3)
         return None
 

@@ -43,7 +43,7 @@ def check_name(target: str) -> None:
 
 def check_target(target: str, overwrite: bool) -> None:
     """Refuse a target that is in the way or cannot be written to; raises InputError."""
-    path = _local(target)
+    path = local_path(target)
     if path is None:
         there, is_group = _look_at_url(target)
     else:
@@ -51,9 +51,8 @@ def check_target(target: str, overwrite: bool) -> None:
         if not path.parent.is_dir():
             raise InputError(f"{target}: a folder to write into was asked for, found none; make {path.parent}")
     if there and not overwrite:
-        raise InputError(
-            f"{target}: a new name was asked for, found something there; choose another or give overwrite=True"
-        )
+        cure = "choose another or give overwrite=True" if is_group else "choose another"
+        raise InputError(f"{target}: a new name was asked for, found something there; {cure}")
     if there and not is_group:
         raise InputError(f"{target}: a Zarr group to overwrite was asked for, found something else there")
     check_name(target)
@@ -66,7 +65,7 @@ def destination(target: str, overwrite: bool) -> Iterator[str]:
     A path is written beside, as ``<target>.partial-`` and eight digits, and renamed. At a URL, which knows no renaming,
     arrays are written in place: a group without the attribute ``distforest`` is unfinished.
     """
-    path = _local(target)
+    path = local_path(target)
     if path is None:
         files, root = fsspec.core.url_to_fs(target)
         if overwrite and files.exists(root):
@@ -102,8 +101,8 @@ def attributes_of(group: str) -> dict[str, Any]:
     return attributes if isinstance(attributes, dict) else {}
 
 
-def _local(target: str) -> Path | None:
-    """Resolve the path of a local target; None for a URL."""
+def local_path(target: str) -> Path | None:
+    """Resolve the path of a local target, its links followed; None for a URL."""
     if "://" in target and not target.startswith("file://"):
         return None
     return Path(os.path.realpath(target.removeprefix("file://")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from distforest.amounts import are, counted
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, write_array
+from distforest.sources.csv_table import CsvTable
 from distforest.sources.doubts import Sample, tell, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.groups import check_target, destination, seal
 from distforest.sources.npz import StoredArray, is_of_sparse_matrix, stored_arrays, stored_sparse
 from distforest.sources.sparse_store import csr_arrays
-from distforest.sources.tables import CsvTable, LibsvmTable, ParquetTable, is_number
+from distforest.sources.tables import LibsvmTable, ParquetTable, is_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from distforest.sources.source import Float32s
     from distforest.sources.tables import Table
@@ -32,6 +35,7 @@ FORMATS = {
     ".npy": "npy",
     ".npz": "npz",
     ".csv": "csv",
+    ".tsv": "csv",
     ".parquet": "parquet",
     ".libsvm": "libsvm",
     ".svm": "libsvm",
@@ -43,10 +47,20 @@ OPTIONS = {
     "name": ("the one array of an .npy file", ("npy",)),
     "label": ("a column of a csv or Parquet file", ("csv", "parquet")),
     "header": ("the first row of a csv file", ("csv",)),
+    "separator": ("the cells of a csv file", ("csv",)),
     "n_features": ("the rows of a libsvm file", ("libsvm",)),
     "zero_based": ("the indices of a libsvm file", ("libsvm",)),
 }
 """What an option is for, and the formats that have it."""
+
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+"""Suffixes of files that hold another one."""
+
+MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "NaT"})
+"""Labels that may say that there is none."""
+
+FEWEST_TO_COUNT = 10
+"""Rows that a column numbers by intent; fewer may go up by one by chance."""
 
 MAX_CLASSES = 1 << 16
 """More different strings than this in a label column are no classes."""
@@ -68,13 +82,14 @@ class Ingested:
 
 @dataclass(frozen=True)
 class _Array:
-    """An array to write: found good, its blocks not yet read for good."""
+    """An array to write: found good, its blocks not yet read for good; ``told`` is what may be misread in it."""
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     blocks: Blocks
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    told: str = ""
 
 
 def ingest(
@@ -84,6 +99,7 @@ def ingest(
     name: str | None = None,
     label: str | None = None,
     header: bool | None = None,
+    separator: str | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
     format: str | None = None,  # noqa: A002 - the word that people say
@@ -124,8 +140,11 @@ def ingest(
         a csv file without a header row are called ``"0"``, ``"1"`` and so on.
     header
         Whether the first row of a csv file names its columns. None: where none of its cells is a number, one is the
-        label's name, or its numbers are 0, 1, 2 and so on, as pandas writes them for a frame without names, which is
-        told by a warning.
+        label's name, or its numbers, two at least, are 0, 1, 2 and so on, as pandas writes them for a frame without
+        names, which is told by a warning.
+    separator
+        The character that separates the cells of a csv file, ``"tab"`` for the tab; None: a comma, in a file ``.tsv``
+        the tab.
     n_features
         Features of a libsvm file; without it, as many as its highest index says. A file to be asked about may lack
         the last features of the one that a forest was trained with.
@@ -162,7 +181,8 @@ def ingest(
     if chunk_bytes < 1:
         raise InputError(f"chunk_bytes must be at least 1, found {chunk_bytes!r}")
     kind = _format_of(source, format)
-    given = {"name": name, "label": label, "header": header, "n_features": n_features, "zero_based": zero_based}
+    of_csv = {"header": header, "separator": separator}
+    given = {"name": name, "label": label, **of_csv, "n_features": n_features, "zero_based": zero_based}
     asked = {option: value for option, value in given.items() if value is not None}
     for option, value in asked.items():
         thing, kinds = OPTIONS[option]
@@ -170,6 +190,9 @@ def ingest(
             raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
     check_target(target, overwrite)
     arrays, attributes = _read(source, kind, asked, chunk_bytes)
+    for array in arrays:
+        if array.told:
+            warnings.warn(f"{source}: {array.told}", stacklevel=2)
     with destination(target, overwrite) as group:
         records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
         seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
@@ -185,8 +208,10 @@ def _format_of(source: str, asked: str | None) -> str:
     known = sorted(set(FORMATS.values()))
     found = FORMATS.get(PurePath(source).suffix.lower()) if asked is None else asked
     if found not in known:
-        told = f"the suffix {PurePath(source).suffix!r}" if asked is None else repr(asked)
-        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {told}; give `format`")
+        suffix = PurePath(source).suffix
+        told = f"the suffix {suffix!r}" if asked is None else repr(asked)
+        cure = "unpack it" if suffix.lower() in PACKED else "give `format`"
+        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {told}; {cure}")
     return found
 
 
@@ -208,7 +233,9 @@ def _read(source: str, kind: str, asked: Mapping[str, Any], block_bytes: int) ->
         return _read_arrays(source, [array], block_bytes)
     label = asked.get("label")
     if kind == "csv":
-        return _read_table(source, CsvTable.open(source, label, block_bytes, asked.get("header"))), {}
+        usual = "\t" if source.lower().endswith(".tsv") else ","
+        separator = asked.get("separator", usual)
+        return _read_table(source, CsvTable.open(source, label, block_bytes, asked.get("header"), separator)), {}
     if kind == "parquet":
         return _read_table(source, ParquetTable.open(source, label, block_bytes)), {}
     return _read_table(source, LibsvmTable.open(source, block_bytes, **asked)), {}
@@ -223,27 +250,56 @@ def _read_table(source: str, table: Table) -> list[_Array]:
 
 def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames | None) -> _Array:
     """``X``, once every value is found finite as float32."""
-    n_rows, n_bad, place, sample = 0, 0, "", Sample()
+    n_rows, n_bad, place, numbering, sample = 0, 0, "", _Numbering(), Sample()
     for block in blocks():
         bad = np.argwhere(~np.isfinite(_as_float32(block)))
         if len(bad) and not n_bad:
             row, column = map(int, bad[0])
-            place = f"{float(block[row, column])!r} in row {n_rows + row}, column {column}"
-            place += f" ({names.names[column]})" if names else ""
+            place = f"{float(block[row, column])!r} in row {n_rows + row}, {_column(column, names)}"
         sample.see(block, n_rows)
         n_bad += len(bad)
         n_rows += len(block)
+        numbering.follow(block[:, 0])
     if n_bad:
         raise InputError(
-            f"{source}: finite float32 numbers were asked for as features, found {n_bad} that are not, "
+            f"{source}: finite float32 numbers were asked for as features, found {n_bad:,} that {are(n_bad)} not, "
             f"the first {place}; fill them in or leave their rows out"
         )
     if n_rows == 0:
         raise InputError(f"{source}: rows were asked for, found none")
     if told := told_of_rounding(sample, names):
         tell(f"{source}: {told}")
+    told = f"{_column(0, names)} {numbering.told()}" if n_columns > 1 and numbering.told() else ""
     attributes = names.attributes() if names else {}
-    return _Array("X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes)
+    return _Array("X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes, told)
+
+
+def _column(column: int, names: FeatureNames | None) -> str:
+    return f"column {column}" + (f" ({names.names[column]})" if names else "")
+
+
+@dataclass
+class _Numbering:
+    """Whether a column, read block by block, numbers the rows from 0 or 1, as the index of a data frame does."""
+
+    first: float = math.nan
+    n_rows: int = 0
+    goes_on: bool = True
+
+    def follow(self, values: np.ndarray) -> None:
+        """Go on with the values of the next rows."""
+        if self.n_rows == 0 and len(values):
+            self.first = float(values[0])
+            self.goes_on = self.first in {0.0, 1.0}
+        if self.goes_on:
+            self.goes_on = bool((values == self.first + np.arange(self.n_rows, self.n_rows + len(values))).all())
+        self.n_rows += len(values)
+
+    def told(self) -> str:
+        """What to say of it; nothing where it does not, or of so few rows that it may be chance."""
+        if not self.goes_on or self.n_rows < FEWEST_TO_COUNT:
+            return ""
+        return f"numbers the rows from {self.first:.0f}, and is read as a feature; leave it out if it is an index"
 
 
 def _as_float32(block: np.ndarray) -> Float32s:
@@ -272,7 +328,21 @@ def _labels(source: str, table: Table) -> _Array:
 
     if kind == "f":
         _check_labels(source, blocks())
-    return _Array("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {})
+    told = _told_of_classes(classes, table.typed)
+    return _Array("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, told)
+
+
+def _told_of_classes(classes: Sequence[str], typed: bool) -> str:
+    """What may be no class among the strings that are: a label that is missing, or where targets were meant."""
+    missing = [label for label in classes if label in MISSING]
+    if missing:
+        found = ", ".join(map(repr, missing))
+        return f"{found} among the labels is read as a class; if it says that a label is missing, leave its rows out"
+    targets = [label for label in classes if is_number(label) and not re.fullmatch(r"[+-]?\d+", label)]
+    if typed or not targets or len(targets) == len(classes):
+        return ""
+    word = next(label for label in classes if not is_number(label))
+    return f"the labels are read as classes, {targets[0]!r} among them, as {word!r} is no number"
 
 
 def _label_kind(block: np.ndarray | list[str], typed: bool) -> str:
@@ -335,7 +405,8 @@ def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tu
     n_rows = {array.name: array.shape[0] for array in found if array.name in ("X", "y")}
     if len(set(n_rows.values())) > 1:
         raise InputError(
-            f"{source}: a label for each row was asked for, found {n_rows['X']} rows, {n_rows['y']} labels"
+            f"{source}: a label for each row was asked for, "
+            f"found {counted(n_rows['X'], 'row')}, {counted(n_rows['y'], 'label')}"
         )
     return found, texts
 
@@ -408,7 +479,8 @@ def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array
     if low < 0 or high >= len(classes):
         raise InputError(
             f"{array.path}: labels from 0 to {len(classes) - 1} were asked for, "
-            f"as there are {len(classes)} classes, found labels from {low} to {high}"
+            f"as there {are(len(classes))} {counted(len(classes), 'class', 'classes')}, "
+            f"found labels from {low} to {high}"
         )
     return _Array("y", array.shape, dtype, blocks, {"classes": classes})
 
@@ -423,4 +495,5 @@ def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
     if unknown:
         raise InputError(f"{array.path}: labels among the classes {names!r} were asked for, found {unknown[0]!r}")
     values = np.array([codes[label] for label in labels], np.int64)
-    return _Array(array.name, array.shape, values.dtype, lambda: [values], {"classes": names})
+    told = "" if classes else _told_of_classes(names, typed=True)
+    return _Array(array.name, array.shape, values.dtype, lambda: [values], {"classes": names}, told)

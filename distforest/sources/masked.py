@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from distforest.amounts import are
 from distforest.errors import InputError
 
 
@@ -38,6 +39,6 @@ def unmasked(values: Any) -> Any:
     if values.dtype.kind == "O":
         return np.where(mask, np.array(None), np.ma.getdata(values))
     if values.dtype.kind not in "fcbiu":
-        found = f"found {n_masked} that are masked in an array of {values.dtype}"
+        found = f"found {n_masked:,} that {are(n_masked)} masked in an array of {values.dtype}"
         raise InputError(f"observed values were asked for, {found}, which knows no missing ones; leave their rows out")
     return np.where(mask, np.float32(np.nan), np.ma.getdata(values))

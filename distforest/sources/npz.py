@@ -42,9 +42,11 @@ class StoredArray:
         if not re.fullmatch(r"(?!__|distforest$|zarr\.json$)\w[\w .-]*", name):
             raise InputError(f"{path}: a plain name was asked for the array, found {name!r}; give another `name`")
         if dtype.kind != "U" and (dtype.kind not in "biuf" or dtype.itemsize > 8):
+            strings = "write strings by .astype(str)"
+            cures = {"O": f"pickled objects are never read, {strings}", "S": strings}
             raise InputError(
                 f"{path}: array {name!r}: numbers of at most 64 bits or strings were asked for, "
-                f"found dtype {dtype}; pickled objects are never read, write strings by .astype(str)"
+                f"found dtype {dtype}; {cures.get(dtype.kind, 'write it as real numbers, or leave it out')}"
             )
         if math.prod(shape) == 0 or (not shape and dtype.kind != "U"):
             raise InputError(f"{path}: array {name!r}: rows of values were asked for, found shape {shape}")

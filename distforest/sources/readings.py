@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.arrays import held_in, row_blocks
 from distforest.sources.masked import unmasked
@@ -139,8 +140,8 @@ class Reading:
         what = f"infinite (or beyond {self.largest:g})" if self.missing else "NaN or infinite (or beyond float32)"
         raise InputError(
             f"{self.name} must be finite{' or NaN for unobserved' if self.missing else ''}: "
-            f"found {int(bad.sum())} values {what} in rows {first_row}..{first_row + len(values) - 1}, "
-            f"the first at row {row}{f', column {rest[0]}' if rest else ''} ({value!r}); "
+            f"found {counted(int(bad.sum()), 'value')} {what} in rows {first_row}..{first_row + len(values) - 1}, "
+            f"the first at row {row}{f', column {rest[0]}' if rest else ''} ({float(value)!r}); "
             "remove or impute them"
         )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
+from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, SPARSE, array_at, is_sparse_group, open_array, open_node, write_array
 from distforest.sources.groups import check_target, destination, seal
@@ -135,10 +136,10 @@ class SparseStore:
         hold_numbers(f"{self.address}: data", self.dtype)
         n_starts, n_indices = (int(self.parts[name].shape[0]) for name in ("indptr", "indices"))
         if n_starts != self.shape[0] + 1:
-            asked = f"indptr of {self.shape[0] + 1} numbers for {self.shape[0]} rows"
+            asked = f"indptr of {counted(self.shape[0] + 1, 'number')} for {counted(self.shape[0], 'row')}"
             raise InputError(f"{self.address}: {asked} was asked for, found {n_starts}; {DAMAGED}")
         if n_indices != self.n_stored:
-            asked = f"a column for each of {self.n_stored} entries"
+            asked = f"a column for each of {counted(self.n_stored, 'entry', 'entries')}"
             raise InputError(f"{self.address}: {asked} was asked for, found {n_indices}; {DAMAGED}")
 
     @property

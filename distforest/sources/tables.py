@@ -1,4 +1,4 @@
-"""Tables in files, read in blocks of rows: csv, Parquet and libsvm."""
+"""Tables in files, read in blocks of rows: what they share, Parquet and libsvm; csv has a file of its own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from distforest.amounts import counted
 from distforest.arguments import whole
 from distforest.errors import InputError
 
@@ -74,6 +75,9 @@ def readable(path: str) -> Iterator[None]:
         yield
     except InputError:
         raise
+    except UnicodeDecodeError as error:
+        found = f"the byte {error.object[error.start]:#04x}"
+        raise InputError(f"{path}: text in UTF-8 was asked for, found {found}; save it in UTF-8") from error
     except (OSError, ValueError, EOFError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
 
@@ -101,173 +105,39 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
         yield batch
 
 
-def _column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
+def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
     """Check the names of all columns: none is empty, there twice, or that of a data frame's index."""
     seen = set()
     for position, name in enumerate(names):
         if not name or re.fullmatch(r"__index_level_.*|Unnamed: \d+", name):
-            raise InputError(
-                f"{path}: a name was asked for in column {position}, found {name!r}; "
-                "if it is a data frame's index, write the file without it (index=False), otherwise name it"
-            )
+            is_last = not name and 0 < position == len(names) - 1
+            cure = "if it is a data frame's index, write the file without it (`index` of to_csv), otherwise name it"
+            cure = "name it, or end lines without a separator" if is_last else cure
+            raise InputError(f"{path}: a name was asked for in column {position}, found {name!r}; {cure}")
         if name in seen:
             raise InputError(f"{path}: different column names were asked for, found {name!r} twice; rename one")
         seen.add(name)
     return tuple(names)
 
 
-def _label_position(path: str, names: Sequence[str], label: str | None) -> int | None:
-    """Which column holds the labels; None where none was asked for."""
+def label_position(path: str, names: Sequence[str], label: str | None, cure: str = "") -> int | None:
+    """Which column holds the labels; None where none was asked for; ``cure`` is what may help if there is none."""
     if label is None:
         return None
     if label not in names:
         near = difflib.get_close_matches(label, names, n=1)
         listed = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = cure or (f"; did you mean {near[0]!r}?" if near else "")
         raise InputError(f"{path}: label column {label!r} was asked for, found {listed}{hint}")
     if len(names) == 1:
         raise InputError(f"{path}: features beside the label {label!r} were asked for, found no other column")
     return names.index(label)
 
 
-def _is_headed(path: str, label: str | None, cells: list[str], below: list[str]) -> bool:
-    """Whether the first row of a csv file names its columns, where nobody has said so; what is not plain is told."""
-    numbers = [cell for cell in cells if is_number(cell)]
-    if not numbers or (label in cells and not is_number(str(label))):
-        return True
-    counts = numbers == [str(place) for place in range(len(numbers))]
-    if counts and "" in cells:
-        return True  # with the column of an index, which is refused next
-    if counts and (label is None or label in cells):
-        text = f"the first row, {_in_short(cells)}, counts the columns, as pandas names them, and is taken as a header"
-        warnings.warn(f"{path}: {text}; give header=False if it is data, else header=True", stacklevel=5)
-        return True
-    differ = len(numbers) > 1 and all(map(_is_whole, numbers)) and not any(map(_is_whole, below))
-    if counts or (below and differ):
-        text = f"the first row, {_in_short(cells)}, is taken as data, though it looks like a header"
-        warnings.warn(f"{path}: {text}; give header=True if it is one, else header=False", stacklevel=5)
-    return False
-
-
-def _is_whole(cell: str) -> bool:
-    return cell.strip().lstrip("+-").isdecimal()
-
-
-def _in_short(cells: Sequence[str], most: int = 5) -> str:
-    """A row as it is written, or how it begins."""
-    return ",".join(cells[:most]) + (",..." if len(cells) > most else "")
-
-
-@dataclass(frozen=True)
-class CsvTable:
-    """A comma-separated file in UTF-8, with a header row or without one.
-
-    Unless it is said, the first row is a header when none of its cells is a number, when it holds the label's name, or
-    when its numbers are 0, 1, 2 and so on, in this order. Without a header the columns are called ``"0"``, ``"1"`` and
-    so on.
-    """
-
-    path: str
-    columns: tuple[str, ...]
-    headed: bool
-    label: int | None
-    block_bytes: int
-    typed: ClassVar[bool] = False
-    dtypes: ClassVar[list[str]] = []
-
-    @classmethod
-    def open(cls, path: str, label: str | None, block_bytes: int, header: bool | None = None) -> CsvTable:
-        """Read the first two rows."""
-        with readable(path), Path(path).open(encoding="utf-8-sig", newline="") as stream:
-            rows = list(islice(filter(None, csv.reader(stream, strict=True)), 2))
-        if not rows:
-            raise InputError(f"{path}: a csv file with rows was asked for, found an empty file")
-        cells = [cell.strip() for cell in rows[0]]
-        cells[0] = cells[0].removeprefix("# ")  # with which numpy.savetxt begins a header
-        headed = _is_headed(path, label, cells, rows[-1] if rows[1:] else []) if header is None else header
-        columns = _column_names(path, cells if headed else [str(position) for position in range(len(cells))])
-        return cls(path, columns, headed, _label_position(path, columns, label), block_bytes)
-
-    @property
-    def n_columns(self) -> int:
-        """How many features a row has."""
-        return len(self.columns) - self.labelled
-
-    @property
-    def names(self) -> list[str] | None:
-        """The features' names, where there is a header."""
-        return self._features_of(self.columns) if self.headed else None
-
-    @property
-    def labelled(self) -> bool:
-        """Whether a label column was asked for."""
-        return self.label is not None
-
-    def features(self) -> Iterator[Floats]:
-        """Blocks of features, shape (n_rows, n_columns)."""
-        for batch in self._batches():
-            yield np.array([self._numbers(*record) for record in batch], np.float64)
-
-    def labels(self) -> Iterator[np.ndarray | list[str]]:
-        """Blocks of labels as they are written."""
-        for batch in self._batches():
-            yield [self._label(*record) for record in batch]
-
-    def _batches(self) -> Iterator[list[Record]]:
-        return batches(self._records(), max(1, self.block_bytes // (8 * len(self.columns))))
-
-    def _records(self) -> Iterator[Record]:
-        """Read the rows after the header; empty lines are passed over."""
-        with readable(self.path), Path(self.path).open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            rows = filter(None, reader)
-            if self.headed:
-                next(rows, None)
-            for row, cells in enumerate(rows):
-                if len(cells) != len(self.columns):
-                    raise InputError(
-                        f"{self._place(row, reader.line_num)}: {len(self.columns)} cells were asked for, "
-                        f"found {len(cells)}"
-                    )
-                yield row, reader.line_num, cells
-
-    def _numbers(self, row: int, line: int, cells: list[str]) -> list[float]:
-        features = self._features_of(cells)
-        try:
-            return [*map(float, features)] if "_" not in "".join(features) else [*map(number, features)]
-        except ValueError:
-            column, cell = next(
-                (column, cell)
-                for column, cell in zip(self._features_of(self.columns), self._features_of(cells), strict=True)
-                if not is_number(cell)
-            )
-            raise InputError(
-                f"{self._place(row, line)}, column {column!r}: a number was asked for, found {cell!r}"
-                + self._cure(row, cell)
-            ) from None
-
-    def _cure(self, row: int, cell: str) -> str:
-        """What may help against a cell that is no number."""
-        if ";" in cell or "\t" in cell.strip() or (len(self.columns) == 1 and " " in cell.strip()):
-            return "; separate the cells by commas"
-        header = "" if row or self.headed else "; if this row names the columns, give header=True"
-        return header + ("" if self.labelled else "; if these are the labels, name their column with `label`")
-
-    def _label(self, row: int, line: int, cells: list[str]) -> str:
-        position = self.label or 0
-        label = cells[position].strip()
-        if not label:
-            raise InputError(
-                f"{self._place(row, line)}, column {self.columns[position]!r}: a label was asked for, "
-                f"found {cells[position]!r}"
-            )
-        return label
-
-    def _features_of(self, cells: Sequence[str]) -> list[str]:
-        return [*cells] if self.label is None else [*cells[: self.label], *cells[self.label + 1 :]]
-
-    def _place(self, row: int, line: int) -> str:
-        return f"{self.path}: row {row} (line {line})"
+def cure_of_words(labelled: bool) -> str:
+    """What may help where a column is not of numbers."""
+    label = "" if labelled else "; if these are the labels, name their column with `label`"
+    return f"{label}; {'' if labelled else 'else '}write the column as numbers or leave it out"
 
 
 @dataclass(frozen=True)
@@ -295,7 +165,9 @@ class LibsvmTable:
         n_found = max(1, highest + 1 - first)
         n_columns = n_found if n_features is None else whole("n_features", n_features, 1)
         if n_columns < n_found:
-            asked = f"indices from {first} to {n_columns - 1 + first} were asked for, as of {n_columns} features"
+            asked = (
+                f"indices from {first} to {n_columns - 1 + first} were asked for, as of {counted(n_columns, 'feature')}"
+            )
             raise InputError(f"{place}: {asked}, found {highest}")
         if n_columns > LIBSVM_COLUMNS:
             asked = f"at most {LIBSVM_COLUMNS} features were asked for (rows are stored densely)"
@@ -393,19 +265,22 @@ class ParquetTable:
         """Read the schema."""
         with readable(path), _pyarrow().parquet.ParquetFile(path) as file:
             schema = file.schema_arrow
-        columns = _column_names(path, schema.names)
+            index = (schema.pandas_metadata or {}).get("index_columns", ())
+        columns = column_names(path, schema.names)
         if not columns:
             raise InputError(f"{path}: columns were asked for, found none")
-        position = _label_position(path, columns, label)
-        for column in columns[:position] + (columns[position + 1 :] if position is not None else ()):
+        label_position(path, columns, label)
+        features = [column for column in columns if column != label]
+        for column in features:
             kind = schema.field(column).type
             if not _is_numeric(kind):
-                cure = "; if these are the labels, name their column with `label`" if label is None else ""
+                cure = cure_of_words(label is not None)
                 raise InputError(f"{path}: column {column!r}: numbers were asked for, found {kind}{cure}")
+        _tell_of_index(path, [column for column in features if column in index])
         kind = schema.field(label).type if label is not None else None
         if kind is not None and not (_is_numeric(kind) or _is_text(kind)):
             raise InputError(f"{path}: label column {label!r}: numbers or strings were asked for, found {kind}")
-        dtypes = [str(schema.field(column).type) for column in columns if column != label]
+        dtypes = [str(schema.field(column).type) for column in features]
         return cls(path, columns, label, block_bytes, dtypes)
 
     @property
@@ -445,6 +320,13 @@ class ParquetTable:
         rows = max(1, self.block_bytes // (8 * len(self.columns)))
         with readable(self.path), _pyarrow().parquet.ParquetFile(self.path) as file:
             yield from file.iter_batches(batch_size=rows, columns=columns)
+
+
+def _tell_of_index(path: str, index: list[str]) -> None:
+    """Warn of features that were the index of a pandas data frame, which its file says."""
+    if index:
+        text = f"{', '.join(map(repr, index))} was the index of the data frame, and is read as a feature"
+        warnings.warn(f"{path}: {text}; leave it out if it only names the rows", stacklevel=5)
 
 
 def _floats_of(column: Any) -> Floats:

@@ -242,7 +242,7 @@ def test_scores_that_mean_nothing_are_refused(estimator: Any) -> None:
         forest.score(X[:1], [0])
     with pytest.raises(InputError, match="found 90 rows of X and 89 labels: inconsistent numbers of samples"):
         forest.score(X, Y[1:])
-    with pytest.raises(InputError, match="found 2 pairs and 1 entries of similar"):
+    with pytest.raises(InputError, match="found 2 pairs and 1 entry of similar"):
         forest.score_pairs(X, [[0, 1], [1, 2]], [True])
     with pytest.raises(ValueError, match="expecting 4 features"):
         forest.score(X[:, 1:], Y)

@@ -10,6 +10,7 @@ import pytest
 from distforest import RFD, SMERF, SimForestClassifier, SimForestRegressor, TreeRank, load
 from distforest.errors import InputError
 from distforest.estimators.forest_estimator import ESTIMATED, WORKED_OUT
+from distforest.forest import scoring
 from tests.estimators.rows import SMALL, SMALL_Y
 
 if TYPE_CHECKING:
@@ -56,3 +57,30 @@ def test_estimates_come_back_and_are_forgotten_by_the_next_fit(
         fitted.set_params(n_estimators=0).fit(SMALL, truth)
     assert said(fitted) == before  # those of the forest that is still there
     assert said(fitted.set_params(n_estimators=2, **unasked).fit(SMALL, truth)) == {}
+
+
+@pytest.mark.parametrize(
+    ("forest", "truth", "name"),
+    [(SimForestClassifier, SMALL_Y, "oob_decision_function_"), (SimForestRegressor, TARGETS, "oob_prediction_")],
+)
+def test_what_trees_say_out_of_bag_is_worked_out_once(
+    forest: Any, truth: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked_out = []
+    out_of_bag = scoring.out_of_bag
+    monkeypatch.setattr(scoring, "out_of_bag", lambda of: worked_out.append(of) or out_of_bag(of))
+    fitted = forest("linear", n_estimators=40, oob_score=True, random_state=0).fit(SMALL, truth)
+    first = getattr(fitted, name)
+    assert (getattr(fitted, name) is first, len(worked_out)) == (True, 1)
+    fitted.save(tmp_path / "forest.zarr")
+    opened = load(tmp_path / "forest.zarr")
+    assert len(worked_out) == 1  # neither of them asks
+    np.testing.assert_array_equal(getattr(opened, name), first)
+    assert (getattr(opened, name) is getattr(opened, name), len(worked_out)) == (True, 2)
+
+
+@pytest.mark.parametrize("forest", [SimForestClassifier, SimForestRegressor])
+def test_who_fits_is_told_of_rows_without_an_estimate(forest: Any) -> None:
+    with pytest.warns(UserWarning, match="rows have no out-of-bag estimate; grow more trees") as told:
+        forest("linear", n_estimators=2, oob_score=True, random_state=0).fit(SMALL, SMALL_Y)
+    assert [own.filename for own in told] == [__file__]

@@ -120,13 +120,13 @@ def test_the_number_of_constraints_needs_no_thought() -> None:
     forest = RFD(3, random_state=0).fit(X, Y)  # fewer pairs than the default asks for, and no warning
     assert forest.get_params()["n_constraints"] == "auto"
     assert forest.forest_.meaning.params["n_constraints"] == "auto"
-    with pytest.warns(UserWarning, match="found 3675 must-link pairs where 6000 were asked for"):
+    with pytest.warns(UserWarning, match="found 3,675 must-link pairs where 6000 were asked for"):
         RFD(3, n_constraints=2000, balance="pairs", random_state=0).fit(X, Y)
 
 
 def test_the_smallest_problems_there_are() -> None:
     three = np.array([[0.0], [1.0], [5.0]])
-    with pytest.warns(UserWarning, match="found 1 must-link pairs where 2 were asked for"):
+    with pytest.warns(UserWarning, match="found 1 must-link pair where 2 were asked for"):
         by_labels = small(n_constraints=1, min_samples_leaf=1, bootstrap=False).fit(three, [0, 0, 1])
     assert by_labels.distance().shape == (3, 3)
     by_pairs = small(min_samples_leaf=1, bootstrap=False).fit_pairs(three, [[0, 1], [1, 2]], [True, False])

@@ -227,8 +227,8 @@ def test_weights_in_proportion_lead_to_the_same_trees(factor: int) -> None:
     ("weights", "message"),
     [
         ([1.0, 2.0], "feature_weights: one for each of 5 features, found 2"),
-        ([1.0, np.nan, 1, 1, 1], "feature_weights must be finite, not negative and not all 0, found 1 that are not"),
-        ([1.0, np.inf, 1, 1, 1], "feature_weights must be finite, not negative and not all 0, found 1 that are not"),
+        ([1.0, np.nan, 1, 1, 1], "feature_weights must be finite, not negative and not all 0, found 1 that is not"),
+        ([1.0, np.inf, 1, 1, 1], "feature_weights must be finite, not negative and not all 0, found 1 that is not"),
         ([1.0, -1.0, 1, 1, -1], "feature_weights must be finite, not negative and not all 0, found 2 that are not"),
         (np.zeros(5), "feature_weights must be finite, not negative and not all 0, found none that is positive"),
         (np.ones((5, 1)), r"feature_weights: shape \(n_features,\) was asked for, found \(5, 1\)"),
@@ -498,7 +498,7 @@ def test_a_message_names_the_estimator() -> None:
 
 def test_rows_too_few_for_a_cut_are_told() -> None:
     X = np.random.default_rng(0).normal(size=(40, 3))
-    with pytest.warns(UserWarning, match="a tree draws 32 rows, and min_samples_split=50 makes them one leaf"):
+    with pytest.warns(UserWarning, match="a tree draws 32 rows, of which min_samples_split=50 makes one leaf"):
         assert (URerF(2, random_state=0).fit(X).proximity() == 1.0).all()
     assert (URerF(2, random_state=0, min_samples_split=32).fit(X).proximity() < 1.0).any()
 

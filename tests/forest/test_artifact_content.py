@@ -155,7 +155,7 @@ BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
         ("rbf", ("meaning", "rows", "gamma"), HUGE, "manifest.json: gamma"),
         ("rbf", ("meaning", "rows", "n_features"), 4, "objects: the training objects are missing or of the wrong"),
         ("rbf", ("meaning", "rows", "n_columns"), 37, "objects: the training objects are missing or of the wrong"),
-        ("labels", ("meaning", "classes"), ["a", "b"], "class_counts: 2 classes were expected"),
+        ("labels", ("meaning", "classes"), ["a", "b"], "class_counts: expected 2 classes"),
         ("labels", ("meaning", "classes"), {"a": 1}, "manifest.json: classes must be a list"),
         ("targets", ("meaning", "classes"), ["a"], "manifest.json: classes"),
         ("targets", ("meaning", "leaf", "factor"), -1, "manifest.json: factor must be a positive number"),
@@ -194,7 +194,7 @@ BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
             ("labels", ("meaning", "leaf", "class_weights"), lie, "manifest.json: leaf.class_weights must be integers")
             for lie in ([64, 64, 0], [64, 64, 2**20 + 1], [64, 64, 1.5], [64, 64, True], [64, 64, None], 64, "64", None)
         ),
-        ("labels", ("meaning", "leaf", "class_weights"), [64, 64], "class_counts: 2 classes were expected, one for"),
+        ("labels", ("meaning", "leaf", "class_weights"), [64, 64], "class_counts: expected 2 classes, one for"),
         ("targets", ("meaning", "leaf", "class_weights"), [64], "manifest.json: leaf.class_weights go with class_c"),
         ("labels", ("meaning", "params", "x"), math.nan, "manifest.json is not JSON"),
         ("labels", ("meaning", "classes", 0), -math.inf, "manifest.json is not JSON"),

@@ -131,7 +131,7 @@ def test_voices_that_are_refused(case: str, arrays: dict[str, np.ndarray], messa
         ("dense", ("meaning", "leaf", "voting"), "nearest", "codes: missing"),
         ("labels", ("meaning", "leaf", "voting"), "nearest", "manifest.json: leaf.voting must be 'nearest'"),
         ("members", ("meaning", "leaf", "voting"), "nearest", "manifest.json: leaf.voting must be 'nearest'"),
-        ("nearest", ("meaning", "rows", "n_columns"), 37, "leaves: 37 training rows were expected, found 36"),
+        ("nearest", ("meaning", "rows", "n_columns"), 37, "leaves: expected 37 training rows, found 36"),
     ],
 )
 def test_votes_without_what_they_need_are_refused(

@@ -168,7 +168,7 @@ def test_a_row_is_not_its_own_neighbour(sides: tuple[Rows, Rows], n_neighbors: i
     _, nodes = sides
     n_neighbors = min(n_neighbors, nodes.shape[1] - 1)
     if n_neighbors == 0:  # of one row
-        with pytest.raises(InputError, match=r"in 1\.\.0 for 1 rows"):
+        with pytest.raises(InputError, match=r"in 1\.\.0 for 1 row"):
             proximities.nearest(nodes, nodes, 1, True)
         return
     expected, order = best(brute(nodes, nodes), n_neighbors, True)

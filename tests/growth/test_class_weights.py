@@ -94,7 +94,7 @@ def test_a_tree_may_not_weigh_more_than_its_squares_can_hold() -> None:
     most = MOST_WEIGHT // (1 << 20)
     assert MOST_WEIGHT**2 < 2**63 <= (MOST_WEIGHT + 1) ** 2
     assert max(integers({"a": 16384.0}, n_draws=most)) == 1 << 20
-    with pytest.raises(InputError, match=f"for trees of {most + 1} rows the largest weight may be 16380 times"):
+    with pytest.raises(InputError, match=f"for trees of {most + 1:,} rows the largest weight may be 16380 times"):
         integers({"a": 16384.0}, n_draws=most + 1)
 
 

@@ -79,9 +79,9 @@ def test_candidates_are_the_effective_number_to_the_power_of_three_quarters(root
 @pytest.mark.parametrize(
     ("weights", "found"),
     [
-        ([1.0, math.nan], "1 that are not"),
+        ([1.0, math.nan], "1 that is not"),
         ([math.inf, 1.0, -math.inf], "2 that are not"),
-        ([1.0, -1e-300], "1 that are not"),
+        ([1.0, -1e-300], "1 that is not"),
         ([0.0, 0.0], "none that is positive"),
         ([], "none that is positive"),
     ],

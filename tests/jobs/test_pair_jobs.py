@@ -288,7 +288,7 @@ def test_workers_answer_what_threads_do(cluster: OnDask, store: Path, sealed: Pa
         ({"answer": "apply"}, "not with 'apply'"),
         ({"queries": "wide"}, "X has 3 features, but the forest is expecting 4 features as input"),
         ({"answer": "neighbors", "n_neighbors": 46}, r"n_neighbors must be in 1\.\.45, found 46"),
-        ({"answer": "neighbors", "without_self": True}, "the 45 training rows were expected"),
+        ({"answer": "neighbors", "without_self": True}, "as many rows as in training, 45, were expected"),
         ({"queries": "large"}, "features of points in pairs must be at most"),
         ({"reference": "wide"}, "X has 3 features, but the forest is expecting 4 features as input"),
         ({"answer": "pairs", "pairs": "beyond", "queries": "X"}, r"beyond: row numbers must be in 0\.\.44"),

@@ -102,11 +102,28 @@ def test_neighbours_are_those_of_the_forest(
 
 
 def test_only_training_rows_can_leave_themselves_out(place: str) -> None:
-    with pytest.raises(InputError, match=r"the 36 training rows were expected, .* found 20 rows"):
+    with pytest.raises(InputError, match=r"as many rows as in training, 36, were expected, .* found 20 rows"):
         answers_of(place, "neighbors", without_self=True)
     with pytest.raises(InputError, match=r"n_neighbors must be in 1\.\.35, found 36"):
         answers_of(place, "neighbors", "training", n_neighbors=36, without_self=True)
     assert not Path(place, "answers.zarr").exists()
+
+
+@pytest.mark.parametrize("output", ["forest.zarr", "new.zarr", ".", "../{name}/forest.zarr/", "link"])
+def test_answers_never_take_the_place_of_what_is_asked(place: str, output: str) -> None:
+    Path(place, "link").symlink_to(Path(place, "new.zarr"))
+    question = Question(f"{place}/forest.zarr", f"{place}/new.zarr/X", "distance")
+    target = f"{place}/{output.format(name=Path(place).name)}"
+    with pytest.raises(InputError, match=r"the output must not be or hold an input, found (forest|queries) '"):
+        score(question, target, Here(1), overwrite=True)
+    score(question, f"{place}/other.zarr", Here(1), overwrite=True)
+
+
+def test_queries_that_are_no_rows_are_refused_by_their_shape(place: str) -> None:
+    write_array(f"{place}/labels.zarr", "y", (20,), np.dtype(np.int64), [np.arange(20)])
+    question = Question(f"{place}/forest.zarr", f"{place}/labels.zarr/y", "distance")
+    with pytest.raises(InputError, match=r"labels.zarr/y: rows, an array of two dimensions, .* found shape \(20,\)"):
+        score(question, f"{place}/other.zarr", Here(1))
 
 
 @pytest.mark.cluster

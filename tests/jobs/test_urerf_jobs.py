@@ -229,7 +229,7 @@ def test_weights_that_do_not_fit_are_told_by_the_preview_and_by_the_job(
 
 @pytest.mark.parametrize(
     ("weights", "found"),
-    [("negative", "1 that are not"), ("unknown", "12 that are not"), ("zero", "none that is positive")],
+    [("negative", "1 that is not"), ("unknown", "12 that are not"), ("zero", "none that is positive")],
 )
 def test_weights_that_say_nothing_are_refused(store: Path, tmp_path: Path, weights: str, found: str) -> None:
     message = f"feature_weights must be finite, not negative and not all 0, found {found}"

@@ -89,10 +89,10 @@ def test_a_chunk_of_zeros_is_written_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("blocks", "message"),
     [
-        ([np.zeros((2, 2))], "x: 4 rows were announced, found 2"),
+        ([np.zeros((2, 2))], "x: blocks of 4 rows in all were announced, found 2"),
         ([np.zeros((3, 2)), np.zeros((2, 2))], "x: blocks of shape"),
         ([np.zeros((4, 3))], "x: blocks of shape"),
-        ([], "x: 4 rows were announced, found 0"),
+        ([], "x: blocks of 4 rows in all were announced, found 0"),
     ],
 )
 def test_blocks_must_add_up(blocks: list[np.ndarray], message: str, tmp_path: Path) -> None:
@@ -129,8 +129,12 @@ def test_an_address_without_an_array_says_what_is_there(tmp_path: Path) -> None:
         open_array(str(tmp_path / "g.zarr"))
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged" / "zarr.json").write_text("{")
-    (tmp_path / "file").write_text("x")
-    for address in (f"{tmp_path}/none.zarr/X", f"{tmp_path}/damaged", f"{tmp_path}/file", "unknown://x/y"):
+    (tmp_path / "rows.csv").write_text("1,2\n")
+    with pytest.raises(
+        InputError, match=r"rows.csv: a Zarr array was asked for, found a file; `distforest ingest` turns"
+    ):
+        open_array(f"{tmp_path}/rows.csv")
+    for address in (f"{tmp_path}/none.zarr/X", f"{tmp_path}/damaged", "unknown://x/y"):
         with pytest.raises(InputError, match="a Zarr array was asked for, found none") as caught:
             open_array(address)
         assert str(caught.value).startswith(address)

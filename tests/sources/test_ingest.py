@@ -18,8 +18,8 @@ from sklearn.datasets import load_iris
 
 import distforest
 from distforest.errors import InputError
+from distforest.sources.csv_table import CsvTable
 from distforest.sources.ingest import Ingested, ingest
-from distforest.sources.tables import CsvTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -221,7 +221,6 @@ def test_csv_header_of_numbers_with_a_label(write: Write, tmp_path: Path) -> Non
         ("0,1,2\n5.1,3.5,1.4\n4.9,3.0,1.4\n", None, ["0", "1", "2"], [[5.1, 3.5, 1.4], [4.9, 3, 1.4]]),
         ("0,1,2\n5.1,3.5,1\n4.9,3.0,0\n", "2", ["0", "1"], [[5.1, 3.5], [4.9, 3]]),
         ("id,0,1\n7,3.5,1.4\n", None, ["id", "0", "1"], [[7, 3.5, 1.4]]),
-        ("0\n5.1\n", None, ["0"], [[5.1]]),
         ("# 0,1\n5e0,3e0\n", None, ["0", "1"], [[5, 3]]),
     ],
 )
@@ -328,6 +327,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("a.csv", {"format": "xls"}, "must be one of csv, libsvm, npy, npz, parquet, found 'xls'"),
         ("a.csv", {"name": "X"}, "`name` is for the one array of an .npy file, found 'X'"),
         ("a.svm", {"label": "y"}, "`label` is for a column of a csv or Parquet file, found 'y'"),
+        ("a.svm", {"separator": ";"}, "`separator` is for the cells of a csv file, found ';'"),
         ("a.svm", {"header": False}, "`header` is for the first row of a csv file, found False"),
         ("a.csv", {"n_features": 3}, "`n_features` is for the rows of a libsvm file, found 3"),
         ("a.csv", {"zero_based": True}, "`zero_based` is for the indices of a libsvm file, found True"),

@@ -184,7 +184,7 @@ def test_a_masked_answer_is_unobserved() -> None:
 def test_masked_objects_are_unobserved_where_numbers_may_be() -> None:
     masked = np.ma.masked_equal([[1.0, 2.0], [-9.0, 3.0]], -9.0)
     np.testing.assert_array_equal(items_of(Lazy(np.subtract), masked), [[1.0, 2.0], [np.nan, 3.0]])
-    with pytest.raises(InputError, match="1 that are masked in an array of <U1"):
+    with pytest.raises(InputError, match="1 that is masked in an array of <U1"):
         items_of(Lazy(np.subtract), np.ma.array(["a", "b"], mask=[True, False]))
     with pytest.raises(InputError, match=r"places in them, integers .* found shape"):
         items_of(Lazy(np.subtract, masked), np.ma.array([0, 1], mask=[True, False]))

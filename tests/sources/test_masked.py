@@ -37,7 +37,7 @@ def test_objects_are_none_and_others_are_left_alone() -> None:
 
 @pytest.mark.parametrize("values", [np.array(["a", "b"]), np.array(["2020", "2021"], "datetime64[Y]")])
 def test_what_has_no_nan_is_refused(values: np.ndarray) -> None:
-    with pytest.raises(InputError, match=r"found 1 that are masked in an array of .*leave their rows out"):
+    with pytest.raises(InputError, match=r"found 1 that is masked in an array of .*leave their rows out"):
         unmasked(np.ma.array(values, mask=[False, True]))
 
 

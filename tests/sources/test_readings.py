@@ -122,15 +122,15 @@ def test_values_as_they_are_keep_their_dtype_and_shape() -> None:
             square(r1c2=NAN, r3c0=INF),
             r"features must be finite: found 2 values NaN or infinite .* row 1, column 2",
         ),
-        (FEATURES, square(r2c3=-INF), r"found 1 values .* the first at row 2, column 3 \(.*-inf"),
+        (FEATURES, square(r2c3=-INF), r"found 1 value .* the first at row 2, column 3 \(-inf\)"),
         (FEATURES, square(r0c0=1e39), r"beyond float32.* row 0, column 0 \(.*1e\+39"),
         (
             SIMILARITIES,
             square(r3c1=INF, r0c0=NAN),
-            r"finite or NaN for unobserved: found 1 values infinite .* row 3, column 1",
+            r"finite or NaN for unobserved: found 1 value infinite .* row 3, column 1",
         ),
         (DISSIMILARITIES, square(r2c1=-INF), r"distances must be finite or NaN.* row 2, column 1"),
-        (DISTANCES, square(r3c3=NAN), r"distances must be finite: found 1 values .* row 3, column 3 \(.*nan"),
+        (DISTANCES, square(r3c3=NAN), r"distances must be finite: found 1 value .* row 3, column 3 \(nan\)"),
         (GRAPH, square(r1c0=NAN, r0c1=NAN), r"an adjacency matrix must be finite: found 2 values .* row 0, column 1"),
     ],
 )
@@ -168,7 +168,7 @@ def test_what_is_masked_is_unobserved_or_refused() -> None:
         found = read(masked, reading)
         assert np.argwhere(np.isnan(found)).tolist() == [[1, 2]]
     for reading in (FEATURES, DISTANCES, GRAPH):
-        with pytest.raises(InputError, match=r"1 values NaN .* row 1, column 2"):
+        with pytest.raises(InputError, match=r"1 value NaN .* row 1, column 2"):
             read(masked, reading)
 
 

@@ -1,66 +1,22 @@
-"""Faults of csv, Parquet and libsvm files: each is refused with what was found, and nothing is written."""
+"""Faults of Parquet and libsvm files: each is refused with what was found, and nothing is written."""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import pytest
 
-from distforest.sources import ingest as module
+from distforest.sources.ingest import ingest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     Refused = Callable[..., str]
     Write = Callable[[str, str], str]
-
-
-@pytest.mark.parametrize(
-    ("text", "label", "message"),
-    [
-        ("", None, "found an empty file"),
-        ("\n\n", None, "found an empty file"),
-        ("a,b\n", None, "rows were asked for, found none"),
-        ("a,b\n1,2\n3\n", None, "row 1 (line 3): 2 cells were asked for, found 1"),
-        ("a,b\n1,2\n\n3,4,5\n", None, "row 1 (line 4): 2 cells were asked for, found 3"),
-        ("a,b\n1,2\n3,four\n", None, "row 1 (line 3), column 'b': a number was asked for, found 'four'"),
-        ("a,b\n1,2\n3,\n", None, "row 1 (line 3), column 'b': a number was asked for, found ''"),
-        ("a,b\n1,2_0\n", None, "row 0 (line 2), column 'b': a number was asked for, found '2_0'"),
-        ("a,b\n1,nan\n3,-inf\n", None, "found 2 that are not, the first nan in row 0, column 1 (b)"),
-        ("a,b\n1,2\n3,4e38\n", None, "found 1 that are not, the first 4e+38 in row 1, column 1 (b)"),
-        (
-            "a,species\n1,2\n",
-            "specie",
-            "'specie' was asked for, found 'a', 'species'; did you mean 'species'?",
-        ),
-        ("a,kind\n1,x\n2, \n", "kind", "row 1 (line 3), column 'kind': a label was asked for, found ' '"),
-        ("a,kind\n1,1.5\n2,nan\n", "kind", "finite labels were asked for, found nan in row 1"),
-        ("kind\n1\n", "kind", "found no other column"),
-        ("a,a\n1,2\n", None, "found 'a' twice"),
-        (",a\n0,2\n", None, "a name was asked for in column 0, found ''"),
-        (",0,1\n0,2.5,3.5\n", None, "a name was asked for in column 0, found ''; if it is a data frame's index"),
-        ("Unnamed: 0,a\n0,2\n", None, "a name was asked for in column 0, found 'Unnamed: 0'; if it is a data"),
-        ("0.1;0.2\n5.1;3.5\n", None, "a number was asked for, found '5.1;3.5'; separate the cells by commas"),
-        ("1.0 2.0\n3.0 4.0\n", None, "a number was asked for, found '3.0 4.0'; separate the cells by commas"),
-        ("a,7\n1,2\n", None, "row 0 (line 1), column '0': a number was asked for, found 'a'; if this row names the"),
-        ('a,b\n1,"2\n', None, "cannot be read (unexpected end of data)"),
-    ],
-)
-def test_csv_faults(write: Write, refused: Refused, text: str, label: str | None, message: str) -> None:
-    assert message in refused(write("a.csv", text), label=label, chunk_bytes=16)
-
-
-def test_csv_of_other_bytes(refused: Refused, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b"a,b\n1,\xff\xfe\n")
-    assert "cannot be read" in refused(str(tmp_path / "a.csv"))
-
-
-def test_a_column_of_names_is_not_a_label(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_CLASSES", 3)
-    source = write("a.csv", "a,id\n" + "".join(f"{row},r{row}\n" for row in range(4)))
-    assert "at most 3 classes" in refused(source, label="id")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +33,7 @@ def test_a_column_of_names_is_not_a_label(write: Write, refused: Refused, monkey
         ("1 qid:3 1:2\n", "index:value was asked for, found 'qid:3'"),
         ("1 1:2 2:\n", "index:value was asked for, found '2:'"),
         ("# c\n1,2 1:2\n", "row 0 (line 2): a number as label was asked for, found '1,2'"),
-        ("1 1:nan\n", "found 1 that are not, the first nan in row 0, column 0"),
+        ("1 1:nan\n", "found 1 that is not, the first nan in row 0, column 0"),
         ("inf 1:1\n", "finite labels were asked for, found inf in row 0"),
         (
             f"1 {10**12}:1\n",
@@ -133,7 +89,7 @@ def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
     source = str(tmp_path / "a.parquet")
     parquet.write_table(pyarrow.table(columns), source)
     assert "column 't': numbers were asked for, found string; if these are the labels, name" in refused(source)
-    assert "1 that are not, the first nan in row 1, column 1 (n)" in refused(source, label="t")
+    assert "1 that is not, the first nan in row 1, column 1 (n)" in refused(source, label="t")
     parquet.write_table(pyarrow.table({"a": [1, 2], "t": ["u", None]}), source)
     assert "row 1, column 't': a label was asked for, found null" in refused(source, label="t")
     assert "did you mean 't'?" in refused(source, label="tt")
@@ -146,3 +102,27 @@ def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
 def test_parquet_needs_its_extra(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert "distforest[parquet]" in refused(write("a.parquet", ""))
+
+
+def test_the_index_of_a_data_frame_in_a_parquet_file_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
+    frame = pd.DataFrame({"id": [7, 3, 5], "a": [0.5, 1.5, 2.5], "kind": ["x", "y", "x"]})
+    frame.to_parquet(source)
+    assert ingest(source, target, label="kind")["X"].shape == (3, 2)
+    frame.set_index("id").to_parquet(source)
+    with pytest.warns(UserWarning, match="'id' was the index of the data frame, and is read as a feature") as told:
+        ingest(source, target, label="kind", overwrite=True)
+    assert [own.filename for own in told] == [__file__]
+    frame.set_index("kind").to_parquet(source)
+    assert ingest(source, target, label="kind", overwrite=True)["X"].shape == (3, 2)
+
+
+def test_what_helps_against_columns_of_words_is_told(refused: Refused, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    source = str(tmp_path / "a.parquet")
+    frame = pd.DataFrame({"a": [0.5, 1.5], "when": pd.date_range("2020", periods=2), "kind": ["x", "y"]})
+    frame.to_parquet(source)
+    assert re.search(r"found timestamp\[\w+\]; write the column as numbers or leave it", refused(source, label="kind"))
+    frame.drop(columns="when").to_parquet(source)
+    assert "name their column with `label`; else write the column as numbers or leave it out" in refused(source)

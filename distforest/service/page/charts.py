@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from distforest.amounts import counted
 from distforest.reports import in_bytes
 from distforest.service.page.measured import Column
 from distforest.service.page.words import seconds
@@ -70,7 +71,7 @@ def _drawn(measure: Measure, columns: Sequence[Column], n_trees: int) -> Chart:
         x, y, wide, high = (f"{size:.2f}" for size in box)
         bars.append(Bar(x, y, wide, high, f"{_trees(column)}: {measure.written(value)}"))
     summary = f"median {middle}" if least == most else f"median {middle}, {least} to {most}"
-    return Chart(measure.title, summary, measure.written(full), f"{n_trees:,} trees", bars)
+    return Chart(measure.title, summary, measure.written(full), counted(n_trees, "tree"), bars)
 
 
 def _trees(column: Column) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from distforest.amounts import counted
 from distforest.reports import in_bytes
 from distforest.service.page import words
 
@@ -64,7 +65,7 @@ def _folded(run: list[Mapping[str, Any]], *, is_cut: bool) -> list[Told]:
     if is_cut:
         return [Told(run[-1], "and all commits before")]
     before = len(run) - 1
-    return [Told(run[-1], f"and {before} {'commit' if before == 1 else 'commits'} before" if before else "")]
+    return [Told(run[-1], f"and {counted(before, 'commit')} before" if before else "")]
 
 
 def of_result(result: Mapping[str, Any] | None) -> Facts:

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from distforest.amounts import counted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -210,8 +212,8 @@ def _trouble(job: Mapping[str, Any]) -> str:
     """Tasks that were tried again, workers that were lost, and warnings, as far as there are any."""
     lost, again, warned = job["lost_workers"], job["retries"], len(job.get("warnings") or ())
     told = [f"{again:,} tried again"] if again else []
-    told += [f"{lost:,} {'worker' if lost == 1 else 'workers'} lost"] if lost else []
-    return ", ".join([*told, f"{warned:,} {'warning' if warned == 1 else 'warnings'}"] if warned else told)
+    told += [f"{counted(lost, 'worker')} lost"] if lost else []
+    return ", ".join([*told, counted(warned, "warning")] if warned else told)
 
 
 def _in_short(message: str, most: int = 160) -> str:

@@ -1,0 +1,74 @@
+"""One row is not "1 rows": what a message counts has its noun in the singular where there is one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from distforest import RFD, SMERF, URerF, load
+from distforest.errors import DistforestError
+from distforest.forest.artifact import read_manifest
+from distforest.jobs.cluster import Here, Work
+from distforest.plotting import Budgets, budget_curve
+from distforest.reports import inspected, verified
+from distforest.roc import ROC
+from distforest.service.leading import heard
+from distforest.sources.ingest import ingest
+from distforest.sources.readings import FEATURES, read
+from tests.estimators.rows import SMALL, SMALL_Y
+from tests.jobs.test_shards import RECEIPT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def fails(_task: object) -> None:
+    raise OSError("no answer")
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda: read(np.array([[1.0, np.nan]]), FEATURES), "found 1 value NaN or infinite"),
+        (lambda: ROC([0.0], [0.0]), "found 1 and 1 value"),
+        (lambda: Here(1).each(fails, ["task 3"], Work("grow", retries=0)), "failed 1 time, the last time with"),
+        (lambda: RFD(2, random_state=0).fit_pairs(SMALL, [[0, 1]], [1, 0]), "found 1 pair and 2 entries of similar"),
+        (lambda: SMERF(2, random_state=0).fit(SMALL, SMALL_Y).score(SMALL[:1], SMALL_Y[:2]), "found 1 row of X and 2"),
+        (lambda: URerF(2, feature_weights=[1.0, -1.0]).fit(SMALL[:, :2]), "not all 0, found 1 that is not"),
+    ],
+)
+def test_one_is_told_in_the_singular(ask: Callable[[], Any], told: str) -> None:
+    with pytest.raises(DistforestError, match=re.escape(told)):
+        ask()
+
+
+def test_a_file_with_one_fault_is_told_in_the_singular(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,nan\n")
+    with pytest.raises(DistforestError, match="found 1 that is not, the first nan"):
+        ingest(f"{tmp_path}/a.csv", f"{tmp_path}/a.zarr")
+    np.savez(tmp_path / "a.npz", X=np.eye(1, 2), y=[0, 1])
+    with pytest.raises(DistforestError, match="found 1 row, 2 labels"):
+        ingest(f"{tmp_path}/a.npz", f"{tmp_path}/a.zarr")
+
+
+def test_a_forest_of_one_tree_is_told_in_the_singular(tmp_path: Path) -> None:
+    SMERF(1, random_state=0).fit(SMALL, SMALL_Y).save(tmp_path / "one.zarr")
+    manifest = read_manifest(f"{tmp_path}/one.zarr")
+    lines = dict(inspected("one.zarr", manifest).lines)
+    assert " in 1 tree, " in lines["nodes"]
+    assert "yes: 1 tree, " in dict(verified("one.zarr", load(tmp_path / "one.zarr").forest_).lines)["valid"]
+
+
+def test_a_shard_of_one_tree_is_told_in_the_singular() -> None:
+    assert heard(RECEIPT)["message"] == "trees 3 to 5 are committed"
+    assert heard(replace(RECEIPT, first=4, last=4))["message"] == "tree 4 is committed"
+
+
+def test_the_only_pair_of_a_budget_is_told_in_the_singular() -> None:
+    figure = budget_curve(Budgets([1], [0.5], 1, "1-NN", 0.5))
+    assert [text.get_text() for text in figure.legends[0].get_texts()][-1] == "all 1 pair"
