@@ -68,7 +68,10 @@ class CancelledJobError(JobError):
 
 
 def warn_caller(text: str) -> None:
-    """Warn at the line outside this package by which it was called, however deep in it the warning is."""
+    """Warn at the line outside this package by which it was called, however deep in it the warning is.
+
+    What calls this package for scikit-learn, such as a search, is not that line.
+    """
     level, frame = 1, sys._getframe()
     while _is_ours(frame) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
@@ -76,4 +79,4 @@ def warn_caller(text: str) -> None:
 
 
 def _is_ours(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "distforest"
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in {"distforest", "sklearn", "joblib"}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-import warnings
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from matplotlib.text import Text
 
 from distforest.amounts import counted
 from distforest.arguments import whole
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.estimators.loading import load
 from distforest.estimators.tree_rank import TreeRank
 from distforest.forest.cells import Cells
@@ -214,7 +213,7 @@ def ranking_tree(
     if not points:
         deepest = max(cell.depth for cell in drawn)
         cure = "draw on larger ones" + (", or give a smaller depth" if deepest > 1 else "")
-        warnings.warn(f"the words of cells to depth {deepest} have no room on these axes; {cure}", stacklevel=2)
+        warn_caller(f"the words of cells to depth {deepest} have no room on these axes; {cure}")
     _draw_cells(axes, drawn, points or SIZES[-1])
     return shown
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import tempfile
-import warnings
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from numbers import Integral
@@ -33,7 +32,7 @@ from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import is_stored
 from distforest.sources.data_frames import dtypes_of, hold_numbers, is_data_frame
-from distforest.sources.doubts import Sample, tell, told_of_rounding
+from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import FEATURES, read
@@ -174,7 +173,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         sample = Sample()
         features: Float32s = read(rows, FEATURES, onlooker=sample)
         if told := told_of_rounding(sample, self._names()):
-            tell(told)
+            warn_caller(told)
         return features
 
     def _checked(self, truth: Any) -> dict[str, Any]:
@@ -190,7 +189,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _warn_of_far(self, truth: Truth) -> None:
         """Warn where values that are taught lie so far from the others that these cannot be told apart or predicted."""
         if truth.judge in VECTORS and (told := told_of_far(truth.values, truth.judge)):
-            warnings.warn(told, stacklevel=3)
+            warn_caller(told)
 
     def _given(self) -> dict[str, Any]:
         """Collect the parameters as they were given."""
@@ -265,7 +264,7 @@ def estimated(count: Ints, things: str) -> np.ndarray:
     if not known.all():
         n_unknown = int((~known).sum())
         text = f"{n_unknown:,} of {len(known):,} {things} {'has' if n_unknown == 1 else 'have'} no out-of-bag estimate"
-        warnings.warn(f"{text}; grow more trees", stacklevel=3)
+        warn_caller(f"{text}; grow more trees")
     return known
 
 

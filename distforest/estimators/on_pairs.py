@@ -16,7 +16,7 @@ from distforest.growth.pair_methods import pair_columns
 from distforest.growth.problem import Data
 from distforest.roc import roc_curve
 from distforest.sources.arrays import in_memory
-from distforest.sources.doubts import tell, told_of_amounts
+from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import Labels, encoded
 from distforest.sources.point_pairs import (
     UNLIKE,
@@ -58,7 +58,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         self._grow_from(Data(self._rows_of(params), points, "labels", truth.values, truth.classes), params, seed)
         if told := told_of_amounts(labels, points[:, : self.n_features_in_], self._names()):
             cure = "if they are amounts, cut them into classes, or say of pairs whether they are alike (`fit_pairs`)"
-            tell(f"labels: {told}, any two of which are equally unlike; {cure}")
+            warn_caller(f"labels: {told}, any two of which are equally unlike; {cure}")
         return self
 
     @property

@@ -14,7 +14,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import estimated, r_squared, seed_of
 from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
@@ -25,7 +25,7 @@ from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of, source_of
 from distforest.sources.arrays import in_memory
 from distforest.sources.callbacks import Lazy
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
-from distforest.sources.doubts import tell, told_of_amounts, told_of_scales
+from distforest.sources.doubts import told_of_amounts, told_of_scales
 from distforest.sources.factors import Labels, Targets
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy import items_of
@@ -99,13 +99,13 @@ class OnSimilarities(OnRows):
             matrix = read(values, DISSIMILARITIES, onlooker=seen)
         dense_rows(matrix.shape, self.kind)  # refused first
         if told := seen.told("kind='similarity'"):
-            tell(f"distances: {told}")
+            warn_caller(f"distances: {told}")
         return matrix
 
     def _warn_of_scales(self, features: Float32s) -> None:
         """Warn where one column is nearly all that a built-in similarity adds up."""
         if told := told_of_scales(features, self.similarity, self._names(), self._random_cuts):
-            tell(told)
+            warn_caller(told)
 
     def _taken(self, X: Any) -> Taken | None:
         """Read the training matrix as `_similarities` does; for a `Lazy` one the objects, and give None."""
@@ -130,7 +130,7 @@ class OnSimilarities(OnRows):
         """Warn where given similarities look like distances, of which the nearest would be taken for the furthest."""
         is_given = self.similarity == "precomputed" and self.kind == "similarity" and isinstance(matrix, np.ndarray)
         if is_given and (told := told_of_distances(matrix)):
-            tell(f"{told}; if these are distances, give kind='distance'")
+            warn_caller(f"{told}; if these are distances, give kind='distance'")
 
     def _fit_lazily(self, truth: Truth | None, params: dict[str, Any]) -> None:
         truth = truth or Truth("nothing", np.empty((len(self.objects_), 0)))
@@ -233,7 +233,9 @@ class _SimForest(OnSimilarities):
             return
         columns = taken[1] if taken and isinstance(taken[1], np.ndarray) else np.empty((len(truth.values), 0))
         if told := told_of_amounts(np.array(truth.classes)[truth.values], columns, self._names()):
-            tell(f"labels: {told}, any two of which are equally unlike; if they are amounts, use SimForestRegressor")
+            warn_caller(
+                f"labels: {told}, any two of which are equally unlike; if they are amounts, use SimForestRegressor"
+            )
 
     def _truth(self, y: Any) -> Truth:
         y = column_or_1d(in_memory(opened(y)), warn=True)

@@ -5,7 +5,6 @@ A pair is unordered, of two distinct points, and comes with its class: 0 for ali
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.amounts import counted
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.growth.pair_bins import SAMPLED
 from distforest.growth.rng import SAMPLE_NODE, below, bootstrap, shuffle, stream, subsample, unit
 from distforest.jit import kernel
@@ -336,7 +335,7 @@ class Constraints:
                 raise InputError(f"labels: {what} were asked for, there is no {name} pair")
             if len(pairs) < wanted and self.warns:
                 text = f"found {counted(len(pairs), f'{name} pair')} where {wanted} were asked for, as a class is small"
-                warnings.warn(f"{text}; set a smaller n_constraints", stacklevel=2)
+                warn_caller(f"{text}; set a smaller n_constraints")
             parts.append((pairs, np.full(len(pairs), code, np.uint8)))
         return np.concatenate([pairs for pairs, _ in parts]), np.concatenate([codes for _, codes in parts])
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.amounts import counted
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import canonical
 from distforest.growth.column_weights import ColumnWeights
 from distforest.growth.far_values import told_of_far
@@ -24,7 +24,7 @@ from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_truth
-from distforest.sources.doubts import Sample, tell, told_of_amounts, told_of_rounding, told_of_scales
+from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
 from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS, scale_gamma
@@ -257,7 +257,7 @@ def _stage_pairs(spec: Spec, n_points: int, similar: Staged, folder: str) -> Sta
     hold_pairs_and_links(address, tuple(array.shape), str(array.dtype), similar.shape[0])
     pairs = hold_pairs(np.asarray(array[...]), n_points)
     if told := told_of_contradictions(pairs, similar.open(scratch)):
-        tell(f"pairs: {told}; drop what is wrong, or leave it as noise")
+        warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
     return stage_array("pairs", pairs, folder, scratch)
 
 
@@ -289,7 +289,7 @@ def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], S
         _, matrix = _stage_features(similarity.address, scratch)
         features = matrix.open(scratch)
         if told := told_of_scales(features, similarity.kind, _names_at(similarity.address)):
-            tell(f"similarity: {told}")
+            warn_caller(f"similarity: {told}")
         return kernel_rows(similarity.kind, features, similarity.options.get("gamma")), matrix, None
     measure = str(similarity.options["measure"])
     if similarity.kind == "lazy":
@@ -313,9 +313,9 @@ def _stage_given(
         rows = dense_rows(matrix.shape, measure)
         if not seen and (told := told_of_distances(matrix.open(scratch))):
             cure = f"similarity = {{ kind = 'dense', matrix = {address!r}, measure = 'distance' }}"
-            tell(f"similarity: {told}; if they are distances, say so: {cure}")
+            warn_caller(f"similarity: {told}; if they are distances, say so: {cure}")
     if seen and (told := seen.told("measure = 'similarity'")):
-        tell(f"{address}: {told}")
+        warn_caller(f"{address}: {told}")
     return rows, matrix
 
 
@@ -323,7 +323,7 @@ def _stage_features(address: str, scratch: Path) -> tuple[dict[str, Any], Staged
     sample = Sample()
     matrix = stage(address, FEATURES, scratch, sample)
     if told := told_of_rounding(sample, _names_at(address)):
-        tell(f"{address}: {told}")
+        warn_caller(f"{address}: {told}")
     return {"kind": "features", "n_columns": matrix.shape[1]}, matrix
 
 
@@ -383,7 +383,7 @@ def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Sta
         distances = stage(address, GRAPH if graph else DISTANCES, scratch)
         matrix = distances.open(scratch)
         if not graph and (told := told_of_truth(matrix, distances.reading.offset)):
-            tell(f"{address}: {told}")
+            warn_caller(f"{address}: {told}")
         return distances, None, largest_entry(matrix)
     array = open_array(address)
     if judge == "nothing":
@@ -412,7 +412,7 @@ def _warn_of_amounts(spec: Spec, judge: str, address: str, matrix: Staged | Stag
         cure = f"name them as targets: distances = {{ kind = 'targets', values = {address!r} }}"
     if METHODS[spec.method].reads == "points":
         cure = "cut them into classes, or say of pairs whether they are alike: similar and pairs"
-    tell(f"labels: {told}, any two of which are equally unlike; if they are amounts, {cure}")
+    warn_caller(f"labels: {told}, any two of which are equally unlike; if they are amounts, {cure}")
 
 
 def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
@@ -424,7 +424,7 @@ def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> t
         return stage_array("truth", codes, folder, scratch), classes
     vectors = finite_vectors(values, judge)
     if told := told_of_far(vectors, judge):
-        tell(told)
+        warn_caller(told)
     return stage_array("truth", vectors, folder, scratch), None
 
 

@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import math
 import time
-import warnings
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -253,7 +252,7 @@ def warn_of_change(forest: Forest, lazy: Lazy) -> None:
     ]
     if differs:
         text = "; ".join(differs)
-        warnings.warn(f"the similarity is not the one that the forest was trained with ({text})", stacklevel=3)
+        warn_caller(f"the similarity is not the one that the forest was trained with ({text})")
 
 
 @dataclass(frozen=True, eq=False)

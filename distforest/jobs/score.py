@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import posixpath
 import uuid
-import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zarr
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.forest import pair_scores, scoring
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaves import Means
@@ -131,7 +130,7 @@ def score(
     else:
         found = outline(question)
     for told in found.told:
-        warnings.warn(told, stacklevel=2)
+        warn_caller(told)
     target = Folder(output)
     done = folder.within(f"done-{found.digest[:16]}") if folder else None
     names = set(done.names()) if done else set()

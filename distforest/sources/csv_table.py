@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.sources.tables import (
     batches,
     column_names,
@@ -74,11 +73,11 @@ def _is_headed(path: str, label: str | None, cells: list[str], below: list[str])
         return True  # with the column of an index, which is refused next
     if counts and below and len(numbers) > 1 and (label is None or label in cells):
         text = f"the first row, {in_short(cells)}, counts the columns, as pandas names them, and is taken as a header"
-        warnings.warn(f"{path}: {text}; give header=False if it is data, else header=True", stacklevel=5)
+        warn_caller(f"{path}: {text}; give header=False if it is data, else header=True")
         return True
     if counts or (below and _look_like_names(numbers, below)):
         text = f"the first row, {in_short(cells)}, is taken as data, though it looks like a header"
-        warnings.warn(f"{path}: {text}; give header=True if it is one, else header=False", stacklevel=5)
+        warn_caller(f"{path}: {text}; give header=True if it is one, else header=False")
     return False
 
 

@@ -7,8 +7,6 @@ door, and tells the user. Nothing here changes what is read. See also `distfores
 from __future__ import annotations
 
 import math
-import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,14 +58,6 @@ ORDER, CHANCE = 0.3, 1e-3
 
 MOST_COLUMNS = 512
 """Columns that the order of labels is compared with."""
-
-
-def tell(text: str) -> None:
-    """Warn, at the line outside of this package (and of what calls it for scikit-learn) that led here."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back and frame.f_globals["__name__"].partition(".")[0] in {"distforest", "sklearn", "joblib"}:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
 
 
 def column_name(number: int, names: FeatureNames | None) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from distforest.amounts import counted
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -120,7 +119,7 @@ class FeatureNames:
             return self
         limits = f"{MAX_LENGTH:,} characters each and {MAX_CHARACTERS:,} in all"
         text = f"the names of the {counted(len(self.names), 'feature')} are longer than a forest keeps ({limits})"
-        warnings.warn(f"{text}; it will have none; shorten them if it is to check them", stacklevel=3)
+        warn_caller(f"{text}; it will have none; shorten them if it is to check them")
         return None
 
     def hold_same(self, found: FeatureNames, where: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.amounts import are, counted
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, write_array
 from distforest.sources.csv_table import CsvTable
-from distforest.sources.doubts import Sample, tell, told_of_rounding
+from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.groups import check_target, destination, seal
 from distforest.sources.npz import StoredArray, is_of_sparse_matrix, stored_arrays, stored_sparse
@@ -192,7 +191,7 @@ def ingest(
     arrays, attributes = _read(source, kind, asked, chunk_bytes)
     for array in arrays:
         if array.told:
-            warnings.warn(f"{source}: {array.told}", stacklevel=2)
+            warn_caller(f"{source}: {array.told}")
     with destination(target, overwrite) as group:
         records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
         seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
@@ -268,7 +267,7 @@ def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames |
     if n_rows == 0:
         raise InputError(f"{source}: rows were asked for, found none")
     if told := told_of_rounding(sample, names):
-        tell(f"{source}: {told}")
+        warn_caller(f"{source}: {told}")
     told = f"{_column(0, names)} {numbering.told()}" if n_columns > 1 and numbering.told() else ""
     attributes = names.attributes() if names else {}
     return _Array("X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes, told)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from distforest.errors import DistforestError, InputError, JobError
+from distforest.errors import DistforestError, InputError, JobError, warn_caller
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -226,7 +225,7 @@ def _compare(name: str, asked: dict[str, Any], found: dict[str, Any]) -> None:
         raise InputError(f"the ledger {name!r} holds other values ({'; '.join(refused)}); name another file")
     if differs:
         text = f"the ledger {name!r} was started with another state of the function ({'; '.join(differs.values())})"
-        warnings.warn(f"{text}; its values are used as they are: name another file to ask anew", stacklevel=4)
+        warn_caller(f"{text}; its values are used as they are: name another file to ask anew")
 
 
 @contextmanager

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from distforest.amounts import counted
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import held_in, row_blocks
 from distforest.sources.masked import unmasked
 
@@ -297,11 +296,10 @@ def _common_offset(values: Matrix, reading: Reading, matrix: Float32s) -> float:
     if of_all.within(ALIKE):
         return of_all.nearest if of_all.low < of_all.high else 0.0
     if of_pairs.within(ALIKE) and of_pairs.low < of_pairs.high:
-        warnings.warn(
+        warn_caller(
             f"{reading.name}: those of different rows are {of_pairs.low:.9g} to {of_pairs.high:.9g}, but those of rows "
             "to themselves, which count too, lie far away; beside these they hardly differ, and float32 rounds them. "
-            f"Take {of_pairs.nearest:.9g} off them, or add it to the diagonal",
-            stacklevel=2,
+            f"Take {of_pairs.nearest:.9g} off them, or add it to the diagonal"
         )
     return 0.0
 
@@ -351,7 +349,7 @@ def symmetrise(matrix: Float32s, reading: Reading) -> None:
             matrix[i : i + _TILE, j : j + _TILE] = mean
             matrix[j : j + _TILE, i : i + _TILE] = mean.T
     if apart > ASYMMETRY * largest:
-        warnings.warn(f"{reading.name}: z_ij and z_ji differ by up to {apart:g}; their mean is used", stacklevel=2)
+        warn_caller(f"{reading.name}: z_ij and z_ji differ by up to {apart:g}; their mean is used")
 
 
 def largest_entry(matrix: Float32s) -> float:

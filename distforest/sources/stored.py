@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import is_stored, open_array, open_node
 from distforest.sources.stores import reaching, store_of
 
@@ -99,7 +98,7 @@ def hold_stored(addresses: Iterable[str], strict: bool = False) -> tuple[str, ..
 def warn_of_absent(addresses: Iterable[str], strict: bool = False) -> None:
     """Warn of what `hold_stored` has to say."""
     for told in hold_stored(addresses, strict):
-        warnings.warn(told, stacklevel=3)
+        warn_caller(told)
 
 
 def opened(values: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import difflib
 import re
-import warnings
 import zipfile
 import zlib
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.arguments import whole
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -237,7 +236,7 @@ def _first_index(path: str, with_zero: bool, zero_based: bool | None) -> int:
     """From where indices are counted: from 1, unless it is said, or one of them is 0, which is told."""
     if zero_based is None and with_zero:
         text = "an index is 0, so indices are counted from 0"
-        warnings.warn(f"{path}: {text}; give zero_based=True to this file and to all that go with it", stacklevel=5)
+        warn_caller(f"{path}: {text}; give zero_based=True to this file and to all that go with it")
     return int(not (with_zero if zero_based is None else zero_based))
 
 
@@ -326,7 +325,7 @@ def _tell_of_index(path: str, index: list[str]) -> None:
     """Warn of features that were the index of a pandas data frame, which its file says."""
     if index:
         text = f"{', '.join(map(repr, index))} was the index of the data frame, and is read as a feature"
-        warnings.warn(f"{path}: {text}; leave it out if it only names the rows", stacklevel=5)
+        warn_caller(f"{path}: {text}; leave it out if it only names the rows")
 
 
 def _floats_of(column: Any) -> Floats:

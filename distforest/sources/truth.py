@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distforest.errors import InputError
+from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import in_memory, is_stored
 from distforest.sources.distance_doubts import told_of_truth
-from distforest.sources.doubts import tell, told_of_amounts
+from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import (
     DATES,
     Distances,
@@ -106,7 +106,7 @@ class Truth:
             _hold_square(tuple(matrix.shape))
         distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
         if leaf is None and not is_graph and (told := told_of_truth(distances, reading.offset)):
-            tell(f"distances: {told}")
+            warn_caller(f"distances: {told}")
         return cls("distances", distances, None, largest_entry(distances), reading.offset)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
@@ -186,7 +186,7 @@ def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Lab
         return Targets(vector)
     if told := told_of_amounts(vector):
         cure = "give Targets(y) if they are amounts, Labels(y) if they are classes"
-        tell(f"{told} are read as labels, any two of which are equally far apart; {cure}")
+        warn_caller(f"{told} are read as labels, any two of which are equally far apart; {cure}")
     return Labels(vector)
 
 
