@@ -83,6 +83,13 @@ class Lost:
     why: str
 
 
+@dataclass(frozen=True)
+class Remark:
+    """What is odd about a run, and does not end it, in words."""
+
+    text: str
+
+
 class Cluster(Protocol):
     """A place where tasks run."""
 

@@ -26,8 +26,10 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, scratch_of
 from distforest.jobs.plan import merge_bytes
 from distforest.jobs.shards import Receipt, opened_shard
+from distforest.jobs.versions import grown_by
 from distforest.sources.arrays import bytes_of, rows_of
 from distforest.sources.lazy import origin_of
+from distforest.sources.mapped import Mapped
 from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
 
@@ -133,11 +135,11 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
 
     Returns the digests of each span's chunks.
     """
-    values = [np.empty(span.shape, span.dtype) for span in task.spans]
+    values, files = [np.empty(span.shape, span.dtype) for span in task.spans], list[Mapped]()
     wanted: dict[str, dict[str, list[tuple[np.ndarray, slice]]]] = {}
     for out, span in zip(values, task.spans, strict=True):
         if span.staged:
-            out[:] = span.staged.open(scratch_of(task.scratch))[span.first : span.last]
+            out[:] = span.staged.open(scratch_of(task.scratch), files)[span.first : span.last]
         for shard, source, target, rows in span.pieces:
             place = (out[target : target + rows], slice(source, source + rows))
             wanted.setdefault(shard, {}).setdefault(span.name, []).append(place)
@@ -147,6 +149,8 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
                 found = opened[array]
                 for out, rows_there in places:
                     out[:] = found[rows_there]
+    for file in files:
+        file.hold()
     return [write_rows(task.targets[span.name], span.first, out) for out, span in zip(values, task.spans, strict=True)]
 
 
@@ -305,8 +309,11 @@ class Layout:
 
 
 def lay_out(task: LayoutTask) -> Layout:
-    """Say what the forest of a job's shards holds."""
-    contents = task.inputs.problem().contents([task.least])
+    """Say what the forest of a job's shards holds; on the way look for damage that no task has seen."""
+    opened = task.inputs.opened()
+    for file in opened.files:
+        file.hold_content()
+    contents = opened.problem.contents([task.least])
     with opened_shard(task.shards, task.sample) as sample:
         grown = {name: ((array := sample[name]).dtype.name, array.shape[1:]) for name in contents.grown}
     return Layout(contents.meaning, grown, contents.repeated, task.inputs.feature_names())
@@ -344,4 +351,5 @@ def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
             **{name: version(name) for name in packages},
             "growth": str(GROWTH),
         },
+        "grown_by": grown_by(receipts),
     }

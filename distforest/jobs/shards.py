@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from distforest.forest.forest import canonical
 from distforest.growth.methods import GROWTH
 from distforest.jobs.folder import Folder
+from distforest.jobs.versions import HERE
 from distforest.sources.npz import header_of
 
 DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -30,7 +31,8 @@ class Receipt:
 
     ``rows`` is the length of each array of the shard; ``evaluations`` and ``closed`` are what its similarities cost:
     pairs, and nodes that were left without a cut once the budget was spent; ``growth`` is the version of the growth,
-    1 where a version before there were such numbers has grown the trees.
+    1 where a version before there were such numbers has grown the trees; ``distforest``, ``numpy`` and ``numba`` are
+    those of the process that has.
     """
 
     first: int
@@ -42,6 +44,9 @@ class Receipt:
     evaluations: int = 0
     closed: int = 0
     growth: int = 1
+    distforest: str = "unknown"
+    numpy: str = "unknown"
+    numba: str = "unknown"
 
     @property
     def n_trees(self) -> int:
@@ -82,7 +87,8 @@ def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> R
     its trees grow again.
     """
     rows = {name: len(array) for name, array in arrays.items()}
-    receipt = replace(receipt, rows=rows, peak_bytes=peak_bytes(), growth=GROWTH)
+    own = {"rows": rows, "peak_bytes": peak_bytes(), "growth": GROWTH, **HERE}
+    receipt = Receipt(**{**asdict(receipt), **own})
     folder.write(receipt.shard, packed(arrays, receipt), lasting=False)
     return receipt
 

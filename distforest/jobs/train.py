@@ -11,16 +11,17 @@ completed by running it again: the plan asks only for trees that no shard holds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from distforest.errors import ArtifactError, CancelledJobError, InputError, JobError
+from distforest.errors import ArtifactError, CancelledJobError, DamageError, InputError, JobError
 from distforest.forest.artifact import read_manifest
 from distforest.forest.forest import Forest
 from distforest.growth.methods import GROWTH, Bound
-from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
+from distforest.jobs.cluster import Cluster, Here, Lost, Remark, Watch, Work
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
@@ -29,21 +30,19 @@ from distforest.jobs.plan import Size, plan, refuse_if_too_large
 from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 from distforest.jobs.stop import Stop
+from distforest.jobs.versions import hold_growth, hold_own_growth, told_of_versions
+from distforest.sources.mapped import held
 
 
 @dataclass(frozen=True)
 class GrowTask:
-    """Trees first to last of a job, to be committed into ``folder``; ``stop`` is the folder of a sign to stop.
-
-    ``growth`` is the version of the growth by which whoever hands the task out would grow them.
-    """
+    """Trees first to last of a job, to be committed into ``folder``; ``stop`` is the folder of a sign to stop."""
 
     inputs: Inputs
     folder: str
     first: int
     last: int
     stop: str | None = None
-    growth: int = GROWTH
 
     @property
     def n_trees(self) -> int:
@@ -62,8 +61,8 @@ class GrowTask:
 class Options:
     """How a job runs; nothing here changes the forest.
 
-    ``heard`` is told of the receipt of each task, and of each task that is lost with its workers; ``stop`` is the
-    address of a folder in which a sign may appear: trees then stop.
+    ``heard`` is told of the receipt of each task, of each task that is lost with its workers, and of what is odd about
+    the job; ``stop`` is the address of a folder in which a sign may appear: trees then stop.
     """
 
     batch: int | None = None
@@ -71,7 +70,7 @@ class Options:
     overwrite: bool = False
     keep_shards: bool = False
     watch: Watch | None = None
-    heard: Callable[[Receipt | Lost], None] | None = None
+    heard: Callable[[Receipt | Lost | Remark], None] | None = None
     stop: str | None = None
 
 
@@ -97,15 +96,16 @@ class Fitted:
 
 def grow_shard(task: GrowTask) -> Receipt:
     """Grow a task's trees and commit them; where they are committed already, only answer so."""
-    _hold_growth(GROWTH, task.growth)
+    hold_own_growth(task.inputs.growth)
     folder, name = Folder(task.folder), shard_name(task.first, task.last)
     committed = read_receipt(folder, name)
     if committed:
         return committed
     stop = Stop(task.stop)
-    start, problem = time.perf_counter(), task.inputs.problem()
-    before = evaluations_of(problem)
-    arrays = problem.watched(stop.at).grow(np.arange(task.first, task.last + 1))
+    start, opened = time.perf_counter(), task.inputs.opened()
+    problem, before = opened.problem, evaluations_of(opened.problem)
+    with held(opened.files):
+        arrays = problem.watched(stop.at).grow(np.arange(task.first, task.last + 1))
     seconds, evaluations = time.perf_counter() - start, evaluations_of(problem) - before
     stop.check()
     receipt = commit(folder, arrays, Receipt(task.first, task.last, name, seconds, evaluations=evaluations))
@@ -140,9 +140,18 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     MemoryLimitError
         The job does not fit into its workers.
     JobError
-        A task failed for good. What was committed is kept for the next run.
+        A task failed for good, or a worker grows trees by another version of the growth. What was committed is kept for
+        the next run.
+    DamageError
+        A staged input was damaged, and nobody knows when; no tree is kept.
+
+    Warns
+    -----
+    UserWarning
+        Trees were worked out by different versions of NumPy or Numba.
     """
     start = time.perf_counter()
+    hold_growth(inputs.growth, GROWTH)
     sealed = _already_sealed(inputs, output, options)
     if sealed:
         folder.remove()
@@ -163,8 +172,13 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
         grown = _grown(tasks, len(trees), cluster, options)
     receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
+    _tell_versions(receipts, options)
     merging = Work("merge", options.retries, watch=options.watch)
-    digest = merge(inputs, receipts, Target(output, folder, shards), cluster, merging)
+    try:
+        digest = merge(inputs, receipts, Target(output, folder, shards), cluster, merging)
+    except DamageError:
+        shards.remove()  # nobody knows which of the trees are sound
+        raise
     if not options.keep_shards:
         folder.remove()
     return Fitted(
@@ -213,17 +227,18 @@ def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Option
         raise JobError("; ".join(fatal))
     receipts = [answer for answer in answers if not isinstance(answer, Lost)]
     for receipt in receipts:  # of workers that do not know of versions
-        _hold_growth(receipt.growth, GROWTH)
+        hold_growth(receipt.growth, GROWTH)
     return receipts
 
 
-def _hold_growth(worker: int, driver: int) -> None:
-    """Refuse a worker whose trees would not be those of the others."""
-    if worker != driver:
-        raise JobError(
-            f"a worker grows trees by version {worker} of the growth, the job by version {driver}: one forest would be "
-            "of two kinds; install one version of distforest everywhere and start again, what fits is kept"
-        )
+def _tell_versions(receipts: Sequence[Receipt], options: Options) -> None:
+    """Say so where trees were worked out by different versions."""
+    told = told_of_versions(receipts)
+    if told is None:
+        return
+    warnings.warn(told, stacklevel=3)
+    if options.heard:
+        options.heard(Remark(told))
 
 
 def _drawn_by(inputs: Inputs) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import get_worker, worker_client
 
 from distforest.jobs.any_spec import AnySpec
-from distforest.jobs.cluster import Lost
+from distforest.jobs.cluster import Lost, Remark
 from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import OnDask
@@ -21,6 +21,7 @@ from distforest.jobs.score import Scored, score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.stop import Stop
 from distforest.jobs.train import Fitted, Options, fit
+from distforest.jobs.versions import hold_own_growth
 
 if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress
@@ -36,11 +37,12 @@ SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Lead:
-    """A job's spec, its working folder, and its name."""
+    """A job's spec, its working folder, its name, and the version of the growth of who hands it out."""
 
     spec: AnySpec
     folder: str
     job: str
+    growth: int = 1
 
     def __str__(self) -> str:
         return "the job as a whole"
@@ -48,6 +50,7 @@ class Lead:
 
 def lead(task: Lead) -> dict[str, Any]:
     """Run a job on the worker that is asked, with all workers for a cluster; its result."""
+    hold_own_growth(task.growth)
     spec, folder = task.spec, Folder(task.folder)
     stop = Stop(task.folder.rsplit("/", 1)[0])
     watch = _Telling(task.job, stop)
@@ -59,8 +62,10 @@ def lead(task: Lead) -> dict[str, Any]:
         return fit_result(fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, options))
 
 
-def heard(answer: Receipt | Lost) -> dict[str, Any]:
-    """What readers are told of a task's answer: an event, in words and numbers."""
+def heard(answer: Receipt | Lost | Remark) -> dict[str, Any]:
+    """What readers are told of a task's answer, or of a remark: an event, in words and numbers."""
+    if isinstance(answer, Remark):
+        return {"event": "remark", "message": answer.text}
     if isinstance(answer, Lost):
         return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
     numbers = {name: getattr(answer, name) for name in ("first", "last", "seconds", "peak_bytes")}
@@ -98,6 +103,6 @@ class _Telling:
         self._stop.check()
         get_worker().log_event(TOPIC, {"job": self._job, **asdict(progress)})
 
-    def hear(self, answer: Receipt | Lost) -> None:
-        """Tell what a task has answered."""
+    def hear(self, answer: Receipt | Lost | Remark) -> None:
+        """Tell what a task has answered, or what is odd."""
         get_worker().log_event(HEARD_TOPIC, {"job": self._job, "heard": heard(answer)})

@@ -39,11 +39,11 @@ def test_a_staged_array_is_the_array_as_it_is_read(tmp_path: Path, scratch: Path
     z = samples.distances(7)
     address = stored(tmp_path / "z.zarr", z.astype(np.float64), (2, 3))
     staged = stage(address, DISTANCES, scratch)
+    assert left_in(scratch) == [f"{staged.sha256}.npy"]
     found = staged.open(scratch)
     assert found.tobytes() == read(z, DISTANCES).tobytes()
     assert (staged.shape, staged.dtype, staged.address, staged.reading) == ((7, 7), "float32", address, DISTANCES)
     assert staged.n_bytes == found.nbytes == 7 * 7 * 4
-    assert left_in(scratch) == [f"{staged.sha256}.npy"]
     with pytest.raises(ValueError, match="read-only"):
         found[0, 0] = 1
 
