@@ -10,6 +10,7 @@ import json
 import platform
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from operator import itemgetter
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from distforest.errors import CancelledJobError
+from distforest.errors import JobError
 from distforest.forest.artifact import Prepared, prepare, seal, write_rows
 from distforest.forest.forest import CHUNK_BYTES, Meaning, array_entry, canonical, chunk_rows
 from distforest.growth.methods import GROWTH
@@ -195,9 +196,8 @@ class Target:
             self.building.write(UNFINISHED, canonical({"fingerprint": fingerprint}))
 
     def withdraw(self) -> None:
-        """Leave nothing of a job that was cancelled."""
-        if self.is_in_place:
-            self.building.remove()
+        """Leave nothing of a merge that has failed: what is built of a forest is of no use to the next one."""
+        self.building.remove()
 
     def publish(self) -> None:
         """Move the sealed forest to its address, over an older one if there is one."""
@@ -242,8 +242,9 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     ]
     try:
         entries = _merged(columns, tasks, cluster, work)
-    except CancelledJobError:
-        target.withdraw()
+    except JobError:
+        with suppress(OSError):  # the disk may be full, and tasks may still be writing
+            target.withdraw()
         raise
     digest = seal(building.address, layout.meaning, entries, provenance(inputs, receipts) | layout.features)
     target.publish()

@@ -23,6 +23,7 @@ from distributed.system import MEMORY_LIMIT
 
 from distforest.errors import DistforestError, JobError
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
+from distforest.jobs.plan import refuse_small_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
@@ -327,7 +328,13 @@ def local_cluster(
         Bytes of each; an equal share of the machine's memory by default.
     folder
         Where the workers keep their own files.
+
+    Raises
+    ------
+    MemoryLimitError
+        No worker starts with so little memory.
     """
+    refuse_small_workers(memory_limit)
     workers = workers or min(os.cpu_count() or 1, 4)
     limit: Any = memory_limit if memory_limit is not None else "auto"
     with dask.config.set(SETTINGS):

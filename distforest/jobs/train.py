@@ -26,7 +26,7 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, is_unfinished, merge
-from distforest.jobs.plan import Size, plan, refuse_if_too_large
+from distforest.jobs.plan import Size, plan, refuse_if_too_large, refuse_small_workers
 from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 from distforest.jobs.stop import Stop
@@ -156,6 +156,7 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     if sealed:
         folder.remove()
         return sealed
+    refuse_small_workers(cluster.memory_limit)
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
     [size] = cluster.each(survey, [inputs], Work("survey", options.retries))
@@ -214,7 +215,13 @@ def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Option
     A task whose workers die again and again is put aside; when all others are done its trees are tried once more, one
     at a time, so that a tree that kills its worker takes no other with it and is known by its number.
     """
-    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch, options.heard, before, True)
+
+    def heard(receipt: Receipt) -> None:
+        hold_growth(receipt.growth, GROWTH)  # of a worker that does not know of versions
+        if options.heard:
+            options.heard(receipt)
+
+    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch, heard, before, True)
     answers: list[Receipt | Lost] = cluster.each(grow_shard, tasks, work)
     aside = [(task, answer) for task, answer in zip(tasks, answers, strict=True) if isinstance(answer, Lost)]
     for task, answer in aside:
@@ -225,10 +232,7 @@ def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Option
     fatal = [answer.why for answer in answers[len(tasks) :] if isinstance(answer, Lost)]
     if fatal:
         raise JobError("; ".join(fatal))
-    receipts = [answer for answer in answers if not isinstance(answer, Lost)]
-    for receipt in receipts:  # of workers that do not know of versions
-        hold_growth(receipt.growth, GROWTH)
-    return receipts
+    return [answer for answer in answers if not isinstance(answer, Lost)]
 
 
 def _tell_versions(receipts: Sequence[Receipt], options: Options) -> None:

@@ -10,13 +10,13 @@ import os
 import platform
 import shutil
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distforest.errors import JobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import IO
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -50,34 +50,34 @@ def reserve(file: IO[bytes], n_bytes: int) -> None:
 
 
 @contextmanager
-def told_if_full(folder: Path, n_bytes: int, why: str, cure: str) -> Iterator[None]:
-    """Tell of a full disk, in a block that writes about ``n_bytes`` into a folder.
+def told_if_full(where: str | Path, n_bytes: int, cure: str | None = None) -> Iterator[None]:
+    """Tell of a full disk, in a block that writes about ``n_bytes``.
 
     Parameters
     ----------
-    folder
-        Where; with what is missing above it, if it is.
+    where
+        Path of the folder, some of which may be missing, or URL.
     n_bytes
         How much.
-    why, cure
-        What it is for, and what to do, in words.
+    cure
+        What to do, if waiting will not do.
 
     Raises
     ------
     JobError
-        The disk is full, with both numbers; other errors of the system stay what they are.
+        The disk is full and there is a cure.
+    OSError
+        Any other error of the system in the block; of a full disk with both numbers.
     """
     try:
         yield
     except OSError as error:
         if error.errno not in FULL:
             raise
-        asked = f"{n_bytes:,} bytes were asked for {why}"
-        where = f"no room in {folder} on {platform.node()}"
-        raise JobError(f"{where}: {asked}, {_free(folder):,} are free; {cure}") from error
-
-
-def _free(folder: Path) -> int:
-    """Bytes that are free where a folder is, or would be."""
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    return shutil.disk_usage(there).free
+        path = Path(str(where).removeprefix("file://"))
+        there = next((place for place in (path, *path.parents) if path.is_absolute() and place.exists()), None)
+        free = f", {shutil.disk_usage(there).free:,} are free" if there else ""
+        told = f"{os.strerror(error.errno)}: {n_bytes:,} bytes were asked for in {path} on {platform.node()}{free}"
+        if cure is None:
+            raise OSError(error.errno, told) from error
+        raise JobError(f"{told}; {cure}") from error

@@ -160,7 +160,7 @@ def stage(address: str, reading: Reading, scratch: Path) -> Staged:
     try:
         check_shape(values, reading)
         shape, dtype = tuple(values.shape), reading.dtype(values.dtype)
-        telling = told_if_full(scratch, bytes_of(shape, dtype), f"to stage {address}", NEW_ROOM)
+        telling = told_if_full(scratch, bytes_of(shape, dtype), f"to stage {address}, {NEW_ROOM}")
         with telling, _new_file(scratch, shape, dtype) as (path, out):
             _, reading = read_level(values, reading, out)
             digest = _settle(path, out, scratch)
@@ -226,7 +226,7 @@ def _settle(path: Path, out: np.ndarray, scratch: Path) -> str:
 @contextmanager
 def _locked(scratch: Path, name: str) -> Iterator[None]:
     """One process of the host at a time; the lock goes with its process, however that ends."""
-    with told_if_full(scratch, 0, "for a lock", NEW_ROOM):
+    with told_if_full(scratch, 0, NEW_ROOM):
         scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = _lock(scratch, name).open("w")
     with file:
