@@ -333,22 +333,27 @@ def local_cluster(
     ------
     MemoryLimitError
         No worker starts with so little memory.
+    JobError
+        The processes could not be started: the disk with their files is full, say.
     """
     refuse_small_workers(memory_limit)
     workers = workers or min(os.cpu_count() or 1, 4)
     limit: Any = memory_limit if memory_limit is not None else "auto"
     with dask.config.set(SETTINGS):
-        with quiet_start():
-            cluster = LocalCluster(
-                n_workers=workers,
-                threads_per_worker=threads,
-                processes=True,
-                memory_limit=limit,
-                dashboard_address="127.0.0.1:0",  # any free port: the default one may be taken
-                local_directory=str(folder) if folder else None,
-                silence_logs=logging.ERROR,
-                worker_class=Nanny,
-            )
+        try:
+            with quiet_start():
+                cluster = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=threads,
+                    processes=True,
+                    memory_limit=limit,
+                    dashboard_address="127.0.0.1:0",  # any free port: the default one may be taken
+                    local_directory=str(folder) if folder else None,
+                    silence_logs=logging.ERROR,
+                    worker_class=Nanny,
+                )
+        except RuntimeError as error:  # of Dask, around the cause
+            raise JobError(f"workers could not be started on this machine: {error.__cause__ or error}") from error
         with cluster, Client(cluster) as client:
             yield OnDask(client)
 

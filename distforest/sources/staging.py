@@ -204,7 +204,8 @@ def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> It
     path = Path(name)
     try:
         with open(handle, "wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
             header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, header)
             reserve(file, file.tell() + bytes_of(shape, dtype))
@@ -244,7 +245,7 @@ def _forget_old(scratch: Path) -> None:
                 path.unlink()
             if path.suffix == ".partial" and age > PARTIAL_SECONDS and not _is_in_work(path):
                 path.unlink()
-        except FileNotFoundError:  # another process was faster
+        except (FileNotFoundError, PermissionError):  # another process was faster, or it is another user's
             continue
 
 
@@ -255,10 +256,10 @@ def _last_used(path: Path) -> float:
 
 
 def _is_in_work(path: Path) -> bool:
-    """Whether a process holds the lock of a file that is not whole."""
+    """Whether a process holds the lock of a file that is not whole, as far as can be known."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError:
             return True
     return False
