@@ -22,12 +22,12 @@ from distforest.growth.problem import Data
 from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
 from distforest.jobs.versions import hold_own_growth
+from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS, scale_gamma
 from distforest.sources.lazy import LazySource, Objects, Supply
-from distforest.sources.mapped import Mapped
 from distforest.sources.point_pairs import codes_of_links, hold_pairs
 from distforest.sources.readings import (
     AS_IT_IS,

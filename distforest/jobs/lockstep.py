@@ -27,9 +27,9 @@ from distforest.growth.problem import Data, Problem, put_together
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
 from distforest.jobs.shards import Receipt, commit, shard_name
+from distforest.sources.array_files import held
 from distforest.sources.callbacks import Answer, Batch, Lazy, Policy, answers
 from distforest.sources.lazy import LazySource, Objects, Supply, opened_ledger, origin_of
-from distforest.sources.mapped import held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -28,9 +28,9 @@ from distforest.jobs.inputs import Inputs, scratch_of
 from distforest.jobs.plan import merge_bytes
 from distforest.jobs.shards import Receipt, opened_shard
 from distforest.jobs.versions import grown_by
+from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import bytes_of, rows_of
 from distforest.sources.lazy import origin_of
-from distforest.sources.mapped import Mapped
 from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
 

@@ -31,7 +31,7 @@ from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 from distforest.jobs.stop import Stop
 from distforest.jobs.versions import hold_growth, hold_own_growth, told_of_versions
-from distforest.sources.mapped import held
+from distforest.sources.array_files import held
 
 
 @dataclass(frozen=True)

@@ -74,10 +74,11 @@ def told_if_full(where: str | Path, n_bytes: int, cure: str | None = None) -> It
     except OSError as error:
         if error.errno not in FULL:
             raise
-        path = Path(str(where).removeprefix("file://"))
-        there = next((place for place in (path, *path.parents) if path.is_absolute() and place.exists()), None)
+        place = str(where).removeprefix("file://")
+        path = Path(place)
+        there = next((own for own in (path, *path.parents) if path.is_absolute() and own.exists()), None)
         free = f", {shutil.disk_usage(there).free:,} are free" if there else ""
-        told = f"{os.strerror(error.errno)}: {n_bytes:,} bytes were asked for in {path} on {platform.node()}{free}"
+        told = f"{os.strerror(error.errno)}: {n_bytes:,} bytes were asked for in {place} on {platform.node()}{free}"
         if cure is None:
             raise OSError(error.errno, told) from error
         raise JobError(f"{told}; {cure}") from error

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
-    from distforest.sources.mapped import Mapped
+    from distforest.sources.array_files import Mapped
     from distforest.sources.staging import Staged
 
 

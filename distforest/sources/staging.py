@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError
+from distforest.sources.array_files import Mapped, digest_of, header_of, held, open_sound
 from distforest.sources.arrays import bytes_of, open_array
-from distforest.sources.mapped import Mapped, digest_of, held, mapped
 from distforest.sources.readings import Reading, check_shape, read_level
 from distforest.sources.room import reserve, told_if_full
 
@@ -69,14 +69,14 @@ class Staged:
         return bytes_of(self.shape, np.dtype(self.dtype))
 
     def open(self, scratch: Path, files: list[Mapped] | None = None) -> np.ndarray:
-        """The staged array as a read-only memory map; staged on this host first where it is missing, or damaged.
+        """The staged array, read-only; staged on this host first where it is missing, or damaged.
 
         Parameters
         ----------
         scratch
             The folder for staged files.
         files
-            What was opened is added to this list, to be `held` while something is worked out from it.
+            If the file is mapped, it is added to this list, to be `held` while something is worked out from it.
 
         Raises
         ------
@@ -85,15 +85,16 @@ class Staged:
         JobError
             There is no room for it.
         """
-        found = self._mapped(scratch)
+        files = [] if files is None else files
+        found = self._sound(scratch, files)
         if found is None:
             with _locked(scratch, self.sha256):
-                found = self._mapped(scratch) or self._staged_again(scratch)
+                found = self._sound(scratch, files)
+                if found is None:
+                    found = self._staged_again(scratch, files)
         with suppress(OSError):  # a folder that is full, or of somebody else
             _lock(scratch, self.sha256).touch(0o600)  # a file's own times tell whether it was written to
-        if files is not None:
-            files.append(found)
-        return found.array
+        return found
 
     @contextmanager
     def watched(self, scratch: Path) -> Iterator[np.ndarray]:
@@ -103,16 +104,16 @@ class Staged:
         with held(files):
             yield array
 
-    def _mapped(self, scratch: Path) -> Mapped | None:
-        return mapped(_path(scratch, self.sha256), self.sha256, self.shape, np.dtype(self.dtype))
+    def _sound(self, scratch: Path, files: list[Mapped]) -> np.ndarray | None:
+        return open_sound(_path(scratch, self.sha256), self.sha256, self.shape, np.dtype(self.dtype), files)
 
-    def _staged_again(self, scratch: Path) -> Mapped:
+    def _staged_again(self, scratch: Path, files: list[Mapped]) -> np.ndarray:
         path = _path(scratch, self.sha256)
         if path.exists():
             logging.getLogger("distforest").warning("%s is damaged, %s is staged again", path, self.address)
         if stage(self.address, self.reading, scratch).sha256 != self.sha256:
             raise InputError(f"{self.address} has changed since the job was planned; start it again")
-        found = self._mapped(scratch)
+        found = self._sound(scratch, files)
         if found is None:
             raise OSError(f"{path} was damaged or removed as soon as it was written")
         return found
@@ -206,8 +207,7 @@ def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> It
         with open(handle, "wb") as file:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX)
-            header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
+            file.write(header_of(shape, dtype))
             reserve(file, file.tell() + bytes_of(shape, dtype))
             yield path, np.lib.format.open_memmap(path, mode="r+")
     finally:
@@ -219,7 +219,7 @@ def _settle(path: Path, out: np.ndarray, scratch: Path) -> str:
     out.flush()  # type: ignore[attr-defined]  # onto the disk, header and all, before the file has its name
     digest = digest_of(out)
     target = _path(scratch, digest)
-    if mapped(target, digest, out.shape, out.dtype) is None:  # other processes may be reading a sound one
+    if open_sound(target, digest, out.shape, out.dtype, []) is None:  # other processes may be reading a sound one
         os.replace(path, target)
     return digest
 

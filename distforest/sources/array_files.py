@@ -1,12 +1,14 @@
-"""Mapped files: sound when they are opened, and unchanged while something is worked out from them.
+"""Array files that are sound when they are opened, and unchanged while something is worked out from them.
 
 A map shows whatever is written to its file, at once. So a process reads the whole content of a file once, and asks the
-file system after each task whether anybody has written to it since.
+file system after each task whether anybody has written to it since. What is small it copies, which is safer still:
+other codes or row numbers than were checked could end the process.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import platform
 import weakref
@@ -19,12 +21,15 @@ import numpy as np
 
 from distforest.errors import DamageError, JobError
 from distforest.sources.arrays import bytes_of, row_blocks
-from distforest.sources.npz import header_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
     from typing import Any
+
+
+COPIED_BYTES = 1 << 24
+"""Arrays up to this size are copied."""
 
 
 class Marks(NamedTuple):
@@ -45,7 +50,7 @@ class Marks(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
-    """An array file that this process reads.
+    """An array file that this process has mapped.
 
     Attributes
     ----------
@@ -121,29 +126,45 @@ def digest_of(array: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def mapped(path: Path, sha256: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Mapped | None:
+def header_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    """How the file of an array begins, as NumPy has it."""
+    stream = io.BytesIO()
+    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, described)
+    return stream.getvalue()
+
+
+def open_sound(
+    path: Path, sha256: str, shape: tuple[int, ...], dtype: np.dtype[Any], files: list[Mapped]
+) -> np.ndarray | None:
     """Open an array file that must hold what its digest says; None where there is none, or it holds anything else.
 
-    The content is read whole, unless this process has found it sound and nobody has touched the file since.
+    The content of a small one is copied, so that it stays what it is. Any other is mapped, and added to ``files``. It
+    is compared with the digest, unless this process has found it sound and nobody has touched the file since.
     """
+    header, n_bytes = header_of(shape, dtype), bytes_of(shape, dtype)
     try:
-        with path.open("rb") as file:
-            if header_of(file) != (shape, False, dtype):
-                return None
-            marks = Marks.of(file.fileno())
-            if marks.size < file.tell() + bytes_of(shape, dtype):
-                return None
-            array = np.memmap(file, dtype, "r", file.tell(), shape)
-            found = Mapped(path, sha256, array, os.dup(file.fileno()), marks)
-            weakref.finalize(found, os.close, found.handle)
-    except (FileNotFoundError, ValueError, EOFError):  # none, or torn
+        file = path.open("rb")
+    except FileNotFoundError:
         return None
-    sound = _found_sound(path)
-    if sound != [marks]:
-        if digest_of(array) != sha256:
+    with file:
+        marks = Marks.of(file.fileno())
+        if marks.size < len(header) + n_bytes or file.read(len(header)) != header:
+            return None
+        if n_bytes <= COPIED_BYTES:
+            content = file.read(n_bytes)
+            array = np.frombuffer(content, dtype).reshape(shape) if len(content) == n_bytes else np.empty(0)
+        else:
+            array = np.memmap(file, dtype, "r", len(header), shape)
+        sound = _found_sound(path, sha256)
+        if (sound != [marks] or Marks.of(file.fileno()) != marks) and digest_of(array) != sha256:
             return None
         sound[:] = [marks]
-    return found
+        if isinstance(array, np.memmap):
+            found = Mapped(path, sha256, array, os.dup(file.fileno()), marks)
+            weakref.finalize(found, os.close, found.handle)
+            files.append(found)
+    return array
 
 
 @contextmanager
@@ -157,6 +178,6 @@ def held(files: Sequence[Mapped]) -> Iterator[None]:
 
 
 @lru_cache(maxsize=512)
-def _found_sound(_path: Path) -> list[Marks]:
+def _found_sound(_path: Path, _sha256: str) -> list[Marks]:
     """The marks with which this process has found a file sound, if it has: a list that is written to."""
     return []
