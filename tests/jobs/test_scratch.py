@@ -12,26 +12,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
 
 from distforest import SMERF, Distances
 from distforest.errors import DamageError, JobError
 from distforest.forest.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import inputs, merge, screening
-from distforest.jobs.cluster import Cluster, Here, Progress
-from distforest.jobs.folder import Folder
+from distforest.jobs.cluster import Here, Progress
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.spec import Spec
-from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources import array_files
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import write_array
+from tests.jobs.iris_jobs import N_TREES, X, Y, Z, run, spec_in
 
-N_TREES = 12
-X, Y = load_iris(return_X_y=True)
-Z = np.abs(X[:, None, 2] - X[None, :, 2])
 SPEC = """
 format = 1
 method = "smerf"
@@ -56,31 +51,13 @@ def afresh() -> None:
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
-    for name, values in (("X", X), ("Z", Z)):
-        write_array(f"{tmp_path}/iris.zarr", name, values.shape, values.dtype, [values])
-    return Spec.from_dict(
-        {
-            "format": 1,
-            "method": "smerf",
-            "seed": 3,
-            "output": f"{tmp_path}/forest.zarr",
-            "input": {"features": f"{tmp_path}/iris.zarr/X", "distances": f"{tmp_path}/iris.zarr/Z"},
-            "params": {"n_estimators": N_TREES},
-            "run": {"scratch": f"{tmp_path}/scratch"},
-        }
-    )
+    return spec_in(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def reference() -> str:
     """The digest of the same forest, grown in one thread in memory."""
     return SMERF(N_TREES, random_state=3).fit(X, Distances(Z)).digest_
-
-
-def run(spec: Spec, cluster: Cluster, **options: Any) -> Fitted:
-    """The job as the command line runs it."""
-    folder = Folder(f"{spec.output}.job")
-    return fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, Options(batch=2, **options))
 
 
 def staged_file(spec: Spec, name: str) -> Path:

@@ -46,7 +46,7 @@ PHASES = {
 
 
 _EACH = ((1, "a second"), (60, "a minute"), (3600, "an hour"))
-LOUD = frozenset({"lost", "memory", "quarantine", "failed", "interrupted"})
+LOUD = frozenset({"lost", "memory", "quarantine", "failed", "interrupted", "remark"})
 """Events that a reader looks for first."""
 
 
