@@ -131,6 +131,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     from distforest.console import interruptible, progress
     from distforest.jobs.folder import Folder
     from distforest.jobs.inputs import stage_inputs
+    from distforest.jobs.plan import refuse_small_workers
     from distforest.jobs.train import Options
     from distforest.jobs.train import fit as train
     from distforest.spec_files import read_fit, settings, with_absolute_paths
@@ -139,6 +140,8 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     job = read_fit(spec, {**settings(sets), **given})
     if job.run.scheduler:
         job = with_absolute_paths(job)
+    else:
+        refuse_small_workers(job.run.memory_limit)
     folder = Folder(f"{job.output}.job")
     try:
         with interruptible(STOPPING):

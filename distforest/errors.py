@@ -10,6 +10,7 @@
     ├── ArtifactError                a forest that is damaged, unknown or not what it says
     └── JobError                     a job that was started and could not be finished
         ├── MemoryLimitError         a job that cannot fit into the memory of its workers
+        ├── DamageError              an input that was damaged on a host while the job read it, nobody knows when
         └── CancelledJobError        a job that was told to stop
 """
 
@@ -61,6 +62,10 @@ class JobError(DistforestError):
 
 class MemoryLimitError(JobError):
     """A job would need more memory than its workers have; nothing was started."""
+
+
+class DamageError(JobError):
+    """An input was damaged on a host while a job read it, and nobody knows when; no tree of the job is kept."""
 
 
 class CancelledJobError(JobError):

@@ -14,9 +14,12 @@ The first call of a method compiles its kernels, which takes some twenty seconds
 from __future__ import annotations
 
 import builtins
+import errno
 import multiprocessing
+import os
 import sys
 import time
+import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -82,9 +85,30 @@ Nothing else happens, and nothing at all in the interpreter; a place outside the
 def _compiled(function: Callable[..., object], *, counting: bool) -> Any:
     compiled = partial(njit, nogil=True, error_model="numpy", _nrt=counting)
     try:
-        return compiled(cache=True)(function)
+        found = compiled(cache=True)(function)
     except RuntimeError:  # numba found no directory that it may write its cache to
         return compiled()(function)
+    if not config.DISABLE_JIT:
+        cache = found._cache
+        cache.save_overload = partial(_keep, cache.save_overload, cache.cache_path)
+    return found
+
+
+_TOLD: list[str] = []
+"""Folders without room of which this process was told, at most one."""
+
+
+def _keep(save: Callable[..., None], place: str, *kernel: object) -> None:
+    """Save a compiled kernel if its disk has room; it works all the same if not."""
+    try:
+        save(*kernel)
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
+        if not _TOLD:
+            _TOLD.append(place)
+            text = f"{os.strerror(error.errno)}: compiled kernels cannot be kept in {place}, and each process compiles"
+            warnings.warn(f"{text} them anew; make room there, or name another folder (NUMBA_CACHE_DIR)", stacklevel=2)
 
 
 class Notice(event.Listener):  # type: ignore[misc]  # of a package without types

@@ -335,7 +335,17 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         entries = list(told.items()) if isinstance(told, dict) else []
         names = [title, *[""] * len(entries)]
         lines += [(name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)]
-    return lines
+    told = found["provenance"].get("grown_by")
+    grown_by = told if isinstance(told, list) else []
+    names = ["grown by", *[""] * len(grown_by)]
+    return lines + [(name, _in_trees(value)) for name, value in zip(names, grown_by, strict=False)]
+
+
+def _in_trees(told: object) -> str:
+    """Tell by which versions some trees were grown."""
+    if not isinstance(told, dict):
+        return _in_words(told)
+    return f"{_in_words({name: own for name, own in told.items() if name != 'trees'})}: {told.get('trees')} trees"
 
 
 def _in_words(value: object) -> str:

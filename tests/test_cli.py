@@ -304,6 +304,15 @@ def test_validate_refuses_a_job_that_cannot_fit(spec):
     assert (code, found["error"]["kind"]) == (1, "MemoryLimitError")
 
 
+@pytest.mark.parametrize("size", ["1KiB", "289MiB", 1])
+def test_workers_that_could_not_start_are_refused_before_anything_is_staged(spec, size):
+    spec.write_text(spec.read_text().replace("data.zarr", "nowhere.zarr"))
+    code, out, err = run("fit", spec, "--set", f"run.memory_limit='{size}'")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: a worker would need about 290 MiB and has ")
+    assert err.endswith("before it reads anything: give workers more memory (--memory-limit)\n")
+
+
 def test_a_spec_that_is_not_there(tmp_path):
     code, out, err = run("validate", tmp_path / "nothing.toml")
     assert (code, out) == (2, "")

@@ -46,6 +46,7 @@ from distforest.sources.arrays import create_array, store_to_read, zarr_store
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS
 from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
+from distforest.sources.room import told_if_full
 from distforest.sources.stores import may_pass, reaching, read_file, size_of, store_of
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ def write_rows(array: Prepared, first: int, values: np.ndarray) -> list[str]:
     step, digests = array.chunks[0], []
     for begin in range(0, len(values), step):  # one by one: Zarr holds what it encodes twice
         chunk = values[begin : begin + step]
-        array[first + begin : first + begin + len(chunk)] = chunk
+        with told_if_full(str(array.store_path), chunk.nbytes):
+            array[first + begin : first + begin + len(chunk)] = chunk
         digests.append(chunk_digest(chunk))
     return digests
 

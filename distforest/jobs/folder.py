@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from distforest.sources.room import told_if_full
 from distforest.sources.stores import reaching, store_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Folder:
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
         try:
-            with partial.open("wb") as file:
+            with told_if_full(target.parent, len(content)), partial.open("wb") as file:
                 file.write(content)
                 if lasting:
                     file.flush()

@@ -22,6 +22,8 @@ from distforest.growth.parameters import told
 from distforest.growth.problem import Data
 from distforest.jobs.callback import Callback
 from distforest.jobs.folder import Folder
+from distforest.jobs.versions import hold_own_growth
+from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_truth
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
@@ -72,6 +74,8 @@ class Inputs:
         The pairs of points that were given.
     names
         What the columns of the matrix are called, as the bytes of a JSON text: there may be very many.
+    growth
+        The version of the growth of who has staged them, 1 before there were such numbers.
     """
 
     method: str
@@ -91,6 +95,10 @@ class Inputs:
     pairs: Staged | None = None
     names: Staged | None = None
     offset: float = 0.0
+    growth: int = 1
+
+    def __str__(self) -> str:
+        return f"the inputs {' and '.join(dict.fromkeys(self.addresses))}"
 
     @property
     def fingerprint(self) -> str:
@@ -121,11 +129,14 @@ class Inputs:
         assert isinstance(source, LazySource)  # noqa: S101  (held by the callers, who know of a callback)
         return source
 
-    def bound(self, matrix: Any) -> Bound:
-        """The method bound to what these inputs hold, with ``matrix`` as what the trees read."""
+    def bound(self, matrix: Any, files: list[Mapped]) -> Bound:
+        """The method bound to what these inputs hold, with ``matrix`` as what the trees read.
+
+        The files that are opened for it are added to a list, to be held while trees grow.
+        """
         scratch = scratch_of(self.scratch)
-        weights, dependence = (own.open(scratch) if own else None for own in (self.feature_weights, self.dependence))
-        truth, pairs = self.truth.open(scratch), self.pairs.open(scratch) if self.pairs else None
+        truth, others = self.truth.open(scratch, files), (self.feature_weights, self.dependence, self.pairs)
+        weights, dependence, pairs = (own.open(scratch, files) if own else None for own in others)
         data = Data(
             self.rows, matrix, self.judge, truth, self.classes, self.largest, weights, dependence, pairs, self.offset
         )
@@ -138,12 +149,35 @@ class Inputs:
         return {"features": json.loads(self.names.open(scratch_of(self.scratch)).tobytes())}
 
     def problem(self) -> Bound:
-        """Open the staged arrays on this host and bind them to the method; kept for the next task of this process."""
-        return _problem(_Opened(self))
+        """The staged arrays on this host, opened and bound to the method."""
+        return self.opened().problem
+
+    def opened(self) -> Opened:
+        """Open the staged arrays on this host and bind them to the method; kept for the next task of this process.
+
+        Raises
+        ------
+        JobError
+            This process grows trees by another version of the growth than who has staged them.
+        """
+        hold_own_growth(self.growth)
+        found = _opened(_Key(self))
+        if not all(file.is_untouched for file in found.files):
+            _opened.cache_clear()
+            found = _opened(_Key(self))
+        return found
 
 
 @dataclass(frozen=True)
-class _Opened:
+class Opened:
+    """A method bound to staged arrays, and the files in which they are."""
+
+    problem: Bound
+    files: tuple[Mapped, ...]
+
+
+@dataclass(frozen=True)
+class _Key:
     """A key by which an opened problem is kept."""
 
     inputs: Inputs
@@ -156,17 +190,17 @@ class _Opened:
         return hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Opened) and other._key == self._key
+        return isinstance(other, _Key) and other._key == self._key
 
 
 @lru_cache(maxsize=2)
-def _problem(key: _Opened) -> Bound:
-    inputs = key.inputs
-    matrix: Any = inputs.matrix.open(scratch_of(inputs.scratch))
+def _opened(key: _Key) -> Opened:
+    inputs, files = key.inputs, list[Mapped]()
+    matrix: Any = inputs.matrix.open(scratch_of(inputs.scratch), files)
     if inputs.callback:
         lazy = inputs.callback.lazy()
         matrix = LazySource(lazy, Objects.of(np.asarray(matrix)), Supply.here(lazy))
-    return inputs.bound(matrix)
+    return Opened(inputs.bound(matrix, files), tuple(files))
 
 
 def scratch_of(given: str | None) -> Path:
@@ -211,6 +245,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         pairs=pairs,
         names=_stage_names(matrix, folder, scratch_of(spec.run.scratch)),
         offset=truth.reading.offset,
+        growth=GROWTH,
     )
 
 
@@ -287,10 +322,13 @@ def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], S
         return *_stage_features(similarity.address, scratch), None
     if similarity.kind in KERNELS:
         _, matrix = _stage_features(similarity.address, scratch)
-        features = matrix.open(scratch)
-        if told := told_of_scales(features, similarity.kind, _names_at(similarity.address)):
+        gamma = similarity.options.get("gamma")
+        with matrix.watched(scratch) as features:
+            told = told_of_scales(features, similarity.kind, _names_at(similarity.address))
+            rows = kernel_rows(similarity.kind, features, gamma)
+        if told:
             warn_caller(f"similarity: {told}")
-        return kernel_rows(similarity.kind, features, similarity.options.get("gamma")), matrix, None
+        return rows, matrix, None
     measure = str(similarity.options["measure"])
     if similarity.kind == "lazy":
         matrix, callback = _stage_lazy(spec, similarity, n_rows, folder)
@@ -311,7 +349,9 @@ def _stage_given(
     else:
         matrix = stage(address, DISSIMILARITIES if seen else SIMILARITIES, scratch, seen)
         rows = dense_rows(matrix.shape, measure)
-        if not seen and (told := told_of_distances(matrix.open(scratch))):
+        with matrix.watched(scratch) as values:
+            told = "" if seen else told_of_distances(values)
+        if told:
             cure = f"similarity = {{ kind = 'dense', matrix = {address!r}, measure = 'distance' }}"
             warn_caller(f"similarity: {told}; if they are distances, say so: {cure}")
     if seen and (told := seen.told("measure = 'similarity'")):
@@ -381,10 +421,12 @@ def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Sta
     if judge == "distances":
         graph = spec.input.relations["distances"].kind == "graph"
         distances = stage(address, GRAPH if graph else DISTANCES, scratch)
-        matrix = distances.open(scratch)
-        if not graph and (told := told_of_truth(matrix, distances.reading.offset)):
+        with distances.watched(scratch) as values:
+            told = "" if graph else told_of_truth(values, distances.reading.offset)
+            largest = largest_entry(values)
+        if told:
             warn_caller(f"{address}: {told}")
-        return distances, None, largest_entry(matrix)
+        return distances, None, largest
     array = open_array(address)
     if judge == "nothing":
         return stage_array("truth", np.empty((array.shape[0], 0)), folder, scratch), None, 1.0
@@ -450,7 +492,7 @@ def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder
     matrix = stage_matrix("matrix", data.matrix, folder, scratch)
     truth = stage_array("truth", data.truth, folder, scratch)
     found = Inputs(method, params, seed, data.rows, matrix, data.judge, truth, data.classes, data.largest)
-    found = replace(found, offset=data.offset)
+    found = replace(found, offset=data.offset, growth=GROWTH)
     given = {name: getattr(data, name) for name in ("feature_weights", "pairs")}
     staged: dict[str, Any] = {
         name: stage_array(name, own, folder, scratch) for name, own in given.items() if own is not None

@@ -30,6 +30,7 @@ from distforest.growth.versions import versions
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
 from distforest.jobs.shards import Receipt, commit, shard_name
+from distforest.sources.array_files import held
 from distforest.sources.callbacks import Answer, Batch, Lazy, Policy, answers
 from distforest.sources.lazy import LazySource, Objects, Supply, opened_ledger, origin_of
 
@@ -125,11 +126,14 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
 
 def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch | None) -> Receipt:
     """Grow all trees of a job whose function is dear, and commit them as one shard; calls run on the cluster."""
-    start, opened = time.perf_counter(), inputs.asked()
-    lazy, objects = opened.lazy, opened.objects
+    start, opened = time.perf_counter(), inputs.opened()
+    asked, files = opened.problem.data.matrix, list(opened.files)
+    lazy, objects = asked.lazy, asked.objects
     supplied = Supplied(lazy, objects.items, cluster if isinstance(cluster, Stream) else None)
     with supplied.source(objects, inputs.payer, lazy.budget) as source:
-        arrays, costs = grow_in_lockstep(inputs.bound(source), source, watch)
+        bound = inputs.bound(source, files)
+        with held(files):
+            arrays, costs = grow_in_lockstep(bound, source, watch)
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))
 

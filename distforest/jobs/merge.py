@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
-from distforest.errors import CancelledJobError
+from distforest.errors import JobError
 from distforest.forest.artifact import Prepared, prepare, seal, write_rows
 from distforest.forest.forest import CHUNK_BYTES, Meaning, array_entry, canonical, chunk_rows
 from distforest.growth.versions import versions
@@ -24,6 +25,8 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, scratch_of
 from distforest.jobs.plan import merge_bytes
 from distforest.jobs.shards import Receipt, opened_shard
+from distforest.jobs.versions import grown_by
+from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import bytes_of, rows_of
 from distforest.sources.lazy import origin_of
 from distforest.sources.source import offsets
@@ -131,11 +134,11 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
 
     Returns the digests of each span's chunks.
     """
-    values = [np.empty(span.shape, span.dtype) for span in task.spans]
+    values, files = [np.empty(span.shape, span.dtype) for span in task.spans], list[Mapped]()
     wanted: dict[str, dict[str, list[tuple[np.ndarray, slice]]]] = {}
     for out, span in zip(values, task.spans, strict=True):
         if span.staged:
-            out[:] = span.staged.open(scratch_of(task.scratch))[span.first : span.last]
+            out[:] = span.staged.open(scratch_of(task.scratch), files)[span.first : span.last]
         for shard, source, target, rows in span.pieces:
             place = (out[target : target + rows], slice(source, source + rows))
             wanted.setdefault(shard, {}).setdefault(span.name, []).append(place)
@@ -145,6 +148,8 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
                 found = opened[array]
                 for out, rows_there in places:
                     out[:] = found[rows_there]
+    for file in files:
+        file.hold()
     return [write_rows(task.targets[span.name], span.first, out) for out, span in zip(values, task.spans, strict=True)]
 
 
@@ -189,9 +194,8 @@ class Target:
             self.building.write(UNFINISHED, canonical({"fingerprint": fingerprint}))
 
     def withdraw(self) -> None:
-        """Leave nothing of a job that was cancelled."""
-        if self.is_in_place:
-            self.building.remove()
+        """Leave nothing of a merge that has failed: what is built of a forest is of no use to the next one."""
+        self.building.remove()
 
     def publish(self) -> None:
         """Move the sealed forest to its address, over an older one if there is one."""
@@ -236,8 +240,9 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     ]
     try:
         entries = _merged(columns, tasks, cluster, work)
-    except CancelledJobError:
-        target.withdraw()
+    except JobError:
+        with suppress(OSError):  # the disk may be full, and tasks may still be writing
+            target.withdraw()
         raise
     digest = seal(building.address, layout.meaning, entries, provenance(inputs, receipts) | layout.features)
     target.publish()
@@ -303,8 +308,11 @@ class Layout:
 
 
 def lay_out(task: LayoutTask) -> Layout:
-    """Say what the forest of a job's shards holds."""
-    contents = task.inputs.problem().contents([task.least])
+    """Say what the forest of a job's shards holds; on the way look for damage that no task has seen."""
+    opened = task.inputs.opened()
+    for file in opened.files:
+        file.hold_content()
+    contents = opened.problem.contents([task.least])
     with opened_shard(task.shards, task.sample) as sample:
         grown = {name: ((array := sample[name]).dtype.name, array.shape[1:]) for name in contents.grown}
     return Layout(contents.meaning, grown, contents.repeated, task.inputs.feature_names())
@@ -337,4 +345,5 @@ def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
             **taught,
         },
         "versions": versions(),
+        "grown_by": grown_by(receipts),
     }

@@ -24,6 +24,7 @@ from distributed.system import MEMORY_LIMIT
 from distforest.amounts import counted
 from distforest.errors import DistforestError, JobError
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
+from distforest.jobs.plan import refuse_small_workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
@@ -328,21 +329,32 @@ def local_cluster(
         Bytes of each; an equal share of the machine's memory by default.
     folder
         Where the workers keep their own files.
+
+    Raises
+    ------
+    MemoryLimitError
+        No worker starts with so little memory.
+    JobError
+        The processes could not be started: the disk with their files is full, say.
     """
+    refuse_small_workers(memory_limit)
     workers = workers or min(os.cpu_count() or 1, 4)
     limit: Any = memory_limit if memory_limit is not None else "auto"
     with dask.config.set(SETTINGS):
-        with quiet_start():
-            cluster = LocalCluster(
-                n_workers=workers,
-                threads_per_worker=threads,
-                processes=True,
-                memory_limit=limit,
-                dashboard_address="127.0.0.1:0",  # any free port: the default one may be taken
-                local_directory=str(folder) if folder else None,
-                silence_logs=logging.ERROR,
-                worker_class=Nanny,
-            )
+        try:
+            with quiet_start():
+                cluster = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=threads,
+                    processes=True,
+                    memory_limit=limit,
+                    dashboard_address="127.0.0.1:0",  # any free port: the default one may be taken
+                    local_directory=str(folder) if folder else None,
+                    silence_logs=logging.ERROR,
+                    worker_class=Nanny,
+                )
+        except RuntimeError as error:  # of Dask, around the cause
+            raise JobError(f"workers could not be started on this machine: {error.__cause__ or error}") from error
         with cluster, Client(cluster) as client:
             yield OnDask(client)
 

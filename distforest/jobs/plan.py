@@ -146,6 +146,28 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     return IMPORTED_BYTES + size.matrix_bytes + size.truth_bytes + threads * task
 
 
+def refuse_small_workers(limit: int | None) -> None:
+    """Refuse workers that would die as they start: what they import alone is too much for them.
+
+    Raises
+    ------
+    MemoryLimitError
+        With both numbers, and what to do.
+
+    Examples
+    --------
+    >>> refuse_small_workers(1 << 10)
+    Traceback (most recent call last):
+    distforest.errors.MemoryLimitError: a worker would need about 290 MiB and has 1,024 bytes before it reads anything:
+    give workers more memory (`run.memory_limit`)
+    """
+    if limit is not None and limit < IMPORTED_BYTES:
+        raise MemoryLimitError(
+            f"a worker would need about {_mib(IMPORTED_BYTES)} and has {_mib(limit)} before it reads anything: "
+            "give workers more memory (`run.memory_limit`)"
+        )
+
+
 def refuse_if_too_large(plan: Plan, limit: int | None) -> None:
     """Refuse a plan that does not fit into a worker.
 
@@ -162,4 +184,4 @@ def refuse_if_too_large(plan: Plan, limit: int | None) -> None:
 
 
 def _mib(n_bytes: int) -> str:
-    return f"{n_bytes / 2**20:,.0f} MiB"
+    return f"{n_bytes / 2**20:,.0f} MiB" if n_bytes >= 1 << 20 else f"{n_bytes:,} bytes"

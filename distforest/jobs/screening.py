@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,8 +21,10 @@ from distforest.growth.dependence import (
     ranks,
     screened_rows,
 )
+from distforest.growth.methods import GROWTH
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.inputs import scratch_of, stage_array
+from distforest.jobs.versions import hold_own_growth
 from distforest.sources.staging import Staged
 
 if TYPE_CHECKING:
@@ -46,8 +49,8 @@ class Matrix(Protocol):
     def shape(self) -> tuple[int, ...]:
         """Rows and columns."""
 
-    def opened(self) -> np.ndarray:
-        """The features."""
+    def opened(self) -> AbstractContextManager[np.ndarray]:
+        """The features, for a block."""
 
 
 @dataclass(frozen=True)
@@ -61,20 +64,24 @@ class InMemory:
         """Rows and columns."""
         return tuple(map(int, self.matrix.shape))
 
-    def opened(self) -> np.ndarray:
-        """The features."""
-        return np.asarray(self.matrix)
+    def opened(self) -> AbstractContextManager[np.ndarray]:
+        """The features, for a block."""
+        return nullcontext(np.asarray(self.matrix))
 
 
 @dataclass(frozen=True)
 class BlockTask:
-    """Some features against some others; ``near`` of many features, by polynomials of few rows, else by bins."""
+    """Some features against some others; ``near`` of many features, by polynomials of few rows, else by bins.
+
+    ``growth`` is the version of the growth of who hands the task out: the trees follow from what a screen finds.
+    """
 
     matrix: Matrix
     seed: int
     own: tuple[int, ...]
     others: tuple[int, ...]
     near: bool
+    growth: int = 1
 
     def __str__(self) -> str:
         return f"features {self.own[0]} to {self.own[-1]} against {self.others[0]} to {self.others[-1]}"
@@ -82,7 +89,12 @@ class BlockTask:
 
 def screen_block(task: BlockTask) -> tuple[Floats, Floats]:
     """The largest statistic of each feature of a block over the other block, and the other way round."""
-    matrix = task.matrix.opened()
+    hold_own_growth(task.growth)
+    with task.matrix.opened() as matrix:
+        return _statistics(task, matrix)
+
+
+def _statistics(task: BlockTask, matrix: np.ndarray) -> tuple[Floats, Floats]:
     rows = screened_rows(task.seed, len(matrix), NEAR_ROWS) if task.near else screened_rows(task.seed, len(matrix))
     own = ranks(matrix, rows, np.array(task.own, np.int32), task.seed)
     same = task.own == task.others
@@ -108,9 +120,9 @@ class OnHosts:
         """Rows and columns."""
         return self.staged.shape
 
-    def opened(self) -> np.ndarray:
-        """The features."""
-        return self.staged.open(scratch_of(self.scratch))
+    def opened(self) -> AbstractContextManager[np.ndarray]:
+        """The features, for a block; nobody may write to their file meanwhile."""
+        return self.staged.watched(scratch_of(self.scratch))
 
 
 def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> Inputs:
@@ -158,7 +170,7 @@ def _largest(matrix: Matrix, seed: int, features: np.ndarray, cluster: Cluster, 
     """The largest statistic of each of ``features`` over the others, shape (n,)."""
     spans = list(_pairs_of_blocks(len(features), NEAR_BLOCK if near else BLOCK))
     names = features.tolist()
-    tasks = [BlockTask(matrix, seed, tuple(names[own]), tuple(names[others]), near) for own, others in spans]
+    tasks = [BlockTask(matrix, seed, tuple(names[own]), tuple(names[others]), near, GROWTH) for own, others in spans]
     found = np.zeros(len(features))
     work = replace(work, name="screen roughly") if near else work
     for (own, others), (mine, theirs) in zip(spans, cluster.each(screen_block, tasks, work), strict=True):

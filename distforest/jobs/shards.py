@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from distforest.forest.forest import canonical
 from distforest.forest.roots import n_roots_of
 from distforest.growth.methods import GROWTH
 from distforest.jobs.folder import Folder
+from distforest.jobs.versions import HERE
 from distforest.sources.npz import header_of
 
 DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -31,7 +32,8 @@ class Receipt:
 
     ``rows`` is the length of each array of the shard; ``evaluations`` and ``closed`` are what its similarities cost:
     pairs, and nodes that were left without a cut once the budget was spent; ``growth`` is the version of the growth,
-    1 where a version before there were such numbers has grown the trees; ``n_roots`` counts trees without a cut.
+    1 where a version before there were such numbers has grown the trees; ``n_roots`` counts trees without a cut;
+    ``distforest``, ``numpy`` and ``numba`` are those of the process that has grown them.
     """
 
     first: int
@@ -44,6 +46,9 @@ class Receipt:
     closed: int = 0
     growth: int = 1
     n_roots: int = 0
+    distforest: str = "unknown"
+    numpy: str = "unknown"
+    numba: str = "unknown"
 
     @property
     def n_trees(self) -> int:
@@ -84,8 +89,8 @@ def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> R
     its trees grow again.
     """
     rows = {name: len(array) for name, array in arrays.items()}
-    n_roots = n_roots_of(arrays["tree_size"])
-    receipt = replace(receipt, rows=rows, peak_bytes=peak_bytes(), growth=GROWTH, n_roots=n_roots)
+    own = {"rows": rows, "peak_bytes": peak_bytes(), "growth": GROWTH, "n_roots": n_roots_of(arrays["tree_size"])}
+    receipt = Receipt(**{**asdict(receipt), **own, **HERE})
     folder.write(receipt.shard, packed(arrays, receipt), lasting=False)
     return receipt
 

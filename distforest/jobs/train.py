@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from distforest.errors import ArtifactError, CancelledJobError, InputError, JobError
+from distforest.errors import ArtifactError, CancelledJobError, DamageError, InputError, JobError
 from distforest.forest.artifact import read_manifest
 from distforest.forest.forest import Forest
 from distforest.forest.roots import Roots
@@ -28,25 +28,23 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, is_unfinished, merge
-from distforest.jobs.plan import Size, plan, refuse_if_too_large
+from distforest.jobs.plan import Size, plan, refuse_if_too_large, refuse_small_workers
 from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 from distforest.jobs.stop import Stop
+from distforest.jobs.versions import hold_growth, hold_own_growth, told_of_versions
+from distforest.sources.array_files import held
 
 
 @dataclass(frozen=True)
 class GrowTask:
-    """Trees first to last of a job, to be committed into ``folder``; ``stop`` is the folder of a sign to stop.
-
-    ``growth`` is the version of the growth by which whoever hands the task out would grow them.
-    """
+    """Trees first to last of a job, to be committed into ``folder``; ``stop`` is the folder of a sign to stop."""
 
     inputs: Inputs
     folder: str
     first: int
     last: int
     stop: str | None = None
-    growth: int = GROWTH
 
     @property
     def n_trees(self) -> int:
@@ -65,8 +63,8 @@ class GrowTask:
 class Options:
     """How a job runs; nothing here changes the forest.
 
-    ``heard`` is told of the receipt of each task, and of each task that is lost with its workers; ``stop`` is the
-    address of a folder in which a sign may appear: trees then stop.
+    ``heard`` is told of the receipt of each task, of each task that is lost with its workers, and of what is odd about
+    the job; ``stop`` is the address of a folder in which a sign may appear: trees then stop.
     """
 
     batch: int | None = None
@@ -102,15 +100,16 @@ class Fitted:
 
 def grow_shard(task: GrowTask) -> Receipt:
     """Grow a task's trees and commit them; where they are committed already, only answer so."""
-    _hold_growth(GROWTH, task.growth)
+    hold_own_growth(task.inputs.growth)
     folder, name = Folder(task.folder), shard_name(task.first, task.last)
     committed = read_receipt(folder, name)
     if committed:
         return committed
     stop = Stop(task.stop)
-    start, problem = time.perf_counter(), task.inputs.problem()
-    before = evaluations_of(problem)
-    arrays = problem.watched(stop.at).grow(np.arange(task.first, task.last + 1))
+    start, opened = time.perf_counter(), task.inputs.opened()
+    problem, before = opened.problem, evaluations_of(opened.problem)
+    with held(opened.files):
+        arrays = problem.watched(stop.at).grow(np.arange(task.first, task.last + 1))
     seconds, evaluations = time.perf_counter() - start, evaluations_of(problem) - before
     stop.check()
     receipt = commit(folder, arrays, Receipt(task.first, task.last, name, seconds, evaluations=evaluations))
@@ -145,13 +144,23 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     MemoryLimitError
         The job does not fit into its workers.
     JobError
-        A task failed for good. What was committed is kept for the next run.
+        A task failed for good, or a worker grows trees by another version of the growth. What was committed is kept for
+        the next run.
+    DamageError
+        A staged input was damaged, and nobody knows when; no tree is kept.
+
+    Warns
+    -----
+    UserWarning
+        Trees were worked out by different versions of NumPy or Numba.
     """
     start = time.perf_counter()
+    hold_growth(inputs.growth, GROWTH)
     sealed = _already_sealed(inputs, output, options)
     if sealed:
         folder.remove()
         return sealed
+    refuse_small_workers(cluster.memory_limit)
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
     [size] = cluster.each(survey, [inputs], Work("survey", options.retries))
@@ -168,9 +177,13 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
         grown = _grown(tasks, len(trees), cluster, options)
     receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
-    warnings = _told_of_roots(inputs, receipts, cluster, options)
+    warnings = tuple(filter(None, (_told_of_roots(inputs, receipts, cluster, options), told_of_versions(receipts))))
     merging = Work("merge", options.retries, watch=options.watch)
-    digest = merge(inputs, receipts, Target(output, folder, shards), cluster, merging)
+    try:
+        digest = merge(inputs, receipts, Target(output, folder, shards), cluster, merging)
+    except DamageError:
+        shards.remove()  # nobody knows which of the trees are sound
+        raise
     if not options.keep_shards:
         folder.remove()
     return Fitted(
@@ -208,14 +221,14 @@ def told_there(task: RootsTask) -> str:
     return told_of_roots(problem, roots, task.closed)
 
 
-def _told_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> tuple[str, ...]:
+def _told_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> str:
     """What is to be told of trees without a cut, if anything is; only then the inputs are looked at once more."""
     counts = (sum(getattr(receipt, name) for receipt in receipts) for name in ("n_roots", "n_trees", "closed"))
     task = RootsTask(inputs, *counts)
     if 2 * task.n_roots <= task.n_trees:
-        return ()
+        return ""
     [told] = cluster.each(told_there, [task], Work("survey", options.retries))
-    return (told,) if told else ()
+    return told
 
 
 def survey(inputs: Inputs) -> Size:
@@ -237,7 +250,13 @@ def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Option
     A task whose workers die again and again is put aside; when all others are done its trees are tried once more, one
     at a time, so that a tree that kills its worker takes no other with it and is known by its number.
     """
-    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch, options.heard, before, True)
+
+    def heard(receipt: Receipt) -> None:
+        hold_growth(receipt.growth, GROWTH)  # of a worker that does not know of versions
+        if options.heard:
+            options.heard(receipt)
+
+    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch, heard, before, True)
     answers: list[Receipt | Lost] = cluster.each(grow_shard, tasks, work)
     aside = [(task, answer) for task, answer in zip(tasks, answers, strict=True) if isinstance(answer, Lost)]
     for task, answer in aside:
@@ -248,19 +267,7 @@ def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Option
     fatal = [answer.why for answer in answers[len(tasks) :] if isinstance(answer, Lost)]
     if fatal:
         raise JobError("; ".join(fatal))
-    receipts = [answer for answer in answers if not isinstance(answer, Lost)]
-    for receipt in receipts:  # of workers that do not know of versions
-        _hold_growth(receipt.growth, GROWTH)
-    return receipts
-
-
-def _hold_growth(worker: int, driver: int) -> None:
-    """Refuse a worker whose trees would not be those of the others."""
-    if worker != driver:
-        raise JobError(
-            f"a worker grows trees by version {worker} of the growth, the job by version {driver}: one forest would be "
-            "of two kinds; install one version of distforest everywhere and start again, what fits is kept"
-        )
+    return [answer for answer in answers if not isinstance(answer, Lost)]
 
 
 def _drawn_by(inputs: Inputs) -> str:

@@ -22,6 +22,7 @@ from distforest.jobs.score import Scored, score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.stop import Stop
 from distforest.jobs.train import Fitted, Options, fit
+from distforest.jobs.versions import hold_own_growth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +40,12 @@ SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Lead:
-    """A job's spec, its working folder, and its name."""
+    """A job's spec, its working folder, its name, and the version of the growth of who hands it out."""
 
     spec: AnySpec
     folder: str
     job: str
+    growth: int = 1
 
     def __str__(self) -> str:
         return "the job as a whole"
@@ -51,6 +53,7 @@ class Lead:
 
 def lead(task: Lead) -> dict[str, Any]:
     """Run a job on the worker that is asked, with all workers for a cluster; its result."""
+    hold_own_growth(task.growth)
     spec, folder = task.spec, Folder(task.folder)
     stop = Stop(task.folder.rsplit("/", 1)[0])
     watch = _Telling(task.job, stop)
@@ -103,5 +106,5 @@ class _Telling:
         get_worker().log_event(TOPIC, {"job": self._job, **asdict(progress)})
 
     def hear(self, answer: Receipt | Lost) -> None:
-        """Tell what a task has answered."""
+        """Tell what a task has answered, or what is odd."""
         get_worker().log_event(HEARD_TOPIC, {"job": self._job, "heard": heard(answer)})

@@ -18,6 +18,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from distforest.errors import CancelledJobError, DistforestError, InputError, JobError
+from distforest.growth.methods import GROWTH
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, spec_from_json
 from distforest.jobs.cluster import Work
 from distforest.jobs.inputs import Inputs, stage_inputs
@@ -158,7 +159,7 @@ def _work(job: Job, desk: Desk) -> Json:
     cluster = OnDask(desk.client, job.id, Attendance(job, desk))
     work = desk.registry.folder(job.id).within(WORK)
     if functions_of(spec):
-        task = Lead(spec, work.address, job.id)
+        task = Lead(spec, work.address, job.id, GROWTH)
         [result] = cluster.each(lead, [task], Work("lead", spec.run.retries))
         return result
     if isinstance(spec, ScoreSpec):

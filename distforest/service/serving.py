@@ -14,6 +14,7 @@ from distributed import LocalCluster, Nanny
 
 from distforest.errors import JobError
 from distforest.jobs.on_dask import SETTINGS, quiet_start
+from distforest.jobs.plan import refuse_small_workers
 from distforest.service.calls import first_cause
 
 if TYPE_CHECKING:
@@ -73,7 +74,10 @@ def serve(job_root: str, machine: Machine, ready: Callable[[Place], None]) -> No
     ------
     JobError
         A port is taken; or the service could not start or was ended by its scheduler, which says why on stderr.
+    MemoryLimitError
+        No worker starts with so little memory.
     """
+    refuse_small_workers(machine.memory_limit)
     try:
         asyncio.run(_serve(job_root, machine, ready))
     except SystemExit:  # how the service ends a scheduler that has not to run without it

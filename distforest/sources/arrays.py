@@ -18,6 +18,7 @@ from distforest.errors import InputError
 from distforest.jit import borrowing
 from distforest.sources.guarded import RegularStore, guarded
 from distforest.sources.masked import unmasked
+from distforest.sources.room import told_if_full
 from distforest.sources.source import Floats, Ints, Projections, Rows, Similarities
 from distforest.sources.stores import is_remote, may_pass, options_of, reaching
 
@@ -300,7 +301,8 @@ def write_array(
         values = np.ascontiguousarray(block, dtype)
         if first + len(values) > shape[0] or values.shape[1:] != tuple(shape[1:]):
             raise InputError(f"{name}: blocks of shape {shape} were announced, found more in {block.shape}")
-        array[first : first + len(values)] = values
+        with told_if_full(f"{group}/{name}", values.nbytes):
+            array[first : first + len(values)] = values
         digest.update(values.data)
         first += len(values)
     if first != shape[0]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
+    from distforest.sources.array_files import Mapped
     from distforest.sources.staging import Staged
 
 
@@ -265,7 +266,7 @@ class StagedSparse:
         """Size of the three arrays."""
         return self.indptr.n_bytes + self.indices.n_bytes + self.data.n_bytes
 
-    def open(self, scratch: Path) -> SparseSource:
-        """The source on this host, of memory maps; raises InputError as `Staged.open` does."""
-        arrays = [part.open(scratch) for part in (self.indptr, self.indices, self.data)]
+    def open(self, scratch: Path, files: list[Mapped] | None = None) -> SparseSource:
+        """The source on this host, of memory maps; see `Staged.open`."""
+        arrays = [part.open(scratch, files) for part in (self.indptr, self.indices, self.data)]
         return SparseSource.of(arrays[0], arrays[1], arrays[2], self.shape)

@@ -406,7 +406,7 @@ def test_workers_of_another_version_of_the_growth_are_refused(
     grow = train.grow_shard
 
     def of_a_later_version(task: train.GrowTask) -> object:
-        return grow(dataclasses.replace(task, growth=train.GROWTH + 1))
+        return grow(dataclasses.replace(task, inputs=dataclasses.replace(task.inputs, growth=train.GROWTH + 1)))
 
     def of_an_earlier_version(task: train.GrowTask) -> object:
         return dataclasses.replace(grow(task), growth=1)

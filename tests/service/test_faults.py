@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -151,6 +152,24 @@ def test_a_full_disk_of_the_job_root_itself_is_told_and_survived(cluster: Cluste
     until(lambda: cluster.written("brim")["state"] == "FAILED")
     cluster.service.resume("brim")
     assert_made(cluster, "brim", digest)
+
+
+def test_a_full_scratch_folder_ends_the_job_with_the_reason_and_room_lets_it_be_finished(
+    cluster: Cluster, iris: Iris, digest: str, small_disk: Path
+) -> None:
+    with (small_disk / "filler").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, 4 << 20)
+    spec = iris.spec("crammed")
+    cluster.submit("crammed", {**spec, "run": {**spec["run"], "scratch": str(small_disk)}})
+    told = cluster.reached("crammed", "FAILED")
+    message = told["error"]["message"]
+    assert message.startswith(f"No space left on device: 600 bytes were asked for in {small_disk} on ")
+    assert "make room there, or name another folder (`run.scratch`, or DISTFOREST_SCRATCH)" in message
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
+    assert told["lost_workers"] == 0
+    (small_disk / "filler").unlink()
+    cluster.service.resume("crammed")
+    assert_made(cluster, "crammed", digest)
 
 
 def test_two_jobs_at_once_share_the_workers(cluster: Cluster, iris: Iris, digest: str) -> None:

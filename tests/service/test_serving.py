@@ -120,6 +120,13 @@ def test_what_keeps_a_service_from_starting(tmp_path):
     assert "Traceback" not in err
 
 
+def test_workers_that_could_not_start_are_no_service(tmp_path):
+    done = CliRunner().invoke(cli.main, ["serve", "--job-root", str(tmp_path / "jobs"), "--memory-limit", "1KiB"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "a worker would need about 290 MiB and has 1,024 bytes" in done.stderr
+    assert not (tmp_path / "jobs").exists()
+
+
 @pytest.mark.parametrize("flags", [["--memory-limit", "much"], ["--workers", "0"], ["--port", "70000"]])
 def test_what_no_machine_has_is_a_usage_error(tmp_path, flags):
     assert CliRunner().invoke(cli.main, ["serve", "--job-root", str(tmp_path), *flags]).exit_code == 2

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
 
-from distforest.errors import InputError
+from distforest.errors import InputError, JobError
 from distforest.sources import staging
 from distforest.sources.readings import AS_IT_IS, DISTANCES, FEATURES, SIMILARITIES, Reading, read
-from distforest.sources.staging import KEPT_SECONDS, Staged, default_scratch, stage
+from distforest.sources.staging import KEPT_SECONDS, PARTIAL_SECONDS, Staged, default_scratch, stage
 from tests import samples
 
 
@@ -39,11 +41,11 @@ def test_a_staged_array_is_the_array_as_it_is_read(tmp_path: Path, scratch: Path
     z = samples.distances(7)
     address = stored(tmp_path / "z.zarr", z.astype(np.float64), (2, 3))
     staged = stage(address, DISTANCES, scratch)
+    assert left_in(scratch) == [f"{staged.sha256}.npy"]
     found = staged.open(scratch)
     assert found.tobytes() == read(z, DISTANCES).tobytes()
     assert (staged.shape, staged.dtype, staged.address, staged.reading) == ((7, 7), "float32", address, DISTANCES)
     assert staged.n_bytes == found.nbytes == 7 * 7 * 4
-    assert left_in(scratch) == [f"{staged.sha256}.npy"]
     with pytest.raises(ValueError, match="read-only"):
         found[0, 0] = 1
 
@@ -196,6 +198,37 @@ def test_two_processes_stage_once(tmp_path: Path, scratch: Path) -> None:
     assert [name for name in left_in(elsewhere) if not name.endswith(".lock")] == [f"{staged.sha256}.npy"]
 
 
+def test_a_file_that_was_damaged_is_staged_again(
+    tmp_path: Path, scratch: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    X = samples.features(6)
+    staged = stage(stored(tmp_path / "x.zarr", X), FEATURES, scratch)
+    path = scratch / f"{staged.sha256}.npy"
+    for damage in (b"", path.read_bytes()[:-1], path.read_bytes()[:-1] + b"?"):
+        path.write_bytes(damage)
+        assert staged.open(scratch).tobytes() == X.tobytes()
+        assert caplog.messages == [f"{path} is damaged, {tmp_path / 'x.zarr'} is staged again"]
+        caplog.clear()
+    path.write_bytes(b"")
+    (tmp_path / "x.zarr").rename(tmp_path / "y.zarr")
+    with pytest.raises(InputError, match="found none"):
+        staged.open(scratch)
+
+
+def test_what_is_staged_and_sound_is_left_to_those_who_read_it(tmp_path: Path, scratch: Path) -> None:
+    address = stored(tmp_path / "x.zarr", samples.features(6))
+    staged = stage(address, FEATURES, scratch)
+    path = scratch / f"{staged.sha256}.npy"
+    with staged.watched(scratch) as found:
+        before = path.stat()
+        assert stage(address, FEATURES, scratch) == staged
+        assert staged.open(scratch).tobytes() == found.tobytes()
+        assert (path.stat().st_ino, path.stat().st_ctime_ns) == (before.st_ino, before.st_ctime_ns)
+    path.write_bytes(b"damaged")
+    assert stage(address, FEATURES, scratch) == staged
+    assert staged.open(scratch).tobytes() == samples.features(6).tobytes()
+
+
 # --- the folder -------------------------------------------------------------------------------------------
 
 
@@ -215,6 +248,42 @@ def test_files_that_nobody_opened_for_long_are_forgotten(tmp_path: Path, scratch
     assert f"{old.sha256}.npy" not in left
     assert "dead.partial" not in left
     assert {f"{used.sha256}.npy", f"{new.sha256}.npy", "notes.txt"} <= set(left)
+
+
+def test_what_a_dead_process_has_left_half_written_is_soon_removed(tmp_path: Path, scratch: Path) -> None:
+    """One that is at work holds the lock of its file, however long that takes."""
+    address = stored(tmp_path / "x.zarr", samples.features(3))
+    stage(address, FEATURES, scratch)
+    dead, living = scratch / "dead.partial", scratch / "living.partial"
+    with living.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        dead.touch()
+        stage(address, FEATURES, scratch)
+        assert {dead.name, living.name} <= set(left_in(scratch))  # it may not have taken its lock yet
+        for path in (dead, living):
+            os.utime(path, (path.stat().st_mtime - PARTIAL_SECONDS - 9,) * 2)
+        stage(address, FEATURES, scratch)
+    assert dead.name not in left_in(scratch)
+    assert living.name in left_in(scratch)
+
+
+def test_a_full_disk_is_told_and_nothing_is_left_on_it(tmp_path: Path, small_disk: Path) -> None:
+    """Of what is staged there already nothing is lost."""
+    small, large = np.ones((300, 300)), np.zeros((1200, 1000))
+    first = stage(stored(tmp_path / "small.zarr", small), FEATURES, small_disk / "s")
+    address, before = stored(tmp_path / "large.zarr", large), left_in(small_disk / "s")
+    with pytest.raises(JobError) as caught:
+        stage(address, FEATURES, small_disk / "s")
+    told = str(caught.value)
+    assert told.startswith(f"No space left on device: 4,800,000 bytes were asked for in {small_disk}/s on ")
+    assert f" are free; to stage {address}, make room there, or name another folder (`run.scratch`, or" in told
+    assert left_in(small_disk / "s") == before
+    with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+        while filler.write(bytes(4096)):
+            pass
+    assert first.open(small_disk / "s").shape == (300, 300)
+    with pytest.raises(JobError, match="No space left"):
+        stage(stored(tmp_path / "other.zarr", small + 1), FEATURES, small_disk / "s")
 
 
 def test_the_default_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,311 @@
+"""What befalls the scratch folder while a job runs: damage makes no other forest, want of room ends no process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distforest import SMERF, Distances
+from distforest.errors import DamageError, JobError
+from distforest.forest.artifact import open_forest
+from distforest.growth.problem import Problem
+from distforest.jobs import inputs, merge, screening
+from distforest.jobs.cluster import Here, Progress
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.on_dask import OnDask, local_cluster
+from distforest.jobs.spec import Spec
+from distforest.sources import array_files
+from distforest.sources.array_files import Mapped
+from distforest.sources.arrays import write_array
+from tests.jobs.iris_jobs import N_TREES, X, Y, Z, run, spec_in
+
+SPEC = """
+format = 1
+method = "smerf"
+seed = 3
+output = "f.zarr"
+[input]
+features = "wide.zarr/X"
+distances = {{ kind = "labels", values = "wide.zarr/y" }}
+[params]
+n_estimators = 2
+[run]
+workers = 1
+{more}
+"""
+
+
+@pytest.fixture(autouse=True)
+def afresh() -> None:
+    """This process has nothing open of another test."""
+    inputs._opened.cache_clear()
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    return spec_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def reference() -> str:
+    """The digest of the same forest, grown in one thread in memory."""
+    return SMERF(N_TREES, random_state=3).fit(X, Distances(Z)).digest_
+
+
+def staged_file(spec: Spec, name: str) -> Path:
+    inputs = stage_inputs(spec, f"{spec.output}.job")
+    return Path(str(spec.run.scratch)) / f"{getattr(inputs, name).sha256}.npy"
+
+
+def once(deed: Callable[[], Any]) -> Callable[[object], None]:
+    """Do something at the first of many calls."""
+    left = [deed]
+
+    def done(_: object) -> None:
+        if left:
+            left.pop()()
+
+    return done
+
+
+def overwrite(path: Path) -> None:
+    """Other numbers, as many; the header stays."""
+    sound = path.read_bytes()
+    with path.open("r+b") as file:
+        file.seek(256)
+        file.write(sound[256:][::-1])
+
+
+# --- damage -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All staged files are mapped, as large ones are."""
+    monkeypatch.setattr(array_files, "COPIED_BYTES", 0)
+
+
+@pytest.mark.parametrize("name", ["matrix", "truth"])
+def test_a_small_file_that_is_overwritten_does_no_harm(spec: Spec, reference: str, name: str) -> None:
+    path, sound = staged_file(spec, name), staged_file(spec, name).read_bytes()
+    assert run(spec, Here(1), heard=once(lambda: overwrite(path))).digest == reference
+    assert staged_file(spec, name).read_bytes() == sound
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("name", ["matrix", "truth"])
+def test_a_staged_file_that_is_overwritten_while_trees_grow_never_makes_another_forest(
+    spec: Spec, reference: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, grow, grown = staged_file(spec, name), Problem.grow, list[int]()
+
+    def damaged(problem: Problem, trees: np.ndarray) -> dict[str, np.ndarray]:
+        arrays = grow(problem, trees)
+        grown.extend(trees.tolist())
+        if len(grown) == 6:
+            overwrite(path)
+        return arrays
+
+    monkeypatch.setattr(Problem, "grow", damaged)
+    with pytest.raises(JobError, match=f"{path} on .* was written to while it was read.* start the job again"):
+        run(spec, Here(1))
+    assert not Path(spec.output).exists()
+    done = run(spec, Here(1))
+    assert done.digest == reference
+    assert done.n_grown <= N_TREES - 4  # another task may have begun meanwhile, with a file that was staged again
+    assert open_forest(done.address).digest == reference
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("deed", [Path.unlink, os.utime, lambda path: path.chmod(0o400)])
+def test_what_leaves_a_staged_file_sound_ends_no_job(
+    spec: Spec, reference: str, deed: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distforest.jobs.cluster.RETRY_SECONDS", 0.0)
+    path = staged_file(spec, "truth")
+    assert run(spec, Here(1), heard=once(lambda: deed(path))).digest == reference
+
+
+@pytest.mark.usefixtures("large")
+def test_a_job_that_reads_what_another_stages_again_is_not_disturbed(spec: Spec, reference: str) -> None:
+    done = run(spec, Here(1), heard=once(lambda: stage_inputs(spec, f"{spec.output}.another_job")))
+    assert (done.digest, done.n_grown) == (reference, N_TREES)
+
+
+@pytest.mark.usefixtures("large")
+def test_damage_that_no_task_could_see_is_found_before_the_seal_and_no_tree_is_kept(
+    spec: Spec, reference: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = staged_file(spec, "truth")
+    monkeypatch.setattr(Mapped, "hold", lambda _: None)  # the disk has changed it, and the file system does not know
+    monkeypatch.setattr(Mapped, "is_untouched", True)
+    with pytest.raises(DamageError, match=f"{path} on .* does not hold what it held when it was opened"):
+        run(spec, Here(1), heard=once(lambda: overwrite(path)))
+    assert not Path(spec.output).exists()
+    monkeypatch.undo()
+    done = run(spec, Here(1))
+    assert (done.digest, done.n_grown) == (reference, N_TREES)
+
+
+@pytest.mark.usefixtures("large")
+def test_what_a_merge_copies_is_held_too(spec: Spec, reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, opened = staged_file(spec, "truth"), merge.opened_shard
+    damage = once(lambda: overwrite(path))
+
+    def opening(*given: Any) -> Any:
+        damage(None)
+        return opened(*given)
+
+    def told(progress: Progress) -> None:
+        if progress.name == "merge":
+            monkeypatch.setattr(merge, "opened_shard", opening)
+
+    with pytest.raises(JobError, match=f"{path} on .* was written to"):
+        run(spec, Here(1), watch=told)
+    monkeypatch.undo()
+    assert not (Path(f"{spec.output}.job") / "forest.zarr").exists()
+    done = run(spec, Here(1))
+    assert (done.digest, done.n_grown) == (reference, 0)
+
+
+@pytest.mark.usefixtures("large")
+def test_what_a_screen_reads_is_held_too(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_features = {"method": "urerf", "input": {"features": spec.input.addresses["features"]}}
+    told = {**spec.to_dict(), **of_features, "params": {"n_estimators": 2}}
+    screened = Spec.from_dict(told)
+    path, ranks = staged_file(screened, "matrix"), screening.ranks
+    damage = once(lambda: overwrite(path))
+
+    def ranking(*given: Any) -> Any:
+        damage(None)
+        return ranks(*given)
+
+    monkeypatch.setattr(screening, "ranks", ranking)
+    with pytest.raises(JobError, match=f"{path} on .* was written to"):
+        run(screened, Here(1))
+
+
+STRUCK: list[Callable[[], None]] = []
+
+
+def apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Distances of numbered objects; something happens at the first call."""
+    if STRUCK:
+        STRUCK.pop()()
+    return np.asarray(Z[left, right])
+
+
+@pytest.mark.usefixtures("large")
+def test_what_a_lockstep_reads_is_held_too(spec: Spec, tmp_path: Path) -> None:
+    write_array(f"{tmp_path}/iris.zarr", "y", Y.shape, Y.dtype, [Y])
+    similarity = {"kind": "lazy", "measure": "distance", "function": f"{__name__}:apart"}
+    addresses = {"similarity": similarity, "labels": f"{tmp_path}/iris.zarr/y"}
+    asked = Spec.from_dict({**spec.to_dict(), "method": "simforest", "input": addresses, "params": {"n_estimators": 3}})
+    path = staged_file(asked, "matrix")
+    STRUCK.append(lambda: overwrite(path))
+    with pytest.raises(JobError, match=f"{path} on .* was written to"):
+        run(asked, Here(1))
+    again = run(asked, Here(1))
+    undisturbed = run(replace(asked, output=f"{tmp_path}/undisturbed.zarr"), Here(1))
+    assert again.digest == undisturbed.digest
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[OnDask]:
+    with local_cluster(2) as cluster:
+        yield cluster
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("deed", [overwrite, lambda path: os.truncate(path, 300)])
+def test_workers_whose_file_is_damaged_or_cut_off_make_no_other_forest(
+    cluster: OnDask, spec: Spec, reference: str, deed: Callable[[Path], None]
+) -> None:
+    """Who reads behind the end of a file is ended by the system, and is followed by a worker that stages it again."""
+    path = staged_file(spec, "truth")
+    cluster.client.run(setattr, array_files, "COPIED_BYTES", 0)
+    strike, digests = once(lambda: deed(path)), []
+    for _ in range(3):
+        try:
+            digests.append(run(spec, cluster, heard=strike).digest)
+        except JobError as error:
+            assert f"{path} on " in str(error)
+    assert digests[-1] == reference
+    assert set(digests) == {reference}
+    cluster.client.wait_for_workers(2, timeout=60)
+
+
+# --- room -------------------------------------------------------------------------------------------------
+
+
+def stage_in(place: str) -> None:
+    """In a worker: have its staged files there."""
+    os.environ["DISTFOREST_SCRATCH"] = place
+
+
+@pytest.mark.cluster
+def test_a_worker_without_room_fails_the_job_with_the_reason_and_lives(
+    cluster: OnDask, spec: Spec, small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "of_the_driver"))
+    wide = np.random.default_rng(0).normal(size=(150, 8000))
+    write_array(f"{tmp_path}/iris.zarr", "wide", wide.shape, wide.dtype, [wide])
+    addresses = {**spec.to_dict()["input"], "features": f"{tmp_path}/iris.zarr/wide"}
+    of_each = Spec.from_dict({**spec.to_dict(), "input": addresses, "run": {}})
+    cluster.client.run(stage_in, str(small_disk))
+    workers = cluster.client.run(os.getpid)
+    told = rf"No space left on device: 4,800,000 bytes .* {small_disk} on .* to stage {tmp_path}/iris.zarr/wide, make"
+    with pytest.raises(JobError, match=told):
+        run(of_each, cluster)
+    assert cluster.client.run(os.getpid) == workers
+    assert [path.name for path in small_disk.iterdir() if path.suffix != ".lock"] == []
+    cluster.client.run(stage_in, str(tmp_path / "of_the_driver"))
+    assert run(of_each, cluster).n_grown == N_TREES
+
+
+@pytest.mark.parametrize("where", ["run.scratch", "TMPDIR", "DISTFOREST_SCRATCH"])
+def test_a_fit_without_room_ends_with_one_line_and_leaves_nothing(small_disk: Path, tmp_path: Path, where: str) -> None:
+    wide = np.random.default_rng(0).normal(size=(150, 8000))
+    for name, values in (("X", wide), ("y", Y)):
+        write_array(f"{tmp_path}/wide.zarr", name, values.shape, values.dtype, [values])
+    more = f'scratch = "{small_disk}"' if where == "run.scratch" else ""
+    (tmp_path / "job.toml").write_text(SPEC.format(more=more))
+    environment = {name: value for name, value in os.environ.items() if name != "DISTFOREST_SCRATCH"}
+    if not more:
+        environment[where] = str(small_disk)
+    done = subprocess.run(
+        [sys.executable, "-m", "distforest", "fit", "job.toml"],
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"error: No space left on device: 4,800,000 bytes were asked for in {small_disk}")
+    assert "to stage wide.zarr/X, make room there, or name another folder (`run.scratch`, or" in line
+    left = [path for path in small_disk.rglob("*") if path.is_file()]
+    assert [path.suffix for path in left] == [".npy"]  # of the labels, for which there was room
+    assert left[0].stat().st_size < 4096
+    assert not (tmp_path / "f.zarr").exists()
+
+
+def test_workers_without_room_for_their_own_files_are_refused_in_words(small_disk: Path) -> None:
+    with (small_disk / "filler").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, 4 << 20)
+    with pytest.raises(JobError, match=r"workers could not be started on this machine: .*No space left on device"):
+        local_cluster(1, folder=small_disk).__enter__()
+
+
+def test_inputs_in_words(spec: Spec) -> None:
+    folder = Path(spec.output).parent
+    assert str(stage_inputs(spec, f"{folder}/job")) == f"the inputs {folder}/iris.zarr/X and {folder}/iris.zarr/Z"

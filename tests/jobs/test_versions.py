@@ -1,0 +1,179 @@
+"""Versions: trees of two growths never meet, whoever does what for a job; by what trees were worked out is told."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from distforest import reports
+from distforest.errors import JobError
+from distforest.forest.artifact import open_forest, read_manifest
+from distforest.growth.methods import GROWTH
+from distforest.growth.problem import Problem
+from distforest.jobs import versions
+from distforest.jobs.cluster import Here
+from distforest.jobs.folder import Folder
+from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.merge import LayoutTask, lay_out
+from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.screening import BlockTask, OnHosts, screen_block
+from distforest.jobs.shards import Receipt
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import GrowTask, Options, fit, grow_shard, survey
+from distforest.jobs.versions import HERE, grown_by, told_of_versions
+from distforest.service.leading import Lead, lead
+from distforest.sources.staging import Staged
+from tests.jobs.iris_jobs import N_TREES, run, spec_in
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    return spec_in(tmp_path)
+
+
+def receipt(first: int, last: int, **versions: str) -> Receipt:
+    return Receipt(first, last, "trees", 0.0, growth=GROWTH, **{**HERE, **versions})  # type: ignore[arg-type]
+
+
+# --- the growth -------------------------------------------------------------------------------------------
+
+
+def work_of(inputs: Inputs, spec: Spec, growth: int, kind: str) -> Any:
+    """Do a part of a job that was handed out by another version of the growth."""
+    shards, of_another = Folder(f"{spec.output}.job").within("shards"), replace(inputs, growth=growth)
+    if kind == "survey":
+        return survey(of_another)
+    if kind == "grow":
+        return grow_shard(GrowTask(of_another, shards.address, 0, 1))
+    if kind == "lay out":
+        return lay_out(LayoutTask(of_another, {}, shards, "trees"))
+    if kind == "screen":
+        assert isinstance(inputs.matrix, Staged)
+        features = tuple(range(4))
+        return screen_block(BlockTask(OnHosts(inputs.matrix, inputs.scratch), 3, features, features, False, growth))
+    return lead(Lead(spec, shards.address, "job", growth))
+
+
+@pytest.mark.parametrize("kind", ["survey", "grow", "lay out", "screen", "lead"])
+@pytest.mark.parametrize("growth", [1, GROWTH + 1])
+def test_every_task_from_which_trees_follow_holds_the_growth(spec: Spec, kind: str, growth: int) -> None:
+    inputs = stage_inputs(spec, f"{spec.output}.job")
+    with pytest.raises(JobError, match=f"by version {GROWTH} of the growth, the job by version {growth}: one forest"):
+        work_of(inputs, spec, growth, kind)
+    if kind in {"survey", "grow", "screen"}:
+        work_of(inputs, spec, GROWTH, kind)
+
+
+def test_inputs_that_another_version_has_staged_are_refused(spec: Spec) -> None:
+    """As one reading may be of another precision; one that knows of no versions says nothing of its own."""
+    inputs = stage_inputs(spec, f"{spec.output}.job")
+    assert inputs.growth == GROWTH
+    del inputs.__dict__["growth"]
+    told = f"a worker grows trees by version 1 of the growth, the job by version {GROWTH}"
+    with pytest.raises(JobError, match=told):
+        fit(inputs, spec.output, Folder(f"{spec.output}.job"), Here(1), Options())
+
+
+def test_a_receipt_of_another_growth_ends_the_job_when_it_comes(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = []
+
+    def of_an_earlier_version(task: GrowTask) -> Receipt:
+        tasks.append(task)
+        return replace(grow_shard(task), growth=1)
+
+    monkeypatch.setattr("distforest.jobs.train.grow_shard", of_an_earlier_version)
+    with pytest.raises(JobError, match="by version 1 of the growth"):
+        run(spec, Here(1), heard=lambda _: pytest.fail("it was told of trees that do not belong to it"))
+    assert not Path(spec.output).exists()
+
+
+# --- what computes ----------------------------------------------------------------------------------------
+
+
+def test_versions_are_counted_in_trees() -> None:
+    receipts = [receipt(0, 3), receipt(4, 4, numba="0.1"), receipt(5, 9), receipt(10, 10, distforest="0.0.9")]
+    same = {name: HERE[name] for name in ("numpy", "numba")}
+    assert grown_by(receipts) == [
+        {"trees": 9, **HERE},
+        {"trees": 1, "distforest": "0.0.9", **same},
+        {"trees": 1, **HERE, "numba": "0.1"},
+    ]
+    assert told_of_versions(receipts[2:]) == ""  # of one growth, and the same bits
+    told = told_of_versions(receipts)
+    assert f"1 with numpy {HERE['numpy']}, numba 0.1" in told
+    assert "9 with" in told
+
+
+def test_trees_of_an_unknown_numba_are_told() -> None:
+    told = told_of_versions([receipt(0, 3), Receipt(4, 5, "trees", 0.0, growth=GROWTH)])
+    assert "2 with numpy unknown, numba unknown" in told
+
+
+def test_one_set_of_versions_is_told_and_warned_of_by_nobody(spec: Spec) -> None:
+    told: list[Any] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        done = run(spec, Here(2), heard=told.append)
+    assert {type(answer) for answer in told} == {Receipt}
+    manifest = read_manifest(done.address)
+    assert manifest["provenance"]["grown_by"] == [{"trees": N_TREES, **HERE}]
+    words = ", ".join(f"{name} {HERE[name]}" for name in sorted(HERE))
+    assert ("grown by", f"{words}: {N_TREES} trees") in reports.inspected(done.address, manifest).lines
+
+
+def test_a_run_that_goes_on_with_another_numba_says_so(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    grow, grown = Problem.grow, list[int]()
+
+    def interrupted(problem: Problem, trees: np.ndarray) -> dict[str, np.ndarray]:
+        if len(grown) == 4:
+            raise KeyboardInterrupt
+        grown.extend(trees.tolist())
+        return grow(problem, trees)
+
+    monkeypatch.setattr(Problem, "grow", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(spec, Here(1))
+    monkeypatch.undo()
+    monkeypatch.setitem(versions.HERE, "numba", "99.0")
+    done = run(spec, Here(1))
+    (told,) = done.warnings
+    assert re.search(r"not all worked out by the same .* numba 99\.0.*run\.overwrite", told)
+    found = read_manifest(done.address)["provenance"]["grown_by"]
+    assert [(own["trees"], own["numba"]) for own in found] == [(8, "99.0"), (4, versions.version("numba"))]
+
+
+def of_another_numba() -> None:
+    """In a worker: as if another version were installed."""
+    versions.HERE["numba"] = "99.0"
+
+
+@pytest.fixture
+def two_workers() -> Iterator[Any]:
+    with local_cluster(2) as cluster:
+        yield cluster
+
+
+@pytest.mark.cluster
+def test_workers_of_two_numbas_are_told(two_workers: Any, spec: Spec) -> None:
+    first, *_ = two_workers.client.nthreads()
+    two_workers.client.run(of_another_numba, workers=[first])
+    with pytest.warns(UserWarning, match="not all worked out by the same versions"):
+        done = run(replace(spec, params={**spec.params, "n_estimators": 60}), two_workers)
+    found = open_forest(done.address).provenance["grown_by"]
+    assert sum(own["trees"] for own in found) == 60
+    assert {own["numba"] for own in found} == {"99.0", HERE["numba"]}
+
+
+@pytest.mark.parametrize("told", [None, "text", [], [3, None], [{"trees": {"a": [1]}}]])
+def test_a_stranger_may_write_anything_there(spec: Spec, told: Any) -> None:
+    done = run(spec, Here(1))
+    manifest = read_manifest(done.address)
+    manifest["provenance"]["grown_by"] = told
+    assert reports.inspected(done.address, manifest).answer["provenance"]["grown_by"] == told
