@@ -125,7 +125,7 @@ def test_one_set_of_versions_is_told_and_warned_of_by_nobody(spec: Spec) -> None
     manifest = read_manifest(done.address)
     assert manifest["provenance"]["grown_by"] == [{"trees": N_TREES, **HERE}]
     words = ", ".join(f"{name} {HERE[name]}" for name in sorted(HERE))
-    assert ("grown by", f"{words}: {N_TREES} trees") in reports.inspected(done.address, manifest).lines
+    assert ("grown by", f"{words}: {N_TREES} trees") in reports.inspected(done.address, manifest, None, None).lines
 
 
 def test_a_run_that_goes_on_with_another_numba_says_so(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,4 +176,4 @@ def test_a_stranger_may_write_anything_there(spec: Spec, told: Any) -> None:
     done = run(spec, Here(1))
     manifest = read_manifest(done.address)
     manifest["provenance"]["grown_by"] = told
-    assert reports.inspected(done.address, manifest).answer["provenance"]["grown_by"] == told
+    assert reports.inspected(done.address, manifest, None, None).answer["provenance"]["grown_by"] == told
