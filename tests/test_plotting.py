@@ -317,7 +317,7 @@ NAN = np.full((3, 3), np.nan)
             lambda: Importances(dict.fromkeys("abc", HALF)),
             "parts must be a dict of 1 to 2 parts of an importance, found 3",
         ),
-        (lambda: Importances({"a": HALF, "b": [1.0]}), "a number for each feature, found 2 and 1 numbers"),
+        (lambda: Importances({"a": HALF, "b": [1.0]}), "a number for each feature, found 2 and 1 number"),
         (lambda: Importances({"a": [0.5, -0.1]}), r"parts\['a'\] must not be negative, found -0.1"),
         (lambda: link_prediction(SQUARE), r"a picture is drawn of Links\(...\), found ndarray"),
         (lambda: class_separation(SQUARE), r"a picture is drawn of Classes\(...\), found ndarray"),

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from distforest.amounts import counted
 from distforest.errors import InputError, SpecError
 from distforest.jobs.reader import listed, sentence, shown
 from distforest.sources.identity import ENTRY_POINTS
@@ -211,7 +210,7 @@ class Policy:
         """
         faults = [*self._of_addresses(addresses), *self._of_callbacks(callbacks)]
         if n_trees is not None and n_trees > self.max_trees:
-            what = f"{counted(n_trees, 'tree')} asked for, this service allows at most {self.max_trees}"
+            what = f"{n_trees} trees were asked for, this service allows at most {self.max_trees}"
             faults.append(sentence(("params", "n_estimators"), 0, what))
         if faults:
             raise SpecError(faults)

@@ -175,7 +175,7 @@ def test_refusals_are_answers(root: str) -> None:
         assert Registry(root).ids() == []
         await ask("submit", spec=spec_text("a"), id="a")
         with refused(await ask("submit", spec=spec_text("b"), id="b"), "JobError") as faults:
-            assert "1 jobs are unfinished, as many as may be (--max-jobs)" in faults[0]
+            assert "1 job is unfinished, as many as may be (--max-jobs)" in faults[0]
         assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is False
         await service.close()
         for answer in (await ask("submit", spec=spec_text("a"), id="a"), await ask("health")):
