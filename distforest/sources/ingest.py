@@ -169,7 +169,7 @@ def ingest(
             raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
     check_target(target, overwrite)
     arrays, attributes = _read(source, kind, asked, chunk_bytes)
-    with destination(target, overwrite) as group:
+    with destination(target, overwrite, f"the ingest of {source}") as group:
         records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
         seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
     return records
