@@ -72,6 +72,13 @@ class Question:
     callback: Callback | None = None
     training: str | None = None
 
+    def addresses(self) -> dict[str, str]:
+        """What is read, by its name."""
+        names = ("forest", "queries", "reference", "pairs", "training")
+        found = {name: getattr(self, name) for name in names}
+        found["ledger"] = self.callback.ledger if self.callback else None
+        return {name: address for name, address in found.items() if address is not None}
+
 
 @dataclass(frozen=True)
 class Outline:

@@ -11,7 +11,8 @@ completed by running it again: the plan asks only for trees that no shard holds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,6 +30,8 @@ from distforest.jobs.plan import Size, plan, refuse_if_too_large
 from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 from distforest.jobs.stop import Stop
+from distforest.sources.claims import CLAIM, Claim, owned
+from distforest.sources.outputs import FOREST, hold_kind, hold_new, look
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class Options:
     """How a job runs; nothing here changes the forest.
 
     ``heard`` is told of the receipt of each task, and of each task that is lost with its workers; ``stop`` is the
-    address of a folder in which a sign may appear: trees then stop.
+    address of a folder in which a sign may appear: trees then stop; ``claim`` is that of the job on its output, if it
+    has made one.
     """
 
     batch: int | None = None
@@ -73,6 +77,7 @@ class Options:
     watch: Watch | None = None
     heard: Callable[[Receipt | Lost], None] | None = None
     stop: str | None = None
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True)
@@ -135,17 +140,37 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
 
     Raises
     ------
+    ConflictError
+        Another job owns the output.
     InputError
-        There is another forest at ``output``, and it may not be overwritten.
+        There is another forest at ``output``, and it may not be overwritten; or something else, which never is.
     MemoryLimitError
         The job does not fit into its workers.
     JobError
         A task failed for good. What was committed is kept for the next run.
     """
+    with owned(output, "another fit", options.claim) as claim:
+        return _fit(inputs, output, folder, cluster, replace(options, claim=claim))
+
+
+@contextmanager
+def kept(folder: Folder) -> Iterator[None]:
+    """Leave, at the bad end of a block, a job's folder only if there are trees from which its next run goes on."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # the bad end itself is to be told
+            if not any(folder.within(name).names() for name in folder.names() if name.startswith("shards-")):
+                folder.clear(CLAIM)
+        raise
+
+
+def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: Options) -> Fitted:
+    """The same by a job that owns its output."""
     start = time.perf_counter()
     sealed = _already_sealed(inputs, output, options)
     if sealed:
-        folder.remove()
+        folder.clear(CLAIM)
         return sealed
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
@@ -164,9 +189,9 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         grown = _grown(tasks, len(trees), cluster, options)
     receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
     merging = Work("merge", options.retries, watch=options.watch)
-    digest = merge(inputs, receipts, Target(output, folder, shards), cluster, merging)
+    digest = merge(inputs, receipts, _target(inputs, output, folder, shards, options), cluster, merging)
     if not options.keep_shards:
-        folder.remove()
+        folder.clear(CLAIM)
     return Fitted(
         output,
         digest,
@@ -179,6 +204,18 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
         sum(receipt.evaluations for receipt in receipts),
         sum(receipt.closed for receipt in receipts),
     )
+
+
+def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options: Options) -> Target:
+    """Where the forest goes, if at its seal the output still is the job's, and may be replaced."""
+
+    def hold() -> None:
+        if options.claim:
+            options.claim.take()
+        _already_sealed(inputs, output, options)
+
+    replaces = look(output) is not None and not is_unfinished(output, inputs.fingerprint)
+    return Target(output, folder, shards, hold, replaces)
 
 
 def survey(inputs: Inputs) -> Size:
@@ -245,17 +282,15 @@ def size_of(problem: Bound) -> Size:
 
 
 def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | None:
-    """The forest at ``output`` if this job has made it; refuses to write over anything else."""
-    if not Folder(output).exists():
+    """The forest at ``output`` if this job has made it; refuses what is there and may not be replaced."""
+    if hold_kind(output, FOREST) is None:
         return None
     try:
         manifest = read_manifest(output)
-    except ArtifactError as error:
-        if options.overwrite or is_unfinished(output, inputs.fingerprint):
-            return None
-        raise InputError(
-            f"{output} exists and is no sealed forest; remove it, or allow overwriting (`run.overwrite`)"
-        ) from error
+    except ArtifactError:  # of another version, or begun in place
+        if not is_unfinished(output, inputs.fingerprint):
+            hold_new(output, FOREST, options.overwrite)
+        return None
     if manifest["provenance"].get("fingerprint") == inputs.fingerprint:
         n_trees = manifest["arrays"]["tree_size"]["shape"][0]
         costs = manifest["provenance"].get("similarity", {})
