@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress
     from distforest.jobs.shards import Receipt
     from distforest.jobs.spec import Spec
+    from distforest.sources.claims import Claim
 
 TOPIC, HEARD_TOPIC = "distforest-progress", "distforest-heard"
 """Of the events by which a worker that leads tells how far it is, and what its tasks have answered."""
@@ -36,11 +37,12 @@ SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Lead:
-    """A job's spec, its working folder, and its name."""
+    """A job's spec, its working folder, its name, and its claim on its output."""
 
     spec: AnySpec
     folder: str
     job: str
+    claim: Claim
 
     def __str__(self) -> str:
         return "the job as a whole"
@@ -54,8 +56,9 @@ def lead(task: Lead) -> dict[str, Any]:
     with worker_client() as client:
         cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check())
         if isinstance(spec, ScoreSpec):
-            return score_result(score(spec.question(), spec.output, cluster, spec.run.overwrite, watch, folder))
-        options = replace(options_of(spec), watch=watch, heard=watch.hear, stop=stop.address)
+            asked, overwrite = spec.question(), spec.run.overwrite
+            return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim))
+        options = replace(options_of(spec), watch=watch, heard=watch.hear, stop=stop.address, claim=task.claim)
         return fit_result(fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, options))
 
 

@@ -28,6 +28,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.service.registry import Registry
 from distforest.sources.arrays import open_array, write_array
+from distforest.sources.outputs import UNFINISHED
 from tests.service.faults import Fault as Strike
 from tests.service.object_store import BUCKET, Fault, ObjectStore, let_go, make_bucket, object_store
 from tests.service.processes import Cluster, Iris, running, undisturbed, until
@@ -142,7 +143,7 @@ def test_training_and_scoring_on_s3_is_what_it_is_on_disk_in_any_weather(store: 
     assert fitted.digest == scored.digest == data.digest == open_forest(fitted.address).digest
     np.testing.assert_array_equal(distances, data.distances)
     assert Folder(place).names() == ["iris.forest.zarr", "score", "scores.zarr"]
-    assert merge.UNFINISHED not in Folder(fitted.address).names()
+    assert UNFINISHED not in Folder(fitted.address).names()
     assert trained(spec, f"{place}/job").n_grown == 0
     again = score(question, f"{place}/scores.zarr", Here(2), folder=Folder(f"{place}/score"))
     assert again == scored  # by a run that ended before it could say so
@@ -164,13 +165,12 @@ def test_a_folder_on_s3_is_as_any_other(store: ObjectStore) -> None:
         folder.read("a")
     folder.discard("b.json")
     folder.discard("b.json")
-    folder.move(Folder(f"{folder.address}-moved"))
+    folder.clear("lines")
+    assert folder.names() == ["lines"]
+    folder.clear("nothing")
     assert not folder.exists()
     folder.remove()
-    moved = Folder(f"{folder.address}-moved")
-    assert moved.names() == ["lines", "sub"]
-    moved.remove()
-    assert moved.names() == []
+    assert folder.names() == []
 
 
 def test_the_file_that_stands_for_a_folder_is_not_in_it(store: ObjectStore) -> None:
@@ -253,14 +253,16 @@ def test_what_somebody_else_has_at_an_output_stays(store: ObjectStore, data: Dat
     place = store.place("theirs")
     Folder(f"{place}/out.zarr").write("thesis.tex", b"years of work")
     spec = {**data.spec("theirs"), "output": f"{place}/out.zarr"}
-    with pytest.raises(InputError, match=r"exists and is no sealed forest; remove it, or allow overwriting \(`run"):
-        trained(spec, f"{place}/job")
+    overwriting = {**spec, "run": {**spec["run"], "overwrite": True}}
     question = Question(data.forest, data.queries(), "distance")
-    with pytest.raises(InputError, match=r"out\.zarr exists; choose another output or allow overwriting"):
-        score(question, f"{place}/out.zarr", Here(2), folder=Folder(f"{place}/score"))
+    for table in (spec, overwriting):
+        with pytest.raises(InputError, match=r"found a folder with thesis\.tex, which is never replaced"):
+            trained(table, f"{place}/job")
+        with pytest.raises(InputError, match=r"out\.zarr: a new name, or answers to replace, was asked for, found a"):
+            score(question, f"{place}/out.zarr", Here(2), table is overwriting, folder=Folder(f"{place}/score"))
     assert Folder(f"{place}/out.zarr").names() == ["thesis.tex"]
-    assert trained({**spec, "run": {**spec["run"], "overwrite": True}}, f"{place}/job").digest == data.digest
-    assert "thesis.tex" not in Folder(f"{place}/out.zarr").names()
+    assert Folder(f"{place}/out.zarr").read("thesis.tex") == b"years of work"
+    assert not Folder(f"{place}/out.zarr.job").exists()
 
 
 def test_what_a_job_has_begun_in_place_it_goes_on_with(
@@ -281,14 +283,17 @@ def test_what_a_job_has_begun_in_place_it_goes_on_with(
         score(question, f"{place}/scores.zarr", Here(2))
     monkeypatch.undo()
     other = {**spec, "seed": 6}
-    with pytest.raises(InputError, match="exists and is no sealed forest"):
+    with pytest.raises(InputError, match="found an unfinished forest; choose another, or allow overwriting"):
         trained(other, f"{place}/other")
     assert merge.seal is seal
     done = trained(spec, f"{place}/job")
     assert (done.digest, done.n_grown) == (data.digest, 0)
     assert score(question, f"{place}/scores.zarr", Here(2)).digest == data.digest
     np.testing.assert_array_equal(np.asarray(open_array(f"{place}/scores.zarr/distance")[...]), data.distances)
-    with pytest.raises(InputError, match=r"scores\.zarr exists"):
+    with pytest.raises(
+        InputError,
+        match=r"scores\.zarr: a new name was asked for, found answers about a forest",
+    ):
         score(question, f"{place}/scores.zarr", Here(2))
 
 
