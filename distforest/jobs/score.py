@@ -142,6 +142,8 @@ def score(
         names, is_in_place = set(done.names()) if done else set(), building == target
         if names and _says(target) == _seal(question, found) and (is_in_place or not building.exists()):
             return _scored(output, found)  # by an earlier run, which ended before it could say so
+        if not building.exists(GROUP):
+            names = set()
         if not (is_in_place and _is_begun(target, question, found)):
             hold_new(output, ANSWERS, overwrite)
         with _routed(question, found, output, cluster, watch) as routed:

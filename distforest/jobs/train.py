@@ -212,7 +212,8 @@ def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options
     def hold() -> None:
         if options.claim:
             options.claim.take()
-        _already_sealed(inputs, output, options)
+        if _already_sealed(inputs, output, options):  # by another run of the same job
+            hold_new(output, FOREST, overwrite=True)
 
     replaces = look(output) is not None and not is_unfinished(output, inputs.fingerprint)
     return Target(output, folder, shards, hold, replaces)
@@ -297,6 +298,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         spent = (int(costs.get(name, 0)) for name in ("evaluations", "closed"))
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, *spent)
     if options.overwrite:
+        hold_new(output, FOREST, overwrite=True)
         return None
     raise InputError(
         f"{output} is a forest of another job, or of another version; choose another output or allow overwriting "

@@ -232,20 +232,25 @@ class Claim:
         raw = _read(self.address)
         return raw is not None and _record(raw).get("id") == self.id
 
-    def _create(self) -> None:
-        """Write the claim where there is none; where another one comes first, that one stays."""
-        content = json.dumps(self.record(), indent=1).encode()
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Tell what keeps a claim from being written whenever that is tried."""
         try:
-            if "://" in self.address:
-                _put_new(self.address, content)
-                return
-            Path(self.folder).mkdir(exist_ok=True)
-            with suppress(FileExistsError, FileNotFoundError):  # its owner may just give it back, with its folder
-                _write_new(Path(self.address), content)
+            yield
         except OSError as error:
             if not isinstance(error, (FileNotFoundError, PermissionError)) and error.errno not in LASTING:
                 raise
             raise self._unwritable(error.strerror or error) from error
+
+    def _create(self) -> None:
+        """Write the claim where there is none; where another one comes first, that one stays."""
+        with self._writing():
+            if "://" in self.address:
+                _put_new(self.address, self._content())
+                return
+            Path(self.folder).mkdir(exist_ok=True)
+            with suppress(FileExistsError, FileNotFoundError):  # its owner may just give it back, with its folder
+                _write_new(Path(self.address), self._content())
 
     def _seize(self, raw: bytes) -> None:
         """Put this claim in the place of one that holds no more; of several who try, one succeeds."""
@@ -253,11 +258,14 @@ class Claim:
             _discard(self.address, raw)
             return
         path = Path(self.address)
-        with _alone(path, raw) as is_there:
+        with self._writing(), _alone(path, raw) as is_there:
             if is_there:
-                fresh = path.with_name(f".{CLAIM}.{self.id}.partial")
-                _write_new(fresh, json.dumps(self.record(), indent=1).encode())
+                fresh = path.with_name(f".{CLAIM}.{uuid.uuid4().hex}.partial")
+                _write_new(fresh, self._content())
                 fresh.replace(path)
+
+    def _content(self) -> bytes:
+        return json.dumps(self.record(), indent=1).encode()
 
     def _beat(self, ending: Event) -> None:
         """Tell others that this process lives, until the end; what a store refuses is tried again."""

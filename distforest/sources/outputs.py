@@ -96,23 +96,29 @@ def look(address: str) -> Found | None:
 
 
 def hold_kind(output: str, kind: str) -> Found | None:
-    """Refuse an output at which there is anything but one of its kind; raises InputError."""
+    """Refuse an output at which there is one of another kind, or anything else; raises InputError."""
     found = look(output)
-    if found and (found.kind != kind or found.beside):
-        raise InputError(
-            f"{output}: a new name, or {kind} to replace, was asked for, found {found}, which is never replaced; "
-            "choose another name, or move it away"
-        )
+    if found and found.kind != kind:
+        raise _never(output, kind, found)
     return found
 
 
 def hold_new(output: str, kind: str, overwrite: bool, allowing: str = "`run.overwrite`") -> None:
     """Refuse an output at which there is something that may not be replaced; raises InputError."""
     found = hold_kind(output, kind)
+    if found and found.beside:
+        raise _never(output, kind, found)
     if found and not overwrite:
         raise InputError(
             f"{output}: a new name was asked for, found {found}; choose another, or allow overwriting ({allowing})"
         )
+
+
+def _never(output: str, kind: str, found: Found) -> InputError:
+    return InputError(
+        f"{output}: a new name, or {kind} to replace, was asked for, found {found}, which is never replaced; choose "
+        "another name, or move it away"
+    )
 
 
 def hold_place(output: str) -> None:

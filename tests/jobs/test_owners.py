@@ -214,6 +214,16 @@ def test_a_cut_off_replacement_is_finished_by_whoever_comes_next(
     assert fitted(other, output, overwrite=True).digest == open_forest(output).digest != before
 
 
+def test_a_forest_beside_which_somebody_keeps_notes_is_not_replaced(home: Home, output: str) -> None:
+    inputs, other = home.inputs(), home.inputs(seed=2)
+    before = fitted(inputs, output).digest
+    Folder(output).write("notes.txt", b"mine")
+    assert fitted(inputs, output).n_grown == 0  # the same job finds its forest
+    with pytest.raises(InputError, match=r"found a sealed forest with notes\.txt beside it, which is never replaced"):
+        fitted(other, output, overwrite=True)
+    assert (open_forest(output).digest, Folder(output).read("notes.txt")) == (before, b"mine")
+
+
 # --- processes --------------------------------------------------------------------------------------------
 
 
@@ -389,6 +399,28 @@ def test_older_answers_are_there_until_the_new_ones_are_whole(
     score(other, output, Here(1), overwrite=True)
     assert not Folder(output).exists("distance")
     assert open_array(f"{output}/nodes").shape[0] == len(before)
+
+
+def test_a_scoring_whose_begun_answers_are_gone_begins_anew(
+    home: Home, asked: Question, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those are that are to replace others on a store, once the job has failed and given its output back."""
+    folder = Folder(f"memory://work-{uuid.uuid4().hex}")
+    score(replace(asked, answer="apply"), output, Here(1))
+
+    def fails(*_: Any) -> None:
+        raise JobError("the end")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("distforest.jobs.score.publish", fails)
+        with pytest.raises(JobError, match="the end"):
+            score(asked, output, Here(1), overwrite=True, folder=folder)
+    for name in folder.names():
+        if name.startswith("answers-"):
+            folder.within(name).remove()
+    assert [name for name in folder.names() if name.startswith("done-")]
+    score(asked, output, Here(1), overwrite=True, folder=folder)
+    assert np.isfinite(np.asarray(open_array(f"{output}/distance")[...])).all()
 
 
 def test_a_scoring_that_was_taken_for_dead_is_refused_at_the_seal(

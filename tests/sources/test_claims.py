@@ -96,6 +96,15 @@ def test_the_claim_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_job_of_a_service_takes_over_from_a_process_that_was_killed(tmp_path: Path) -> None:
+    output, root = f"{tmp_path}/a.zarr", f"{tmp_path}/jobs/smerf-1"
+    with another_process(output) as process:
+        process.kill()
+        process.wait()
+        Claim(output, "job smerf-1 of the root", root, root, ("FAILED",)).take()
+    assert json.loads((tmp_path / "a.zarr.job" / CLAIM).read_text())["id"] == root
+
+
 def test_a_number_that_another_process_has_by_now_is_not_the_owner(tmp_path: Path) -> None:
     claim = Claim(f"{tmp_path}/a.zarr", "the first")
     claim.take()

@@ -94,8 +94,9 @@ def test_nothing_else_is_ever_replaced(output: str, there: str) -> None:
     files, words = OTHERS[there]
     put(output, files)
     for kind in (FOREST, ANSWERS, ARRAYS):
-        with pytest.raises(InputError, match=f"found {words}, which is never replaced"):
-            hold_kind(output, kind)
+        for overwrite in (False, True):
+            with pytest.raises(InputError, match=f"found {words}, which is never replaced"):
+                hold_new(output, kind, overwrite)
 
 
 def test_a_file_is_not_replaced_and_an_empty_folder_is_nothing(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_what_is_read_is_in_the_way_by_whatever_name(tmp_path: Path) -> None:
     for output in ("d.zarr", "d.zarr/X", "d.zarr/X/f.zarr", "link.zarr", "link.zarr/X", "./d.zarr/"):
         assert in_the_way(f"{tmp_path}/{output}", read) == read
     assert in_the_way(f"file://{tmp_path}/d.zarr", read) == read
-    for output in ("d.zarr/f.zarr", "d.zar", "d.zarr.job", "e.zarr"):
+    for output in ("d.zarr/f.zarr", "d.zarr2", "d.zarr.job", "e.zarr"):
         assert in_the_way(f"{tmp_path}/{output}", read) == {}
     assert in_the_way("s3a://b/d.zarr/", {"X": "s3://b/d.zarr/X"})
     assert in_the_way("s3://b/d.zarr\0", {"X": "/d.zarr\0"}) == {}
