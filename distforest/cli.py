@@ -118,7 +118,7 @@ main.take((*service_commands.COMMANDS, *certificate_commands.COMMANDS), "Jobs of
 @SCHEDULER
 @click.option("--batch", type=click.IntRange(1), help="Trees in one task.")
 @STRICT
-@click.option("--overwrite", is_flag=True, help="Replace what is at the output.")
+@click.option("--overwrite", is_flag=True, help="Replace the forest at the output.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec: params.max_depth=3.")
 @json_option
 @click.pass_context
@@ -132,8 +132,10 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     from distforest.jobs.folder import Folder
     from distforest.jobs.inputs import stage_inputs
     from distforest.jobs.plan import refuse_small_workers
-    from distforest.jobs.train import Options
+    from distforest.jobs.train import Options, kept
     from distforest.jobs.train import fit as train
+    from distforest.sources.claims import Claim
+    from distforest.sources.outputs import FOREST, hold_kind
     from distforest.spec_files import read_fit, settings, with_absolute_paths
 
     given = {f"run.{name}": value for name, value in run.items() if value not in (None, False)}
@@ -142,20 +144,22 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
         job = with_absolute_paths(job)
     else:
         refuse_small_workers(job.run.memory_limit)
-    folder = Folder(f"{job.output}.job")
+    claim = Claim(job.output, f"`distforest fit {spec}`")
+    folder = Folder(claim.folder)
     try:
-        with interruptible(STOPPING):
+        with interruptible(STOPPING), claim.held(), kept(folder):
+            hold_kind(job.output, FOREST)
             inputs = stage_inputs(job, folder.address)
             with _cluster(job.run) as cluster, progress() as watch:
                 ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
-                options, limit = Options(**ways, watch=watch), cluster.memory_limit
+                options, limit = Options(**ways, watch=watch, claim=claim), cluster.memory_limit
                 fitted = train(inputs, job.output, folder, cluster, options)
             for text in fitted.warnings:
                 warnings.warn(text, stacklevel=1)
     except KeyboardInterrupt:
-        raise InterruptedJobError(
-            f"what is finished is kept in {folder.address}; the same command goes on from there"
-        ) from None
+        finished = f"what is finished is kept in {folder.address}; the same command goes on from there"
+        nothing = "nothing was finished yet; the same command begins anew"
+        raise InterruptedJobError(finished if folder.exists() else nothing) from None
     print_report(ctx, reports.fitted(job, fitted, limit))
 
 
@@ -178,7 +182,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
 @click.option("--threads-here", type=click.IntRange(1), help="Run in threads of this process, no cluster.")
 @SCHEDULER
 @STRICT
-@click.option("--overwrite", is_flag=True, help="Replace what is at OUTPUT.")
+@click.option("--overwrite", is_flag=True, help="Replace the answers at OUTPUT.")
 @json_option
 @click.pass_context
 def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwrite: bool, **asked: Any) -> None:
@@ -191,11 +195,14 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.console import interruptible, progress
     from distforest.jobs.cluster import Here
     from distforest.jobs.question import Question
-    from distforest.jobs.score import check_output
     from distforest.jobs.score import score as run_score
     from distforest.jobs.spec import Run
+    from distforest.sources.claims import Claim
+    from distforest.sources.groups import check_name
+    from distforest.sources.outputs import ANSWERS, hold_apart, hold_kind
     from distforest.spec_files import from_the_root
 
+    check_name(output)
     here, run = asked.pop("threads_here"), Run(workers=asked.pop("workers"), scheduler=asked.pop("scheduler"))
     if (here is not None) + (run.workers is not None) + (run.scheduler is not None) > 1:
         raise click.UsageError("give one of --workers, --threads-here and --scheduler")
@@ -204,11 +211,14 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
         forest, queries, output = map(from_the_root, (forest, queries, output))
         asked |= {name: from_the_root(asked[name]) for name in ("reference", "pairs") if asked[name]}
     question = Question(forest, queries, **asked, **_callback(forest, **lazily))
-    check_output(question, output)  # before a cluster is started
+    hold_apart(output, question.addresses())
     with ExitStack() as stack:
         stack.enter_context(interruptible(STOPPING))
+        claim = stack.enter_context(Claim(output, f"`distforest score {forest} {queries}`").held())
+        hold_kind(output, ANSWERS)  # before a cluster is started
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
-        scored = run_score(question, output, cluster, overwrite, stack.enter_context(progress()))
+        watch = stack.enter_context(progress())
+        scored = run_score(question, output, cluster, overwrite, watch, claim=claim)
     print_report(ctx, reports.scored(question, scored))
 
 

@@ -12,13 +12,14 @@ from distforest.amounts import counted
 from distforest.arguments import whole
 from distforest.errors import InputError
 from distforest.forest import scoring
-from distforest.forest.artifact import MANIFEST, open_forest
+from distforest.forest.artifact import open_forest
 from distforest.geodesics import Hits, neighbor_hits, proximity_hits, relevant_by_component, relevant_by_distance
 from distforest.jobs.folder import Folder
 from distforest.manifolds import Manifold, manifold_helix, manifold_line, manifold_mixture, manifold_sphere
 from distforest.simulate import smerf_bilinear, smerf_radial, smerf_regression
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.groups import attributes_of, check_target, destination, seal
+from distforest.sources.outputs import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -118,7 +119,7 @@ def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: boo
     check_target(output, overwrite)
     made = settings[setting](**asked)
     arrays = _arrays(made)
-    with destination(output, overwrite) as group:
+    with destination(output, overwrite, f"the simulation of {setting}") as group:
         for name, values in arrays.items():
             write_array(group, name, values.shape, values.dtype, [values])
         told = {"type": "simulation", "version": 1, "arrays": list(arrays), "setting": setting, "asked": dict(asked)}

@@ -86,7 +86,7 @@ def test_what_is_there_is_kept_unless_it_may_go(tmp_path):
     assert run("simulate", "line", "--n", 5, "--output", target)[0] == 0
     code, _, err = run("simulate", "line", "--n", 7, "--output", target)
     assert code == 2
-    assert "found something there" in err
+    assert "found arrays of `distforest`; choose another, or allow overwriting (--overwrite)" in err
     assert open_array(f"{target}/X").shape == (5, 3)
     assert run("simulate", "line", "--n", 7, "--output", target, "--overwrite")[0] == 0
     assert open_array(f"{target}/X").shape == (7, 3)

@@ -45,6 +45,7 @@ from distforest.forest.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.sources.arrays import create_array, store_to_read, zarr_store
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS
+from distforest.sources.outputs import MANIFEST
 from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
 from distforest.sources.room import told_if_full
 from distforest.sources.stores import may_pass, reaching, read_file, size_of, store_of
@@ -52,7 +53,6 @@ from distforest.sources.stores import may_pass, reaching, read_file, size_of, st
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 16 << 20
 """No manifest is read that is larger: half of them are the digests of chunks, 4 GiB of forest to 70 KB."""
 MAX_ZARR_JSON_BYTES = 64 << 10

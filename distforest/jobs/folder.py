@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import shutil
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distforest.sources.room import told_if_full
-from distforest.sources.stores import reaching, store_of
+from distforest.sources.stores import names_in, reaching, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,11 +45,6 @@ class Folder:
     def within(self, name: str) -> Folder:
         """The folder ``name`` in this one."""
         return Folder(f"{self.address.rstrip('/')}/{name}")
-
-    def beside(self, suffix: str) -> Folder:
-        """A hidden folder in the same place, named after this one; on this host in the same file system."""
-        parent, slash, name = self.address.rstrip("/").rpartition("/")
-        return Folder(f"{parent}{slash}.{name}.{suffix}")
 
     def write(self, name: str, content: bytes | memoryview, lasting: bool = True) -> None:
         """Write a file in one step: readers see the old one or the new one.
@@ -129,15 +122,7 @@ class Folder:
 
     def names(self) -> list[str]:
         """Names of the files in the folder, sorted, without those that are being written."""
-        fs, path = self._at("")
-        try:
-            with reaching(self.address):
-                entries = [str(entry).rstrip("/") for entry in fs.ls(path, detail=False)]
-        except FileNotFoundError:
-            return []
-        # An object store may hold an empty file that stands for the folder itself.
-        found = (entry.rsplit("/", 1)[-1] for entry in entries if entry != path.rstrip("/"))
-        return sorted(name for name in found if not name.endswith(".partial"))
+        return [name for name in names_in(self.address) if not name.endswith(".partial")]
 
     def sweep(self) -> None:
         """Remove what a process that was killed has left half written in the folder; nobody may be writing there."""
@@ -152,35 +137,16 @@ class Folder:
             if fs.exists(path):
                 fs.rm(path, recursive=True)
 
-    def move(self, target: Folder) -> None:
-        """Give the folder another name; on this host in one step, even if that is in another file system."""
-        fs, path = self._at("")
-        other = target._at("")[1]
-        if self.is_local:
-            beside = target.beside("partial")._at("")[1]
-            _move_here(Path(path), Path(other), Path(beside))
+    def clear(self, but: str) -> None:
+        """Remove all that is in the folder but one file; without that, the folder too."""
+        if not self.exists(but):
+            self.remove()
             return
-        with reaching(self.address):
-            for file in fs.find(path):
-                fs.cp_file(file, other + file[len(path) :])
-            fs.rm(path, recursive=True)
-
-
-def _move_here(path: Path, target: Path, beside: Path) -> None:
-    """Rename a folder; into another file system it is copied ``beside`` its target first, and only then removed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        path.rename(target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        shutil.rmtree(beside, ignore_errors=True)  # of a move that was interrupted
-        try:
-            shutil.copytree(path, beside)
-            beside.rename(target)
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-        shutil.rmtree(path)
+        fs, path = self._at("")
+        for name in names_in(self.address):
+            if name != but:
+                with reaching(self.address):
+                    fs.rm(f"{path}/{name}", recursive=True)
 
 
 def _not_yet(held: bytes, content: bytes) -> bytes:

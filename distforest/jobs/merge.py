@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import itemgetter
@@ -29,12 +29,9 @@ from distforest.jobs.versions import grown_by
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import bytes_of, rows_of
 from distforest.sources.lazy import origin_of
+from distforest.sources.outputs import MANIFEST, UNFINISHED, job_folder, publish
 from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
-
-UNFINISHED = "unfinished.json"
-"""The name of the file that says, at an output that is built in place, which job builds it."""
-
 
 _begin = itemgetter(1)
 """Of a part of a column: the row at which it begins."""
@@ -171,16 +168,32 @@ def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the merged forest goes: built beside the shards, then moved to its own address in one step."""
+    """Where the merged forest goes: built elsewhere, then given its own address as a whole.
+
+    Attributes
+    ----------
+    output
+        The address.
+    folder, shards
+        The job's folder, and in it that of the shards.
+    hold
+        Called before anything at the output changes; raises where it is another job's.
+    replaces
+        Whether there is a forest that the new one takes the place of.
+    """
 
     output: str
     folder: Folder
     shards: Folder
+    hold: Callable[[], None] = lambda: None
+    replaces: bool = False
 
     @property
     def building(self) -> Folder:
-        """Where it is built; object stores cannot move, so there it is built in place."""
-        return self.folder.within("forest.zarr") if Folder(self.output).is_local else Folder(self.output)
+        """Where it is built: beside the shards; on an object store in place, or beside the forest that it replaces."""
+        if Folder(self.output).is_local:
+            return self.folder.within("forest.zarr")
+        return Folder(job_folder(self.output)).within("forest.zarr") if self.replaces else Folder(self.output)
 
     @property
     def is_in_place(self) -> bool:
@@ -189,6 +202,7 @@ class Target:
 
     def clear(self, fingerprint: str) -> None:
         """Make room for the building; one in place says whose it is."""
+        self.hold()
         self.building.remove()
         if self.is_in_place:
             self.building.write(UNFINISHED, canonical({"fingerprint": fingerprint}))
@@ -198,16 +212,11 @@ class Target:
         self.building.remove()
 
     def publish(self) -> None:
-        """Move the sealed forest to its address, over an older one if there is one."""
+        """Give the sealed forest its address, over an older one if there is one."""
         if self.is_in_place:
             self.building.discard(UNFINISHED)
             return
-        output, older = Folder(self.output), Folder(self.output).beside("older")
-        if output.exists():
-            older.remove()
-            output.move(older)
-        self.building.move(output)
-        older.remove()
+        publish(self.building.address, self.output, MANIFEST)
 
 
 def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: Cluster, work: Work) -> str:
@@ -244,6 +253,7 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
         with suppress(OSError):  # the disk may be full, and tasks may still be writing
             target.withdraw()
         raise
+    target.hold()
     digest = seal(building.address, layout.meaning, entries, provenance(inputs, receipts) | layout.features)
     target.publish()
     return digest

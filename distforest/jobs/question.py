@@ -78,9 +78,16 @@ class Question:
     strict: bool = False
 
     @property
-    def addresses(self) -> list[str]:
+    def arrays(self) -> list[str]:
         """The addresses of all arrays that are read."""
         return [own for own in (self.queries, self.reference, self.pairs, self.training) if own]
+
+    def addresses(self) -> dict[str, str]:
+        """What is read, by its name."""
+        names = ("forest", "queries", "reference", "pairs", "training")
+        found = {name: getattr(self, name) for name in names}
+        found["ledger"] = self.callback.ledger if self.callback else None
+        return {name: address for name, address in found.items() if address is not None}
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,7 @@ class Outline:
 
 def outline(question: Question) -> Outline:
     """Open a question's forest and arrays, on whatever host it is asked; raises what `score` raises at the door."""
-    told = hold_stored(question.addresses, question.strict)
+    told = hold_stored(question.arrays, question.strict)
     digest = str(read_manifest(question.forest)["digest"])
     forest = opened(question.forest, digest)
     _hold_names(question, forest)

@@ -7,8 +7,6 @@ and no pair is paid for by two of them.
 from __future__ import annotations
 
 import json
-import posixpath
-import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zarr
 
-from distforest.errors import InputError, warn_caller
+from distforest.errors import warn_caller
 from distforest.forest import pair_scores, scoring
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaves import Means
@@ -31,17 +29,21 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
 from distforest.jobs.question import SAYING, TO_ROWS, Outline, Question, opened, outline, points_of
 from distforest.sources.arrays import create_array, open_array, writable_array, zarr_store
-from distforest.sources.groups import check_name, local_path
+from distforest.sources.claims import owned
+from distforest.sources.groups import check_name
 from distforest.sources.lazy import Objects, joined
+from distforest.sources.outputs import ANSWERS, GROUP, hold_apart, hold_new, job_folder, look, publish
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.sparse_store import open_matrix, read_rows
 from distforest.sources.staging import read_objects
+from distforest.sources.stores import real_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from distforest.forest.forest import Forest
     from distforest.jobs.cluster import Watch
+    from distforest.sources.claims import Claim
     from distforest.sources.lazy import LazySource
     from distforest.sources.source import Rows
 
@@ -97,6 +99,7 @@ def score(
     overwrite: bool = False,
     watch: Watch | None = None,
     folder: Folder | None = None,
+    claim: Claim | None = None,
 ) -> Scored:
     """Answer a question into a new Zarr group, in parallel, in bounded memory.
 
@@ -105,68 +108,60 @@ def score(
     question
         What is asked.
     output
-        Path or URL of the new group. In a local file system it appears only when it is whole; at a URL it is written in
-        place, and its attribute ``distforest`` says at last that it is ``complete``.
+        Path or URL of the new group. In a local file system it appears only when it is whole; at a URL a new one is
+        written in place, and its attribute ``distforest`` says at last that it is ``complete``.
     cluster
         Where the tasks run.
     overwrite
-        Whether something at ``output`` may be replaced.
+        Whether answers at ``output`` may be replaced; nothing else ever is.
     watch
         Told of the progress.
     folder
         A job's own folder: what is answered is kept there if the job is interrupted, and the next run goes on.
+    claim
+        That of the job on its output, if it has made one.
 
     Raises
     ------
+    ConflictError
+        Another job owns the output.
     InputError
-        The question does not fit the forest or its queries, or ``output`` has the name of a file, or is or holds an
-        input; nothing is written.
+        The question does not fit the forest or its queries, or ``output`` has the name of a file, is, holds or lies in
+        something that is read, or is something else than answers; nothing is written.
     ArtifactError
         The forest is damaged.
     """
-    check_output(question, output)
-    if question.callback is None:  # else the forest is needed here, to ask
-        [found] = cluster.each(outline, [question], Work("survey"))
-    else:
-        found = outline(question)
-    for told in found.told:
-        warn_caller(told)
-    target = Folder(output)
-    done = folder.within(f"done-{found.digest[:16]}") if folder else None
-    names = set(done.names()) if done else set()
-    with _building(target, found, folder) as building:
-        if names and _says(target) == _seal(question, found) and (building is target or not building.exists()):
+    check_name(output)
+    hold_apart(output, question.addresses())
+    with owned(output, "another scoring", claim) as own:
+        if question.callback is None:  # else the forest is needed here, to ask
+            [found] = cluster.each(outline, [question], Work("survey"))
+        else:
+            found = outline(question)
+        for told in found.told:
+            warn_caller(told)
+        target, building = Folder(real_address(output)), _building(output, question, found, folder)
+        done = folder.within(f"done-{found.digest[:16]}") if folder else None
+        names, is_in_place = set(done.names()) if done else set(), building == target
+        if names and _says(target) == _seal(question, found) and (is_in_place or not building.exists()):
             return _scored(output, found)  # by an earlier run, which ended before it could say so
-        if target.exists() and not overwrite and (building is not target or not _is_begun(target, question, found)):
-            raise InputError(f"{output} exists; choose another output or allow overwriting (`run.overwrite`)")
+        if not building.exists(GROUP):
+            names = set()
+        if not (is_in_place and _is_begun(target, question, found)):
+            hold_new(output, ANSWERS, overwrite)
         with _routed(question, found, output, cluster, watch) as routed:
             if not names:
                 _prepare(building.address, question, found)
             tasks = (ScoreTask(question, found.digest, building.address, *span, routed, done) for span in _spans(found))
             missing = [task for task in tasks if task.name not in names]
             cluster.each(answer_rows, missing, Work("score", weight=lambda task: task.last - task.first, watch=watch))
+        own.take()  # another job may have taken the output over, if this one was frozen for long
         group = zarr.open_group(zarr_store(building.address), mode="r+", zarr_format=3)
         group.attrs["distforest"] = _seal(question, found)
-        if building is not target:
-            target.remove()
-            building.move(target)
+        if not is_in_place:
+            hold_new(output, ANSWERS, overwrite)
+            publish(building.address, output, GROUP)
     return _scored(output, found)
-
-
-def check_output(question: Question, output: str) -> None:
-    """Refuse an output with the name of a file, or one that is or holds an input, as it may be overwritten."""
-    check_name(output)
-    around = f"{_place(output)}/"
-    for name in ("forest", "queries", "reference", "pairs", "training"):
-        address = getattr(question, name)
-        if address and f"{_place(address)}/".startswith(around):
-            raise InputError(f"{output}: the output must not be or hold an input, found {name} {address!r} there")
-
-
-def _place(address: str) -> str:
-    """An address, in one form of those that it may be written in."""
-    path = local_path(address)
-    return posixpath.normpath(address) if path is None else str(path)
 
 
 def _spans(found: Outline) -> Iterator[tuple[int, int]]:
@@ -198,27 +193,19 @@ def _is_begun(target: Folder, question: Question, found: Outline) -> bool:
     return bool(_says(target) == _seal(question, found, is_complete=False))
 
 
-@contextmanager
-def _building(target: Folder, found: Outline, folder: Folder | None) -> Iterator[Folder]:
-    """Where answers are written before they are whole: at a URL in place, else in the job's folder, or beside."""
+def _building(output: str, question: Question, found: Outline, folder: Folder | None) -> Folder:
+    """Where answers are before they are whole: in the job's folder, or where nothing is at a URL in place."""
+    target, beside = Folder(real_address(output)), Folder(job_folder(output)).within("answers.zarr")
     if not target.is_local:
-        yield target
-    elif folder is not None:
-        yield folder.within(f"answers-{found.digest[:16]}.zarr")
-    else:
-        building = Folder(f"{target.address}.{uuid.uuid4().hex[:8]}.partial")
-        try:
-            yield building
-        except BaseException:
-            building.remove()
-            raise
+        return target if look(output) is None or _is_begun(target, question, found) else beside
+    return beside if folder is None else folder.within(f"answers-{found.digest[:16]}.zarr")
 
 
 @contextmanager
 def _routed(
     question: Question, found: Outline, output: str, cluster: Cluster, watch: Watch | None
 ) -> Iterator[str | None]:
-    """Route what a question is about into a group beside its output, for as long as tasks read it.
+    """Route what a question is about into a group in its output's job folder, for as long as tasks read it.
 
     None where no function is asked: each task then routes its own rows.
     """
@@ -232,7 +219,7 @@ def _routed(
     check_origin(forest, lazy, objects)
     warn_of_change(forest, lazy)
     supplied = Supplied(lazy, training, cluster if isinstance(cluster, Stream) else None)
-    folder = Folder(f"{output}.{uuid.uuid4().hex[:8]}.nodes")
+    folder = Folder(job_folder(output)).within("nodes.zarr")
     try:
         zarr.open_group(zarr_store(folder.address), mode="w")  # before anything is paid for: it can be written
         votes = forest.nearest_votes and question.answer in SAYING

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +13,7 @@ from distforest.jobs.callback import Callback
 from distforest.jobs.question import ANSWERS, Question
 from distforest.jobs.reader import FLAG, MISSING, Key, Place, Reader, exactly, integer, text, word
 from distforest.jobs.spec import ADDRESS, FORMAT, RUN, Run
+from distforest.sources.outputs import in_the_way
 
 HEAD = (
     Key("format", exactly(FORMAT)),
@@ -116,7 +116,7 @@ def _hold_together(reader: Reader, output: str | None, found: Mapping[str, Mappi
         for name in ("training", "ledger"):
             if given[name] is not None:
                 reader.fault(("input", name), "goes with similarity, and there is none")
-    around = f"{posixpath.normpath(output)}/" if output else ""
-    for name, address in given.items():
-        if output and address and f"{posixpath.normpath(address)}/".startswith(around):
-            reader.fault(("output",), f"must not be or hold an input, found {output!r} and input.{name} {address!r}")
+    addresses = {name: own for name, own in given.items() if own and name != "similarity"}
+    for name, address in in_the_way(output, addresses).items() if output else ():
+        what = f"must not be, hold or lie in an input, found {output!r} and input.{name} {address!r}"
+        reader.fault(("output",), what)

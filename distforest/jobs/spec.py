@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -44,6 +43,7 @@ from distforest.jobs.reader import (
     text,
     word,
 )
+from distforest.sources.outputs import in_the_way
 
 if TYPE_CHECKING:
     import os
@@ -485,10 +485,12 @@ def _number(value: object) -> float:
 
 
 def _keep_apart(reader: Reader, output: str | None, found: Input) -> None:
-    """Refuse an output around an input, which ``overwrite`` would delete."""
-    inputs = [*found.addresses.values(), *(relation.address for relation in found.relations.values())]
-    if output is not None:
-        around = posixpath.normpath(output) + "/"
-        held = [address for address in inputs if address and f"{posixpath.normpath(address)}/".startswith(around)]
-        if held:
-            reader.fault(("output",), f"must not be or hold an input, found {shown(output)} and {listed(held)}")
+    """Refuse an output that is, holds, or lies in an input, which it would spoil."""
+    inputs = [*found.addresses.values()]
+    for relation in found.relations.values():
+        files = (relation.options.get(name) for name in ("objects", "ledger"))
+        inputs += map(str, filter(None, files if relation.kind == "lazy" else [relation.address]))
+    held = in_the_way(output, {address: address for address in inputs if address}) if output is not None else {}
+    if held:
+        what = f"must not be, hold or lie in an input, found {shown(output)} and {listed(held)}"
+        reader.fault(("output",), what)

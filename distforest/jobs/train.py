@@ -11,7 +11,8 @@ completed by running it again: the plan asks only for trees that no shard holds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +35,8 @@ from distforest.jobs.shards import Receipt, commit, committed_shards, read_recei
 from distforest.jobs.stop import Stop
 from distforest.jobs.versions import hold_growth, hold_own_growth, told_of_versions
 from distforest.sources.array_files import held
+from distforest.sources.claims import CLAIM, Claim, owned
+from distforest.sources.outputs import FOREST, hold_kind, hold_new, look
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,9 @@ class GrowTask:
 class Options:
     """How a job runs; nothing here changes the forest.
 
-    ``heard`` is told of the receipt of each task, of each task that is lost with its workers, and of what is odd about
-    the job; ``stop`` is the address of a folder in which a sign may appear: trees then stop.
+    ``heard`` is told of the receipt of each task, and of each task that is lost with its workers; ``stop`` is the
+    address of a folder in which a sign may appear: trees then stop; ``claim`` is that of the job on its output, if it
+    has made one.
     """
 
     batch: int | None = None
@@ -74,6 +78,7 @@ class Options:
     watch: Watch | None = None
     heard: Callable[[Receipt | Lost], None] | None = None
     stop: str | None = None
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True)
@@ -139,8 +144,10 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
 
     Raises
     ------
+    ConflictError
+        Another job owns the output.
     InputError
-        There is another forest at ``output``, and it may not be overwritten.
+        There is another forest at ``output``, and it may not be overwritten; or something else, which never is.
     MemoryLimitError
         The job does not fit into its workers.
     JobError
@@ -154,11 +161,29 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     UserWarning
         Trees were worked out by different versions of NumPy or Numba.
     """
+    with owned(output, "another fit", options.claim) as claim:
+        return _fit(inputs, output, folder, cluster, replace(options, claim=claim))
+
+
+@contextmanager
+def kept(folder: Folder) -> Iterator[None]:
+    """Leave, at the bad end of a block, a job's folder only if there are trees from which its next run goes on."""
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # the bad end itself is to be told
+            if not any(folder.within(name).names() for name in folder.names() if name.startswith("shards-")):
+                folder.clear(CLAIM)
+        raise
+
+
+def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: Options) -> Fitted:
+    """The same by a job that owns its output."""
     start = time.perf_counter()
     hold_growth(inputs.growth, GROWTH)
     sealed = _already_sealed(inputs, output, options)
     if sealed:
-        folder.remove()
+        folder.clear(CLAIM)
         return sealed
     refuse_small_workers(cluster.memory_limit)
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
@@ -180,12 +205,12 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     warnings = tuple(filter(None, (_told_of_roots(inputs, receipts, cluster, options), told_of_versions(receipts))))
     merging = Work("merge", options.retries, watch=options.watch)
     try:
-        digest = merge(inputs, receipts, Target(output, folder, shards), cluster, merging)
+        digest = merge(inputs, receipts, _target(inputs, output, folder, shards, options), cluster, merging)
     except DamageError:
         shards.remove()  # nobody knows which of the trees are sound
         raise
     if not options.keep_shards:
-        folder.remove()
+        folder.clear(CLAIM)
     return Fitted(
         output,
         digest,
@@ -229,6 +254,19 @@ def _told_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster
         return ""
     [told] = cluster.each(told_there, [task], Work("survey", options.retries))
     return told
+
+
+def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options: Options) -> Target:
+    """Where the forest goes, if at its seal the output still is the job's, and may be replaced."""
+
+    def hold() -> None:
+        if options.claim:
+            options.claim.take()
+        if _already_sealed(inputs, output, options):  # by another run of the same job
+            hold_new(output, FOREST, overwrite=True)
+
+    replaces = look(output) is not None and not is_unfinished(output, inputs.fingerprint)
+    return Target(output, folder, shards, hold, replaces)
 
 
 def survey(inputs: Inputs) -> Size:
@@ -289,17 +327,15 @@ def size_of(problem: Bound) -> Size:
 
 
 def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | None:
-    """The forest at ``output`` if this job has made it; refuses to write over anything else."""
-    if not Folder(output).exists():
+    """The forest at ``output`` if this job has made it; refuses what is there and may not be replaced."""
+    if hold_kind(output, FOREST) is None:
         return None
     try:
         manifest = read_manifest(output)
-    except ArtifactError as error:
-        if options.overwrite or is_unfinished(output, inputs.fingerprint):
-            return None
-        raise InputError(
-            f"{output} exists and is no sealed forest; remove it, or allow overwriting (`run.overwrite`)"
-        ) from error
+    except ArtifactError:  # of another version, or begun in place
+        if not is_unfinished(output, inputs.fingerprint):
+            hold_new(output, FOREST, options.overwrite)
+        return None
     if manifest["provenance"].get("fingerprint") == inputs.fingerprint:
         n_trees = manifest["arrays"]["tree_size"]["shape"][0]
         costs = manifest["provenance"].get("similarity", {})
@@ -308,6 +344,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         warnings = (told,) if told else ()
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, evaluations, closed, warnings)
     if options.overwrite:
+        hold_new(output, FOREST, overwrite=True)
         return None
     raise InputError(
         f"{output} is a forest of another job, or of another version; choose another output or allow overwriting "

@@ -23,6 +23,7 @@ from distforest.amounts import are, counted
 from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError, SpecError
 from distforest.jobs.any_spec import AnySpec, spec_from_json
 from distforest.jobs.stop import SIGN
+from distforest.service.claims import give_back, take_again, take_in
 from distforest.service.job import Job, first_state
 from distforest.service.lease import Lease
 from distforest.service.registry import (
@@ -268,7 +269,7 @@ class JobService:
                 raise JobError(f"{there}, as many as may be (--max-jobs); try again later")
             job = Job({**first_state(name, asked, time.time()), "service": self.lease.id})
             job.note("submitted", "the job is taken in")
-            await asyncio.to_thread(self.registry.create, name, text, job.state)
+            await asyncio.to_thread(take_in, self.registry, name, asked, job.state)
             self.jobs[name] = job
             self._queued.set()
         return {"job": self._told(job), "created": True}
@@ -312,6 +313,7 @@ class JobService:
     def _end_cancelled(self, job: Job) -> None:
         self.registry.folder(job.id).within(WORK).remove()
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
+        give_back(self.registry, job.state)
 
     async def _resume(self, id: str) -> Json:  # noqa: A002
         job = self._known(id)
@@ -320,6 +322,7 @@ class JobService:
         if job.has_ended:
             if not await self._is_over(job):
                 raise ConflictError(f"{id} is ending; try again in a moment")
+            await asyncio.to_thread(take_again, self.registry, id, job.state["output"])
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
             job.is_cancelled = False
             job.note("resumed", "the job is taken up again; what is committed is not done again")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress
     from distforest.jobs.shards import Receipt
     from distforest.jobs.spec import Spec
+    from distforest.sources.claims import Claim
 
 TOPIC, HEARD_TOPIC = "distforest-progress", "distforest-heard"
 """Of the events by which a worker that leads tells how far it is, and what its tasks have answered."""
@@ -40,11 +41,12 @@ SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Lead:
-    """A job's spec, its working folder, its name, and the version of the growth of who hands it out."""
+    """A job's spec, its working folder, its name, its claim on its output, and the growth of who hands it out."""
 
     spec: AnySpec
     folder: str
     job: str
+    claim: Claim
     growth: int = 1
 
     def __str__(self) -> str:
@@ -60,8 +62,9 @@ def lead(task: Lead) -> dict[str, Any]:
     with worker_client() as client, overheard() as told:
         cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check())
         if isinstance(spec, ScoreSpec):
-            return score_result(score(spec.question(), spec.output, cluster, spec.run.overwrite, watch, folder), told)
-        options = replace(options_of(spec), watch=watch, heard=watch.hear, stop=stop.address)
+            asked, overwrite = spec.question(), spec.run.overwrite
+            return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), told)
+        options = replace(options_of(spec), watch=watch, heard=watch.hear, stop=stop.address, claim=task.claim)
         return fit_result(fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, options), told)
 
 

@@ -15,16 +15,10 @@ from urllib.parse import unquote
 from distforest.errors import InputError, SpecError
 from distforest.jobs.reader import listed, sentence, shown
 from distforest.sources.identity import ENTRY_POINTS
+from distforest.sources.stores import PROTOCOLS, SAME_STORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-SAME_STORE = {"s3a": "s3", "gcs": "gs"}
-"""Protocols by another name."""
-
-PROTOCOLS = ("file", "s3", "gs", "abfs", "memory", *SAME_STORE)
-"""Stores that hold files, and whose keys mean what they say. Those of fsspec that fetch from anywhere, unpack, or keep
-a copy on this host are not among them."""
 
 EVERY = "*"
 """In the list of functions: every public name of a module."""

@@ -29,6 +29,7 @@ from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.jobs.train import fit
+from distforest.service.claims import claim_of, give_back
 from distforest.service.leading import Lead, fit_result, heard, lead, options_of, score_result
 from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from distforest.service.job import Job
     from distforest.service.policy import Policy
     from distforest.service.registry import Json, Registry
+    from distforest.sources.claims import Claim
 
 ATTEMPTS, PAUSE = 4, 0.5
 """How often a run is tried whose store or connection fails, and the seconds before the second try; they double."""
@@ -106,6 +108,7 @@ def run(job: Job, desk: Desk) -> None:
     _run(job, desk)
     if job.has_ended:
         job.save(desk.registry, at_once=True)
+        give_back(desk.registry, job.state)
 
 
 def _run(job: Job, desk: Desk) -> None:
@@ -158,13 +161,15 @@ def _work(job: Job, desk: Desk) -> Json:
     allow(spec, desk.policy)
     cluster = OnDask(desk.client, job.id, Attendance(job, desk))
     work = desk.registry.folder(job.id).within(WORK)
+    claim = claim_of(desk.registry, job.id, spec.output)
+    claim.take()  # of a job that an older service has taken in, or that somebody has removed
     if functions_of(spec):
-        task = Lead(spec, work.address, job.id, GROWTH)
+        task = Lead(spec, work.address, job.id, claim, GROWTH)
         [result] = cluster.each(lead, [task], Work("lead", spec.run.retries))
         return result
     if isinstance(spec, ScoreSpec):
-        return _scored(job, spec, cluster, work)
-    return _fitted(job, spec, cluster, work)
+        return _scored(job, spec, cluster, work, claim)
+    return _fitted(job, spec, cluster, work, claim)
 
 
 def allow(spec: AnySpec, policy: Policy) -> None:
@@ -173,17 +178,18 @@ def allow(spec: AnySpec, policy: Policy) -> None:
     policy.check(addresses_of(spec), functions_of(spec), n_trees if isinstance(n_trees, int) else None)
 
 
-def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder) -> Json:
+def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> Json:
     [(inputs, told)] = cluster.each(stage_there, [StageTask(spec, work.address)], Work("stage", spec.run.retries))
     job.warn(told)
     sign = work.address.removesuffix(f"/{WORK}")
     options = replace(options_of(spec), watch=job.watch, heard=lambda answer: job.note(**heard(answer)), stop=sign)
+    options = replace(options, claim=claim)
     return fit_result(fit(inputs, spec.output, work, cluster, options))
 
 
-def _scored(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder) -> Json:
+def _scored(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> Json:
     with overheard() as told:
-        done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work)
+        done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work, claim)
     return score_result(done, told)
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import shutil
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 
 from distforest.errors import InputError
-from distforest.sources.stores import read_file
+from distforest.sources.claims import owned
+from distforest.sources.outputs import ARRAYS, BEGUN, GROUP, hold_new, hold_place, look, publish
+from distforest.sources.stores import reaching, read_file, real_address, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MAX_ATTRIBUTES = 64 << 20
 """Bytes of a group's metadata, beyond which they are not read."""
+
+ALLOWING = "`overwrite=True`"
+"""How arrays are allowed to replace others."""
 
 FILES = (".csv", ".tsv", ".txt", ".json", ".npy", ".npz", ".parquet", ".feather", ".xlsx", ".h5", ".hdf5", ".pkl")
 """Suffixes of files, which a Zarr group, a folder, must not seem to be."""
@@ -43,41 +45,37 @@ def check_name(target: str) -> None:
 
 def check_target(target: str, overwrite: bool) -> None:
     """Refuse a target that is in the way or cannot be written to; raises InputError."""
-    path = local_path(target)
-    if path is None:
-        there, is_group = _look_at_url(target)
-    else:
-        there, is_group = path.exists(), (path / "zarr.json").is_file()
-        if not path.parent.is_dir():
-            raise InputError(f"{target}: a folder to write into was asked for, found none; make {path.parent}")
-    if there and not overwrite:
-        cure = "choose another or give overwrite=True" if is_group else "choose another"
-        raise InputError(f"{target}: a new name was asked for, found something there; {cure}")
-    if there and not is_group:
-        raise InputError(f"{target}: a Zarr group to overwrite was asked for, found something else there")
+    hold_place(target)
+    hold_new(target, ARRAYS, overwrite, ALLOWING)
     check_name(target)
 
 
 @contextmanager
-def destination(target: str, overwrite: bool) -> Iterator[str]:
-    """Give a place to write to; at the block's good end it becomes the target, at a bad end it is removed.
+def destination(target: str, overwrite: bool, job: str = "another writing of arrays") -> Iterator[str]:
+    """Own a target, and give a place to write to; at the block's good end it becomes the target, at a bad end it goes.
 
-    A path is written beside, as ``<target>.partial-`` and eight digits, and renamed. At a URL, which knows no renaming,
-    arrays are written in place: a group without the attribute ``distforest`` is unfinished.
+    What is built lies in the target's job folder; at a URL, which knows no renaming, new arrays are written in place:
+    a group that is unfinished says so in its attribute ``distforest``.
+
+    Raises
+    ------
+    ConflictError
+        Another job owns the target; ``job`` is what this one is called then.
+    InputError
+        Something is in the way.
     """
-    path = local_path(target)
-    if path is None:
-        files, root = fsspec.core.url_to_fs(target)
-        if overwrite and files.exists(root):
-            files.rm(root, recursive=True)
-        yield target.rstrip("/")
-        return
-    temporary = path.with_name(f"{path.name}.partial-{secrets.token_hex(4)}")
-    try:
-        yield str(temporary)
-        _move(temporary, path, overwrite)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with owned(target, job) as claim:
+        hold_new(target, ARRAYS, overwrite, ALLOWING)
+        place = real_address(target)
+        if "://" in place and look(place) is None:
+            with _in_place(place):
+                yield place
+            return
+        building = f"{claim.folder}/arrays.zarr"
+        yield building
+        claim.take()  # it may have been taken over, if this process was frozen for long
+        hold_new(target, ARRAYS, overwrite, ALLOWING)
+        publish(building, target, GROUP)
 
 
 def seal(group: str, attributes: Mapping[str, Any]) -> None:
@@ -101,31 +99,16 @@ def attributes_of(group: str) -> dict[str, Any]:
     return attributes if isinstance(attributes, dict) else {}
 
 
-def local_path(target: str) -> Path | None:
-    """Resolve the path of a local target, its links followed; None for a URL."""
-    if "://" in target and not target.startswith("file://"):
-        return None
-    return Path(os.path.realpath(target.removeprefix("file://")))
-
-
-def _look_at_url(target: str) -> tuple[bool, bool]:
-    """Tell whether something is at a URL, and whether that is a Zarr group."""
+@contextmanager
+def _in_place(place: str) -> Iterator[None]:
+    """Write a group where nothing is, which says that it is unfinished; at a bad end it goes."""
+    begun = {"zarr_format": 3, "node_type": "group", "attributes": {"distforest": {"type": BEGUN}}}
+    files, path = store_of(place)
+    with reaching(place):
+        files.pipe_file(f"{path}/{GROUP}", json.dumps(begun).encode())
     try:
-        files, root = fsspec.core.url_to_fs(target)
-        return files.exists(root), files.exists(f"{root}/zarr.json")
-    except (OSError, ImportError, ValueError) as error:
-        raise InputError(f"{target}: a URL to write to was asked for, found none ({error})") from error
-
-
-def _move(temporary: Path, path: Path, overwrite: bool) -> None:
-    """Rename ``temporary`` to ``path``; what was there is removed after that."""
-    old = temporary.with_name(f"{temporary.name}-old")
-    if overwrite and path.exists():
-        path.rename(old)
-    try:
-        temporary.rename(path)
+        yield
     except BaseException:
-        if old.exists():
-            old.rename(path)
+        with reaching(place):
+            files.rm(path, recursive=True)
         raise
-    shutil.rmtree(old, ignore_errors=True)

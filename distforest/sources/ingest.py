@@ -192,7 +192,7 @@ def ingest(
     for array in arrays:
         if array.told:
             warn_caller(f"{source}: {array.told}")
-    with destination(target, overwrite) as group:
+    with destination(target, overwrite, f"the ingest of {source}") as group:
         records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
         seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
     return records

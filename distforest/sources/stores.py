@@ -7,6 +7,7 @@ jobs are tried again after; what is not there, or not allowed, stays what it is.
 from __future__ import annotations
 
 import errno
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,16 @@ UNCACHED: dict[str, Any] = {"use_listings_cache": False}
 AT_ONCE: dict[str, Any] = {"max_concurrency": 1}
 """S3's client would ask for the size of each file before it reads it, to read large ones in parts."""
 
+SAME_STORE = {"s3a": "s3", "gcs": "gs"}
+"""Protocols by another name."""
+
+PROTOCOLS = ("file", "s3", "gs", "abfs", "memory", *SAME_STORE)
+"""Stores that hold files, and whose keys mean what they say. Those of fsspec that fetch from anywhere, unpack, or keep
+a copy on this host are not among them."""
+
+LOCAL = ("file", "local")
+"""Protocols of this host's file system."""
+
 LASTING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 """What another try will not mend."""
 
@@ -40,6 +51,36 @@ def is_remote(address: str) -> bool:
     """
     protocol, colons, _ = address.partition("://")
     return bool(colons) and protocol not in {"file", "local", "memory"}
+
+
+def real_address(address: str) -> str:
+    """The one name of the place that an address leads to; the links of a local path are followed.
+
+    Examples
+    --------
+    >>> real_address("file:///data/./X.zarr/"), real_address("s3a://data/X.zarr/")
+    ('/data/X.zarr', 's3://data/X.zarr')
+    """
+    protocol, colons, path = address.partition("://")
+    if "::" in address:
+        return address
+    if colons and protocol not in LOCAL:
+        return f"{SAME_STORE.get(protocol, protocol)}://{path.strip('/')}"
+    try:
+        return os.path.realpath(path if colons else address)
+    except ValueError:  # no path has a NUL in it: who opens it will say so
+        return address
+
+
+def is_within(address: str, folder: str) -> bool:
+    """Whether an address leads to a folder, or to something in it.
+
+    Examples
+    --------
+    >>> [is_within(own, "/data/X.zarr") for own in ("/data/X.zarr/c", "file:///data/X.zarr", "/data/X.zarr.job")]
+    [True, True, False]
+    """
+    return f"{real_address(address)}/".startswith(f"{real_address(folder).rstrip('/')}/")
 
 
 def options_of(address: str) -> dict[str, Any]:
@@ -120,6 +161,18 @@ def size_of(fs: Any, path: str, most: int) -> int:
     if found["size"] > most:
         raise ValueError(f"at most {most:,} bytes were asked for at {path}, found {found['size']:,}")
     return int(found["size"])
+
+
+def names_in(address: str) -> list[str]:
+    """Names of all that is in a folder, sorted; none where there is no folder."""
+    fs, path = store_of(address)
+    try:
+        with reaching(address):
+            entries = [str(entry).rstrip("/") for entry in fs.ls(path, detail=False)]
+    except FileNotFoundError:
+        return []
+    # An object store may hold an empty file that stands for the folder itself.
+    return sorted(entry.rsplit("/", 1)[-1] for entry in entries if entry != path.rstrip("/"))
 
 
 def read_file(address: str, most: int) -> bytes:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import uuid
 from pathlib import Path
 
 import pytest
 
-from distforest.jobs import folder as folder_module
 from distforest.jobs.folder import Folder
 
 
@@ -65,40 +63,15 @@ def test_folders_lie_within_folders(folder: Folder) -> None:
     assert not folder.exists()
 
 
-def test_a_folder_moves_with_all_that_is_in_it(folder: Folder) -> None:
-    source, target = folder.within("from"), folder.within("a").within("to")
-    source.write("x", b"1")
-    source.within("sub").write("y", b"2")
-    source.move(target)
-    assert not source.exists()
-    assert target.read("x") == b"1"
-    assert target.within("sub").read("y") == b"2"
-
-
-def test_a_folder_moves_into_another_file_system(tmp_path: Path, elsewhere: Path) -> None:
-    source, target = Folder(str(tmp_path / "from")), Folder(str(elsewhere / "a" / "to"))
-    source.within("sub").write("y", b"2")
-    (elsewhere / "a" / ".to.partial").mkdir(parents=True)  # of a move that was killed
-    source.move(target)
-    assert not source.exists()
-    assert target.within("sub").read("y") == b"2"
-    assert [path.name for path in (elsewhere / "a").iterdir()] == ["to"]
-
-
-def test_a_move_into_a_full_file_system_leaves_what_was_there(
-    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source, target = Folder(str(tmp_path / "from")), Folder(str(elsewhere / "to"))
-    source.write("x", b"1")
-
-    def full(*args: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(folder_module.shutil, "copytree", full)
-    with pytest.raises(OSError, match="No space"):
-        source.move(target)
-    assert source.read("x") == b"1"
-    assert list(elsewhere.iterdir()) == []
+def test_a_folder_is_cleared_but_for_one_file(folder: Folder) -> None:
+    for name in ("owner.json", "x", ".y.0123.partial"):
+        folder.write(name, b"1")
+    folder.within("sub").write("y", b"2")
+    folder.clear("owner.json")
+    assert (folder.names(), folder.exists(".y.0123.partial")) == (["owner.json"], False)
+    folder.clear("nothing")
+    assert not folder.exists()
+    folder.clear("nothing")
 
 
 def test_a_slash_at_the_end_says_nothing(folder: Folder) -> None:
@@ -169,8 +142,3 @@ def test_what_a_killed_process_left_half_written_is_swept_away(tmp_path: Path) -
     folder.sweep()
     assert [path.name for path in (tmp_path / "job").iterdir()] == ["state.json"]
     Folder("memory://swept").sweep()
-
-
-@pytest.mark.parametrize("parent", ["", "/", "/a/b/", "memory://a/"])
-def test_a_folder_beside_another_has_the_same_parent(parent: str) -> None:
-    assert Folder(f"{parent}forest.zarr").beside("older").address == f"{parent}.forest.zarr.older"

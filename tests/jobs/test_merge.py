@@ -78,7 +78,7 @@ def test_a_forest_takes_the_place_of_an_older_one(tmp_path: Path, is_there: bool
     """Nothing of an older one stays, nor of one that a killed run had put aside."""
     job = Folder(f"{tmp_path}/job")
     target = Target(f"{tmp_path}/forest.zarr", job, job.within("shards"))
-    Folder(target.output).beside("older").write("oldest", b"1") if left_behind else None
+    Folder(f"{tmp_path}/.forest.zarr.older").write("oldest", b"1") if left_behind else None
     Folder(target.output).write("old", b"2") if is_there else None
     target.building.write("new", b"3")
     target.publish()

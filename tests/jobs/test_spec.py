@@ -217,11 +217,11 @@ ARRAY = "must be the address (path or URL) of an array, found"
         ),
         (
             {**SMERF, "output": "./d.zarr"},
-            "output: must not be or hold an input, found './d.zarr' and 'd.zarr/X', 'd.zarr/Z'",
+            "output: must not be, hold or lie in an input, found './d.zarr' and 'd.zarr/X', 'd.zarr/Z'",
         ),
         (
             {**with_input(SMERF, features="a/../d.zarr/"), "output": "d.zarr"},
-            "output: must not be or hold an input, found 'd.zarr' and 'a/../d.zarr/', 'd.zarr/Z'",
+            "output: must not be, hold or lie in an input, found 'd.zarr' and 'a/../d.zarr/', 'd.zarr/Z'",
         ),
         ({**SMERF, "outputs": "f.zarr"}, "outputs: unknown key 'outputs'; did you mean 'output'?"),
         (

@@ -439,8 +439,9 @@ def test_trees_of_another_version_of_the_growth_are_grown_anew(
 def test_something_else_at_the_output_is_not_touched(inputs: Inputs, tmp_path: Path) -> None:
     (tmp_path / "forest.zarr").mkdir()
     (tmp_path / "forest.zarr" / "precious").write_text("mine")
-    with pytest.raises(InputError, match="no sealed forest"):
-        run(inputs, tmp_path, Here(1))
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="found a folder with precious, which is never replaced"):
+            run(inputs, tmp_path, Here(1), overwrite=overwrite)
     assert (tmp_path / "forest.zarr" / "precious").read_text() == "mine"
 
 

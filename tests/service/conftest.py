@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from distforest.jobs.folder import Folder
+from tests.service.jobs_on_paper import NOWHERE
 from tests.service.processes import Iris
+
+
+@pytest.fixture(autouse=True)
+def nowhere() -> None:
+    """No job on paper of another test owns its output."""
+    Folder(NOWHERE).remove()
 
 
 @pytest.fixture(scope="module")

@@ -216,15 +216,16 @@ def install(site: Site) -> None:
         site.pass_by("before_seal", address)
         return seal(address, *given)
 
-    def moving(move: Callable[..., Any], folder: Folder, target: Folder) -> None:
-        move(folder, target)
-        site.pass_by("after_publishing", folder.address)
+    def publishing(publish: Callable[..., Any], building: str, *given: Any) -> None:
+        publish(building, *given)
+        site.pass_by("after_publishing", building)
 
     around(Folder, "write", writing)
     around(Path, "replace", renaming)
     around(os, "fsync", syncing)
     around(merge, "seal", sealing)
-    around(Folder, "move", moving)
+    around(merge, "publish", publishing)
+    around(score, "publish", publishing)
 
 
 def install_in_tasks(site: Site) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 from distforest.jobs.spec import Spec
 from distforest.service.job import first_state
 
+NOWHERE = "memory://nowhere"
+"""Where their outputs would lie."""
+
 
 def spec_text(name: str = "a", **changed: Any) -> str:
-    table = {"format": 1, "method": "smerf", "output": f"/nowhere/{name}.zarr", "params": {"n_estimators": 7}}
+    table = {"format": 1, "method": "smerf", "output": f"{NOWHERE}/{name}.zarr", "params": {"n_estimators": 7}}
     return Spec.from_dict({**table, "input": {"features": "/x/X", "distances": "/x/Z"}, **changed}).to_json()
 
 

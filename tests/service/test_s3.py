@@ -6,14 +6,16 @@ import importlib.util
 import json
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from distforest.errors import ArtifactError, InputError, JobError
+from distforest.errors import ArtifactError, ConflictError, InputError, JobError
 from distforest.forest import artifact
 from distforest.forest.artifact import open_forest
 from distforest.jobs import merge
@@ -26,11 +28,17 @@ from distforest.jobs.score import score
 from distforest.jobs.shards import committed_shards
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit
+from distforest.service.jobs import JobService
 from distforest.service.registry import Registry
+from distforest.sources import claims
 from distforest.sources.arrays import open_array, write_array
+from distforest.sources.claims import Claim
+from distforest.sources.outputs import UNFINISHED
+from distforest.trials import simulate
 from tests.service.faults import Fault as Strike
 from tests.service.object_store import BUCKET, Fault, ObjectStore, let_go, make_bucket, object_store
 from tests.service.processes import Cluster, Iris, running, undisturbed, until
+from tests.service.test_service import Ask, in_a_service, refused
 
 MISSING = [name for name in ("moto", "flask", "s3fs") if importlib.util.find_spec(name) is None]
 
@@ -142,7 +150,7 @@ def test_training_and_scoring_on_s3_is_what_it_is_on_disk_in_any_weather(store: 
     assert fitted.digest == scored.digest == data.digest == open_forest(fitted.address).digest
     np.testing.assert_array_equal(distances, data.distances)
     assert Folder(place).names() == ["iris.forest.zarr", "score", "scores.zarr"]
-    assert merge.UNFINISHED not in Folder(fitted.address).names()
+    assert UNFINISHED not in Folder(fitted.address).names()
     assert trained(spec, f"{place}/job").n_grown == 0
     again = score(question, f"{place}/scores.zarr", Here(2), folder=Folder(f"{place}/score"))
     assert again == scored  # by a run that ended before it could say so
@@ -164,13 +172,12 @@ def test_a_folder_on_s3_is_as_any_other(store: ObjectStore) -> None:
         folder.read("a")
     folder.discard("b.json")
     folder.discard("b.json")
-    folder.move(Folder(f"{folder.address}-moved"))
+    folder.clear("lines")
+    assert folder.names() == ["lines"]
+    folder.clear("nothing")
     assert not folder.exists()
     folder.remove()
-    moved = Folder(f"{folder.address}-moved")
-    assert moved.names() == ["lines", "sub"]
-    moved.remove()
-    assert moved.names() == []
+    assert folder.names() == []
 
 
 def test_the_file_that_stands_for_a_folder_is_not_in_it(store: ObjectStore) -> None:
@@ -253,14 +260,16 @@ def test_what_somebody_else_has_at_an_output_stays(store: ObjectStore, data: Dat
     place = store.place("theirs")
     Folder(f"{place}/out.zarr").write("thesis.tex", b"years of work")
     spec = {**data.spec("theirs"), "output": f"{place}/out.zarr"}
-    with pytest.raises(InputError, match=r"exists and is no sealed forest; remove it, or allow overwriting \(`run"):
-        trained(spec, f"{place}/job")
+    overwriting = {**spec, "run": {**spec["run"], "overwrite": True}}
     question = Question(data.forest, data.queries(), "distance")
-    with pytest.raises(InputError, match=r"out\.zarr exists; choose another output or allow overwriting"):
-        score(question, f"{place}/out.zarr", Here(2), folder=Folder(f"{place}/score"))
+    for table in (spec, overwriting):
+        with pytest.raises(InputError, match=r"found a folder with thesis\.tex, which is never replaced"):
+            trained(table, f"{place}/job")
+        with pytest.raises(InputError, match=r"out\.zarr: a new name, or answers to replace, was asked for, found a"):
+            score(question, f"{place}/out.zarr", Here(2), table is overwriting, folder=Folder(f"{place}/score"))
     assert Folder(f"{place}/out.zarr").names() == ["thesis.tex"]
-    assert trained({**spec, "run": {**spec["run"], "overwrite": True}}, f"{place}/job").digest == data.digest
-    assert "thesis.tex" not in Folder(f"{place}/out.zarr").names()
+    assert Folder(f"{place}/out.zarr").read("thesis.tex") == b"years of work"
+    assert not Folder(f"{place}/out.zarr.job").exists()
 
 
 def test_what_a_job_has_begun_in_place_it_goes_on_with(
@@ -281,15 +290,125 @@ def test_what_a_job_has_begun_in_place_it_goes_on_with(
         score(question, f"{place}/scores.zarr", Here(2))
     monkeypatch.undo()
     other = {**spec, "seed": 6}
-    with pytest.raises(InputError, match="exists and is no sealed forest"):
+    with pytest.raises(InputError, match="found an unfinished forest; choose another, or allow overwriting"):
         trained(other, f"{place}/other")
     assert merge.seal is seal
     done = trained(spec, f"{place}/job")
     assert (done.digest, done.n_grown) == (data.digest, 0)
     assert score(question, f"{place}/scores.zarr", Here(2)).digest == data.digest
     np.testing.assert_array_equal(np.asarray(open_array(f"{place}/scores.zarr/distance")[...]), data.distances)
-    with pytest.raises(InputError, match=r"scores\.zarr exists"):
+    with pytest.raises(
+        InputError,
+        match=r"scores\.zarr: a new name was asked for, found answers about a forest",
+    ):
         score(question, f"{place}/scores.zarr", Here(2))
+
+
+def test_an_older_one_is_there_until_the_new_one_is_whole(
+    store: ObjectStore, data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = store.place("replaced")
+    spec, seal = {**data.spec("replaced"), "output": f"{place}/out.zarr"}, merge.seal
+    other = {**spec, "seed": 6, "run": {**spec["run"], "overwrite": True}}
+    question = Question(data.forest, data.queries(), "distance")
+    trained(spec, f"{place}/job")
+
+    def fails(*_: object) -> None:
+        assert open_forest(f"{place}/out.zarr").digest == data.digest
+        raise OSError("the store is gone")
+
+    monkeypatch.setattr(merge, "seal", fails)
+    with pytest.raises(OSError, match="the store is gone"):
+        trained(other, f"{place}/job")
+    monkeypatch.setattr(merge, "seal", seal)
+    assert open_forest(f"{place}/out.zarr").digest == data.digest
+    with store.failing(*WEATHER):
+        fitted = trained(other, f"{place}/job")
+        score(question, f"{place}/scores.zarr", Here(2))
+        score(replace(question, answer="apply"), f"{place}/scores.zarr", Here(2), overwrite=True)
+    assert open_forest(f"{place}/out.zarr").digest == fitted.digest != data.digest
+    assert Folder(f"{place}/scores.zarr").names() == ["nodes", "zarr.json"]
+    assert Folder(place).names() == ["out.zarr", "scores.zarr"]
+
+
+def test_an_output_on_s3_has_one_owner_by_any_name(store: ObjectStore) -> None:
+    place = store.place("owned")
+    first = Claim(f"{place}/out.zarr", "the first")
+    with first.held():
+        for name in (f"{place}/out.zarr/", f"{place.replace('s3://', 's3a://')}/out.zarr"):
+            with pytest.raises(ConflictError, match=r"belongs to the first, since .*; the second would write it too"):
+                Claim(name, "the second").take()
+        with pytest.raises(ConflictError, match="lies inside another one"):
+            Claim(f"{place}/out.zarr/deep.zarr", "the second").take()
+        dead = {**json.loads(Folder(first.folder).read("owner.json")), "born": 1.0}
+        Folder(first.folder).write("owner.json", json.dumps(dead).encode())
+        Claim(f"{place}/out.zarr", "the second", "2").take()
+        with pytest.raises(ConflictError, match="belongs to the second"):
+            first.take()
+    Claim(f"{place}/out.zarr", "the second", "2").release()
+    assert Folder(place).names() == []
+
+
+def test_of_many_that_come_at_once_one_owns_an_output_on_s3(store: ObjectStore) -> None:
+    place = store.place("at-once")
+    asked = [Claim(f"{place}/out.zarr", f"job {number}") for number in range(4)]
+
+    def taken(claim: Claim) -> bool:
+        with suppress(ConflictError):
+            claim.take()
+            return True
+        return False
+
+    with ThreadPoolExecutor(len(asked)) as pool:
+        owns = list(pool.map(taken, asked))
+    assert sorted(owns) == [False, False, False, True]
+    asked[owns.index(True)].release()
+    assert Folder(place).names() == []
+
+
+def test_a_process_elsewhere_is_alive_by_the_clock_of_the_store(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = Claim(f"{store.place('elsewhere')}/out.zarr", "the first")
+    with monkeypatch.context() as patch:
+        patch.setattr(claims, "_machine", lambda: "elsewhere")
+        claim.take()
+    other = Claim(claim.output, "the second")
+    with pytest.raises(ConflictError, match="30 s after its death it does not count any more"):
+        other.take()
+    monkeypatch.setattr(claims, "STALE", -1.0)
+    with other.held():
+        pass
+    assert Folder(claim.folder).names() == []
+
+
+def test_a_bucket_that_is_missing_is_told_at_the_door(store: ObjectStore, data: Data) -> None:
+    output = "s3://no-such-bucket/out.zarr"
+    for write in (
+        lambda: trained({**data.spec("nowhere"), "output": output}, f"{data.place}/nowhere"),
+        lambda: score(Question(data.forest, data.queries(), "distance"), output, Here(1)),
+        lambda: simulate("line", output, {"n": 5}),
+    ):
+        with pytest.raises(
+            InputError, match=r"output: s3://no-such-bucket/out\.zarr: .* The specified bucket does not"
+        ):
+            write()
+
+
+def test_a_job_whose_bucket_is_missing_is_refused_at_submit(store: ObjectStore, data: Data, tmp_path: Path) -> None:
+    output = "s3://no-such-bucket/out.zarr"
+    fitting, asking = {**data.spec("nowhere"), "output": output}, {**asked_on_s3(data, data.forest), "output": output}
+
+    async def use(_service: JobService, ask: Ask) -> None:
+        for table in (fitting, asking):
+            with refused(await ask("submit", spec=spec_from_dict(table).to_json(), id="a"), "InputError") as faults:
+                assert faults[0].startswith(
+                    "output: s3://no-such-bucket/out.zarr: s3://no-such-bucket/out.zarr.job, in"
+                )
+                assert "The specified bucket does not exist; make a place for it" in faults[0]
+        assert Registry(str(tmp_path)).ids() == []
+
+    in_a_service(str(tmp_path), use)
 
 
 # --- through the service ----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from distforest.service.job import Job
 from distforest.service.jobs import JobService, Limits
 from distforest.service.policy import Policy
 from distforest.service.registry import ENDS, Registry, hold_id
-from tests.service.jobs_on_paper import spec_text, state_of
+from tests.service.jobs_on_paper import NOWHERE, spec_text, state_of
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -183,12 +183,12 @@ def test_refusals_are_answers(root: str) -> None:
                 assert faults == ["the service closes"]
 
     limits = {"max_spec_bytes": 2000, "max_trees": 7, "max_jobs": 1}
-    in_a_service(root, use, prefixes=("/nowhere", "/x"), **limits)
+    in_a_service(root, use, prefixes=(NOWHERE, "/x"), **limits)
 
 
 def test_a_job_without_an_id_is_given_one(root: str) -> None:
     async def use(service: JobService, ask: Ask) -> None:
-        made = [(await ask("submit", spec=spec_text("a")))["job"]["id"] for _ in range(2)]
+        made = [(await ask("submit", spec=spec_text(name)))["job"]["id"] for name in "ab"]
         assert made[0] != made[1]
         assert all(hold_id(name).startswith("smerf-20") for name in made)
 

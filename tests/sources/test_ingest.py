@@ -367,7 +367,7 @@ def test_an_interrupted_write_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     source = iris_csv(tmp_path)
-    interrupt(monkeypatch, error, 3, lambda: len([*tmp_path.glob("out.zarr.partial-*/X/c/*")]))
+    interrupt(monkeypatch, error, 3, lambda: len([*tmp_path.glob("out.zarr.job/arrays.zarr/X/c/*")]))
     with pytest.raises(type(error)):
         ingest(source, str(tmp_path / "out.zarr"), label="species", chunk_bytes=200)
     assert list(tmp_path.iterdir()) == [Path(source)]
@@ -382,10 +382,11 @@ def test_a_target_is_overwritten_only_when_asked_and_only_a_group(write: Write, 
     assert sorted(zarr.open_group(str(target), mode="r").array_keys()) == ["X"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.zarr"]
     (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "one.tex").write_text("mine")
     for other in (tmp_path / "thesis", Path(source)):
-        with pytest.raises(InputError, match="a Zarr group to overwrite was asked for"):
+        with pytest.raises(InputError, match=r"arrays to replace, was asked for, found a f.*, which is never replaced"):
             ingest(source, str(other), overwrite=True)
-    assert (tmp_path / "thesis").is_dir()
+    assert (tmp_path / "thesis" / "one.tex").read_text() == "mine"
     assert Path(source).read_text() == "a\n1\n"
 
 
@@ -394,7 +395,7 @@ def test_a_failed_overwrite_keeps_what_was_there(tmp_path: Path, monkeypatch: py
     ingest(str(DATA / "lazega.npz"), str(target))
     with pytest.raises(InputError, match="'kind' was asked for"):
         ingest(source, str(target), label="kind", overwrite=True)
-    interrupt(monkeypatch, OSError("disk full"), 3, lambda: len([*tmp_path.glob("a.zarr.partial-*/X/c/*")]))
+    interrupt(monkeypatch, OSError("disk full"), 3, lambda: len([*tmp_path.glob("a.zarr.job/arrays.zarr/X/c/*")]))
     with pytest.raises(OSError, match="disk full"):
         ingest(source, str(target), label="species", overwrite=True, chunk_bytes=200)
     assert zarr.open_array(f"{target}/A", mode="r")[:].sum() == 756
@@ -409,7 +410,7 @@ def test_what_was_there_comes_back_when_the_last_rename_fails(
     rename = Path.rename
 
     def refuse_new(path: Path, to: Path) -> Path:
-        if to == target and not path.name.endswith("-old"):
+        if to == target and not path.name.endswith(".older"):
             raise OSError("no rename")
         return rename(path, to)
 
@@ -461,18 +462,29 @@ def test_a_broken_source_leaves_a_url_as_it_was(write: Write, url: str) -> None:
     assert zarr.open_array(f"{url}/A", mode="r")[:].sum() == 756
 
 
-def test_an_interrupted_url_has_no_attributes(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_url_says_that_it_is_unfinished_and_goes(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files, root = fsspec.core.url_to_fs(url)
-    interrupt(monkeypatch, OSError("gone"), 3, lambda: len(files.glob(f"{root}/X/c/*")))
+    seen = []
+
+    def written() -> int:
+        if files.exists(root):  # and is not only checked
+            seen.append(dict(zarr.open_group(url, mode="r").attrs))
+        return len(files.glob(f"{root}/X/c/*"))
+
+    interrupt(monkeypatch, OSError("gone"), 3, written)
     with pytest.raises(OSError, match="gone"):
         ingest(iris_csv(tmp_path), url, label="species", chunk_bytes=200)
-    assert dict(zarr.open_group(url, mode="r").attrs) == {}
+    assert seen[-1] == {"distforest": {"type": "unfinished"}}
+    assert not files.exists(root)
+    assert not files.exists(f"{root}.job")
 
 
 def test_an_unknown_url_is_refused(
     write: Write,
 ) -> None:
-    with pytest.raises(InputError, match="a URL to write to was asked for"):
+    with pytest.raises(InputError, match="the store cannot be reached: Protocol not known: nowhere"):
         ingest(write("a.csv", "a\n1\n"), "nowhere://bucket/a.zarr")
 
 
