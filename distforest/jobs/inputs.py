@@ -27,6 +27,7 @@ from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS, scale_gamma
 from distforest.sources.lazy import LazySource, Objects, Supply
+from distforest.sources.own_process import asking
 from distforest.sources.point_pairs import codes_of_links, hold_pairs
 from distforest.sources.readings import (
     AS_IT_IS,
@@ -165,7 +166,8 @@ def _problem(key: _Opened) -> Bound:
     matrix: Any = inputs.matrix.open(scratch_of(inputs.scratch))
     if inputs.callback:
         lazy = inputs.callback.lazy()
-        matrix = LazySource(lazy, Objects.of(np.asarray(matrix)), Supply.here(lazy))
+        supply = replace(Supply.here(lazy), ask=asking(lazy, inputs.callback.code(lazy)))
+        matrix = LazySource(lazy, Objects.of(np.asarray(matrix)), supply)
     return inputs.bound(matrix)
 
 

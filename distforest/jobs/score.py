@@ -214,7 +214,8 @@ def _routed(
     lazy = question.callback.lazy()
     check_origin(forest, lazy, objects)
     warn_of_change(forest, lazy)
-    supplied = Supplied(lazy, training, cluster if isinstance(cluster, Stream) else None)
+    code = question.callback.code(lazy)
+    supplied = Supplied(lazy, training, cluster if isinstance(cluster, Stream) else None, code)
     folder = Folder(f"{output}.{uuid.uuid4().hex[:8]}.nodes")
     try:
         zarr.open_group(zarr_store(folder.address), mode="w")  # before anything is paid for: it can be written
