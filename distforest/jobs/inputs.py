@@ -145,13 +145,13 @@ class Inputs:
 
 @dataclass(frozen=True)
 class _Opened:
-    """A key by which an opened problem is kept."""
+    """A key by which an opened problem is kept; jobs of one forest may ask within other times, into other ledgers."""
 
     inputs: Inputs
 
     @property
-    def _key(self) -> tuple[str, bool]:
-        return self.inputs.fingerprint, self.inputs.feature_weights is None
+    def _key(self) -> tuple[str, bool, Callback | None]:
+        return self.inputs.fingerprint, self.inputs.feature_weights is None, self.inputs.callback
 
     def __hash__(self) -> int:
         return hash(self._key)
