@@ -13,7 +13,6 @@ import select
 import struct
 import time
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cloudpickle
@@ -50,12 +49,15 @@ class Code:
         Whether it must be awaited.
     held
         The function itself, pickled; or the name to import it by, which is refused if its signature is another one.
+    digest
+        Of the pickle.
     """
 
     name: str
     sha256: str
     is_async: bool
     held: bytes | str
+    digest: str = ""
 
     @classmethod
     def named(cls, lazy: Lazy, name: str) -> Code:
@@ -79,13 +81,13 @@ class Code:
                 f"{name} cannot be sent to the workers ({type(error).__name__}: {error}); write a function of a module "
                 "that makes what it needs when it is called"
             ) from error
-        return cls(name, str(lazy.signature["sha256"]), is_async(lazy.function), held)
+        digest = hashlib.sha256(held).hexdigest()
+        return cls(name, str(lazy.signature["sha256"]), is_async(lazy.function), held, digest)
 
-    @cached_property
+    @property
     def key(self) -> tuple[str, str, str]:
         """Equal for one function."""
-        held = self.held if isinstance(self.held, bytes) else self.held.encode()
-        return self.name, self.sha256, hashlib.sha256(held).hexdigest()
+        return self.name, self.sha256, self.digest or str(self.held)
 
 
 class Call(NamedTuple):

@@ -125,7 +125,7 @@ class _Apart:
                 raise Reason("stopped")
             if not self._processes or self._processes[-1].is_retired:
                 self._processes.append(PROCESSES.take(self._code, self._concurrency))
-                self._processes[-1].load(self._look)
+                self._processes[-1].load(self._code, self._look)
             return self._processes[-1]
 
     def close(self) -> None:
@@ -140,9 +140,11 @@ class Process:
     """A process that calls one function, for one task at a time, which may ask it several things at once."""
 
     def __init__(self, code: Code, concurrency: int) -> None:
-        self.code, self.concurrency = code, concurrency
+        self.key = code.key, concurrency
+        """What it calls; the function itself, which may be large, is not kept here."""
         self.is_retired = False
         """Whether nothing more may be asked of it."""
+        self._is_async, self._concurrency = code.is_async, concurrency
         self._is_loaded = self._has_ended = self._has_hung_up = False
         self._waiting: dict[int, SimpleQueue[Told | None]] = {0: SimpleQueue()}
         self._numbers = itertools.count(1)
@@ -175,13 +177,13 @@ class Process:
         """Whether it waits for calls."""
         return self._is_loaded and not self.is_retired and not self._has_ended and not self._waiting
 
-    def load(self, look: Callable[[], None]) -> None:
+    def load(self, code: Code, look: Callable[[], None]) -> None:
         """Send the function, if it has not got it yet, and wait until it is imported there; raises `Reason`."""
         if self._is_loaded:
             return
         waiting = self._waiting[0]
         try:
-            self._send(packed(0, (self.code, self.concurrency)), look)
+            self._send(packed(0, (code, self._concurrency)), look)
             told = self._told(waiting, look)
             self._is_loaded = told is not None and told.fault is None
         finally:
@@ -206,7 +208,7 @@ class Process:
                 waiting.put(None)
         values: list[Floats] = [np.empty(0)]
         told = Told(is_last=False)
-        deadline = _Deadline(call.timeout, self.code.is_async, look)
+        deadline = _Deadline(call.timeout, self._is_async, look)
         try:
             self._send(packed(number, call), deadline.check)
             while not told.is_last:
@@ -361,7 +363,7 @@ class _Processes:
     def take(self, code: Code, concurrency: int) -> Process:
         """A process for a function, warm if there is one; raises `Reason` if none can be started."""
         with self._lock:
-            fitting = [one for one in self._idle if one.is_sound and _serves(one, code, concurrency)]
+            fitting = [one for one in self._idle if one.is_sound and one.key == (code.key, concurrency)]
             if fitting:
                 self._idle.remove(fitting[-1])
         process = fitting[-1] if fitting else Process(code, concurrency)
@@ -390,10 +392,6 @@ class _Processes:
             if is_idle:
                 self._idle.remove(process)
             return is_idle
-
-
-def _serves(process: Process, code: Code, concurrency: int) -> bool:
-    return process.code.key == code.key and process.concurrency == concurrency
 
 
 PROCESSES = _Processes()

@@ -129,8 +129,9 @@ def test_a_call_beside_one_that_hangs_is_left_in_peace(tmp_path: Path) -> None:
             threading.Event().wait(0.01)
         return [1.0] * len(left)
 
-    process = PROCESSES.take(Code.pickled(Lazy(waits)), 2)
-    process.load(nothing)
+    code = Code.pickled(Lazy(waits))
+    process = PROCESSES.take(code, 2)
+    process.load(code, nothing)
     found: list[Any] = []
     beside = threading.Thread(target=lambda: found.append(process.ask(Call([5, 6], [0, 0], None), nothing)))
     beside.start()
@@ -178,7 +179,7 @@ def test_a_process_is_kept_warm_and_ends_when_nobody_asks(monkeypatch: pytest.Mo
     monkeypatch.setattr(own_process, "SPARE", 0)
     monkeypatch.setattr(PROCESSES, "_most", 1)
     assert dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0].values[0] == found[0]
-    assert [one.code.name for one in PROCESSES._idle] == [code.name]  # the other one has gone
+    assert [one.key for one in PROCESSES._idle] == [(code.key, 1)]  # the other one has gone
     PROCESSES._idle[0].end()
     monkeypatch.setattr(own_process, "IDLE_SECONDS", 0.01)
     fresh = dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0].values[0]  # one that died in peace is nobody's fault
