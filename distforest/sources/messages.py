@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct(">QQ")
 _PIECE = 1 << 20  # bytes that are read or written at once
 
-TICK = 1.0
+TICK = 0.2
 """Seconds between two looks whether what is waited for is still wanted."""
 
 

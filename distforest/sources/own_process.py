@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from distforest.sources.lazy import Ask
     from distforest.sources.source import Floats
 
-GRACE = 5.0
-"""Seconds in which a coroutine that is late has to be cancelled, and a process that is not needed to end."""
+GRACE, LAST_SECONDS = 5.0, 1.0
+"""Seconds in which a coroutine that is late has to be cancelled, and a process that is not needed to end; and in which
+one must have ended that answers no more."""
 
 IDLE_SECONDS, SPARE = 30.0, 4
 """How long a process is kept that nobody asks, and how many more than were ever at work at once."""
@@ -58,7 +59,7 @@ def _go_on() -> None:
 def apart(look: Callable[[], None]) -> Iterator[None]:
     """Within, functions that this thread asks through `asking` are called in processes of their own.
 
-    ``look`` is called each second while one is waited for; what it raises ends the process, and is raised.
+    ``look`` is called a few times a second while one is waited for; what it raises ends the process, and is raised.
     """
     before = getattr(_THREAD, "look", None)
     _THREAD.look = look
@@ -286,7 +287,7 @@ class Process:
 
     def _reap(self) -> None:
         try:
-            self._process.wait(TICK)
+            self._process.wait(LAST_SECONDS)
         except subprocess.TimeoutExpired:
             self._has_hung_up = True
             self._kill()
