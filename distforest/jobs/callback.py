@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from distforest.errors import InputError
 from distforest.sources.callbacks import Lazy
 from distforest.sources.identity import resolve
+from distforest.sources.messages import Code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +53,10 @@ class Callback:
                 f"sha256 {self.sha256!r} was asked for, found {found!r}; install one version everywhere and start again"
             )
         return lazy
+
+    def code(self, lazy: Lazy) -> Code:
+        """The function of its similarity, as it is sent to where it is called: by its name."""
+        return Code.named(lazy, self.function)
 
     @property
     def decides(self) -> dict[str, Any]:

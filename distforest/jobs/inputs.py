@@ -31,6 +31,7 @@ from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS, scale_gamma
 from distforest.sources.lazy import LazySource, Objects, Supply
+from distforest.sources.own_process import asking
 from distforest.sources.point_pairs import codes_of_links, hold_pairs, told_of_contradictions
 from distforest.sources.readings import (
     AS_IT_IS,
@@ -178,13 +179,13 @@ class Opened:
 
 @dataclass(frozen=True)
 class _Key:
-    """A key by which an opened problem is kept."""
+    """A key by which an opened problem is kept; jobs of one forest may ask within other times, into other ledgers."""
 
     inputs: Inputs
 
     @property
-    def _key(self) -> tuple[str, bool]:
-        return self.inputs.fingerprint, self.inputs.feature_weights is None
+    def _key(self) -> tuple[str, bool, Callback | None]:
+        return self.inputs.fingerprint, self.inputs.feature_weights is None, self.inputs.callback
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -199,7 +200,8 @@ def _opened(key: _Key) -> Opened:
     matrix: Any = inputs.matrix.open(scratch_of(inputs.scratch), files)
     if inputs.callback:
         lazy = inputs.callback.lazy()
-        matrix = LazySource(lazy, Objects.of(np.asarray(matrix)), Supply.here(lazy))
+        supply = replace(Supply.here(lazy), ask=asking(lazy, inputs.callback.code(lazy)))
+        matrix = LazySource(lazy, Objects.of(np.asarray(matrix)), supply)
     return Opened(inputs.bound(matrix, files), tuple(files))
 
 

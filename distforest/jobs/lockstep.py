@@ -31,11 +31,13 @@ from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
 from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.sources.array_files import held
-from distforest.sources.callbacks import Answer, Batch, Lazy, Policy, answers
+from distforest.sources.callbacks import Answer, Batch, Lazy, Policy
 from distforest.sources.lazy import LazySource, Objects, Supply, opened_ledger, origin_of
+from distforest.sources.messages import Code
+from distforest.sources.own_process import answers_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from distforest.growth.grower import Level
     from distforest.jobs.cluster import Cluster, Watch
@@ -60,11 +62,15 @@ class Costs:
 
 @dataclass(frozen=True, eq=False)
 class Supplied:
-    """A similarity, the training objects, and where calls run: on ``cluster``, or in this process."""
+    """A similarity, the training objects, and where calls run: on ``cluster``, or in this process.
+
+    ``code`` is the function as it is sent to the cluster; None: it is pickled.
+    """
 
     lazy: Lazy
     training: Items
     cluster: Stream | None = None
+    code: Code | None = None
 
     @contextmanager
     def source(self, objects: Objects, job: str, budget: int | None) -> Iterator[LazySource]:
@@ -72,9 +78,8 @@ class Supplied:
         with opened_ledger(self.lazy) as ledger:
             supply = Supply.here(self.lazy, ledger, job, budget)
             if self.cluster is not None:
-                supply = replace(
-                    supply, ask=asked_on(self.cluster, self.lazy), at_once=supply.at_once * self.cluster.slots
-                )
+                ask = asked_on(self.cluster, self.lazy, self.code or Code.pickled(self.lazy))
+                supply = replace(supply, ask=ask, at_once=supply.at_once * self.cluster.slots)
             yield LazySource(self.lazy, objects, supply)
 
 
@@ -129,7 +134,8 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
     start, opened = time.perf_counter(), inputs.opened()
     asked, files = opened.problem.data.matrix, list(opened.files)
     lazy, objects = asked.lazy, asked.objects
-    supplied = Supplied(lazy, objects.items, cluster if isinstance(cluster, Stream) else None)
+    code = inputs.callback.code(lazy) if inputs.callback else None
+    supplied = Supplied(lazy, objects.items, cluster if isinstance(cluster, Stream) else None, code)
     with supplied.source(objects, inputs.payer, lazy.budget) as source:
         bound = inputs.bound(source, files)
         with held(files):
@@ -261,9 +267,9 @@ def warn_of_change(forest: Forest, lazy: Lazy) -> None:
 
 @dataclass(frozen=True, eq=False)
 class AskTask:
-    """Batches that one worker asks for, at most ``concurrency`` at once."""
+    """Batches that one worker asks for in a process of its own, at most ``concurrency`` at once."""
 
-    function: Callable[..., Any]
+    code: Code
     batches: tuple[Batch, ...]
     policy: Policy
     concurrency: int
@@ -274,18 +280,18 @@ class AskTask:
 
 def ask_batches(task: AskTask) -> list[Answer]:
     """The answers to a task's batches, in their order."""
-    found = dict(answers(task.function, task.batches, task.policy, task.concurrency))
+    found = dict(answers_apart(task.code, task.batches, task.policy, task.concurrency))
     return [found[place] for place in range(len(task.batches))]
 
 
-def asked_on(cluster: Stream, lazy: Lazy) -> Ask:
+def asked_on(cluster: Stream, lazy: Lazy, code: Code) -> Ask:
     """Calls on the workers of a cluster, at most ``lazy.concurrency`` at once in each of its threads."""
     policy, n = Policy(lazy.retries, lazy.timeout), lazy.concurrency
 
     def tasks(batches: Iterable[Batch]) -> Iterator[AskTask]:
         drawn = iter(batches)
         while held := tuple(itertools.islice(drawn, n)):
-            yield AskTask(lazy.function, held, policy, n)
+            yield AskTask(code, held, policy, n)
 
     def ask(batches: Iterable[Batch]) -> Iterator[tuple[int, Answer]]:
         for place, found in cluster.stream(ask_batches, tasks(batches), Work("ask", lazy.retries)):

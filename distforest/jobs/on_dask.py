@@ -15,16 +15,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import dask
-from distributed import Client, LocalCluster, Nanny, as_completed
+from distributed import Client, LocalCluster, Nanny, as_completed, get_worker
 from distributed.comm import parse_address
 from distributed.comm.registry import get_backend
 from distributed.scheduler import KilledWorker
 from distributed.system import MEMORY_LIMIT
 
 from distforest.amounts import counted
-from distforest.errors import DistforestError, JobError
+from distforest.errors import CancelledJobError, DistforestError, JobError
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 from distforest.jobs.plan import refuse_small_workers
+from distforest.sources.own_process import apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
@@ -298,12 +299,29 @@ def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestErr
     """On a worker: an error that is raised on purpose is an answer, so that Dask does not try it again."""
     logging.getLogger("distforest").debug("%s: %s", name, task)
     try:
-        return function(task)
+        with apart(_wanted()):
+            return function(task)
     except DistforestError as error:
         return error
     except OSError:
         time.sleep(RETRY_SECONDS)  # Dask tries again at once, a store may need a moment
         raise
+
+
+def _wanted() -> Callable[[], None]:
+    """What looks whether anybody waits for the task that runs in this thread, and raises CancelledJobError if not.
+
+    Dask leaves a task alone that runs, and only marks it.
+    """
+    worker = get_worker()
+    key = worker.get_current_task()
+
+    def look() -> None:
+        state = worker.state.tasks.get(key)
+        if state is None or state.state == "cancelled":
+            raise CancelledJobError("nobody waits for this task any more: its job has ended, or was told to stop")
+
+    return look
 
 
 def _raised(result: Any) -> Any:

@@ -24,11 +24,11 @@ from distforest.sources.readings import (
     DISTANCES,
     FEATURES,
     GRAPH,
-    NUMBERS,
     SIMILARITIES,
     Reading,
     check_shape,
 )
+from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.stored import hold_stored
 

@@ -218,7 +218,8 @@ def _routed(
     lazy = question.callback.lazy()
     check_origin(forest, lazy, objects)
     warn_of_change(forest, lazy)
-    supplied = Supplied(lazy, training, cluster if isinstance(cluster, Stream) else None)
+    code = question.callback.code(lazy)
+    supplied = Supplied(lazy, training, cluster if isinstance(cluster, Stream) else None, code)
     folder = Folder(job_folder(output)).within("nodes.zarr")
     try:
         zarr.open_group(zarr_store(folder.address), mode="w")  # before anything is paid for: it can be written

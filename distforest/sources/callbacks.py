@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.amounts import counted
-from distforest.errors import InputError
+from distforest.errors import CancelledJobError, InputError
 from distforest.sources.identity import name_of, signature
 from distforest.sources.masked import unmasked
-from distforest.sources.readings import NUMBERS
+from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats
@@ -128,11 +128,16 @@ def _is_time(value: Any) -> bool:
 
 
 class PairFault(Exception):  # noqa: N818 - it carries what was paid for, and no user sees it
-    """A function of two objects failed at ``place``; ``values`` are those before it, ``cause`` is its error."""
+    """A function of two objects failed at ``place``; ``values`` are those before it, ``cause`` is its error.
 
-    def __init__(self, values: Sequence[float] | Floats, place: int, cause: BaseException) -> None:
+    Where it is not ``is_exact``, the pair at fault is that at ``place`` or a later one.
+    """
+
+    def __init__(
+        self, values: Sequence[float] | Floats, place: int, cause: BaseException, is_exact: bool = True
+    ) -> None:
         super().__init__(values, place, cause)
-        self.values, self.place, self.cause = values, place, cause
+        self.values, self.place, self.cause, self.is_exact = values, place, cause, is_exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,19 +246,15 @@ class _Asking:
         return self.batch.left[self.start :], self.batch.right[self.start :]
 
     def take(self, raw: Any) -> None:
-        values = _floats(raw, len(self.batch.names) - self.start)
-        _refuse_infinite(values)
-        self._keep(values)
+        self._keep(checked(raw, len(self.batch.names) - self.start))
 
     def fail(self, error: BaseException) -> None:
-        self.is_exact = isinstance(error, PairFault)
+        self.is_exact = isinstance(error, PairFault) and error.is_exact
         if isinstance(error, PairFault):
             self._keep(np.array(error.values, np.float64))
             error = error.cause
         self.tries += 1
-        text = str(error)
-        is_ours = isinstance(error, (_Refused, _Late))
-        self.reason = text if is_ours else f"{type(error).__name__}{': ' if text else ''}{text}"
+        self.reason = reason_of(error)
 
     def _keep(self, values: Floats) -> None:
         self.kept.append(values)
@@ -273,36 +274,61 @@ class _Asking:
         )
 
 
-class _Refused(Exception):  # noqa: N818 - a reason, never seen as a type
-    """What a function returned cannot be used."""
+class Reason(Exception):  # noqa: N818 - never seen as a type
+    """Why a call has no values, in words."""
 
 
-class _Late(Exception):  # noqa: N818 - a reason, never seen as a type
+class Late(Reason):
     """A call took longer than it may."""
 
     def __init__(self, timeout: float) -> None:
         super().__init__(f"no answer within {timeout:g} s")
 
 
+def reason_of(error: BaseException) -> str:
+    """What a message says of an error.
+
+    Examples
+    --------
+    >>> reason_of(ValueError("too dear")), reason_of(Late(0.5))
+    ('ValueError: too dear', 'no answer within 0.5 s')
+    """
+    text = str(error)
+    return text if isinstance(error, Reason) else f"{type(error).__name__}{': ' if text else ''}{text}"
+
+
+def checked(raw: Any, n: int) -> Floats:
+    """What a function returned for n pairs, as numbers; raises `Reason`, or `PairFault` at the first infinite one.
+
+    Examples
+    --------
+    >>> checked([1, None], 2)
+    array([ 1., nan])
+    """
+    values = _floats(raw, n)
+    _refuse_infinite(values)
+    return values
+
+
 def _number(value: Any) -> float:
     if value is None or value is np.ma.masked:
         return float("nan")
     if isinstance(value, (str, bytes, bytearray)):
-        raise _Refused(f"returned {value!r}, wanted a number or None")
+        raise Reason(f"returned {value!r}, wanted a number or None")
     return float(value)
 
 
 def _floats(raw: Any, n: int) -> Floats:
     if inspect.iscoroutine(raw):
         raw.close()
-        raise _Refused("returned a coroutine; declare the function itself with async def")
+        raise Reason("returned a coroutine; declare the function itself with async def")
     array = np.asarray(unmasked(raw))
     if array.shape != (n,):
-        raise _Refused(f"returned shape {array.shape}, wanted ({n},)")
+        raise Reason(f"returned shape {array.shape}, wanted ({n},)")
     if array.dtype.kind == "O":
         return np.array([_number(value) for value in array], np.float64)
     if array.dtype.kind not in NUMBERS:
-        raise _Refused(f"returned {array.dtype} values, wanted real numbers")
+        raise Reason(f"returned {array.dtype} values, wanted real numbers")
     return array.astype(np.float64)  # a copy: the function may use its buffer again
 
 
@@ -313,8 +339,8 @@ def _finite(value: Any) -> float:
     return number
 
 
-def _infinite(value: float) -> _Refused:
-    return _Refused(f"returned {value}, wanted a finite number, or NaN or None for unobserved")
+def _infinite(value: float) -> Reason:
+    return Reason(f"returned {value}, wanted a finite number, or NaN or None for unobserved")
 
 
 def _refuse_infinite(values: Floats) -> None:
@@ -411,6 +437,8 @@ def _answered(asking: _Asking) -> Answer:
         call = functools.partial(asking.function, *asking.rest())
         try:
             asking.take(call() if timeout is None else _within(call, timeout))
+        except CancelledJobError:  # of what stands in a function's place
+            raise
         except Exception as error:  # noqa: BLE001 - whatever a user's function raises is a fault to report
             asking.fail(error)
     return asking.answer()
@@ -423,7 +451,7 @@ def _within(call: Callable[[], Any], timeout: float) -> Any:
     except TimeoutError:
         if future.done():  # the function's own
             return future.result()
-        raise _Late(timeout) from None
+        raise Late(timeout) from None
 
 
 def _in_thread(call: Callable[[], Any]) -> Future[Any]:
@@ -495,5 +523,5 @@ async def _awaited(asking: _Asking) -> Answer:
                 raise
             asking.fail(error)  # the function's own
         except Exception as error:  # noqa: BLE001 - as for functions
-            asking.fail(_Late(asking.policy.timeout or 0.0) if limit.expired() else error)
+            asking.fail(Late(asking.policy.timeout or 0.0) if limit.expired() else error)
     return asking.answer()

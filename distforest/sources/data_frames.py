@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.readings import NUMBERS
+from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,15 +11,13 @@ from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import held_in, row_blocks
 from distforest.sources.masked import unmasked
+from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from distforest.sources.arrays import Matrix
     from distforest.sources.source import Float32s, Floats
-
-NUMBERS = "fiub"
-"""Kinds of dtypes that are numbers."""
 
 _TILE = 1024
 LARGEST_SIMILARITY, LARGEST_DISTANCE = 1e300, 1e150

@@ -13,6 +13,9 @@ Float32s = NDArray[np.float32]
 Similarities = NDArray[np.float32] | NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+NUMBERS = "fiub"
+"""Kinds of dtypes that are numbers."""
+
 
 class Projections(NamedTuple):
     """``width`` candidate projections for each of some nodes, ragged.

@@ -443,3 +443,14 @@ def test_the_preview_names_all_faults_of_a_function_with_the_others(place: str) 
         SpecError, match=r"input\.similarity: the ledger must be a local file, and memory://forest.zarr"
     ):
         preview(elsewhere)
+
+
+def test_jobs_of_one_forest_ask_as_each_was_told(place: str) -> None:
+    spec = job(place, "patient")
+    folder = Folder(f"{spec.output}.job").address
+    patient = stage_inputs(spec, folder)
+    assert patient.callback is not None
+    hasty = replace(patient, callback=replace(patient.callback, timeout=5.0, retries=0, ledger=f"{place}/own.ledger"))
+    assert hasty.fingerprint == patient.fingerprint
+    assert (patient.asked().lazy.timeout, hasty.asked().lazy.timeout) == (None, 5.0)
+    assert hasty.asked().lazy.ledger == f"{place}/own.ledger" != patient.asked().lazy.ledger

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -19,7 +20,7 @@ from sklearn.model_selection import cross_val_score
 
 from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pairwise
 from distforest.errors import InputError, JobError
-from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.sources.lazy import opened_ledger
 from tests.sources.test_lazy import Counted
 
@@ -328,8 +329,13 @@ def test_a_failure_that_stays_ends_the_fit_and_keeps_what_was_paid(tmp_path: Pat
         assert ledger.count() == broken.asked.total() > 60
 
 
+def workers_of(cluster: OnDask) -> dict[str, int]:
+    """The process of each worker, by its address."""
+    return cluster.client.run(os.getpid)
+
+
 @pytest.mark.cluster
-def test_batches_run_on_workers_and_a_killed_worker_costs_its_batch(tmp_path: Path) -> None:
+def test_batches_run_on_workers_and_a_killed_process_costs_its_batch(tmp_path: Path) -> None:
     log, dead = tmp_path / "log", tmp_path / "dead"
 
     def distance(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -346,10 +352,12 @@ def test_batches_run_on_workers_and_a_killed_worker_costs_its_batch(tmp_path: Pa
     expected = SimForestClassifier(kind="distance", **params).fit(matrix, Y)
     lazy = Lazy(distance, kind="distance", batch_size=40, ledger=tmp_path / "ledger")
     with local_cluster(workers=2, folder=tmp_path / "dask") as cluster:
+        before = workers_of(cluster)
         forest = SimForestClassifier(lazy, client=cluster.client, **params).fit(IDS, Y)
         broken = Lazy(lambda left, _right: np.full(len(left), np.inf), kind="distance", retries=0)
         with pytest.raises(JobError, match=r"failed at pair .*returned inf, wanted a finite number"):
             SimForestClassifier(broken, client=cluster.client, **params).fit(IDS, Y)
+        assert workers_of(cluster) == before
     assert dead.exists()
     assert forest.digest_ == expected.digest_
     asked = Counter(log.read_text().splitlines())
@@ -358,8 +366,9 @@ def test_batches_run_on_workers_and_a_killed_worker_costs_its_batch(tmp_path: Pa
 
 
 def kills_its_worker(_left: np.ndarray, _right: np.ndarray) -> np.ndarray:
-    """End the process that asks."""
-    os.kill(os.getpid(), 9)
+    """End the worker that asks; this process ends with it."""
+    os.kill(os.getppid(), 9)
+    signal.pause()
     raise AssertionError("still alive")
 
 

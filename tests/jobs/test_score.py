@@ -114,7 +114,9 @@ def test_answers_never_take_the_place_of_what_is_asked(place: str, output: str) 
     Path(place, "link").symlink_to(Path(place, "new.zarr"))
     question = Question(f"{place}/forest.zarr", f"{place}/new.zarr/X", "distance")
     target = f"{place}/{output.format(name=Path(place).name)}"
-    with pytest.raises(InputError, match=r"must not be, hold or lie in what is read, found .*, and (forest|queries) is '"):
+    with pytest.raises(
+        InputError, match=r"must not be, hold or lie in what is read, found .*, and (forest|queries) is '"
+    ):
         score(question, target, Here(1), overwrite=True)
     score(question, f"{place}/other.zarr", Here(1), overwrite=True)
 

@@ -233,7 +233,7 @@ def test_pickles_are_told_from_other_files(tmp_path: Path) -> None:
 
 
 def test_the_package_reads_no_pickle() -> None:
-    """No module imports what unpickles, and arrays are read and written without objects."""
+    """One module imports what unpickles, for two processes that are one's child; arrays are read without objects."""
     readers = {"load", "save", "savez", "savez_compressed", "read_array", "write_array"}
     n_readers = 0
     for path in sorted(Path(distforest.__file__).parent.rglob("*.py")):
@@ -241,6 +241,8 @@ def test_the_package_reads_no_pickle() -> None:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 given = [node.module or ""] if isinstance(node, ast.ImportFrom) else [name.name for name in node.names]
                 tops = {name.split(".")[0] for name in given}
+                if path.name == "messages.py" and path.parent.name == "sources":
+                    continue
                 assert not tops & {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}, path
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in readers:
                 if not ast.unparse(node.func.value).startswith(("np", "numpy")):

@@ -1,0 +1,47 @@
+"""Functions that jobs of a running service ask, good and bad ones; some leave a file that tells who called them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.service import faults
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def tell(name: str) -> None:
+    """Leave a file with the processes that call, and that asks."""
+    (Path(os.environ[faults.FOLDER]) / f"{name}-{os.getpid()}-{os.getppid()}").touch()
+
+
+def good(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Distances of numbered objects."""
+    tell("good")
+    return faults.apart(left, right)
+
+
+def hangs(_left: np.ndarray, _right: np.ndarray) -> None:
+    """Never answer."""
+    tell("hangs")
+    threading.Event().wait()
+
+
+def quits(_left: np.ndarray, _right: np.ndarray) -> None:
+    """Leave as a program does."""
+    sys.exit("no credit")
+
+
+def exits(_left: np.ndarray, _right: np.ndarray) -> None:
+    """Leave at once."""
+    os._exit(3)
+
+
+def crashes(_left: np.ndarray, _right: np.ndarray) -> None:
+    """Read where nothing is."""
+    ctypes.string_at(0)
