@@ -142,7 +142,7 @@ def _guard_3(codecs: Iterable[Any]) -> tuple[Any, ...]:
 
 def most_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int | None:
     """Bytes that a chunk may decode to, or what was encoded of it by another codec; None for text of any length."""
-    if dtype.kind in "OT":
+    if dtype.kind in "TO":
         return None
     n_bytes = math.prod(shape) * dtype.itemsize
     return n_bytes + n_bytes // 128 + 1024
