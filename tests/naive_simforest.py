@@ -206,7 +206,8 @@ def is_direction(sample: Sample, rows: Sequence[int], j: int, i: int) -> bool:
 def tells_apart(sample: Sample, rows: Sequence[int], j: int, i: int) -> bool:
     """Tell whether S_ii and S_jj say nothing, S_ij is observed, and S_kj - S_ki differs over the rows k.
 
-    Never of features. One of S_ii and S_jj is NaN, or 0 (but of distances), or S_ii + S_jj - 2 S_ij < -1e-9 (|S_ii| + |S_jj|).
+    Never of features. They say nothing if one is NaN, or 0 (but of distances), or if S_ii + S_jj - 2 S_ij is less
+    than -1e-9 (|S_ii| + |S_jj|).
     """
     if sample.rules.feature_subsets or math.isnan(sample.entry(i, j)):
         return False
