@@ -161,11 +161,10 @@ def from_distances(D: Matrix) -> NDArray[np.float64]:
 def drawn_candidate(sample: Sample, rows: Sequence[int], key: int, attempt: int, k: int) -> Projection | None:
     """Return candidate k of an attempt, a pair (j, i) made a projection; or None.
 
-    It is the first of four pairs that is a direction, or else, but for distances, the first that tells the rows apart.
+    It is the first of four pairs that is a direction, or else the first of them that tells the rows apart.
     """
     width = sample.rules.width
-    rules = (is_direction,) if sample.rules.kind == "distance" else (is_direction, tells_apart)
-    for rule, trial in product(rules, range(TRIES)):
+    for rule, trial in product((is_direction, tells_apart), range(TRIES)):
         base = (attempt * TRIES + trial) * 2 * width + 2 * k
         pool = pool_of(sample, rows, math.nan) if sample.rules.judge == "targets" else rows
         i = pool[below(key, base, len(pool))]
@@ -205,13 +204,16 @@ def is_direction(sample: Sample, rows: Sequence[int], j: int, i: int) -> bool:
 
 
 def tells_apart(sample: Sample, rows: Sequence[int], j: int, i: int) -> bool:
-    """Tell whether S_ij is observed, S_ii or S_jj is not or 0, and S_kj - S_ki differs over the rows k.
+    """Tell whether S_ii and S_jj say nothing, S_ij is observed, and S_kj - S_ki differs over the rows k.
 
-    Never of features.
+    Never of features. They say nothing if one is NaN, or 0 (but of distances), or if S_ii + S_jj - 2 S_ij is less
+    than -1e-9 (|S_ii| + |S_jj|).
     """
     if sample.rules.feature_subsets or math.isnan(sample.entry(i, j)):
         return False
-    if all(own > 0 or own < 0 for own in (sample.entry(i, i), sample.entry(j, j))):
+    s_ii, s_jj = own = sample.entry(i, i), sample.entry(j, j)
+    none = any(math.isnan(s) or (s == 0 and sample.rules.kind == "similarity") for s in own)
+    if not none and s_ii + s_jj - 2.0 * sample.entry(i, j) >= -1e-9 * (abs(s_ii) + abs(s_jj)):
         return False
     differences = [sample.entry(row, j) - sample.entry(row, i) for row in rows]
     return len({value for value in differences if not math.isnan(value)}) > 1

@@ -40,13 +40,17 @@ def test_usable_pairs_are_observed_and_apart() -> None:
     assert not sim.is_direction(sample, rows, 3, 0)  # 2 + 1 - 4: no length in any space
     assert not sim.is_direction(sample, rows, 2, 0)  # S_02 unobserved
     assert not sim.is_direction(sample, rows, 2, 1)  # S_22 unobserved
-    assert not sim.tells_apart(sample, [0, 3], 3, 0)  # 2 - 1, 2 - 2, but S_00 and S_33 say something
+    assert sim.tells_apart(sample, [0, 3], 3, 0)  # 2 - 1, 2 - 2
+    assert not sim.tells_apart(sample, rows, 1, 0)  # 1 + 1 - 2: the diagonal says that they are the same
     T = np.array([[0, 0, NAN, 2], [0, 0, 0, 0], [NAN, 0, NAN, 0], [2, 0, 0, 2]])  # three of the four say nothing
     sample = sample_of(T)
     assert sim.tells_apart(sample, rows, 1, 0)  # 0 - 2 of row 3
     assert not sim.tells_apart(sample, [0, 1], 1, 0)
     assert not sim.tells_apart(sample, rows, 2, 0)  # S_02 unobserved
     assert sim.tells_apart(sample, rows, 3, 0)  # 2 - 0, 0 - 0
+    distances = sample_of(T, rules=Rules(kind="distance"))
+    assert not sim.tells_apart(distances, rows, 1, 0)  # at 0 from each other
+    assert sim.tells_apart(distances, rows, 3, 0)  # 0 + 2 - 4
     T[1, 3] = T[3, 1] = 1
     assert sim.tells_apart(sample, [1, 2, 3], 2, 1)  # 0 - 1 of row 3, S_22 unobserved
     assert not sim.tells_apart(sample, [1, 2], 2, 1)

@@ -24,6 +24,7 @@ from distforest.jobs.inputs import dense_rows, kernel_rows
 from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of, source_of
 from distforest.sources.arrays import in_memory
 from distforest.sources.callbacks import Lazy
+from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
 from distforest.sources.doubts import told_of_amounts, told_of_scales
 from distforest.sources.factors import Labels, Targets
@@ -116,6 +117,8 @@ class OnSimilarities(OnRows):
             return None
         for name in ("objects_", "n_evaluations_", "n_closed_"):  # of an earlier fit
             self.__dict__.pop(name, None)
+        if self.similarity == "precomputed" and (told := told_of_order(X)):
+            warnings.warn(f"{told}, but they are taken for the same object; give X.loc[X.columns]", stacklevel=3)
         return self._similarities(self._rows(X, reset=True))
 
     def _grow_of(self, taken: Taken | None, truth: Truth | None, params: dict[str, Any]) -> None:

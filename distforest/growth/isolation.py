@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class TwoAtRandom:
     """Column j minus column i of the similarity matrix, for any two objects of the node.
 
-    S_ij must be observed and S_ii + S_jj - 2 S_ij positive, or the pair is drawn again; where it never is, of
-    similarities whose S_ii or S_jj says nothing, S_kj - S_ki must differ over the node.
+    S_ij must be observed and S_ii + S_jj - 2 S_ij positive, or the pair is drawn again; where it never is and
+    S_ii and S_jj say nothing, S_kj - S_ki must differ over the node (`distforest.growth.unlike_pairs.tell_apart`).
     """
 
     source: Source

@@ -130,9 +130,8 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
     """Pairs that each tree draws of labelled points; raises InputError where there are none of one kind."""
     counts = np.bincount(data.truth)
     if (counts > 0).sum() < 2 or counts.max() < 2:
-        raise InputError(
-            f"labels: two classes, one of them of two points, were asked for, found sizes {counts.tolist()}"
-        )
+        classes = f"{len(counts)} of one point each" if counts.max() < 2 else f"one, of {counts.max()} points"
+        raise InputError(f"labels: two classes, one of them of two points, were asked for, found {classes}")
     given, n = params["max_samples"], data.n_rows
     same_pairs = params["sampling"] == "all" or params["n_pairs"] >= n * (n - 1) // 2
     if given is None and same_pairs and params["n_estimators"] > 1:

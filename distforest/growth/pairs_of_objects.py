@@ -43,11 +43,11 @@ SUBSET_SIZES = (1, 2, 4)
 class TwoObjects:
     """The mean of some columns on the side of j minus that of some on the side of i, ``n_columns`` of each.
 
-    S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive, or where that is never so, of
-    similarities whose S_ii or S_jj says nothing, S_kj - S_ki differ over the node. The other columns of a side are
-    objects of the node, drawn without replacement, that are less unlike its own object than the other one (classes: of
-    its class). With landmarks all columns are landmarks: those of `landmarks_near` in place of the node's objects.
-    Where pairs are kept, ``trees`` are the streams of the trees that grow, shape (n_trees,).
+    S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive, or where that is never so and S_ii and
+    S_jj say nothing, S_kj - S_ki differ over the node. The other columns of a side are objects of the node, drawn
+    without replacement, that are less unlike its own object than the other one (classes: of its class). With landmarks
+    all columns are landmarks: those of `landmarks_near` in place of the node's objects. Where pairs are kept, ``trees``
+    are the streams of the trees that grow, shape (n_trees,).
     """
 
     source: Source

@@ -44,6 +44,9 @@ FIRST_LANDMARK = 1 << 35
 TRIES = 4
 """How many pairs are drawn for a candidate until one is a direction."""
 
+ROUNDING = 1e-9
+"""Share of S_ii and S_jj by which the square of a length may be negative from rounding."""
+
 
 @dataclass(frozen=True)
 class Unlikeness:
@@ -138,13 +141,9 @@ def usable_pairs(
     return pairs
 
 
-def rules_of_similarities(source: Source, frontier: Frontier, of_distances: bool) -> tuple[Usable, ...]:
-    """Pairs are directions; or, of similarities whose diagonal says nothing, at least tell a node's objects apart.
-
-    Objects without a distance are the same. So their columns are not read, which a lazy source would have to ask for.
-    """
-    directions = partial(are_directions, source)
-    return (directions,) if of_distances else (directions, partial(tell_apart, source, frontier))
+def rules_of_similarities(source: Source, frontier: Frontier, of_distances: bool) -> tuple[Usable, Usable]:
+    """Pairs are directions; or, where the diagonal says nothing of them, at least tell a node's objects apart."""
+    return partial(are_directions, source), partial(tell_apart, source, frontier, of_distances)
 
 
 def are_directions(source: Source, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:  # noqa: ARG001  (in any node)
@@ -155,13 +154,20 @@ def are_directions(source: Source, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.
     return positive
 
 
-def tell_apart(source: Source, frontier: Frontier, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:
-    """Whether S_ij is observed, S_ii or S_jj is not or 0, and S_kj - S_ki differs over the node's objects k.
+def tell_apart(
+    source: Source, frontier: Frontier, of_distances: bool, nodes: Ints, j: Rows, i: Rows
+) -> NDArray[np.bool_]:
+    """Whether S_ii and S_jj say nothing, S_ij is observed, and S_kj - S_ki differs over the node's objects k.
 
-    What is not observed of S_kj - S_ki does not count.
+    They say nothing where one of them is unobserved or, unless S is -d^2/2, 0; and where they are so small that the
+    square of the length from i to j would be negative. Of objects that are the same it is 0: their columns are not
+    read, which a lazy source would have to ask for. What is not observed of S_kj - S_ki does not count.
     """
     s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j])).reshape(3, -1)
-    found = ~((np.abs(s_ii) > 0.0) & (np.abs(s_jj) > 0.0)) & ~np.isnan(s_ij)
+    is_blank = np.isnan(s_ii + s_jj) | (s_ii + s_jj - 2.0 * s_ij < -ROUNDING * (np.abs(s_ii) + np.abs(s_jj)))
+    if not of_distances:
+        is_blank |= (s_ii == 0.0) | (s_jj == 0.0)
+    found = is_blank & ~np.isnan(s_ij)
     n = int(found.sum())
     if n:
         starts, places = runs(frontier.starts, nodes[found])

@@ -44,6 +44,28 @@ def hold_numbers(frame: Any) -> None:
             raise InputError(f"X: numbers were asked for in column {name!r}, found {_dtype(column)}; {cure}")
 
 
+def told_of_order(values: Any) -> str:
+    """How the names of rows and columns differ in a data frame of pairs of the same objects; else nothing.
+
+    They do if it has the same names for both in another order, and rows are not just numbered.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> told_of_order(pd.DataFrame(np.eye(3), index=["b", "a", "c"], columns=["a", "b", "c"]))
+    "row 0 of X is named 'b' and column 0 'a'"
+    >>> told_of_order(pd.DataFrame(np.eye(3), columns=[2, 0, 1]))
+    ''
+    """
+    if not is_data_frame(values) or not hasattr(values, "index") or len(set(values.shape)) > 1:
+        return ""
+    rows, columns = list(values.index), list(values.columns)
+    if rows in (columns, list(range(len(rows)))) or set(rows) != set(columns):
+        return ""
+    place = next(place for place, (row, column) in enumerate(zip(rows, columns, strict=True)) if row != column)
+    return f"row {place} of X is named {rows[place]!r} and column {place} {columns[place]!r}"
+
+
 def _dtype(column: Any) -> Any:
     return getattr(column, "dtype", None) or getattr(column, "type", "unknown")
 

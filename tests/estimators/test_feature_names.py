@@ -183,3 +183,26 @@ def test_columns_that_can_be_read_as_numbers_are_taken(column: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert SMERF(3, random_state=0).fit(given, SMALL_Y).digest_ == expected.digest_
+
+
+OBJECTS = [f"o{k}" for k in range(len(VALUES))]
+NAMED = pd.DataFrame(VALUES @ VALUES.T, index=OBJECTS, columns=OBJECTS)
+
+
+@pytest.mark.parametrize("make", [SimForestClassifier, SimForestOutlier])
+def test_rows_of_similarities_in_another_order_than_the_columns_are_told(make: Any) -> None:
+    shuffled = NAMED.iloc[::-1]
+    with pytest.warns(
+        UserWarning, match=rf"^row 0 of X is named 'o{len(OBJECTS) - 1}' and column 0 'o0', but .* X.loc.X.columns.$"
+    ) as told:
+        make(n_estimators=3).fit(shuffled, SMALL_Y)
+    assert told[0].filename == __file__
+    right = shuffled[shuffled.index]
+    for given in (
+        right,
+        NAMED,
+        NAMED.reset_index(drop=True),
+        NAMED.set_axis(range(len(OBJECTS))),
+        NAMED.add_prefix("to "),
+    ):
+        make(n_estimators=3).fit(given, SMALL_Y)

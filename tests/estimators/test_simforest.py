@@ -270,6 +270,25 @@ def test_similarities_whose_diagonal_says_nothing_grow(diagonal: float, options:
     assert forest.score(graph[test, train], labels[test]) > 0.85
 
 
+@pytest.mark.filterwarnings("ignore:most objects are less similar to themselves:UserWarning")
+@pytest.mark.parametrize("kind", ["laplacian", "modularity", "distance"])
+def test_matrices_that_are_no_inner_products_grow(kind: str) -> None:
+    """S_ii + S_jj < 2 S_ij: a graph less its degrees, less what chance would link; distances 9 to oneself."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    links = np.triu(rng.random((200, 200)) < np.where(labels[:, None] == labels, 0.3, 0.02), 1)
+    graph = (links | links.T).astype(float)
+    degrees = graph.sum(axis=0)
+    less = {"laplacian": np.diag(degrees), "modularity": np.outer(degrees, degrees) / degrees.sum()}
+    given = 2.0 - graph + np.diag(np.full(200, 7.0)) if kind == "distance" else graph - less[kind]
+    train, test = slice(0, 100), slice(100, 200)
+    forest = SimForestClassifier(
+        kind="distance" if kind == "distance" else "similarity", n_estimators=50, random_state=0
+    )
+    forest.fit(given[train, train], labels[train])
+    assert forest.score(given[test, train], labels[test]) > 0.85
+
+
 def test_the_distance_of_an_object_to_itself_need_not_be_stored() -> None:
     whole = SimForestClassifier(n_estimators=3, kind="distance", random_state=0).fit(DISTANCES, TARGETS > 0)
     stored = SimForestClassifier(n_estimators=3, kind="distance", random_state=0)

@@ -261,8 +261,8 @@ def test_bad_parameters_are_refused(params: dict[str, Any], message: str) -> Non
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.zeros(38), r"two classes, one of them of two points, were asked for, found sizes \[38\]"),
-        (np.arange(38), "two classes, one of them of two points, were asked for"),
+        (np.zeros(38), r"two classes, one of them of two points, were asked for, found one, of 38 points"),
+        (np.arange(38), "two classes, one of them of two points, were asked for, found 38 of one point each"),
     ],
 )
 def test_labels_of_one_kind_of_pair_are_refused(labels: np.ndarray, message: str) -> None:
