@@ -14,6 +14,10 @@ class UnreachableError(JobError):
     """No scheduler answers."""
 
 
+class AwayError(UnreachableError):
+    """A scheduler answers whose job service is not at work yet, or not any more."""
+
+
 class InterruptedJobError(JobError):
     """A job was interrupted and can go on."""
 

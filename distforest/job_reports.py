@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from distforest.console import UNITS, span, told
 from distforest.reports import Report, in_bytes
 from distforest.service.following import progress_of
-from distforest.service.registry import INTERRUPTED
+from distforest.service.registry import INTERRUPTED, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +48,17 @@ def counted(job: Mapping[str, Any]) -> str:
     return f"{job.get('done') or 0:,}/{job['total']:,} {UNITS.get(phase, 'tasks')}"
 
 
+def waiting_for(job: Mapping[str, Any]) -> str:
+    """What a job waits for that has begun; nothing for any other.
+
+    Examples
+    --------
+    >>> waiting_for({"state": "WAITING_FOR_WORKERS", "waiting": "there are no workers; the job goes on when one comes"})
+    'there are no workers; the job goes on when one comes'
+    """
+    return str(job.get("waiting") or "") if job["state"] == WAITING else ""
+
+
 def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]:
     """A row of words for each job, as `HEADINGS` has them."""
     return [
@@ -81,6 +92,8 @@ def reported(job: Mapping[str, Any]) -> Report:
     lines += [(name, moment(job[name])) for name in ("submitted", "started", "ended") if job.get(name)]
     if job.get("workers") is not None and not job.get("ended"):
         lines.append(("workers", f"{job['workers']:,}"))
+    if waiting := waiting_for(job):
+        lines.append(("waiting", waiting))
     troubles = [f"{job[name]:,} {words}" for name, words in _TROUBLES if job.get(name)]
     if (job.get("attempt") or 1) > 1:
         troubles.append(f"attempt {job['attempt']:,}")

@@ -27,11 +27,18 @@ if TYPE_CHECKING:
 
 STATES = (
     *("QUEUED", "WAITING_FOR_WORKERS", "RUNNING", "MERGING"),
-    *("SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED", "INTERRUPTED"),
+    *("SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED", "INTERRUPTED", "UNREADABLE"),
 )
 """`distforest.service.registry.STATES`, here without its imports."""
 
-COLOURS = {"SUCCEEDED": "green", "FAILED": "red", "INTERRUPTED": "yellow", "CANCELLED": "dim", "RUNNING": "cyan"}
+COLOURS = {
+    "SUCCEEDED": "green",
+    "FAILED": "red",
+    "INTERRUPTED": "yellow",
+    "UNREADABLE": "red",
+    "CANCELLED": "dim",
+    "RUNNING": "cyan",
+}
 
 
 # --- where the service is ---------------------------------------------------------------------------------
@@ -147,13 +154,14 @@ def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
 
 def _show(job: Json, shown: tuple[object, ...], watch: Watch) -> tuple[object, ...]:
     """Show how far a job is on stderr, if that is not what was shown last; returns what is shown now."""
+    from distforest.job_reports import waiting_for
     from distforest.service.following import progress_of
 
-    now = tuple(job.get(name) for name in ("state", "phase", "done", "total"))
+    now = (job["state"], waiting_for(job), *(job.get(name) for name in ("phase", "done", "total")))
     if now == shown:
         return shown
-    if now[:1] != shown[:1]:
-        click.echo(f"{job['id']} is {job['state']}", err=True)
+    if now[:2] != shown[:2]:
+        click.echo(printable(": ".join(filter(None, (f"{job['id']} is {job['state']}", waiting_for(job))))), err=True)
     if (found := progress_of(job)) is not None:
         watch(found)
     return now
@@ -164,6 +172,8 @@ def _in_words(job: Json) -> str:
     name, state, error = job["id"], job["state"], job.get("error") or {}
     if state == "CANCELLED":
         return f"{name} was cancelled; `distforest resume {name}` begins it anew"
+    if state == "UNREADABLE":
+        return str(error.get("message"))
     if state == "INTERRUPTED":
         return f"{name} is interrupted: its service was stopped or is not heard any more; the next one goes on with it"
     told = f"{error.get('kind', 'JobError')}: {error.get('message', 'no reason is known')}"
@@ -184,6 +194,9 @@ def list_jobs(states: tuple[str, ...], where: Whereabouts) -> Report | None:
 
     found = where.jobs(_teller()).listed()
     jobs = [job for job in found["jobs"] if not states or job["state"] in states]
+    for job in jobs:
+        if job["state"] == "UNREADABLE":
+            click.echo(f"note: {printable(job['error']['message'])}", err=True)
     if _wants_json():
         return Report({"jobs": jobs, "service": found["service"]}, [])
     if jobs:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from distforest.sources.room import told_if_full
 from distforest.sources.stores import names_in, reaching, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+
+
+class End(NamedTuple):
+    """The last bytes of a file, and whether they are all of it."""
+
+    content: bytes
+    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,21 @@ class Folder:
         """Whether the folder lies in this host's file system."""
         protocol = self._at("")[0].protocol
         return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+
+    @property
+    def kind(self) -> str | None:
+        """What stands at the address: ``"directory"``, ``"file"``, or another word of fsspec's; None: nothing."""
+        fs, path = self._at("")
+        try:
+            with reaching(self.address):
+                return str(fs.info(path)["type"])
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    @property
+    def is_link(self) -> bool:
+        """Whether another place in this host's file system stands behind the name."""
+        return self.is_local and os.path.islink(self._at("")[1].rstrip("/"))
 
     def within(self, name: str) -> Folder:
         """The folder ``name`` in this one."""
@@ -70,23 +94,25 @@ class Folder:
         finally:
             partial.unlink(missing_ok=True)
 
-    def append(self, name: str, content: bytes) -> None:
+    def append(self, name: str, content: bytes) -> int:
         """Add whole lines at the end of a file that nobody else writes; a line that a crash has cut off is ended.
 
         An object store cannot append: there the file is written anew, without lines that are its last ones already, as
-        a put may have been done whose answer was lost.
+        a put may have been done whose answer was lost. Returns the size of the file.
         """
         path = Path(self._at(name)[1])
         if not self.is_local:
             held = self._read_if_there(name)
-            self.write(name, held + _not_yet(held, content))
-            return
+            whole = held + _not_yet(held, content)
+            self.write(name, whole)
+            return len(whole)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab+") as file:
             if file.tell():
                 file.seek(-1, os.SEEK_END)
                 content = content if file.read(1) == b"\n" else b"\n" + content
             file.write(content)
+            return file.tell()
 
     def discard(self, name: str) -> None:
         """Remove a file if it is there."""
@@ -100,6 +126,41 @@ class Folder:
         fs, path = self._at(name)
         with reaching(self.address):
             return bytes(fs.cat_file(path))
+
+    def ends(self, names: Sequence[str], most: int) -> list[End | Exception]:
+        """The last bytes of regular files, at most so many of each; in place of one that cannot be read, why.
+
+        That is FileNotFoundError or another OSError, or ValueError for what is no regular file: a link, also in the
+        midst of a name, a folder, or a pipe, which would hang its reader. An object store is asked for many files at
+        once.
+        """
+        fs, path = self._at("")
+        if self.is_local:
+            return [_tried(_end_here, path, name, most) for name in names]
+        paths = [f"{path.rstrip('/')}/{name}" for name in names]
+        with reaching(self.address):
+            found = fs.cat_ranges(paths, [-most - 1] * len(paths), [None] * len(paths), on_error="return")
+        return [self._end(content, most) for content in found]
+
+    def _end(self, found: bytes | Exception, most: int) -> End | Exception:
+        """What a store has answered to the question for the end of a file, of one byte more than may be."""
+        if isinstance(found, OSError) and found.errno == errno.EINVAL:  # an empty file has no last bytes
+            return End(b"", is_whole=True)
+        if isinstance(found, Exception):
+            return _tried(self._told, found)
+        return End(bytes(found[-most:]), len(found) <= most)
+
+    def _told(self, error: Exception) -> End:
+        """Raise what a store's client has answered, as all its errors are told."""
+        with reaching(self.address):
+            raise error
+
+    def end(self, name: str, most: int) -> End:
+        """The last bytes of a regular file; raises what `ends` answers."""
+        [found] = self.ends([name], most)
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def _read_if_there(self, name: str) -> bytes:
         try:
@@ -124,6 +185,19 @@ class Folder:
         """Names of the files in the folder, sorted, without those that are being written."""
         return [name for name in names_in(self.address) if not name.endswith(".partial")]
 
+    def folders(self) -> list[str]:
+        """Names of the folders in the folder, sorted, and of links, wherever they lead."""
+        fs, path = self._at("")
+        if self.is_local:
+            with os.scandir(path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_symlink() or entry.is_dir())
+        try:
+            with reaching(self.address):
+                found = [str(entry["name"]) for entry in fs.ls(path, detail=True) if entry["type"] == "directory"]
+        except FileNotFoundError:
+            return []
+        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in found)
+
     def sweep(self) -> None:
         """Remove what a process that was killed has left half written in the folder; nobody may be writing there."""
         if self.is_local:
@@ -131,8 +205,11 @@ class Folder:
                 path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it."""
+        """Remove the folder with all that is in it; of a link the link alone."""
         fs, path = self._at("")
+        if self.is_link:
+            os.unlink(path.rstrip("/"))
+            return
         with reaching(self.address):
             if fs.exists(path):
                 fs.rm(path, recursive=True)
@@ -147,6 +224,34 @@ class Folder:
             if name != but:
                 with reaching(self.address):
                     fs.rm(f"{path}/{name}", recursive=True)
+
+
+def _end_here(folder: str, name: str, most: int) -> End:
+    """The end of a file of this host; a link is not followed, and a pipe is not waited for."""
+    path = folder
+    for part in name.split("/"):
+        path = os.path.join(path, part)
+        if os.path.islink(path):
+            raise ValueError(f"{path} is a link, and links are not followed")
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a device, pipe or socket"
+            raise ValueError(f"a regular file was asked for at {path}, found {kind}")
+        os.lseek(file, max(0, found.st_size - most), os.SEEK_SET)
+        with open(file, "rb", closefd=False) as opened:
+            return End(opened.read(most), found.st_size <= most)
+    finally:
+        os.close(file)
+
+
+def _tried(read: Callable[..., End], *given: Any) -> End | Exception:
+    """What is read, or why it cannot be."""
+    try:
+        return read(*given)
+    except (OSError, ValueError) as error:
+        return error
 
 
 def _not_yet(held: bytes, content: bytes) -> bytes:

@@ -5,8 +5,11 @@ Importing this adds the service's page to the routes of a scheduler that is abou
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -56,12 +59,30 @@ def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
 @_option("--no-workers-timeout", type=click.FloatRange(0), metavar="SECONDS", help="A job waits so long for a worker.")
 async def dask_setup(scheduler: Scheduler, **given: Any) -> None:
     """Start the service in a scheduler; what keeps it from starting ends the scheduler."""
+    _close_at_hangup(scheduler)
     try:
         await _serve(scheduler, **given)
     except Exception as error:  # noqa: BLE001  (Dask would log any and go on without the service)
         print(f"error: the distforest service could not start: {error}", file=sys.stderr, flush=True)
         await scheduler.close(reason="the distforest service could not start")
         raise SystemExit(1) from None
+
+
+def _close_at_hangup(scheduler: Scheduler) -> None:
+    """Let the end of its terminal close a scheduler as SIGTERM does, unless somebody has said what that shall do.
+
+    Otherwise the service would be killed with its lease in its hands.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGHUP) != signal.SIG_DFL:
+        return
+    loop = asyncio.get_running_loop()
+
+    def close() -> None:
+        loop.remove_signal_handler(signal.SIGHUP)
+        closing.append(loop.create_task(scheduler.close(reason="signal-SIGHUP")))
+
+    closing: list[asyncio.Task[None]] = []
+    loop.add_signal_handler(signal.SIGHUP, close)
 
 
 async def _serve(scheduler: Scheduler, job_root: str, max_running: int, **given: Any) -> None:

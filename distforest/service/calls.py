@@ -26,7 +26,7 @@ from distforest.errors import (
     NotFoundError,
     SpecError,
 )
-from distforest.exits import UnreachableError
+from distforest.exits import AwayError, UnreachableError
 
 CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 """How long a scheduler may take to be reached, and then to answer."""
@@ -36,12 +36,24 @@ TLS_FILES = "--tls-ca-file, --tls-cert and --tls-key, or distributed.comm.tls in
 TRIES = 3
 """How often a job is sent where the connection is lost before the answer comes."""
 
-KINDS = {kind.__name__: kind for kind in (InputError, ConflictError, NotFoundError, ArtifactError, JobError)}
+KINDS = {kind.__name__: kind for kind in (InputError, ConflictError, NotFoundError, ArtifactError, AwayError, JobError)}
 """The errors that a refusal may name, but for a spec's."""
 
 
 class LostAnswerError(UnreachableError):
     """A scheduler was reached, and the connection was lost before its answer came."""
+
+
+class BrokenOffError(UnreachableError):
+    """Somebody was reached, and broke off before he could be asked; or was no job service. So is who just starts."""
+
+
+PATIENCE: dict[type[UnreachableError], float] = {AwayError: 60.0, BrokenOffError: 10.0}
+"""Seconds in which what changes something is asked for again: of a service that says that it starts, or closes, and of
+who may be one that does."""
+
+AGAIN_SECONDS = 0.5
+"""Between two such tries."""
 
 
 def new_id(spec: str, now: float) -> str:
@@ -99,6 +111,7 @@ class Service:
         """Hand in a job; it is safe when this returns.
 
         Where the connection is lost before the answer comes, the job is sent again: its id tells that it is the same.
+        A service that is just being started again is waited for, as by all that changes something.
 
         Parameters
         ----------
@@ -112,13 +125,7 @@ class Service:
         dict
             ``job``, and ``created``: False where the same job had come before.
         """
-        own = job_id or new_id(spec, time.time())
-        for _ in range(TRIES - 1):
-            try:
-                return self._call("submit", spec=spec, id=own)
-            except LostAnswerError:
-                continue
-        return self._call("submit", spec=spec, id=own)
+        return self._done("submit", TRIES, spec=spec, id=job_id or new_id(spec, time.time()))
 
     def listed(self) -> dict[str, Any]:
         """``jobs``, newest first, and ``service``."""
@@ -134,15 +141,15 @@ class Service:
 
     def cancel(self, job_id: str) -> dict[str, Any]:
         """Stop a job; returns what is known of it."""
-        return dict(self._call("cancel", id=job_id)["job"])
+        return dict(self._done("cancel", id=job_id)["job"])
 
     def resume(self, job_id: str) -> dict[str, Any]:
         """Let a job that ended without a result go on from what it has finished; returns what is known of it."""
-        return dict(self._call("resume", id=job_id)["job"])
+        return dict(self._done("resume", id=job_id)["job"])
 
     def remove(self, job_id: str) -> str:
         """Forget a job that has ended, but for its output; returns its id."""
-        return str(self._call("remove", id=job_id)["id"])
+        return str(self._done("remove", id=job_id)["id"])
 
     def health(self) -> dict[str, Any]:
         """What is known of the service."""
@@ -160,11 +167,27 @@ class Service:
     def _seconds(self) -> float:
         return min(self.patience, CONNECT_SECONDS)
 
+    def _done(self, name: str, tries: int = 1, **asked: object) -> dict[str, Any]:
+        """Ask for what changes something, over a restart of its scheduler; ``tries`` times where the answer is lost."""
+        start, patience = time.monotonic(), 0.0
+        while True:
+            try:
+                return self._call(name, **asked)
+            except LostAnswerError:
+                tries -= 1
+                if not tries:
+                    raise
+            except UnreachableError as error:
+                patience = max(patience, PATIENCE.get(type(error), 0.0))
+                if time.monotonic() - start >= patience:
+                    raise
+            time.sleep(AGAIN_SECONDS)
+
     def _call(self, name: str, **asked: object) -> dict[str, Any]:
         """Ask for one thing; raises what is refused."""
         answer = asyncio.run(self._ask(f"distforest_{name}", asked))
         if not isinstance(answer, dict):  # a scheduler answers nothing to what it does not know
-            raise UnreachableError(
+            raise BrokenOffError(
                 f"the scheduler at {self.address} runs no job service; start it with --preload distforest.service"
             )
         if "error" in answer:
@@ -197,7 +220,8 @@ class Service:
                 arguments = self.security.get_connection_args("client")
                 return await connect(self._url, 0.9 * self._seconds, deserialize=False, **arguments)
         except (OSError, ValueError, TypeError, RuntimeError, MemoryError) as error:
-            raise UnreachableError(self._why(error)) from error
+            kind = BrokenOffError if _broke_off(error, first_cause(error)) else UnreachableError
+            raise kind(self._why(error)) from error
 
     def _why(self, error: Exception) -> str:
         """Say why a scheduler was not reached, and what to do."""
@@ -233,7 +257,13 @@ def first_cause(error: BaseException) -> BaseException:
 
 def _refused(error: Exception, cause: BaseException) -> bool:
     """Whether the other side has broken off TLS: by a word of TLS, or without one when it was agreed on."""
-    return "ALERT" in str(cause) or (isinstance(error, CommClosedError) and not isinstance(error, FatalCommClosedError))
+    return "ALERT" in str(cause) or _broke_off(error, cause)
+
+
+def _broke_off(error: Exception, cause: BaseException) -> bool:
+    """Whether the other side has closed the connection without a word."""
+    is_closed = isinstance(error, CommClosedError) and not isinstance(error, FatalCommClosedError)
+    return is_closed and "ALERT" not in str(cause)
 
 
 def _missing_files(security: Security) -> str:

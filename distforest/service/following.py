@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.exits import UnreachableError, WaitTimeoutError
 from distforest.jobs.cluster import Progress
-from distforest.service.registry import CANCELLING, ENDS, INTERRUPTED, MERGING, RUNNING, SUCCEEDED
+from distforest.service.registry import CANCELLING, ENDS, INTERRUPTED, MERGING, RUNNING, SUCCEEDED, UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[di
     Yields
     ------
     dict
-        The last one is SUCCEEDED, FAILED, CANCELLED, or INTERRUPTED.
+        The last one is SUCCEEDED, FAILED, CANCELLED, INTERRUPTED, or UNREADABLE.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[di
         if job is not None:
             known, heard = job, time.monotonic()
             yield job
-            if job["state"] in (*ENDS, INTERRUPTED):
+            if job["state"] in (*ENDS, INTERRUPTED, UNREADABLE):
                 return
         if time.monotonic() >= deadline:
             raise _too_late(known, job_id, seconds)

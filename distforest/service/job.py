@@ -21,6 +21,7 @@ from distforest.service.registry import (
     RUNNING,
     SUCCEEDED,
     WAITING,
+    UnreadableError,
 )
 
 if TYPE_CHECKING:
@@ -30,8 +31,12 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress
     from distforest.service.registry import Json, Registry
 
-BEAT, PROGRESS_BEAT = 2.0, 1.0
-"""Seconds between two heartbeats of a running job, and at least between two writes of nothing but its progress."""
+BEAT, PROGRESS_BEAT, WAIT_BEAT = 2.0, 1.0, 60.0
+"""Seconds between two heartbeats of a running job; at least between two writes of nothing but its progress, and between
+two events that tell of busy workers."""
+
+MOST_WORDS = 20_000
+"""Letters of a message; of a longer one, as that of a user's function may be, the rest is left out."""
 
 PHASES = {"grow": RUNNING, "alone": RUNNING, "ask": RUNNING, "screen": RUNNING, "score": RUNNING, "merge": MERGING}
 """The state that goes with a run of tasks; of others nothing is told."""
@@ -46,6 +51,7 @@ def first_state(job: str, spec: AnySpec, now: float) -> Json:
         "format": FORMAT,
         "id": job,
         "state": QUEUED,
+        "waiting": None,
         "revision": 0,
         "kind": "fit" if method else "score",
         "method": method,
@@ -70,17 +76,35 @@ def first_state(job: str, spec: AnySpec, now: float) -> Json:
     }
 
 
+def in_bounds(message: str) -> str:
+    """A message, as far as it is kept, and as text that can be written: the name of a file need not be that.
+
+    Examples
+    --------
+    >>> in_bounds("no such column"), len(in_bounds("x" * 10**6)), len(in_bounds(chr(0xDCFF)))
+    ('no such column', 20037, 6)
+    """
+    more = len(message) - MOST_WORDS
+    kept = message if more <= 0 else f"{message[:MOST_WORDS]}… ({more:,} more letters are left out)"
+    return kept.encode(errors="backslashreplace").decode()
+
+
 @dataclass
 class Job:
-    """A job that a service knows; its methods may be called from any thread."""
+    """A job that a service knows; its methods may be called from any thread.
+
+    ``n_written`` is the number of its latest event on the store; None where nobody has looked yet.
+    """
 
     state: Json
-    n_events: int = 0
+    n_written: int | None = 0
     is_cancelled: bool = False
     _unsaid: list[Json] = field(default_factory=list)
     _changed: bool = False
     _is_urgent: bool = False
     _waited: str | None = None
+    _is_told: bool = False
+    _next_told: float = -math.inf
     _own: Lock = field(default_factory=Lock)
     _writing: Lock = field(default_factory=Lock)
 
@@ -88,6 +112,11 @@ class Job:
     def id(self) -> str:
         """The job's name."""
         return str(self.state["id"])
+
+    @property
+    def n_events(self) -> int:
+        """Events that are written, as far as is known, and those that will be."""
+        return (self.n_written or 0) + len(self._unsaid)
 
     @property
     def has_ended(self) -> bool:
@@ -102,8 +131,7 @@ class Job:
     def note(self, event: str, message: str, **more: Any) -> None:
         """Say what happened."""
         with self._own:
-            self.n_events += 1
-            self._unsaid.append({"n": self.n_events, "time": time.time(), "event": event, "message": message, **more})
+            self._unsaid.append({"time": time.time(), "event": event, "message": in_bounds(message), **more})
 
     def warn(self, texts: Iterable[str]) -> None:
         """Say what is odd, and was done all the same; once, however often a run is tried."""
@@ -131,7 +159,13 @@ class Job:
     def queue_again(self) -> None:
         """Make the job wait for its next run."""
         fresh = {"phase": None, "done": 0, "total": 0, "rate": 0.0, "remaining": None, "ended": None, "error": None}
-        self.set(state=QUEUED, attempt=self.state["attempt"] + 1, warnings=[], **fresh)
+        self.set(state=QUEUED, attempt=self.state["attempt"] + 1, warnings=[], waiting=None, **fresh)
+
+    def count_events(self, registry: Registry) -> int:
+        """Look how many events are written, where nobody has; raises UnreadableError."""
+        if self.n_written is None:
+            self.n_written = registry.last_number(self.id)
+        return self.n_written
 
     def count(self, name: str, more: int = 1) -> None:
         """Add to a counter."""
@@ -153,28 +187,43 @@ class Job:
             remaining=left if math.isfinite(left) else None,
         )
 
-    def attend(self, threads: int) -> None:
-        """Wait where there are no workers, go on where they are back."""
+    def attend(self, threads: int, busy: str | None = None) -> None:
+        """Wait where there are no workers, or they are all ``busy`` with others; go on where that is over."""
         state = self.state["state"]
-        if not threads and state in AT_WORK:
-            self._waited = state
-            self.set(state=WAITING)
-            self.note("waiting", "there are no workers; the job goes on when one comes")
-        elif threads and state == WAITING:
-            self.set(state=self._waited or RUNNING)
-            self.note("running", f"workers with {counted(threads, 'thread')} in all are at work")
+        why = busy if threads else "there are no workers; the job goes on when one comes"
+        if why and state in AT_WORK:
+            self._waited, self._is_told = state, False
+            self.set(state=WAITING, waiting=why)
+            self._tell_of_waiting(why, threads)
+        elif why and state == WAITING and why != self.state["waiting"]:
+            self.set(waiting=why)
+            self._tell_of_waiting(why, threads)
+        elif not why and state == WAITING:
+            self.set(state=self._waited or RUNNING, waiting=None)
+            if self._is_told:
+                self.note("running", f"workers with {counted(threads, 'thread')} in all are at work")
+
+    def _tell_of_waiting(self, why: str, threads: int) -> None:
+        """Note that the job waits; now and then only, where it shares busy workers and does so all the time."""
+        if not threads or time.monotonic() >= self._next_told:
+            self._is_told, self._next_told = True, time.monotonic() + WAIT_BEAT
+            self.note("waiting", why)
 
     def end(self, state: str, message: str, **changes: Any) -> None:
         """Write the last state of a run."""
         names = {SUCCEEDED: "succeeded", FAILED: "failed", CANCELLED: "cancelled"}
         self.note(names[state], message)
-        self.set(state=state, ended=time.time(), remaining=None, **changes)
+        if error := changes.get("error"):
+            changes["error"] = {**error, "message": in_bounds(error["message"])}
+        self.set(state=state, ended=time.time(), remaining=None, waiting=None, **changes)
 
     def save(self, registry: Registry, at_once: bool = False) -> bool:
         """Write what is new, if it is time or ``at_once``; whether all that was to be written is.
 
         What a store refuses is tried again the next time.
         """
+        if not (self._unsaid or self._changed or self.is_at_work):  # as most jobs of a large root
+            return True
         with self._writing:
             with self._own:
                 since = time.time() - self.state["heartbeat"]
@@ -187,14 +236,15 @@ class Job:
                 self._changed, self._is_urgent = self._changed and not changed, False
             try:
                 if unsaid:
-                    registry.note(self.id, unsaid)
-                    unsaid = []
+                    before = self.count_events(registry)
+                    registry.note(self.id, [{"n": n, **event} for n, event in enumerate(unsaid, before + 1)])
+                    self.n_written, unsaid = before + len(unsaid), []
                 if changed:
                     now = time.time()
                     registry.write(self.id, {**state, "heartbeat": now})
                     with self._own:
                         self.state = {**self.state, "heartbeat": now}
-            except OSError as error:
+            except (OSError, ValueError, UnreadableError) as error:
                 logging.getLogger("distforest").warning("job %s: its state could not be written: %r", self.id, error)
                 with self._own:
                     self._unsaid, self._changed = [*unsaid, *self._unsaid], self._changed or changed

@@ -12,32 +12,40 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client
 
 from distforest.amounts import are, counted
 from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError, SpecError
+from distforest.exits import AwayError
 from distforest.jobs.any_spec import AnySpec, spec_from_json
 from distforest.jobs.stop import SIGN
 from distforest.service.claims import give_back, take_again, take_in
 from distforest.service.job import Job, first_state
 from distforest.service.lease import Lease
+from distforest.service.records import STATE as STATE_VALUES
 from distforest.service.registry import (
     CANCELLED,
     CANCELLING,
+    ENDS,
     INTERRUPTED,
     QUEUED,
+    SPEC,
     SUCCEEDED,
     WORK,
     Registry,
+    UnreadableError,
     hold_id,
+    unreadable,
 )
 from distforest.service.running import Desk, allow, run
+from distforest.service.turns import Turns
 from distforest.service.watching import Watching
+from distforest.sources.stores import may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -52,6 +60,17 @@ BEAT, LEASE_BEAT = 0.25, 2.0
 
 CLOSING_SECONDS = 5.0
 """For running jobs to take note that the service closes, and for the thread of one that has ended to be free."""
+
+MOST_FAULTS = 3
+"""Of a spec that are named where it is not the one who has written it that hears of them."""
+
+STATE_KEYS = STATE_VALUES.keys() | {"state"}
+"""What a state says that a service has written."""
+
+NOT_EXCLUSIVE = (
+    "%s lies on a store that does not compare before it writes, as far as is known here: two services that are started "
+    "on it at the same moment can both take it, for some seconds; start one after the other"
+)
 
 EXTENSION = "distforest"
 """The name of the service among the scheduler's extensions, and before those of its handlers."""
@@ -79,6 +98,9 @@ class JobService:
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.registry, self.scheduler.address)
+        self.registry = replace(self.registry, guard=self.lease.hold)
+        self.aside: dict[str, Json] = {}
+        self.turns = Turns()
         self._pool = ThreadPoolExecutor(self.limits.max_running, "distforest-job")
         self._running: dict[str, asyncio.Future[None]] = {}
         self._entry, self._queued = asyncio.Lock(), asyncio.Event()
@@ -97,11 +119,13 @@ class JobService:
         OSError
             The root cannot be written to.
         """
-        await self.lease.take()
-        await asyncio.to_thread(self._take_up)
-        self.scheduler.add_plugin(Watching(self.jobs))
         for name in ("submit", "list", "status", "events", "cancel", "resume", "remove", "health"):
-            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(getattr(self, f"_{name}"))
+            self.scheduler.handlers[f"{EXTENSION}_{name}"] = _handler(self._when_ready(getattr(self, f"_{name}")))
+        await self.lease.take()
+        if not self.lease.excludes:
+            logging.getLogger("distforest").warning(NOT_EXCLUSIVE, self.registry.root)
+        await self._taken_up()
+        self.scheduler.add_plugin(Watching(self.jobs))
         self._looping = asyncio.create_task(self._loop())
         self._looping.add_done_callback(self._looped)
 
@@ -125,38 +149,64 @@ class JobService:
     def _open(self) -> Desk:
         """Connect to this service's own scheduler, as any client would."""
         client = Client(self.scheduler.address, security=self.scheduler.security, set_as_default=False)
-        return Desk(self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout)
+        return Desk(self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout, self.turns.why)
+
+    async def _taken_up(self) -> None:
+        """Read the job root; meanwhile the lease is held."""
+        reading = asyncio.ensure_future(asyncio.to_thread(self._take_up))
+        while not (await asyncio.wait([reading], timeout=LEASE_BEAT))[0]:
+            await self._beat()
+        await reading
 
     def _take_up(self) -> None:
         """Read the job root; what no service has finished is queued, oldest first."""
-        for name in self.registry.ids():
+        for name, found in self.registry.states():
             try:
-                job = self._found(name)
-            except (DistforestError, LookupError, TypeError, ValueError) as error:
-                logging.getLogger("distforest").warning("%s/%s is left alone: %r", self.registry.root, name, error)
-                continue
-            self.jobs[name] = job
-            self.registry.folder(name).sweep()
-            if job.state["state"] == CANCELLING:
-                self._end_cancelled(job)
-                continue
-            if not job.has_ended:
-                self.registry.folder(name).discard(SIGN)  # of an end that was not written down
-            if not job.has_ended and job.state["state"] != QUEUED:
-                job.note("resumed", "a new service goes on with the job; what is committed is not done again")
-                job.queue_again()
+                if (job := self._found(name, found)) is not None:
+                    self.jobs[name] = job
+            except Exception as error:  # whatever a folder can lead to, it is that of one job
+                if isinstance(error, OSError) and may_pass(error, self.registry.root):
+                    raise
+                self.aside[name] = unreadable(name, error)
+                logging.getLogger("distforest").warning("%s", self.aside[name]["error"]["message"])
         self._save()
 
-    def _found(self, name: str) -> Job:
-        """A job of the root; raises what a folder leads to that is no job's, or is damaged."""
-        state, text = self.registry.state(name), self.registry.spec(name)
-        first = first_state(name, spec_from_json(text), time.time()) if text is not None else {}
-        events = self.registry.events(name)
-        known = {key: value for key, value in {**first, **(state or {})}.items() if key != "was"}
-        job = Job(known, n_events=max((int(event["n"]) for event in events), default=0))
-        if not {"id", "state", "submitted", "attempt", "revision"} <= job.state.keys() or job.id != name:
-            raise InputError("it has no spec.json and state.json that can be read")
+    def _found(self, name: str, state: Json | UnreadableError | None) -> Job | None:
+        """A job of the root, of which only the state is read where it has ended; None for a folder that is no job's."""
+        if isinstance(state, UnreadableError):
+            raise state
+        known = {key: value for key, value in (state or {}).items() if key != "was"}
+        if known.get("state") in ENDS and known.keys() >= STATE_KEYS:
+            return Job(known, n_written=None)
+        self.registry.hold_own(name)
+        text = self.registry.spec(name)
+        if text is None and state is None:
+            return None
+        first = first_state(name, self._spec(name, text), time.time()) if text is not None else {}
+        job = Job({**first, **known}, n_written=self.registry.last_number(name))
+        if not job.state.keys() >= STATE_KEYS:
+            raise InputError("it has no spec.json, and its state.json does not say all")
+        self._go_on(job)
         return job
+
+    def _spec(self, name: str, text: str) -> AnySpec:
+        try:
+            return spec_from_json(text)
+        except SpecError as error:
+            faults = "; ".join(error.faults[:MOST_FAULTS])
+            raise UnreadableError(f"{self.registry.folder(name).address}/{SPEC} is no spec: {faults}") from error
+
+    def _go_on(self, job: Job) -> None:
+        """Queue a job that has not ended; what is left half written in its folder is removed."""
+        folder = self.registry.folder(job.id)
+        folder.sweep()
+        if job.state["state"] == CANCELLING:
+            self._end_cancelled(job)
+        elif not job.has_ended:
+            folder.discard(SIGN)  # of an end that was not written down
+            if job.state["state"] != QUEUED:
+                job.note("resumed", "a new service goes on with the job; what is committed is not done again")
+                job.queue_again()
 
     def _leave(self) -> None:
         for job in self.jobs.values():
@@ -176,6 +226,7 @@ class JobService:
                 beaten = time.monotonic()
                 if not await self._beat():
                     return
+            self.turns.look(self.scheduler)
             self._start_queued(self.desk)
             await asyncio.to_thread(self._save)
             with suppress(TimeoutError):  # nothing was queued, and there is no more room
@@ -231,15 +282,18 @@ class JobService:
 
     def listed(self) -> list[Json]:
         """All jobs, newest first."""
-        jobs = sorted(self.jobs.values(), key=lambda job: (job.state["submitted"], job.id), reverse=True)
-        return [self._told(job) for job in jobs]
+        jobs = list(self.jobs.values())  # while it starts, a thread adds some
+        jobs.sort(key=lambda job: (job.state["submitted"], job.id), reverse=True)
+        return [*map(self._told, jobs), *map(self._told_aside, list(self.aside))]
 
     def job(self, name: str) -> Json:
         """What has become of a job; raises NotFoundError."""
-        return self._told(self._known(name))
+        return self._told_aside(name) if name in self.aside else self._told(self._known(name))
 
     async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[Json]:
-        """A job's events with greater numbers than ``after``; raises NotFoundError."""
+        """A job's events with greater numbers than ``after``; raises NotFoundError, or UnreadableError."""
+        if name in self.aside:
+            return []
         job = self._known(name)
         if not self._is_replaced:
             await asyncio.to_thread(job.save, self.registry, True)
@@ -248,20 +302,37 @@ class JobService:
     def _told(self, job: Job) -> Json:
         return {**job.state, "workers": len(self.scheduler.workers)}
 
+    def _told_aside(self, name: str) -> Json:
+        return {**self.aside[name], "workers": len(self.scheduler.workers)}
+
     def _known(self, name: str) -> Job:
+        if name in self.aside:
+            raise ConflictError(self.aside[name]["error"]["message"])
         if name not in self.jobs:
             raise NotFoundError(f"there is no job {name!r} in {self.registry.root}; see `distforest list`")
         return self.jobs[name]
 
     # --- what others ask over the comm ------------------------------------------------------------------------
 
+    def _when_ready(self, asked: Callable[..., Awaitable[Json]]) -> Callable[..., Awaitable[Json]]:
+        """What answers while all jobs are known: neither before, nor when the service has gone."""
+
+        @wraps(asked)
+        async def answer(**given: Any) -> Json:
+            if self._looping is None:
+                raise AwayError(f"{self.failure}; try again in a moment")
+            return await asked(**given)
+
+        return answer
+
     async def _submit(self, spec: str, id: str | None = None) -> Json:  # noqa: A002  (the word of the protocol)
-        if self._looping is None or self._looping.done():  # while it starts jobs are taken in, and begin later
+        if self._looping is None or self._looping.done():  # before its first turn jobs are taken in, and begin later
             raise JobError(self.failure)
         asked = await asyncio.to_thread(self._allowed, spec)
         name, text = hold_id(id) if id is not None else _new_id(asked, spec), asked.to_json()
         async with self._entry:
-            if name in self.jobs:
+            if name in self.jobs or name in self.aside:
+                self._known(name)
                 return await self._again(name, text)
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
@@ -322,7 +393,9 @@ class JobService:
         if job.has_ended:
             if not await self._is_over(job):
                 raise ConflictError(f"{id} is ending; try again in a moment")
+            await asyncio.to_thread(self.registry.hold_own, id)
             await asyncio.to_thread(take_again, self.registry, id, job.state["output"])
+            await asyncio.to_thread(job.count_events, self.registry)
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)
             job.is_cancelled = False
             job.note("resumed", "the job is taken up again; what is committed is not done again")

@@ -1,16 +1,22 @@
 """The lease of a job root: one service at a time, known by its heartbeat in ``service.json``.
 
-A service that finds the name of another one in its place has been taken for dead, and ends itself.
+A service writes its heartbeat only over its last one, so that of two that want a root at the same moment one is
+refused, if the store compares (`distforest.service.slot`). One that finds the name of another one in its place has been
+taken for dead, and ends itself; one whose heartbeats have not come through for as long as others wait writes nothing of
+a job.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import math
 import os
 import platform
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -19,10 +25,13 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from distforest.errors import ConflictError, JobError
-from distforest.service.registry import LEASE, STALE, Registry
+from distforest.service.registry import LEASE, STALE, Registry, lease_in
+from distforest.service.slot import Slot, TakenError, slot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from distforest.service.registry import Json
 
 POLL = 0.5
 """Seconds between two looks at the heartbeat of a service that may be dead."""
@@ -35,6 +44,14 @@ def _host() -> str:
     """The name of the host and, where the system tells it, of its present run."""
     boot = BOOT.read_text().strip() if BOOT.exists() else ""
     return f"{platform.node()}/{boot}"
+
+
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""A clock that nobody sets, and that goes on while the machine sleeps if the system has such a one."""
+
+
+def _ticks() -> float:
+    return time.clock_gettime(CLOCK)
 
 
 def _born() -> float:
@@ -50,6 +67,16 @@ class Lease:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     started: float = field(default_factory=time.time)
     heartbeat: float = 0.0
+    _slot: Slot = field(init=False)
+    _sure: float = -math.inf
+
+    def __post_init__(self) -> None:
+        self._slot = slot(self.registry.folder(), LEASE)
+
+    @property
+    def excludes(self) -> bool:
+        """Whether no other service can have taken the root in the same moment; known once it is taken."""
+        return self._slot.compares
 
     def record(self) -> dict[str, Any]:
         """What ``service.json`` says."""
@@ -59,6 +86,7 @@ class Lease:
             "job_root": self.registry.root,
             "started": self.started,
             "heartbeat": self.heartbeat,
+            "excludes": self.excludes,
             "version": version("distforest"),
             "host": platform.node(),
             "boot": _host(),
@@ -74,17 +102,26 @@ class Lease:
         ConflictError
             Another service is alive and serves the root.
         """
-        held, start = await asyncio.to_thread(self.registry.lease), time.monotonic()
-        while held and not died(held) and time.monotonic() - start < STALE:
+        held, start = await asyncio.to_thread(self._held), _ticks()
+        while not await self._taken(held, start):
             await asyncio.sleep(POLL)
-            found = await asyncio.to_thread(self.registry.lease)
-            if found and found.get("heartbeat") != held.get("heartbeat"):
+            found = await asyncio.to_thread(self._held)
+            if held and found and found["heartbeat"] != held["heartbeat"]:
                 raise ConflictError(
                     f"the job root {self.registry.root} is served already, by {found.get('address')} (process "
                     f"{found.get('pid')} on {found.get('host')}); stop that service, or give this one another root"
                 )
-            held = found
-        await asyncio.to_thread(self._write)
+            held, start = found, start if held else _ticks()
+
+    async def _taken(self, held: Json | None, start: float) -> bool:
+        """Take the lease where nobody holds it, or nothing was heard since ``start``; false where one is to wait."""
+        if held and not died(held) and _ticks() - start < STALE:
+            return False
+        try:
+            await asyncio.to_thread(self._write)
+        except TakenError:  # another one was quicker: it beats, or dies
+            return False
+        return True
 
     def beat(self) -> None:
         """Tell readers that this service lives.
@@ -93,21 +130,40 @@ class Lease:
         ------
         JobError
             Another service has taken the lease.
+        OSError
+            The store does not answer, or not yet.
         """
-        held = self.registry.lease()
-        if held and held.get("id") != self.id:
-            raise JobError(f"the job root {self.registry.root} has been taken over by {held.get('address')}")
-        self._write()
+        try:
+            self._write()
+        except TakenError:
+            held = self._held()
+            if held and held.get("id") != self.id:
+                raise JobError(
+                    f"the job root {self.registry.root} has been taken over by {held.get('address')}"
+                ) from None
+            self._write()  # somebody has removed it, or this service has written more than it knows
+
+    def hold(self) -> None:
+        """Raise OSError where another service may have taken the lease, as no heartbeat has come through for long."""
+        if (silent := _ticks() - self._sure) >= STALE:
+            what = f"no heartbeat of the service has come through to {self.registry.root} for {silent:.0f} s"
+            raise OSError(errno.EAGAIN, f"{what}; until one does it writes nothing of a job")
 
     def release(self) -> None:
         """Give the lease back, so that the next service need not wait; readers see jobs as interrupted."""
-        held = self.registry.lease()
+        held = self._held()
         if held and held.get("id") == self.id:
-            self.registry.folder().discard(LEASE)
+            with suppress(TakenError):
+                self._slot.clear()
+
+    def _held(self) -> Json | None:
+        """Who holds the lease, or did last."""
+        return lease_in(self._slot.read() or b"")
 
     def _write(self) -> None:
-        self.heartbeat = time.time()
-        self.registry.folder().write(LEASE, json.dumps(self.record()).encode())
+        self.heartbeat, start = time.time(), _ticks()
+        self._slot.put(json.dumps(self.record()).encode())
+        self._sure = start
 
 
 def died(held: Mapping[str, Any]) -> bool:

@@ -13,17 +13,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from distforest.errors import InputError, NotFoundError
+from distforest.errors import InputError, JobError, NotFoundError
 from distforest.jobs.folder import Folder
 from distforest.jobs.reader import shown
+from distforest.service.records import events_in, is_lease, line_of, parsed, wrong_in_state
+from distforest.sources.stores import may_pass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from distforest.jobs.folder import End
 
     Json = dict[str, Any]
 
@@ -32,7 +36,11 @@ FORMAT = 1
 
 QUEUED, WAITING, RUNNING, MERGING = "QUEUED", "WAITING_FOR_WORKERS", "RUNNING", "MERGING"
 SUCCEEDED, FAILED, CANCELLING, CANCELLED, INTERRUPTED = "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED", "INTERRUPTED"
-STATES = (QUEUED, WAITING, RUNNING, MERGING, SUCCEEDED, FAILED, CANCELLING, CANCELLED, INTERRUPTED)
+WRITTEN = (QUEUED, WAITING, RUNNING, MERGING, SUCCEEDED, FAILED, CANCELLING, CANCELLED, INTERRUPTED)
+UNREADABLE = "UNREADABLE"
+STATES = (*WRITTEN, UNREADABLE)
+"""States of a job: those that are written, and the one of a job of which nothing can be read."""
+
 ENDS = (SUCCEEDED, FAILED, CANCELLED)
 """States that a job leaves only by being resumed."""
 
@@ -41,7 +49,20 @@ SPEC, STATE, EVENTS, LEASE, WORK = "spec.json", "state.json", "events.jsonl", "s
 STALE = 10.0
 """Seconds without a heartbeat after which a reader takes a service to be gone."""
 
+MOST_BYTES = 8 << 20
+"""Of a file of a job. A larger state or spec is not read; of events the oldest are dropped, so that half is left."""
+
+LATEST_BYTES = 256 << 10
+"""In which the latest event is looked for; none is longer."""
+
+AT_ONCE = 256
+"""States that are read at once."""
+
 ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+class UnreadableError(JobError):
+    """The folder of a job holds what no service has written; the job is set aside."""
 
 
 def hold_id(name: str) -> str:
@@ -58,9 +79,34 @@ def hold_id(name: str) -> str:
     return name
 
 
+def unreadable(job: str, error: Exception) -> Json:
+    """What is told of a job that is set aside."""
+    none = dict.fromkeys(("method", "service", "started", "ended", "phase", "remaining", "n_trees", "result"))
+    counts = dict.fromkeys(("revision", "done", "total", "retries", "lost_workers", "attempt"), 0)
+    message = f"{job} cannot be read and is left alone: {_why(error)}; mend its folder, or remove it by hand"
+    known = {"format": FORMAT, "id": job, "state": UNREADABLE, "kind": "", "output": ""}
+    times = {"submitted": 0.0, "heartbeat": 0.0, "rate": 0.0}
+    return {**known, **none, **counts, **times, "error": {"kind": "UnreadableError", "message": message}}
+
+
+def _why(error: Exception) -> str:
+    return str(error) if isinstance(error, (JobError, InputError)) else repr(error)
+
+
+def _unguarded() -> None:
+    """Let everybody write."""
+
+
 @dataclass(frozen=True)
 class Registry:
     """The job root by path or URL.
+
+    Attributes
+    ----------
+    root
+        Its path or URL.
+    guard
+        Called before anything is written of a job; what it raises keeps that from being written.
 
     Examples
     --------
@@ -71,51 +117,110 @@ class Registry:
     """
 
     root: str
+    guard: Callable[[], None] = field(default=_unguarded, repr=False, compare=False)
 
     def folder(self, job: str = "") -> Folder:
         """The folder of a job, or of all."""
         return Folder(self.root).within(hold_id(job)) if job else Folder(self.root)
 
     def ids(self) -> list[str]:
-        """Of all that may be jobs' folders."""
-        return [name for name in self.folder().names() if ID.fullmatch(name)]
+        """Of all that may be jobs' folders; none where there is no root."""
+        try:
+            return [name for name in self.folder().folders() if ID.fullmatch(name)]
+        except FileNotFoundError:
+            return []
+
+    # --- what a service writes --------------------------------------------------------------------------------
 
     def create(self, job: str, spec: str, state: Json) -> None:
         """Write a new job; when this returns it is durable."""
+        self.guard()
         self.folder(job).write(SPEC, spec.encode())
         self.write(job, state)
 
-    def spec(self, job: str) -> str | None:
-        """The spec of a job; None where there is none."""
-        found = self._read(self.folder(job), SPEC)
-        return None if found is None else found.decode()
-
     def write(self, job: str, state: Json) -> None:
         """Replace the state of a job."""
-        self.folder(job).write(STATE, _line(state))
-
-    def state(self, job: str) -> Json | None:
-        """The state of a job as its service wrote it; None where there is none that can be read."""
-        found = self._json(self.folder(job), STATE)
-        return found if found and _is_state(found) else None
+        self.guard()
+        self.folder(job).write(STATE, line_of(state))
 
     def note(self, job: str, events: Sequence[Json]) -> None:
-        """Append to a job's events."""
-        self.folder(job).append(EVENTS, b"".join(map(_line, events)))
+        """Append to a job's events; where they are too many the oldest are dropped, and a line says so."""
+        self.guard()
+        if self.folder(job).append(EVENTS, b"".join(map(line_of, events))) > MOST_BYTES:
+            kept = events_in(self._event_lines(job, MOST_BYTES // 2), 0)
+            self.folder(job).write(EVENTS, b"".join(map(line_of, kept)))
+
+    def remove(self, job: str) -> None:
+        """Remove a job's folder; what it made elsewhere stays."""
+        self.guard()
+        self.folder(job).remove()
+
+    # --- what anybody reads -----------------------------------------------------------------------------------
+
+    def hold_own(self, job: str) -> None:
+        """Raise UnreadableError where a job's folder, or that of its work, is a link: what is behind is not its own."""
+        for folder in (self.folder(job), self.folder(job).within(WORK)):
+            if folder.is_link:
+                raise UnreadableError(f"{folder.address} is a link, and links are not followed")
+
+    def spec(self, job: str) -> str | None:
+        """The spec of a job; None where there is none. Raises UnreadableError."""
+        found = self._read(job, SPEC)
+        try:
+            return None if found is None else found.decode()
+        except UnicodeDecodeError as error:
+            raise UnreadableError(f"{self.folder(job).address}/{SPEC} is no text: {error}") from error
+
+    def state(self, job: str) -> Json | None:
+        """The state of a job as its service wrote it; None where there is none, or only a part of one.
+
+        Raises UnreadableError for one that no service has written.
+        """
+        found = self._read(job, STATE)
+        return None if found is None else self._state(job, found)
+
+    def states(self) -> Iterator[tuple[str, Json | UnreadableError | None]]:
+        """The state of each folder that may be a job's, or why it cannot be read; as `state` for the rest."""
+        ids = self.ids()
+        for names in (ids[first : first + AT_ONCE] for first in range(0, len(ids), AT_ONCE)):
+            ends = self.folder().ends([f"{name}/{STATE}" for name in names], MOST_BYTES)
+            for name, end in zip(names, ends, strict=True):
+                try:
+                    found = self._whole(name, STATE, end)
+                    yield name, None if found is None else self._state(name, found)
+                except UnreadableError as error:
+                    yield name, error
 
     def events(self, job: str, after: int = 0, limit: int | None = None) -> list[Json]:
         """A job's events with greater numbers than ``after``, the first ``limit`` of them.
 
-        A line that a crash has cut off is left out, and so is one that was written twice. Raises NotFoundError if there
-        is no such job.
+        A line that a crash has cut off is left out, as is one that was written twice, or says what no service does.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such job.
+        UnreadableError
+            Its events are no file.
         """
-        folder = self._there(job)
-        found = {event.get("n", 0): event for event in _parsed((self._read(folder, EVENTS) or b"").splitlines())}
-        return [event for n, event in found.items() if n > after][:limit]
+        self._there(job)
+        found: dict[int, Json] = {}
+        for event in events_in(self._event_lines(job, MOST_BYTES), after):
+            found[event["n"]] = event
+            if len(found) == limit:
+                break
+        return list(found.values())
+
+    def last_number(self, job: str) -> int:
+        """The number of a job's latest event; 0 if there is none. Raises UnreadableError."""
+        return max((event["n"] for event in events_in(self._event_lines(job, LATEST_BYTES), 0)), default=0)
 
     def lease(self) -> Json | None:
         """Who serves the root, or did last."""
-        return self._json(self.folder(), LEASE)
+        try:
+            return lease_in(self.folder().end(LEASE, MOST_BYTES).content)
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return None
 
     def job(self, job: str, now: float) -> Json:
         """What has become of a job, as can be told without its service.
@@ -126,62 +231,106 @@ class Registry:
             There is no such job.
         """
         self._there(job)
-        return self._told(job, self.lease(), now)
+        try:
+            found = self.state(job)
+        except UnreadableError as error:
+            return unreadable(job, error)
+        return self._told(job, found, self.lease(), now)
 
     def listed(self, now: float) -> list[Json]:
         """All jobs, newest first, as can be told without their service."""
-        lease = self.lease()
-        jobs = [self._told(job, lease, now) for job in self.ids() if self._is_there(job)]
+        lease, jobs = self.lease(), []
+        for name, found in self.states():
+            if isinstance(found, UnreadableError):
+                jobs.append(unreadable(name, found))
+            elif found is not None or self._is_there(name):
+                jobs.append(self._told(name, found, lease, now))
         return sorted(jobs, key=lambda job: (job.get("submitted") or 0.0, job["id"]), reverse=True)
 
-    def remove(self, job: str) -> None:
-        """Remove a job's folder; what it made elsewhere stays."""
-        self.folder(job).remove()
-
-    def _there(self, job: str) -> Folder:
-        if not self._is_there(job):
-            raise NotFoundError(f"there is no job {job} in {self.root}")
-        return self.folder(job)
-
-    def _is_there(self, job: str) -> bool:
-        folder = self.folder(job)
-        return folder.exists(STATE) or folder.exists(SPEC)
-
-    def _told(self, job: str, lease: Json | None, now: float) -> Json:
-        state = self.state(job) or {"format": FORMAT, "id": job, "state": QUEUED}
-        if state["state"] in ENDS or (lease and now - float(lease.get("heartbeat", 0.0)) <= STALE):
+    def _told(self, job: str, state: Json | None, lease: Json | None, now: float) -> Json:
+        """A job's state as a reader tells it: interrupted where nothing was heard of its service for long."""
+        state = state or {"format": FORMAT, "id": job, "state": QUEUED}
+        if state["state"] in ENDS:
+            return state
+        try:
+            self.hold_own(job)
+            self.spec(job)
+            self.last_number(job)
+        except UnreadableError as error:  # a service leaves it alone
+            return unreadable(job, error)
+        if lease and now - lease["heartbeat"] <= STALE:
             return state
         was = state.get("was") if state["state"] == INTERRUPTED else state["state"]
         return {**state, "state": INTERRUPTED, "was": was}
 
-    def _json(self, folder: Folder, name: str) -> Json | None:
-        found = list(_parsed([self._read(folder, name) or b""]))
-        return found[0] if found else None
+    def _there(self, job: str) -> None:
+        if not self._is_there(job):
+            raise NotFoundError(f"there is no job {job} in {self.root}")
 
-    @staticmethod
-    def _read(folder: Folder, name: str) -> bytes | None:
-        try:
-            return folder.read(name)
-        except (FileNotFoundError, NotADirectoryError):
+    def _is_there(self, job: str) -> bool:
+        folder = self.folder(job)
+        return folder.is_link or folder.exists(STATE) or folder.exists(SPEC)
+
+    # --- its files --------------------------------------------------------------------------------------------
+
+    def _read(self, job: str, name: str) -> bytes | None:
+        """The content of a file; None where there is none."""
+        [end] = self.folder().ends([f"{hold_id(job)}/{name}"], MOST_BYTES)
+        return self._whole(job, name, end)
+
+    def _whole(self, job: str, name: str, end: End | Exception) -> bytes | None:
+        """What `_read` answers, from the end of the file."""
+        if (found := self._end(end)) is None:
             return None
+        if not found.is_whole:
+            raise UnreadableError(f"{self.folder(job).address}/{name} has more than {MOST_BYTES:,} bytes")
+        return found.content
+
+    def _end(self, end: End | Exception) -> End | None:
+        """The end of a file, None where there is none; raises what keeps it from being read, now or for ever."""
+        if isinstance(end, (FileNotFoundError, NotADirectoryError)):
+            return None
+        if not isinstance(end, Exception):
+            return end
+        if may_pass(end, self.root):
+            raise end
+        raise UnreadableError(str(end)) from end
+
+    def _state(self, job: str, content: bytes) -> Json | None:
+        """The state that a file holds."""
+        found = parsed(content)
+        if found is None:
+            return None
+        if found.get("state") not in WRITTEN or found.get("format", FORMAT) != FORMAT or found.get("id") != job:
+            named = ", ".join(f"{name} {shown(found.get(name))}" for name in ("format", "id", "state"))
+            raise UnreadableError(f"{self.folder(job).address}/{STATE} is of no job {job} that is known here: {named}")
+        if (wrong := wrong_in_state(found)) is not None:
+            what = f"{shown(wrong)} is {shown(found[wrong])}, which no service has written"
+            raise UnreadableError(f"{self.folder(job).address}/{STATE}: {what}")
+        return found
+
+    def _event_lines(self, job: str, most: int) -> Iterator[bytes]:
+        """The last lines of a job's events; where there are more, the first one says so."""
+        [end] = self.folder().ends([f"{hold_id(job)}/{EVENTS}"], most)
+        if (found := self._end(end)) is None:
+            return
+        lines = iter(found.content.splitlines())
+        if not found.is_whole:
+            next(lines, None)  # a part of one
+            if first := next(events_in(lines, 0), None):
+                yield line_of(_dropped(first))
+                yield line_of(first)
+        yield from lines
 
 
-def _is_state(found: Json) -> bool:
-    """Whether an object can be a job's state: a store is not only written by services."""
-    kinds = (("submitted", (int, float)), ("heartbeat", (int, float)), ("revision", int), ("attempt", int))
-    return found.get("state") in STATES and all(isinstance(found.get(name, 0), kind) for name, kind in kinds)
+def _dropped(first: Json) -> Json:
+    """The event that says that those before the first one are not kept."""
+    n = first["n"] - 1
+    message = f"events up to number {n} are not kept; of a job the latest {MOST_BYTES >> 20} MiB are, at most"
+    return {"n": n, "time": first["time"], "event": "dropped", "message": message}
 
 
-def _line(value: Json) -> bytes:
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode() + b"\n"
-
-
-def _parsed(lines: Iterable[bytes]) -> Iterable[Json]:
-    """The objects of some lines, without those that are cut off."""
-    for line in lines:
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict):
-            yield found
+def lease_in(content: bytes) -> Json | None:
+    """Who serves a root, by the content of its ``service.json``; None where that tells nobody."""
+    found = parsed(content)
+    return found if found and is_lease(found) else None

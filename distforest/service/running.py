@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from threading import Event
@@ -55,13 +56,14 @@ class ClosingError(Exception):
 
 @dataclass(frozen=True)
 class Desk:
-    """What all running jobs of a service share."""
+    """What all running jobs of a service share; ``busy`` says with what workers are busy for whom a job waits."""
 
     registry: Registry
     client: Client
     policy: Policy
     service: str
     no_workers_timeout: float | None = None
+    busy: Callable[[str], str | None] = lambda _job: None
     closing: Event = field(default_factory=Event)
 
 
@@ -79,7 +81,7 @@ class Attendance:
             raise ClosingError
         if self.job.is_cancelled:
             raise CancelledJobError("the job was cancelled")
-        self.job.attend(threads)
+        self.job.attend(threads, self.desk.busy(self.job.id))
         self._since = None if threads else self._since or time.monotonic()
         waited, most = time.monotonic() - (self._since or time.monotonic()), self.desk.no_workers_timeout
         if most is not None and waited > most:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 PRELOAD, PAGE = "distforest.service", "/distforest/jobs"
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""What ends a service in good order; a second SIGINT ends it at once."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What ends a service in good order, unless who has started it wants it ignored (``nohup``); a second one ends it at
+once."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +87,16 @@ def serve(job_root: str, machine: Machine, ready: Callable[[Place], None]) -> No
 
 async def _serve(job_root: str, machine: Machine, ready: Callable[[Place], None]) -> None:
     loop, end = asyncio.get_running_loop(), asyncio.Event()
+    signals = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
     def stop() -> None:
-        for number in SIGNALS:
+        for number in signals:
             loop.remove_signal_handler(number)
         end.set()
 
     with dask.config.set(SETTINGS):
         async with await _started(job_root, machine) as cluster:
-            for number in SIGNALS:
+            for number in signals:
                 loop.add_signal_handler(number, stop)
             ready(Place(cluster.scheduler.address, _page(cluster.scheduler, machine.host)))
             waiting = {asyncio.ensure_future(end.wait()), asyncio.ensure_future(cluster.scheduler.finished())}

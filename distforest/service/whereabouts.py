@@ -166,17 +166,23 @@ class FromRoot:
 
     def listed(self) -> dict[str, Any]:
         """See `Jobs`."""
-        if not self.registry.folder().exists():
-            raise InputError(f"there is no job root at {self.registry.root}; a service that is given it makes it")
-        return {"jobs": self.registry.listed(time.time()), "service": None}
+        return {"jobs": self._held().listed(time.time()), "service": None}
 
     def job(self, job_id: str) -> dict[str, Any]:
         """See `Jobs`."""
-        return self.registry.job(job_id, time.time())
+        return self._held().job(job_id, time.time())
 
     def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
         """See `Jobs`."""
-        return self.registry.events(job_id, after)
+        return self._held().events(job_id, after)
+
+    def _held(self) -> Registry:
+        """The registry of a root that is one."""
+        kind = self.registry.folder().kind
+        if kind == "directory":
+            return self.registry
+        found = f"there is no job root at {self.registry.root}" if kind is None else f"{self.registry.root} is a file"
+        raise InputError(f"{found}; a job root is a folder, which the service that is given it makes")
 
     def within(self, seconds: float) -> Jobs:  # noqa: ARG002  (nothing is waited for)
         """See `Jobs`."""

@@ -18,3 +18,7 @@ def spec_text(name: str = "a", **changed: Any) -> str:
 
 def state_of(name: str = "a", **changed: Any) -> dict[str, Any]:
     return {**first_state(name, Spec.from_json(spec_text(name)), 100.0), **changed}
+
+
+def event(n: int, kind: str = "running", **more: Any) -> dict[str, Any]:
+    return {"n": n, "time": 100.0 + n, "event": kind, "message": f"number {n}", **more}

@@ -31,8 +31,11 @@ SLOW_SECONDS = 0.3
 OF_THE_CONNECTION = {"connection", "transfer-encoding", "keep-alive", "content-length", "date", "server", "expect"}
 """Headers that a proxy does not hand on."""
 
-REFUSALS = {"500": (500, "InternalError"), "503": (503, "ServiceUnavailable")}
+REFUSALS = {"500": (500, "InternalError"), "503": (503, "ServiceUnavailable"), "unknown": (501, "NotImplemented")}
 """What the proxy answers itself, by the name of the fault."""
+
+CONDITIONS = {"if-match", "if-none-match"}
+"""Headers by which a store is asked to compare."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,14 @@ class Fault:
 
 @dataclass
 class ObjectStore:
-    """The store: how processes reach it, what went wrong there, and what was asked of it."""
+    """The store: how processes reach it, what went wrong there, and what was asked of it.
+
+    ``conditions`` of what is written or deleted are "kept"; or "dropped" without a word, as by older stores of the
+    kind, or "unknown", which is an answer.
+    """
 
     endpoint: str
+    conditions: str = "kept"
     faults: list[Fault] = field(default_factory=list)
     struck: Counter[str] = field(default_factory=Counter)
     asked: Counter[str] = field(default_factory=Counter)
@@ -130,7 +138,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _hand_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        kind = self.server.store.due(self.command, self.path)
+        kind, conditions = self.server.store.due(self.command, self.path), self.server.store.conditions
+        if conditions != "kept" and self.command in ("PUT", "DELETE"):
+            asked = [name for name in self.headers if name.lower() in CONDITIONS]
+            kind = conditions if asked and conditions in REFUSALS else kind
+            for name in asked:
+                del self.headers[name]
         if kind == "refused":
             self._hang_up()
         elif kind in REFUSALS:

@@ -82,7 +82,7 @@ class Door:
     def is_untouched(self) -> bool:
         """Whether there is no job, in the service or in its root."""
         files = {path.name for path in self.root.iterdir() if path.suffix != ".partial"}  # of the next heartbeat
-        return self.ask("list")["jobs"] == [] and files == {"service.json"}
+        return self.ask("list")["jobs"] == [] and files == {"service.json", ".service.json.lock"}
 
 
 @contextmanager

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 import socket
+import threading
 import time
 
 import pytest
 from distributed import Security
 
 from distforest.errors import ConflictError, InputError, JobError, NotFoundError, SpecError
-from distforest.exits import UnreachableError
+from distforest.exits import AwayError, UnreachableError
 from distforest.service import calls
 from distforest.service.calls import LostAnswerError, Service, new_id
 from tests.service.fake_service import ABOUT, JOB, FakeService, refusal
@@ -123,14 +124,19 @@ def test_a_job_is_sent_with_an_id():
     assert second == {"spec": SPEC, "id": "mine"}
 
 
-def test_a_job_whose_answer_is_lost_is_sent_again_under_the_same_id():
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(calls, "AGAIN_SECONDS", 0.01)
+
+
+def test_a_job_whose_answer_is_lost_is_sent_again_under_the_same_id(quick):
     with FakeService({"submit": [None, None, {"job": JOB, "created": False}]}) as fake:
         assert Service(fake.address).submit(SPEC) == {"job": JOB, "created": False}
     assert len(fake.asked) == 3
     assert len({asked["id"] for _, asked in fake.asked}) == 1
 
 
-def test_it_is_not_sent_for_ever():
+def test_it_is_not_sent_for_ever(quick):
     with FakeService({"submit": None}) as fake, pytest.raises(LostAnswerError, match="before its answer"):
         Service(fake.address).submit(SPEC)
     assert len(fake.asked) == 3
@@ -140,6 +146,61 @@ def test_other_calls_are_not_repeated():
     with FakeService({"cancel": None}) as fake, pytest.raises(LostAnswerError):
         Service(fake.address).cancel(ID)
     assert len(fake.asked) == 1
+
+
+# --- while its scheduler is started again -----------------------------------------------------------------
+
+CHANGES = {
+    "submit": lambda service: service.submit(SPEC, ID)["job"],
+    "cancel": lambda service: service.cancel(ID),
+    "resume": lambda service: service.resume(ID),
+    "remove": lambda service: service.remove(ID),
+}
+STARTING = refusal("AwayError", "the service is starting; try again in a moment")
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_service_that_starts_is_waited_for_by_what_changes_something(name, quick):
+    done = {"id": ID} if name == "remove" else {"job": JOB, "created": True}
+    with FakeService({name: [STARTING, STARTING, done], "list": [STARTING, {"jobs": []}]}) as fake:
+        assert CHANGES[name](Service(fake.address)) == (ID if name == "remove" else JOB)
+        assert [asked for asked, _ in fake.asked] == [name] * 3
+        with pytest.raises(AwayError, match="the service is starting; try again in a moment"):
+            Service(fake.address).listed()
+
+
+def test_a_service_that_does_not_come_is_given_up(quick, monkeypatch):
+    monkeypatch.setattr(calls, "PATIENCE", dict.fromkeys(calls.PATIENCE, 0.05))
+    with FakeService({"submit": STARTING}) as fake, pytest.raises(AwayError, match="the service is starting"):
+        Service(fake.address).submit(SPEC)
+    assert len(fake.asked) > 1
+    with FakeService({}) as fake, pytest.raises(UnreachableError, match="runs no job service"):
+        Service(fake.address).submit(SPEC)
+
+
+def test_a_job_is_handed_in_over_a_restart(quick):
+    """The scheduler that closes breaks connections off; then nobody listens; then the next one is there."""
+    held = []
+    with socket.socket() as closing:
+        closing.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        closing.bind(("127.0.0.1", 0))
+        closing.listen()
+        port = closing.getsockname()[1]
+
+        def restart():
+            for _ in range(3):
+                closing.accept()[0].close()
+            closing.close()
+            held.append(FakeService({"submit": [STARTING, {"job": JOB, "created": True}]}, port=port).__enter__())
+
+        thread = threading.Thread(target=restart)
+        thread.start()
+        try:
+            assert Service(f"tcp://127.0.0.1:{port}").submit(SPEC, ID)["job"] == JOB
+        finally:
+            thread.join(20)
+            held[0].close()
+    assert [asked["id"] for _, asked in held[0].asked] == [ID, ID]
 
 
 # --- no call comes through --------------------------------------------------------------------------------

@@ -53,6 +53,15 @@ def test_the_time_of_a_job_stands_still_when_nothing_works_on_it(state: str, end
     assert words.of_job(job, NOW).took == took
 
 
+def test_a_job_that_waits_says_for_whom() -> None:
+    waiting = {"state": "WAITING_FOR_WORKERS", "waiting": "all 2 threads of the workers are busy, with hung"}
+    told = words.of_job(job_of(**waiting), NOW)
+    assert told.state.sentence == "All 2 threads of the workers are busy, with hung."
+    assert told.doing == waiting["waiting"]
+    for other in ({**waiting, "waiting": None}, {**waiting, "state": "RUNNING"}):
+        assert words.of_job(job_of(**other), NOW).state == words.STATES[other["state"]]
+
+
 def test_a_state_that_is_not_known_is_told_as_it_stands() -> None:
     assert words.of_job(job_of(state="PAUSED", phase="nap"), NOW).state.word == "paused"
 

@@ -44,7 +44,7 @@ def said(job: Job, registry: Registry) -> list[dict[str, Any]]:
 
 
 def test_a_job_counts_its_revisions_and_events() -> None:
-    job = Job(state_of(), n_events=4)
+    job = Job(state_of(), n_written=4)
     job.set(state="RUNNING")
     job.count("retries")
     job.note("started", "it has started", first=1)

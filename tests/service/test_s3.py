@@ -512,6 +512,32 @@ def test_a_job_on_s3_is_cancelled_and_resumed(cluster: OnS3, data: Data) -> None
     assert (told["attempt"], told["result"]["digest"]) == (2, data.digest)
 
 
+def test_of_two_services_that_start_on_a_root_at_once_one_serves_it(
+    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the store compares; where it does not, both say that they cannot know."""
+    two = OnS3(tmp_path, settings=store.environment, place=store.place("twice"), n_workers=0)
+    try:
+        started = [two.start_scheduler(port=0) for _ in range(2)]
+        [refused] = until(lambda: [one for one in started if one.process.poll() is not None])
+        [serving] = [one for one in started if one is not refused]
+        assert refused.wait() == 1
+        assert "error: the distforest service could not start: the job root s3://" in refused.said
+        assert "is served already, by tcp://127.0.0.1:" in refused.said
+        held = Registry(two.root).lease() or {}
+        assert (held["pid"], held["excludes"]) == (serving.process.pid, True)
+        assert "does not compare" not in serving.said
+        assert serving.end() == 0
+        assert Registry(two.root).lease() is None
+        monkeypatch.setattr(store, "conditions", "dropped")
+        old = two.start_scheduler(port=0)
+        until(lambda: f"{two.root} lies on a store that does not compare before it writes" in old.said)
+        until(lambda: Registry(two.root).lease())
+        assert old.end() == 0
+    finally:
+        two.end()
+
+
 def test_a_cluster_that_is_killed_loses_nothing_that_is_on_s3(cluster: OnS3, data: Data) -> None:
     spec = {**data.spec("restart"), "output": f"{cluster.place}/restart.forest.zarr"}
     held = cluster.faults.arm(Strike("mid_tree", "hold", "restart", N_TREES - 1))

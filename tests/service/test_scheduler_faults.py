@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -118,7 +119,7 @@ def test_a_scheduler_that_is_ended_leaves_its_jobs_to_the_next_and_damage_in_bet
         cluster.submit(job, iris.spec(job))
     for job in others:
         cluster.reached(job, "RUNNING", "MERGING", "SUCCEEDED")
-    assert cluster.scheduler.end(signal.SIGTERM) == 0
+    assert cluster.scheduler.end(signal.SIGHUP) == 0  # the end of its terminal, or of its supervisor
     cluster.faults.release()
     cluster.after_its_scheduler()
     assert cluster.registry.lease() is None
@@ -148,6 +149,39 @@ def test_a_root_is_served_once(cluster: Cluster, iris: Iris, digest: str) -> Non
     assert f"is served already, by {cluster.address} (process {cluster.scheduler.process.pid} on" in second.said
     cluster.submit("after-all", iris.spec("after-all"))
     assert cluster.succeeded("after-all")["result"]["digest"] == digest
+
+
+def test_a_job_is_handed_in_while_its_scheduler_is_started_again(cluster: Cluster, iris: Iris, digest: str) -> None:
+    """By one client after the other, from before it closes until the next one serves."""
+    names = ["one-client", "another-client"]
+    with ThreadPoolExecutor(1) as pool:
+        for name in names:
+            cluster.scheduler.send(signal.SIGTERM)
+            handed_in = pool.submit(cluster.submit, name, iris.spec(name))
+            assert cluster.scheduler.wait() == 0
+            cluster.start_scheduler()
+            assert handed_in.result() == name
+    cluster.start()
+    for name in names:
+        assert cluster.succeeded(name)["result"]["digest"] == digest
+
+
+def test_a_job_that_waits_for_busy_workers_says_whose_they_are(cluster: Cluster, iris: Iris, digest: str) -> None:
+    held = cluster.faults.arm(Fault("mid_tree", "hold", "hung", times=2))
+    cluster.submit("hung", iris.spec("hung"))
+    until(lambda: len(cluster.faults.struck(held)) == 2)
+    cluster.submit("good", iris.spec("good"))
+    told = cluster.reached("good", "WAITING_FOR_WORKERS")
+    why = "all 2 threads of the workers are busy, with hung; the job goes on when one is free"
+    assert told["waiting"] == why
+    assert cluster.job("hung")["state"] == "RUNNING"
+    until(lambda: cluster.written("good").get("waiting") == why)
+    cluster.faults.release()
+    for job in ("hung", "good"):
+        told = cluster.succeeded(job)
+        assert (told["result"]["digest"], told["waiting"]) == (digest, None)
+    [waiting] = cluster.events("good", "waiting")
+    assert waiting["message"] == why
 
 
 def test_a_root_that_cannot_be_written_to_ends_the_scheduler(tmp_path: Path) -> None:

@@ -179,8 +179,8 @@ def test_refusals_are_answers(root: str) -> None:
         assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is False
         await service.close()
         for answer in (await ask("submit", spec=spec_text("a"), id="a"), await ask("health")):
-            with refused(answer, "JobError") as faults:
-                assert faults == ["the service closes"]
+            with refused(answer, "AwayError") as faults:
+                assert faults == ["the service closes; try again in a moment"]
 
     limits = {"max_spec_bytes": 2000, "max_trees": 7, "max_jobs": 1}
     in_a_service(root, use, prefixes=(NOWHERE, "/x"), **limits)
@@ -227,7 +227,8 @@ def test_a_new_service_takes_up_what_it_finds(root: str) -> None:
         assert ended == {"cancelling": "CANCELLED"} | {
             name: name.upper() for name in ("succeeded", "failed", "cancelled")
         }
-        assert set(told) == set(ended) | again | {"queued", "stateless", "torn"}
+        assert {name for name, found in told.items() if found[0] == "UNREADABLE"} == {"no-spec-that-is-one"}
+        assert set(told) == set(ended) | again | {"queued", "stateless", "torn", "no-spec-that-is-one"}
         assert not registry.folder("cancelling").within("work").exists()
         assert not registry.folder("stopped").exists(SIGN)
         [_, event, *_] = await service.events("running")

@@ -18,6 +18,8 @@ from distforest import cli
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import fit_here
+from distforest.service.calls import Service
+from distforest.service.registry import Registry
 from distforest.sources.arrays import open_array, write_array
 
 SPEC = """\
@@ -100,6 +102,25 @@ def test_jobs_are_served(home):
     assert "Traceback" not in err
     alone = CliRunner().invoke(cli.main, ["list", "--job-root", "jobs", "--json"])
     assert [job["state"] for job in json.loads(alone.stdout)["jobs"]] == ["SUCCEEDED"]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("ignored", [False, True])
+def test_the_end_of_its_terminal_ends_a_service_in_good_order(tmp_path, ignored):
+    """Unless it was started so that it goes on, as by nohup; then it is ended by the next signal."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        with served(tmp_path / "jobs") as (process, place):
+            process.send_signal(signal.SIGHUP)
+            if ignored:
+                assert Service(place["address"]).health()["pid"] == process.pid
+                process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=60)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (process.returncode, err.splitlines()[-1][:8]) == (0, "stopped;")
+    assert "Traceback" not in err
+    assert Registry(str(tmp_path / "jobs")).lease() is None
 
 
 @pytest.mark.cluster

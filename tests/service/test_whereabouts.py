@@ -112,6 +112,31 @@ def test_a_job_root_that_is_none(tmp_path):
     assert "there is no job root at" in err
 
 
+@pytest.mark.parametrize("command", ["list", "status", "logs", "wait"])
+def test_a_job_root_that_is_a_file(command, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    code, out, err = run(command, *([] if command == "list" else [ID]), "--job-root", tmp_path / "file")
+    assert (code, out) == (2, "")
+    assert err == (
+        f"error: {tmp_path}/file is a file; a job root is a folder, which the service that is given it makes\n"
+    )
+
+
+def test_a_job_that_cannot_be_read_is_listed_by_name(root, tmp_path):
+    (tmp_path / "jobs" / "odd").symlink_to("nothing")
+    code, out, err = run("list", "--job-root", root)
+    assert (code, [line.split()[:2] for line in out.splitlines()[1:]]) == (
+        0,
+        [[ID, "INTERRUPTED"], ["done", "SUCCEEDED"], ["odd", "UNREADABLE"]],
+    )
+    assert err.startswith("note: odd cannot be read and is left alone: ")
+    assert run("list", "--state", "unreadable", "--job-root", root, "--json")[1].count('"UNREADABLE"') == 1
+    code, out, _ = run("status", "odd", "--job-root", root)
+    assert (code, lines_of(out)["state"]) == (0, "UNREADABLE")
+    code, _, err = run("wait", "odd", "--job-root", root)
+    assert (code, "jobs/odd is a link, and links are not followed" in err) == (1, True)
+
+
 def test_certificates_are_taken_from_files(tmp_path):
     pytest.importorskip("cryptography", reason="certificates are made by cryptography")
     from distributed import Security

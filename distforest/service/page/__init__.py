@@ -23,6 +23,7 @@ from tornado.web import HTTPError, RequestHandler
 from distforest.errors import NotFoundError
 from distforest.service.page import charts, exposition, facts, words
 from distforest.service.page.measured import Measurements, Serving
+from distforest.service.registry import UNREADABLE, UnreadableError
 
 _FOLDER = Path(__file__).parent
 _TEMPLATES = Loader(str(_FOLDER))  # not the server's own: these escape, whatever the server was set to
@@ -59,11 +60,13 @@ class RefusedError(HTTPError):  # type: ignore[misc]  # of a package whose types
 
 @contextmanager
 def _known() -> Iterator[None]:
-    """Say of a job that is not there, or not any more, that it was not found."""
+    """Say of a job that is not there, or not any more, that it was not found; and why one cannot be read."""
     try:
         yield
     except NotFoundError as error:
         raise RefusedError(404, "NotFoundError", str(error)) from error
+    except UnreadableError as error:
+        raise RefusedError(500, "UnreadableError", str(error)) from error
 
 
 class Reading(RequestHandler):  # type: ignore[misc]  # as above
@@ -163,6 +166,7 @@ class JobsPage(Page):
             "jobs.html",
             service=self.service,
             about=self.service.about(),
+            aside=[job for job in jobs if job["state"] == UNREADABLE],
             states=Counter(job["state"] for job in jobs),
             state=state,
             state_in_link=quote(state, safe=""),

@@ -16,8 +16,8 @@ _MANY = ("trees", "scored")
 
 
 def of_job(job: Mapping[str, Any], now: float) -> Facts:
-    """What a job is, and its times; what is not known yet is left out."""
-    return list(_facts(job, now))
+    """What a job is, and its times; what is not known yet is left out, and all of a job that cannot be read."""
+    return list(_facts(job, now)) if job["state"] != "UNREADABLE" else []
 
 
 def _facts(job: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from distforest.errors import NotFoundError
+from distforest.errors import DistforestError
 from distforest.service.page.words import ENDED
 
 N_BINS = 120
@@ -33,7 +33,7 @@ class Serving(Protocol):
         """One job; raises NotFoundError."""
 
     async def events(self, id: str, /, after: int = 0, limit: int = N_AT_ONCE) -> Sequence[Mapping[str, Any]]:  # noqa: A002
-        """Events of a job whose number is greater than ``after``."""
+        """Events of a job whose number is greater than ``after``; raises NotFoundError."""
 
 
 class Column(NamedTuple):
@@ -110,7 +110,7 @@ class Measurements:
             del self._followed[key]
         for job in jobs:
             if job["ended"] is None or job["ended"] >= started:
-                with suppress(NotFoundError):  # removed since it was listed
+                with suppress(DistforestError, OSError):  # removed since it was listed, or not to be read just now
                     await self._count(job)
 
     async def _count(self, job: Mapping[str, Any]) -> None:

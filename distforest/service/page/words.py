@@ -34,6 +34,7 @@ STATES = {
     "CANCELLING": StateWords("cancelling", "waiting", "It stops after the tasks that are running."),
     "CANCELLED": StateWords("cancelled", "still", "It was stopped on request; nothing of it is kept."),
     "INTERRUPTED": StateWords("interrupted", "bad", "Its service was lost; it goes on when a service starts."),
+    "UNREADABLE": StateWords("unreadable", "bad", "Its folder holds what no service has written; it is left alone."),
 }
 
 PHASES = {
@@ -53,9 +54,19 @@ LOUD = frozenset({"lost", "memory", "quarantine", "warning", "failed", "interrup
 
 
 def state_of(job: Mapping[str, Any]) -> StateWords:
-    """The words of a job's state; a state that is not known here is told as it stands."""
+    """The words of a job's state, with what it waits for; a state that is not known here is told as it stands."""
     state = str(job["state"])
-    return STATES.get(state) or StateWords(state.lower(), "still", "")
+    words = STATES.get(state) or StateWords(state.lower(), "still", "")
+    return words._replace(sentence=_as_sentence(waiting)) if (waiting := waiting_for(job)) else words
+
+
+def waiting_for(job: Mapping[str, Any]) -> str:
+    """What a job waits for that has begun, in the service's words; nothing for any other."""
+    return str(job.get("waiting") or "") if job["state"] == "WAITING_FOR_WORKERS" else ""
+
+
+def _as_sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def seconds(count: float) -> str:
@@ -178,7 +189,7 @@ def of_job(job: Mapping[str, Any], now: float) -> JobWords:
         link=quote(str(job["id"]), safe=""),
         state=state_of(job),
         over=over,
-        doing=PHASES.get(job["phase"], job["phase"] or "") if job["state"] == "RUNNING" else "",
+        doing=PHASES.get(job["phase"], job["phase"] or "") if job["state"] == "RUNNING" else waiting_for(job),
         what=f"{job['kind']}, {job['method']}" if job["method"] else str(job["kind"]),
         done=done,
         total=total,

@@ -1,0 +1,170 @@
+"""What the files of a job may say, value by value: a store is not only written by services.
+
+Readers count, compare and format what they find, so nothing gets past here that they could stumble over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    Json = dict[str, Any]
+    Kind = Callable[[Any], bool]
+
+MOST_WHOLE, LAST_MOMENT = 2**53, 253_000_000_000.0
+"""The greatest whole number that JSON's readers agree on, and a time in the year 9987: later ones have no date."""
+
+NUMBER = re.compile(rb'\{"n":(\d{1,16}),')
+"""How a line of an event begins that a service has written."""
+
+
+def _is_plain(value: Any, depth: int = 8) -> bool:
+    """Whether a value goes over JSON, the comm and a page as it is: no NaN, no half of a letter, nothing too deep."""
+    if isinstance(value, str):
+        return value.isascii() or _is_whole_text(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, int):
+        return abs(value) <= MOST_WHOLE
+    if isinstance(value, list):
+        return depth > 0 and all(_is_plain(part, depth - 1) for part in value)
+    if isinstance(value, dict):
+        return depth > 0 and all(_is_plain(name) and _is_plain(part, depth - 1) for name, part in value.items())
+    return value is None
+
+
+def _is_whole_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MOST_WHOLE
+
+
+def _is_amount(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and value >= 0
+
+
+def _is_moment(value: Any) -> bool:
+    return _is_amount(value) and value <= LAST_MOMENT
+
+
+def _is_error(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_text(value.get(name)) for name in ("kind", "message"))
+
+
+def _is_result(value: Any) -> bool:
+    return isinstance(value, dict) and _wrong(value, RESULT) is None
+
+
+def _are_shapes(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_shape, value.values()))
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_whole, value))
+
+
+def _or_none(kind: Kind) -> Kind:
+    return lambda value: value is None or kind(value)
+
+
+RESULT: dict[str, Kind] = {
+    **dict.fromkeys(("forest", "output", "digest"), _is_text),
+    **dict.fromkeys(("n_trees", "n_grown", "peak_bytes", "projected_bytes", "evaluations", "closed"), _is_whole),
+    **dict.fromkeys(("seconds", "growing_seconds"), _is_amount),
+    "arrays": _are_shapes,
+}
+STATE: dict[str, Kind] = {
+    **dict.fromkeys(("id", "kind", "output"), _is_text),
+    **dict.fromkeys(("method", "service", "phase"), _or_none(_is_text)),
+    **dict.fromkeys(("revision", "done", "total", "retries", "lost_workers", "attempt"), _is_whole),
+    **dict.fromkeys(("submitted", "heartbeat"), _is_moment),
+    **dict.fromkeys(("started", "ended"), _or_none(_is_moment)),
+    "rate": _is_amount,
+    "remaining": _or_none(_is_amount),
+    "n_trees": _or_none(_is_whole),
+    "error": _or_none(_is_error),
+    "result": _or_none(_is_result),
+}
+"""What the values of a state are; that of a job which a service has written has all of them."""
+
+OPTIONAL: dict[str, Kind] = dict.fromkeys(("waiting", "was"), _or_none(_is_text))
+EVENT: dict[str, Kind] = {"n": _is_whole, "time": _is_moment, "event": _is_text, "message": _is_text}
+TREES: dict[str, Kind] = {
+    "first": _is_whole,
+    "last": _is_whole,
+    "seconds": _is_amount,
+    "peak_bytes": _or_none(_is_whole),
+}
+"""What an event says, and one of trees that are committed."""
+
+
+def _wrong(found: Mapping[str, Any], kinds: Mapping[str, Kind]) -> str | None:
+    """The name of something that is not of its kind, or not plain; None where all is."""
+    for name, value in found.items():
+        if not (_is_plain(name) and _is_plain(value) and kinds.get(name, _is_plain)(value)):
+            return name
+    return None
+
+
+def wrong_in_state(found: Mapping[str, Any]) -> str | None:
+    """Name a value of a job's state that no service writes; None where all are well.
+
+    Examples
+    --------
+    >>> wrong_in_state({"id": "a", "submitted": 100.0}), wrong_in_state({"id": "a", "submitted": float("nan")})
+    (None, 'submitted')
+    """
+    return _wrong(found, STATE | OPTIONAL)
+
+
+def is_event(found: Mapping[str, Any]) -> bool:
+    """Whether an object can be an event."""
+    kinds = EVENT | TREES if found.get("event") == "trees" else EVENT
+    if not kinds.keys() <= found.keys() or _wrong(found, kinds) is not None:
+        return False
+    return kinds is EVENT or bool(found["first"] <= found["last"])
+
+
+def is_lease(found: Mapping[str, Any]) -> bool:
+    """Whether an object can tell who serves a job root."""
+    return _is_moment(found.get("heartbeat"))
+
+
+def parsed(line: bytes) -> Json | None:
+    """The object of a line; None for what is cut off, or none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def line_of(value: Json) -> bytes:
+    """An object as a line."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def events_in(lines: Iterator[bytes], after: int) -> Iterator[Json]:
+    """The events of some lines whose numbers are greater; those that are not are not parsed."""
+    for line in lines:
+        number = NUMBER.match(line)
+        if number and int(number[1]) <= after:
+            continue
+        event = parsed(line)
+        if event is not None and is_event(event) and event["n"] > after:
+            yield event

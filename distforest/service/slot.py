@@ -1,0 +1,268 @@
+"""A small file that several processes may want to write: each writes only over what it has seen there.
+
+A file system is locked for the moment in which a file is compared and replaced. S3, and what speaks its protocol,
+compares by itself where it is asked to (``If-None-Match`` and ``If-Match``); older stores of the kind pass over that
+without a word, so a store is tried out before it is trusted. On others a file is compared here and then written, which
+leaves a moment in between.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from distforest.sources.stores import reaching, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from distforest.jobs.folder import Folder
+
+MOST_BYTES = 1 << 16
+"""Of such a file."""
+
+LOCK_SECONDS, LOCK_POLL = 10.0, 0.05
+"""How long a lock is waited for that is held for a moment only, and between two tries."""
+
+NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+"""What a file system answers that has no locks."""
+
+GONE, REFUSED = 404, {409, 412}
+"""What S3 answers to a condition that does not hold: the object is gone; is just being written, or is another one."""
+
+NOT_KNOWN = {400, 501}
+"""What a store of its kind answers that knows no conditions."""
+
+NO_TAG = '"00000000000000000000000000000000"'
+"""Of no object."""
+
+
+class TakenError(OSError):
+    """Somebody else has written since this process looked, or writes just now."""
+
+
+class Slot(Protocol):
+    """The file; whoever holds a slot has seen what he read or wrote last.
+
+    Attributes
+    ----------
+    compares
+        Whether a write over what somebody else has written meanwhile is refused for certain.
+    """
+
+    compares: bool
+
+    def read(self) -> bytes | None:
+        """What stands there now; None: nothing. Raises OSError for what is no regular file, or too large."""
+
+    def put(self, content: bytes) -> None:
+        """Write over what was seen last; raises `TakenError` where something else stands there."""
+
+    def clear(self) -> None:
+        """Remove what was seen last; raises `TakenError` where something else stands there."""
+
+
+def slot(folder: Folder, name: str) -> Slot:
+    """The slot ``name`` in a folder on any store."""
+    if folder.is_local:
+        return LocalSlot(folder, name)
+    fs, path = store_of(f"{folder.address}/{name}")
+    return S3Slot(folder, name, fs, path) if hasattr(fs, "call_s3") else PlainSlot(folder, name)
+
+
+class PlainSlot:
+    """A slot on a store that does not compare: it is read right before it is written."""
+
+    compares = False
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._folder, self._name = folder, name
+        self._seen: bytes | None = None
+
+    def read(self) -> bytes | None:
+        """See `Slot`."""
+        self._seen = self._now()
+        return self._seen
+
+    def put(self, content: bytes) -> None:
+        """See `Slot`."""
+        self._compare()
+        self._folder.write(self._name, content)
+        self._seen = content
+
+    def clear(self) -> None:
+        """See `Slot`."""
+        self._compare()
+        self._folder.discard(self._name)
+        self._seen = None
+
+    def _now(self) -> bytes | None:
+        try:
+            found = self._folder.end(self._name, MOST_BYTES)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise OSError(errno.EINVAL, str(error)) from error
+        if not found.is_whole:
+            raise OSError(errno.EFBIG, f"{self._folder.address}/{self._name} has more than {MOST_BYTES:,} bytes")
+        return found.content
+
+    def _compare(self) -> None:
+        if self._now() != self._seen:
+            raise self._taken()
+
+    def _taken(self) -> TakenError:
+        return TakenError(errno.EBUSY, f"{self._folder.address}/{self._name} was written by another process")
+
+
+class LocalSlot(PlainSlot):
+    """A slot in a file system, which is locked while it is compared and written, if that can be done there."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        super().__init__(folder, name)
+        self.compares = True
+        self._path = Path(store_of(f"{folder.address}/{name}")[1])
+
+    def put(self, content: bytes) -> None:
+        """See `Slot`; the content is on disk before the file is locked."""
+        new = self._path.with_name(f".{self._name}.{uuid.uuid4().hex}.partial")
+        self._folder.write(new.name, content)
+        try:
+            with self._locked():
+                self._compare()
+                new.replace(self._path)
+        finally:
+            new.unlink(missing_ok=True)
+        self._seen = content
+
+    def clear(self) -> None:
+        """See `Slot`."""
+        with self._locked():
+            super().clear()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        path, end = self._path.with_name(f".{self._name}.lock"), time.monotonic() + LOCK_SECONDS
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        try:
+            while not self._lock(file):
+                if time.monotonic() > end:
+                    raise TimeoutError(f"{path} has been locked for {LOCK_SECONDS:g} s; is a service frozen there?")
+                time.sleep(LOCK_POLL)
+            yield
+        finally:
+            os.close(file)
+
+    def _lock(self, file: int) -> bool:
+        """Whether the file is locked, as far as it can be."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            self.compares = False
+        return True
+
+
+class S3Slot(PlainSlot):
+    """A slot on S3, or on what speaks its protocol: the store compares, by the tag of what was seen last."""
+
+    def __init__(self, folder: Folder, name: str, fs: Any, path: str) -> None:
+        super().__init__(folder, name)
+        self._fs, (bucket, key, _) = fs, fs.split_path(path)
+        self._place = {"Bucket": bucket, "Key": key}
+        self._tag: str | None = None
+        self._is_tried = False
+
+    def read(self) -> bytes | None:
+        """See `Slot`."""
+        self._seen, self._tag = self._tagged()
+        return self._seen
+
+    def put(self, content: bytes) -> None:
+        """See `Slot`; the first time, the store is tried out."""
+        if self.compares:
+            self._put(content)
+            return
+        self._compare()
+        if self._is_tried:
+            self._write(content)
+            return
+        try:
+            self._put(content)
+        except NotImplementedError:
+            self._write(content)
+        else:
+            self.compares = self._refuses(IfMatch=NO_TAG) and self._refuses(IfNoneMatch="*")
+        self._is_tried = True
+
+    def clear(self) -> None:
+        """See `Slot`."""
+        self._compare()
+        with suppress(NotImplementedError):
+            self._asked("delete_object", **(self._condition() if self.compares else {}))
+            self._seen = self._tag = None
+            return
+        super().clear()
+
+    def _tagged(self) -> tuple[bytes | None, str | None]:
+        """What stands there, and its tag, which is asked for first, so that it is never that of something newer."""
+        try:
+            tag = str(self._asked("head_object")["ETag"])
+        except FileNotFoundError:
+            return None, None
+        return (found, tag) if (found := self._now()) is not None else (None, None)
+
+    def _condition(self) -> dict[str, str]:
+        return {"IfNoneMatch": "*"} if self._tag is None else {"IfMatch": self._tag}
+
+    def _put(self, content: bytes) -> None:
+        """Write under the condition that nothing has changed."""
+        try:
+            self._write(content, **self._condition())
+        except TakenError:
+            found, tag = self._tagged()
+            if found != content:
+                raise
+            self._seen, self._tag = found, tag  # the client has sent it again, as the first answer was lost
+
+    def _write(self, content: bytes, **condition: str) -> None:
+        answer = self._asked("put_object", Body=content, **condition)
+        self._seen, self._tag = content, str(answer["ETag"])
+
+    def _refuses(self, **condition: str) -> bool:
+        """Whether the store refuses what stands there already under a condition that does not hold."""
+        try:
+            self._write(self._seen or b"", **condition)
+        except (TakenError, NotImplementedError) as error:
+            return isinstance(error, TakenError)
+        return False
+
+    def _asked(self, method: str, **given: Any) -> dict[str, Any]:
+        """Ask the store; raises `TakenError` for a refused condition, NotImplementedError for an unknown one."""
+        try:
+            with reaching(self._folder.address):
+                return dict(self._fs.call_s3(method, **self._place, **given))
+        except OSError as error:
+            status = _status(error)
+            if status in REFUSED or (status == GONE and "IfMatch" in given):
+                raise self._taken() from error
+            if {"IfMatch", "IfNoneMatch"} & given.keys() and status in NOT_KNOWN:
+                raise NotImplementedError from error
+            raise
+
+
+def _status(error: OSError) -> int:
+    """The status of S3's answer; 0 if there was none."""
+    cause: Any = error
+    while cause is not None and not hasattr(cause, "response"):
+        cause = cause.__cause__
+    return int(cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if cause is not None else 0
