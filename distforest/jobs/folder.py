@@ -196,7 +196,7 @@ class Folder:
                 found = [str(entry["name"]) for entry in fs.ls(path, detail=True) if entry["type"] == "directory"]
         except FileNotFoundError:
             return []
-        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in found)
+        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in found if name.rstrip("/") != path.rstrip("/"))
 
     def sweep(self) -> None:
         """Remove what a process that was killed has left half written in the folder; nobody may be writing there."""

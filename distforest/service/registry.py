@@ -58,6 +58,9 @@ LATEST_BYTES = 256 << 10
 AT_ONCE = 256
 """States that are read at once."""
 
+MISSING = (FileNotFoundError, NotADirectoryError)
+"""What a store answers where there is no such file."""
+
 ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -83,7 +86,8 @@ def unreadable(job: str, error: Exception) -> Json:
     """What is told of a job that is set aside."""
     none = dict.fromkeys(("method", "service", "started", "ended", "phase", "remaining", "n_trees", "result"))
     counts = dict.fromkeys(("revision", "done", "total", "retries", "lost_workers", "attempt"), 0)
-    message = f"{job} cannot be read and is left alone: {_why(error)}; mend its folder, or remove it by hand"
+    what = "mend or remove its folder, and start the service anew"
+    message = f"{job} cannot be read and is left alone: {_why(error)}; {what}"
     known = {"format": FORMAT, "id": job, "state": UNREADABLE, "kind": "", "output": ""}
     times = {"submitted": 0.0, "heartbeat": 0.0, "rate": 0.0}
     return {**known, **none, **counts, **times, "error": {"kind": "UnreadableError", "message": message}}
@@ -219,7 +223,7 @@ class Registry:
         """Who serves the root, or did last."""
         try:
             return lease_in(self.folder().end(LEASE, MOST_BYTES).content)
-        except (FileNotFoundError, NotADirectoryError, ValueError):
+        except (*MISSING, ValueError):
             return None
 
     def job(self, job: str, now: float) -> Json:
@@ -268,8 +272,12 @@ class Registry:
             raise NotFoundError(f"there is no job {job} in {self.root}")
 
     def _is_there(self, job: str) -> bool:
-        folder = self.folder(job)
-        return folder.is_link or folder.exists(STATE) or folder.exists(SPEC)
+        """Whether anything stands where a job's state and spec do, be it what it may."""
+        ends = self.folder().ends([f"{hold_id(job)}/{name}" for name in (STATE, SPEC)], 1)
+        for end in ends:
+            if isinstance(end, OSError) and may_pass(end, self.root):
+                raise end
+        return not all(isinstance(end, MISSING) for end in ends)
 
     # --- its files --------------------------------------------------------------------------------------------
 
@@ -288,7 +296,7 @@ class Registry:
 
     def _end(self, end: End | Exception) -> End | None:
         """The end of a file, None where there is none; raises what keeps it from being read, now or for ever."""
-        if isinstance(end, (FileNotFoundError, NotADirectoryError)):
+        if isinstance(end, MISSING):
             return None
         if not isinstance(end, Exception):
             return end

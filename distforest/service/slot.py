@@ -149,7 +149,7 @@ class LocalSlot(PlainSlot):
     @contextmanager
     def _locked(self) -> Iterator[None]:
         path, end = self._path.with_name(f".{self._name}.lock"), time.monotonic() + LOCK_SECONDS
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
         try:
             while not self._lock(file):
                 if time.monotonic() > end:

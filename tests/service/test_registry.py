@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -162,7 +163,7 @@ def test_what_no_service_has_written_is_no_state(registry: Registry) -> None:
     assert len(told) == len(values) + 2
     assert registry.job("large", 0.0)["error"]["message"] == (
         f"large cannot be read and is left alone: {registry.root}/large/state.json has more than 8,388,608 bytes; "
-        "mend its folder, or remove it by hand"
+        "mend or remove its folder, and start the service anew"
     )
     assert reported(registry.job("large", 0.0)).lines[1] == ("state", "UNREADABLE")
 
@@ -187,6 +188,10 @@ def test_what_is_no_file_is_told_and_not_waited_for(tmp_path: Path, name: str, o
     assert told["odd"] == registry.job("odd", 0.0)
     assert told["odd"]["state"] == "UNREADABLE"
     assert str(path) in told["odd"]["error"]["message"]
+    for name in ("state.json", "spec.json"):
+        shutil.rmtree(path.parent)
+        (path.parent / name).mkdir(parents=True)
+        assert registry.job("odd", 0.0)["state"] == "UNREADABLE"  # though nothing else is there
 
 
 def test_a_folder_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
