@@ -59,7 +59,7 @@ def test_a_file_with_one_fault_is_told_in_the_singular(tmp_path: Path) -> None:
 def test_a_forest_of_one_tree_is_told_in_the_singular(tmp_path: Path) -> None:
     SMERF(1, random_state=0).fit(SMALL, SMALL_Y).save(tmp_path / "one.zarr")
     manifest = read_manifest(f"{tmp_path}/one.zarr")
-    lines = dict(inspected("one.zarr", manifest).lines)
+    lines = dict(inspected("one.zarr", manifest, None, None).lines)
     assert " in 1 tree, " in lines["nodes"]
     assert "yes: 1 tree, " in dict(verified("one.zarr", load(tmp_path / "one.zarr").forest_).lines)["valid"]
 

@@ -125,6 +125,7 @@ def test_a_failed_step_is_named():
 
 
 def test_a_failed_scoring_process_is_told_with_its_code_and_last_words(tmp_path):
+    (tmp_path / "scores").mkdir()
     with pytest.raises(JobError, match=r"exit code 7.* error: .*no sealed forest"):
         quickstart.ask(tmp_path, "lazega", "proba")
 

@@ -106,8 +106,8 @@ class Outline:
 
 def outline(question: Question) -> Outline:
     """Open a question's forest and arrays, on whatever host it is asked; raises what `score` raises at the door."""
-    told = hold_stored(question.arrays, question.strict)
     digest = str(read_manifest(question.forest)["digest"])
+    told = hold_stored(question.arrays, question.strict)
     forest = opened(question.forest, digest)
     _hold_names(question, forest)
     arrays, n_answers = _arrays(question, forest)

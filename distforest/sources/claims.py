@@ -94,7 +94,7 @@ class Claim:
     >>> with Claim("memory://claims/a.zarr", "the first").held():
     ...     Claim("memory://claims/a.zarr/", "the second").take()
     Traceback (most recent call last):
-    distforest.errors.ConflictError: memory://claims/a.zarr/ belongs to the first (process ...
+    distforest.errors.ConflictError: memory://claims/a.zarr/ belongs to the first, since ...
     """
 
     output: str

@@ -107,10 +107,11 @@ TURNED = "rows are further from themselves than from others, so these may be sim
         (SimForestOutlier(**FEW), SAME, None, f"every score is the same, and every distance is 0: {ALIKE}$"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:distances. most rows are nearer to each other than to themselves")
 def test_what_follows_and_why(forest: BaseEstimator, rows: Any, truth: Any, told: str) -> None:
     with pytest.warns(UserWarning, match=told) as found:
         forest.fit(rows, truth)
-    assert [warning.filename for warning in found] == [__file__]
+    assert {warning.filename for warning in found} == {__file__}
 
 
 def test_a_cause_that_is_not_known_is_not_made_up() -> None:

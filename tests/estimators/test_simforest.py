@@ -271,6 +271,7 @@ def test_similarities_whose_diagonal_says_nothing_grow(diagonal: float, options:
 
 
 @pytest.mark.filterwarnings("ignore:most objects are less similar to themselves:UserWarning")
+@pytest.mark.filterwarnings("ignore:distances. .* are not at distance 0 from themselves:UserWarning")
 @pytest.mark.parametrize("kind", ["laplacian", "modularity", "distance"])
 def test_matrices_that_are_no_inner_products_grow(kind: str) -> None:
     """S_ii + S_jj < 2 S_ij: a graph less its degrees, less what chance would link; distances 9 to oneself."""

@@ -498,7 +498,7 @@ def test_a_message_names_the_estimator() -> None:
 
 def test_rows_too_few_for_a_cut_are_told() -> None:
     X = np.random.default_rng(0).normal(size=(40, 3))
-    with pytest.warns(UserWarning, match="a tree draws 32 rows, of which min_samples_split=50 makes one leaf"):
+    with pytest.warns(UserWarning, match="a tree draws 32 rows, and min_samples_split=50 makes them one leaf"):
         assert (URerF(2, random_state=0).fit(X).proximity() == 1.0).all()
     assert (URerF(2, random_state=0, min_samples_split=32).fit(X).proximity() < 1.0).any()
 

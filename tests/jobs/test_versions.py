@@ -29,6 +29,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.train import GrowTask, Options, fit, grow_shard, survey
 from distforest.jobs.versions import HERE, grown_by, told_of_versions
 from distforest.service.leading import Lead, lead
+from distforest.sources.claims import Claim
 from distforest.sources.staging import Staged
 from tests.jobs.iris_jobs import N_TREES, run, spec_in
 
@@ -58,7 +59,7 @@ def work_of(inputs: Inputs, spec: Spec, growth: int, kind: str) -> Any:
         assert isinstance(inputs.matrix, Staged)
         features = tuple(range(4))
         return screen_block(BlockTask(OnHosts(inputs.matrix, inputs.scratch), 3, features, features, False, growth))
-    return lead(Lead(spec, shards.address, "job", growth))
+    return lead(Lead(spec, shards.address, "job", Claim(spec.output, "a test"), growth))
 
 
 @pytest.mark.parametrize("kind", ["survey", "grow", "lay out", "screen", "lead"])
@@ -164,8 +165,8 @@ def two_workers() -> Iterator[Any]:
 def test_workers_of_two_numbas_are_told(two_workers: Any, spec: Spec) -> None:
     first, *_ = two_workers.client.nthreads()
     two_workers.client.run(of_another_numba, workers=[first])
-    with pytest.warns(UserWarning, match="not all worked out by the same versions"):
-        done = run(replace(spec, params={**spec.params, "n_estimators": 60}), two_workers)
+    done = run(replace(spec, params={**spec.params, "n_estimators": 60}), two_workers)
+    assert any("not all worked out by the same versions" in told for told in done.warnings)
     found = open_forest(done.address).provenance["grown_by"]
     assert sum(own["trees"] for own in found) == 60
     assert {own["numba"] for own in found} == {"99.0", HERE["numba"]}

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.programs import program
+from tests.service.processes import until
 
 DRIVER, CHROMIUM = program("chromedriver"), program("chromium") or program("google-chrome")
 MISSING = "" if DRIVER and CHROMIUM else "needs chromium and chromedriver (Debian: chromium, chromium-driver)"
@@ -55,7 +56,10 @@ class Browser:
         self.protocol("Emulation.setScriptExecutionDisabled", value=not run)
 
     def seen(self) -> str:
-        """All text of the page, as it is laid out, without a script's help."""
+        """All text of the page, once it is laid out, without a script's help."""
+        return until(self._laid_out)
+
+    def _laid_out(self) -> str:
         strings = self.protocol("DOMSnapshot.captureSnapshot", computedStyles=[])
         texts = strings["documents"][0]["layout"]["text"]
         return " ".join(strings["strings"][text] for text in texts if text >= 0)
