@@ -82,7 +82,8 @@ class Bench:
     n_jobs: int = 0
 
     def write_inputs(self) -> None:
-        """Write what the jobs read."""
+        """Write what the jobs read, and make a place for what they write."""
+        Path(self.place("out")).mkdir()
         for name, (n_rows, n_columns) in SIZES.items():
             X, y = make_classification(n_rows, n_columns, n_informative=8, n_classes=3, random_state=0)
             for part, values in (("X", X.astype(np.float32)), ("y", y.astype(np.int64))):

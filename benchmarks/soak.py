@@ -109,6 +109,7 @@ class Soak:
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        (self.processes.folder / "out").mkdir(exist_ok=True)
         self.start = time.monotonic()
         times = sorted(self.chance.uniform(0.0, 0.95 * self.seconds) for _ in range(self.n_jobs))
         names = list(self.truth.kinds)

@@ -96,7 +96,8 @@ class Truth:
         """The digest of what a job of this kind must make."""
         seed = 0 if self.kinds[kind].get("job") == "score" else seed
         if (kind, seed) not in self.known:
-            self.known[kind, seed] = self._undisturbed(self.spec(kind, seed, str(self.folder / "here.zarr")))
+            output = self.folder / f"here-{len(self.known)}.zarr"
+            self.known[kind, seed] = self._undisturbed(self.spec(kind, seed, str(output)))
         return self.known[kind, seed]
 
     def _undisturbed(self, asked: dict[str, Any]) -> str:

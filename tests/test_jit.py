@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import builtins
+import errno
 import multiprocessing
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,3 +163,37 @@ def test_a_person_is_told_and_no_log(
     jit._tell_a_person(COMPILE)
     expected = "distforest: compile the kernels (slow only the first time)\n" if told else ""
     assert capsys.readouterr() == ("", expected)
+
+
+COMPILES = """
+import numpy as np
+from distforest.sources.sparse import observed, sparse_entries
+one = np.zeros(1, np.int32)
+for kernel in (observed, sparse_entries):
+    arrays = np.array([0, 1]), one, np.full(1, 7.0)
+    print(kernel(*arrays, *((0, 0) if kernel is observed else (one, one, np.zeros(1)))))
+"""
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_full_folder_for_kernels_is_told_of_once_and_ends_nothing(small_disk: Path) -> None:
+    with (small_disk / "filler").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, 4 << 20)
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILES],
+        env={**os.environ, "PYTHONPATH": str(ROOT.parent), "NUMBA_CACHE_DIR": f"{small_disk}/kernels"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "7.0\nNone\n"), done.stderr
+    assert done.stderr.count("UserWarning: No space left on device: compiled kernels cannot be kept in ") == 1
+    assert "make room there, or name another folder (NUMBA_CACHE_DIR)" in done.stderr
+
+
+def test_any_other_error_of_the_folder_for_kernels_is_raised() -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    with pytest.raises(OSError, match="broken"):
+        jit._keep(broken, "somewhere")

@@ -410,6 +410,7 @@ class JobService:
         job = self._known(id)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
+        await asyncio.to_thread(give_back, self.registry, job.state)  # if a service was killed before it could
         await asyncio.to_thread(self.registry.remove, id)
         self.jobs.pop(id, None)
         return {"id": id}

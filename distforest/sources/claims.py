@@ -172,7 +172,7 @@ class Claim:
     def record(self) -> Record:
         """What the claim says."""
         told = {"id": self.id, "job": self.job, "output": self.output, "since": time.time(), "host": platform.node()}
-        told |= {"machine": _machine(), "pid": os.getpid(), "born": psutil.Process().create_time()}
+        told |= {"machine": _machine(), "pid": os.getpid(), "born": _born(os.getpid())}
         return told if self.root is None else {**told, "root": self.root, "ends": list(self.ends)}
 
     # --- at the door --------------------------------------------------------------------------------------
@@ -209,8 +209,7 @@ class Claim:
 
     def _refusal(self, found: Record) -> str:
         """Who has the output, who wanted it, and what to do."""
-        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(float(found.get("since", time.time()))))
-        who = f"{found.get('job', 'a job that has just begun')}, since {since}"
+        who = f"{found.get('job', 'a job that has just begun')}{_since(found)}"
         gone = ""
         if "root" in found:
             cure = f"wait for its end, cancel it (`distforest cancel {PurePosixPath(str(found['root'])).name}`)"
@@ -308,9 +307,17 @@ def _record(raw: bytes) -> Record:
     """What a claim says; nothing of one that is just being written."""
     try:
         found = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _since(found: Record) -> str:
+    """When a claim was made, in words."""
+    try:
+        return time.strftime(", since %Y-%m-%d %H:%M:%S UTC", time.gmtime(found["since"]))
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        return ""
 
 
 def _read(address: str) -> bytes | None:
@@ -318,6 +325,9 @@ def _read(address: str) -> bytes | None:
         return read_file(address, MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except PermissionError as error:
+        what = f"{address} cannot be read, so another user's job may own the output ({error})"
+        raise InputError(f"output: {what}; choose another output") from error
     except InputError:  # of a store that is not known
         raise
     except ValueError as error:  # no file, or a huge one
@@ -407,13 +417,19 @@ def _machine() -> str:
 
 def _has_died(found: Record) -> bool:
     """Whether the process of a claim, one of this machine, is gone."""
+    pid = found.get("pid")
+    return isinstance(pid, int) and _born(pid) != found.get("born")
+
+
+def _born(pid: int) -> float | None:
+    """When a process has begun, by a clock that nobody sets; None where there is none, or it has ended."""
     try:
-        process = psutil.Process(int(found["pid"]))
-        return process.create_time() != found.get("born") or process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-    except (psutil.Error, KeyError, TypeError, ValueError):
-        return False
+        if PIDS.exists():
+            state, *_, ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:20]
+            return None if state in "ZX" else float(ticks)
+        return float(psutil.Process(pid).create_time())
+    except (OSError, ValueError, OverflowError, psutil.Error):
+        return None
 
 
 def _has_ended(found: Record) -> bool:
@@ -439,7 +455,7 @@ def _silence(address: str) -> float:
     try:
         with reaching(address):
             return float((fs.modified(path) - fs.modified(store_of(address)[1])).total_seconds())
-    except FileNotFoundError:  # it was given back meanwhile
+    except (FileNotFoundError, NotImplementedError):  # it was given back meanwhile; or the store tells no times
         return 0.0
     finally:
         with reaching(address):

@@ -325,3 +325,42 @@ def test_a_store_without_conditions_is_asked_first(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(type(files), "pipe_file", refusing)
     with Claim(output, "the first").held(), pytest.raises(ConflictError, match="belongs to the first"):
         Claim(output, "the second").take()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"since": "yesterday"},
+        {"since": 1e300},
+        {"since": None, "job": None},
+        {"pid": "x"},
+        {"pid": -5},
+        {"pid": 2**80, "born": None},
+        {"root": 5},
+        {"root": "http://127.0.0.1:1/x", "ends": 5},
+        {"machine": [], "job": {"a": 1}},
+    ],
+)
+def test_what_a_claim_says_may_be_anything(tmp_path: Path, told: dict[str, Any]) -> None:
+    output = f"{tmp_path}/a.zarr"
+    Claim(output, "the first").take()
+    changed(Claim(output, "the first"), **told)
+    other = Claim(output, "the second")
+    try:
+        other.take()
+    except ConflictError as error:
+        assert str(error).startswith(f"{output} belongs to ")
+    Path(other.address).write_bytes(b"[" * 50_000)
+    os.utime(other.address, (1.0, 1.0))
+    Claim(output, "the third").take()
+
+
+def test_a_claim_of_another_user_that_cannot_be_read_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: Any) -> bytes:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(claims, "read_file", denied)
+    with pytest.raises(
+        InputError, match=r"owner\.json cannot be read, so another user's job may own the output .*; cho"
+    ):
+        Claim(f"{tmp_path}/a.zarr", "a fit").take()
