@@ -53,7 +53,7 @@ MOST_BYTES = 8 << 20
 """Of a file of a job. A larger state or spec is not read; of events the oldest are dropped, so that half is left."""
 
 LATEST_BYTES = 256 << 10
-"""In which the latest event is looked for; none is longer."""
+"""In which the latest event is looked for first; none is longer."""
 
 AT_ONCE = 256
 """States that are read at once."""
@@ -217,7 +217,10 @@ class Registry:
 
     def last_number(self, job: str) -> int:
         """The number of a job's latest event; 0 if there is none. Raises UnreadableError."""
-        return max((event["n"] for event in events_in(self._event_lines(job, LATEST_BYTES), 0)), default=0)
+        for most in (LATEST_BYTES, MOST_BYTES):  # a loss of power may have left zeros at the end
+            if numbers := [event["n"] for event in events_in(self._event_lines(job, most), 0)]:
+                return max(numbers)
+        return 0
 
     def lease(self) -> Json | None:
         """Who serves the root, or did last."""

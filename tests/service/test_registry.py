@@ -96,6 +96,14 @@ def test_what_no_service_says_is_no_event(registry: Registry) -> None:
     assert registry.last_number("a") == 9
 
 
+def test_what_a_loss_of_power_has_left_at_the_end_hides_no_number(registry: Registry) -> None:
+    registry.create("a", spec_text(), state_of())
+    registry.note("a", [event(n) for n in range(1, 9)])
+    folder = registry.folder("a")
+    folder.write("events.jsonl", folder.read("events.jsonl") + bytes(2 * registries.LATEST_BYTES))
+    assert registry.last_number("a") == 8
+
+
 def test_of_many_events_the_latest_are_kept(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registries, "MOST_BYTES", 4000)
     registry.create("a", spec_text(), state_of())
