@@ -55,8 +55,9 @@ class Lead:
 
 def lead(task: Lead) -> dict[str, Any]:
     """Run a job on the worker that is asked, with all workers for a cluster; its result."""
-    hold_own_growth(task.growth)
     spec, folder = task.spec, Folder(task.folder)
+    if not isinstance(spec, ScoreSpec):
+        hold_own_growth(task.growth)
     stop = Stop(task.folder.rsplit("/", 1)[0])
     watch = _Telling(task.job, stop)
     with worker_client() as client, overheard() as told:
