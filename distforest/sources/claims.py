@@ -197,6 +197,10 @@ class Claim:
         place = real_address(self.output)
         protocol, colons, path = place.rpartition("://")
         for above in PurePosixPath(path).parents:
+            if above.name.endswith(".zarr.job"):
+                raise InputError(
+                    f"output: {self.output} lies where the job of another output works; choose another place"
+                )
             if above.suffix != ".zarr":
                 continue
             outer = Claim(f"{protocol}{colons}{above}", self.job)
@@ -402,8 +406,10 @@ def _is_over(address: str, found: Record) -> bool:
     """Whether the owner of a claim has ended or is dead."""
     if "root" in found:
         return _has_ended(found)
-    if found.get("machine") == _machine():
-        return _has_died(found)
+    pid = found.get("pid")
+    if found.get("machine") == _machine() and isinstance(pid, int):
+        born = _born(pid)
+        return born is None or born != found.get("born")
     return _silence(address) > STALE
 
 
@@ -415,14 +421,8 @@ def _machine() -> str:
     return f"{platform.node()}/{boot}/{pids}"
 
 
-def _has_died(found: Record) -> bool:
-    """Whether the process of a claim, one of this machine, is gone."""
-    pid = found.get("pid")
-    return isinstance(pid, int) and _born(pid) != found.get("born")
-
-
 def _born(pid: int) -> float | None:
-    """When a process has begun, by a clock that nobody sets; None where there is none, or it has ended."""
+    """When a process has begun, by a clock that nobody sets; None where there is none, or one that has ended."""
     try:
         if PIDS.exists():
             state, *_, ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:20]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -87,7 +88,7 @@ def look(address: str) -> Found | None:
     fs, path = store_of(place)
     with reaching(place):
         if not fs.exists(path):
-            return None
+            return Found("a link to itself") if "://" not in place and os.path.islink(place) else None
         if not fs.isdir(path):
             return Found("a file")
     names = set(names_in(place))

@@ -268,6 +268,13 @@ def test_an_output_inside_another_one_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_an_output_where_another_job_works_is_refused(tmp_path: Path) -> None:
+    with Claim(f"{tmp_path}/a.zarr", "the first").held():
+        with pytest.raises(InputError, match="lies where the job of another output works; choose another place"):
+            Claim(f"{tmp_path}/a.zarr.job/b.zarr", "the second").take()
+        assert [path.name for path in (tmp_path / "a.zarr.job").iterdir()] == [CLAIM]
+
+
 # --- where there is no place for it -----------------------------------------------------------------------
 
 

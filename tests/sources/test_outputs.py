@@ -103,6 +103,9 @@ def test_a_file_is_not_replaced_and_an_empty_folder_is_nothing(tmp_path: Path) -
     (tmp_path / "a.zarr").mkdir()
     assert look(f"{tmp_path}/a.zarr") is None
     assert look(f"{tmp_path}/none.zarr") is None
+    (tmp_path / "loop.zarr").symlink_to("loop.zarr")
+    with pytest.raises(InputError, match="found a link to itself, which is never replaced"):
+        hold_kind(f"{tmp_path}/loop.zarr", FOREST)
     (tmp_path / "b.zarr").write_text("mine")
     with pytest.raises(InputError, match="found a file, which is never replaced; choose another name, or move it away"):
         hold_kind(f"{tmp_path}/b.zarr", FOREST)
