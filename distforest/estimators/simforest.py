@@ -118,7 +118,7 @@ class OnSimilarities(OnRows):
         for name in ("objects_", "n_evaluations_", "n_closed_"):  # of an earlier fit
             self.__dict__.pop(name, None)
         if self.similarity == "precomputed" and (told := told_of_order(X)):
-            warnings.warn(f"{told}, but they are taken for the same object; give X.loc[X.columns]", stacklevel=3)
+            warn_caller(f"{told}, but they are taken for the same object; give X.loc[X.columns]")
         return self._similarities(self._rows(X, reset=True))
 
     def _grow_of(self, taken: Taken | None, truth: Truth | None, params: dict[str, Any]) -> None:
