@@ -24,7 +24,7 @@ from distforest.growth.criteria import (
     furthest_of,
     median_of,
 )
-from distforest.growth.fences import told_of_stray
+from distforest.growth.fences import MARGIN, fences_of
 from distforest.growth.rng import Keys
 from distforest.sources.source import Floats, Ints
 
@@ -42,6 +42,9 @@ SAME = 2.0**-44
 
 PART = 8
 """One of so many values is not few, and neither are so many of any."""
+
+FEW, NEARLY_ALL = 0.02, 0.95
+"""Share of the targets that are few, as one is of any, and of all squared differences that leaves others little."""
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
 """By which `keys_of` mixes: 2^64 over the golden ratio (Knuth's multiplicative hash)."""
@@ -208,3 +211,38 @@ def told_of_alike(vectors: Floats, name: str) -> str:
     whole = f"the range, which reaches to {furthest_of(vectors, vectors[alike[0]])}"
     cure = "correct what is an error, leave out rows that lack a value, or give logarithms"
     return f"{name}: {found}, as they differ by less than 2^-{bits_of(len(vectors))} of {whole}; {cure}"
+
+
+def told_of_stray(targets: Floats) -> str:
+    """Which few of some targets, shape (n,), have nearly all of the squared differences from the others' mean; or none.
+
+    They are beyond the fences, `FEW` of all at most, and have the share `NEARLY_ALL` at least. A forest of means is
+    then grown to be rid of them, and a leaf in which one is left with others predicts neither. Where most targets are
+    equal, as amounts of what is rare are, the few are all that there is to learn.
+
+    Examples
+    --------
+    >>> print(told_of_stray(np.r_[np.arange(40.0), 1e6]))
+    targets: 1e+06 in row 40 lies so far from the others that it has 100% of all squared differences from their mean,
+    and leaves that hold it predict nothing else; correct or remove it, or, if it is meant, give logarithms or ranks
+    >>> told_of_stray(np.exp(np.arange(40.0)))
+    ''
+    """
+    _, _, lower, upper, own = fences_of(targets, MARGIN, np.empty(len(targets)))
+    stray = np.flatnonzero((targets < lower) | (targets > upper))
+    if own < MARGIN or not 0 < len(stray) <= max(1.0, FEW * len(targets)):
+        return ""
+    apart = targets / 2.0 - np.delete(targets, stray).mean() / 2.0  # halves do not overflow
+    furthest = int(np.argmax(np.abs(apart)))
+    squares = (apart / apart[furthest]) ** 2
+    share = squares[stray].sum() / squares.sum()
+    if share < NEARLY_ALL:
+        return ""
+    what = f"{targets[furthest]:.6g} in row {furthest}"
+    found = f"{what} lies so far from the others that it has"
+    if len(stray) > 1:
+        found = f"{len(stray):,} of {len(targets):,}, the furthest {what}, lie so far from the others that they have"
+    it = "it" if len(stray) == 1 else "them"
+    whole = f"{100.0 * share:.3g}% of all squared differences from their mean"
+    cure = f"correct or remove {it}, or, if {'it is' if it == 'it' else 'they are'} meant, give logarithms or ranks"
+    return f"targets: {found} {whole}, and leaves that hold {it if it == 'it' else 'one'} predict nothing else; {cure}"
