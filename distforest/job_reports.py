@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.console import UNITS, span, told
 from distforest.reports import Report, in_bytes
-from distforest.service.following import progress_of
-from distforest.service.registry import INTERRUPTED, WAITING
+from distforest.service.following import progress_of, waiting_for
+from distforest.service.registry import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,17 +46,6 @@ def counted(job: Mapping[str, Any]) -> str:
         return ""
     phase = job.get("phase") or {"fit": "grow", "score": "score"}.get(str(job.get("kind")), "")
     return f"{job.get('done') or 0:,}/{job['total']:,} {UNITS.get(phase, 'tasks')}"
-
-
-def waiting_for(job: Mapping[str, Any]) -> str:
-    """What a job waits for that has begun; nothing for any other.
-
-    Examples
-    --------
-    >>> waiting_for({"state": "WAITING_FOR_WORKERS", "waiting": "there are no workers; the job goes on when one comes"})
-    'there are no workers; the job goes on when one comes'
-    """
-    return str(job.get("waiting") or "") if job["state"] == WAITING else ""
 
 
 def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]:

@@ -154,8 +154,7 @@ def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
 
 def _show(job: Json, shown: tuple[object, ...], watch: Watch) -> tuple[object, ...]:
     """Show how far a job is on stderr, if that is not what was shown last; returns what is shown now."""
-    from distforest.job_reports import waiting_for
-    from distforest.service.following import progress_of
+    from distforest.service.following import progress_of, waiting_for
 
     now = (job["state"], waiting_for(job), *(job.get(name) for name in ("phase", "done", "total")))
     if now == shown:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.exits import UnreachableError, WaitTimeoutError
 from distforest.jobs.cluster import Progress
-from distforest.service.registry import CANCELLING, ENDS, INTERRUPTED, MERGING, RUNNING, SUCCEEDED, UNREADABLE
+from distforest.service.registry import CANCELLING, ENDS, INTERRUPTED, MERGING, RUNNING, SUCCEEDED, UNREADABLE, WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -115,3 +115,14 @@ def progress_of(job: Mapping[str, Any]) -> Progress | None:
     if job.get("state") not in MOVED or not phase or done is None or not total or (done >= total and not rate):
         return None
     return Progress(phase, done, total, done / rate if rate else 0.0)
+
+
+def waiting_for(job: Mapping[str, Any]) -> str:
+    """What a job waits for that has begun; nothing for any other.
+
+    Examples
+    --------
+    >>> waiting_for({"state": "WAITING_FOR_WORKERS", "waiting": "there are no workers; the job goes on when one comes"})
+    'there are no workers; the job goes on when one comes'
+    """
+    return str(job.get("waiting") or "") if job["state"] == WAITING else ""

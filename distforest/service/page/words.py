@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from distforest.amounts import counted
+from distforest.service.following import waiting_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,11 +59,6 @@ def state_of(job: Mapping[str, Any]) -> StateWords:
     state = str(job["state"])
     words = STATES.get(state) or StateWords(state.lower(), "still", "")
     return words._replace(sentence=_as_sentence(waiting)) if (waiting := waiting_for(job)) else words
-
-
-def waiting_for(job: Mapping[str, Any]) -> str:
-    """What a job waits for that has begun, in the service's words; nothing for any other."""
-    return str(job.get("waiting") or "") if job["state"] == "WAITING_FOR_WORKERS" else ""
 
 
 def _as_sentence(text: str) -> str:
