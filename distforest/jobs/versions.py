@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from distforest.errors import JobError
 from distforest.growth.methods import GROWTH
+from distforest.growth.versions import versions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 COMPUTING = ("numpy", "numba")
 """Packages whose versions may round differently, so that the same trees have another digest."""
 
-HERE = {name: version(name) for name in ("distforest", *COMPUTING)}
+HERE = {name: versions()[name] for name in ("distforest", *COMPUTING)}
 """The versions of what works out trees in this process: those of its begin, whatever is installed under it."""
 
 
@@ -41,7 +41,7 @@ def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, Any]]:
     for receipt in receipts:
         n_trees[tuple(getattr(receipt, name) for name in HERE)] += receipt.n_trees
     most_first = sorted(n_trees.items(), key=lambda own: (-own[1], own[0]))
-    return [{"trees": count, **dict(zip(HERE, versions, strict=True))} for versions, count in most_first]
+    return [{"trees": count, **dict(zip(HERE, found, strict=True))} for found, count in most_first]
 
 
 def told_of_versions(receipts: Sequence[Receipt]) -> str:

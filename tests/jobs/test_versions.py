@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,7 @@ def test_a_run_that_goes_on_with_another_numba_says_so(spec: Spec, monkeypatch: 
     (told,) = done.warnings
     assert re.search(r"not all worked out by the same .* numba 99\.0.*run\.overwrite", told)
     found = read_manifest(done.address)["provenance"]["grown_by"]
-    assert [(own["trees"], own["numba"]) for own in found] == [(8, "99.0"), (4, versions.version("numba"))]
+    assert [(own["trees"], own["numba"]) for own in found] == [(8, "99.0"), (4, version("numba"))]
 
 
 def of_another_numba() -> None:
