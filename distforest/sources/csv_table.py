@@ -13,6 +13,7 @@ import numpy as np
 
 from distforest.errors import InputError, warn_caller
 from distforest.sources.tables import (
+    UNKNOWN,
     batches,
     column_names,
     cure_of_words,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": "blanks"}
 """What separates the cells of files that are often met, in words."""
 
-MISSING = frozenset({"", "?", "-", "--", ".", "NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NULL", "null", "None", "NaT"})
+MISSING = UNKNOWN | {"-", "--", ".", "na", "None"}
 """Cells that say that there is no number."""
 
 FILL_IN = "; fill it in, or leave its row out"

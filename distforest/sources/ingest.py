@@ -20,7 +20,7 @@ from distforest.sources.feature_names import FeatureNames
 from distforest.sources.groups import check_target, destination, seal
 from distforest.sources.npz import StoredArray, is_of_sparse_matrix, stored_arrays, stored_sparse
 from distforest.sources.sparse_store import csr_arrays
-from distforest.sources.tables import LibsvmTable, ParquetTable, is_number
+from distforest.sources.tables import UNKNOWN, LibsvmTable, ParquetTable, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +55,7 @@ OPTIONS = {
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 """Suffixes of files that hold another one."""
 
-MISSING = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "NaT"})
+MISSING = UNKNOWN | {"NaN", "nan"}
 """Labels that may say that there is none."""
 
 FEWEST_TO_COUNT = 10

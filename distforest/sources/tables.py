@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     """Row, counted from 0; line of the file, counted from 1; the row's cells."""
 
 T = TypeVar("T")
+UNKNOWN = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaT"})
+"""What is often written where a value is missing."""
+
 LIBSVM_COLUMNS = 1 << 20
 """The highest libsvm index: rows are stored densely, and a slip of the pen must not ask for gigabytes."""
 
