@@ -48,7 +48,7 @@ from distforest.sources.kernels import KERNELS
 from distforest.sources.outputs import MANIFEST
 from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
 from distforest.sources.room import told_if_full
-from distforest.sources.stores import may_pass, reaching, read_file, size_of, store_of
+from distforest.sources.stores import may_pass, put_file, reaching, read_file, size_of, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,9 +140,7 @@ def seal(address: str, meaning: Meaning, entries: dict[str, Any], provenance: di
         "arrays": entries,
         "provenance": provenance,
     }
-    fs, path = store_of(f"{address}/{MANIFEST}")
-    with reaching(address):
-        fs.pipe_file(path, canonical(manifest))
+    put_file(f"{address}/{MANIFEST}", canonical(manifest))
     return digest
 
 

@@ -40,8 +40,18 @@ from distforest.sources.outputs import (
     job_folder,
     look,
     mend,
+    object_in,
 )
-from distforest.sources.stores import PROTOCOLS, is_remote, names_in, reaching, read_file, real_address, store_of
+from distforest.sources.stores import (
+    PROTOCOLS,
+    is_remote,
+    names_in,
+    put_file,
+    reaching,
+    read_file,
+    real_address,
+    store_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,21 +159,21 @@ class Claim:
             raw = _read(self.address)
             if raw is None:
                 self._create()
-            elif _record(raw).get("id") == self.id:
+            elif object_in(raw).get("id") == self.id:
                 mend(self.output)
                 clear(self.output)
                 return
-            elif _is_over(self.address, _record(raw)):
+            elif _is_over(self.address, object_in(raw)):
                 self._seize(raw)
             else:
-                raise ConflictError(self._refusal(_record(raw)))
+                raise ConflictError(self._refusal(object_in(raw)))
         raise self._unwritable("its folder comes and goes")
 
     def release(self) -> None:
         """Give the output back, with nothing left of what was built in its folder; what fails is left to the next."""
         with suppress(OSError, InputError):
             raw = _read(self.address)
-            if raw is not None and _record(raw).get("id") == self.id:
+            if raw is not None and object_in(raw).get("id") == self.id:
                 clear(self.output)
                 _discard(self.address, raw)
             if "://" not in self.folder:
@@ -205,8 +215,8 @@ class Claim:
                 continue
             outer = Claim(f"{protocol}{colons}{above}", self.job)
             raw = _read(outer.address)
-            if raw is not None and not _is_over(outer.address, _record(raw)):
-                raise ConflictError(f"output: {self.output} lies inside another one: {outer._refusal(_record(raw))}")
+            if raw is not None and not _is_over(outer.address, object_in(raw)):
+                raise ConflictError(f"output: {self.output} lies inside another one: {outer._refusal(object_in(raw))}")
             found = look(outer.output)
             if found and found.kind in (FOREST, ANSWERS, ARRAY):
                 raise InputError(f"output: {self.output} lies inside {found} at {outer.output}; choose another place")
@@ -233,7 +243,7 @@ class Claim:
 
     def _is_held(self) -> bool:
         raw = _read(self.address)
-        return raw is not None and _record(raw).get("id") == self.id
+        return raw is not None and object_in(raw).get("id") == self.id
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -275,10 +285,10 @@ class Claim:
         while not ending.wait(BEAT):
             with suppress(OSError, InputError):
                 raw = _read(self.address)
-                if raw is None or _record(raw).get("id") != self.id:
+                if raw is None or object_in(raw).get("id") != self.id:
                     continue
                 if "://" in self.address:
-                    _put(self.address, raw)
+                    put_file(self.address, raw)
                 else:
                     os.utime(self.address)
 
@@ -307,15 +317,6 @@ def owned(output: str, job: str, claim: Claim | None = None) -> Iterator[Claim]:
 # --- files --------------------------------------------------------------------------------------------------
 
 
-def _record(raw: bytes) -> Record:
-    """What a claim says; nothing of one that is just being written."""
-    try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _since(found: Record) -> str:
     """When a claim was made, in words."""
     try:
@@ -338,12 +339,6 @@ def _read(address: str) -> bytes | None:
         raise InputError(f"output: {address} is no claim ({error}); remove it") from error
 
 
-def _put(address: str, content: bytes) -> None:
-    fs, path = store_of(address)
-    with reaching(address):
-        fs.pipe_file(path, content)
-
-
 def _put_new(address: str, content: bytes) -> None:
     """Put a file if there is none; a store that knows of no such condition is asked first."""
     fs, path = store_of(address)
@@ -354,7 +349,7 @@ def _put_new(address: str, content: bytes) -> None:
         raise
     except (OSError, TypeError, ValueError, NotImplementedError):
         if _read(address) is None:
-            _put(address, content)
+            put_file(address, content)
 
 
 def _write_new(path: Path, content: bytes) -> None:
@@ -441,17 +436,17 @@ def _has_ended(found: Record) -> bool:
     try:
         if not names_in(folder):  # removed, unless its job root is one of another host
             return is_remote(folder) or found.get("machine") == _machine() or Path(folder).parent.is_dir()
-        told = json.loads(read_file(f"{folder}/state.json", MOST_OF_STATE))
+        told = object_in(read_file(f"{folder}/state.json", MOST_OF_STATE))
     except (OSError, ValueError):
         return False
-    return isinstance(told, dict) and isinstance(ends, list) and told.get("state") in ends
+    return isinstance(ends, list) and told.get("state") in ends
 
 
 def _silence(address: str) -> float:
     """Seconds since a claim was last written, by the clock of its store."""
     clock = f"{address.removesuffix(CLAIM)}.{uuid.uuid4().hex}.partial"
     fs, path = store_of(clock)
-    _put(clock, b"1")
+    put_file(clock, b"1")
     try:
         with reaching(address):
             return float((fs.modified(path) - fs.modified(store_of(address)[1])).total_seconds())

@@ -7,18 +7,23 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-import fsspec
-
 from distforest.errors import InputError
 from distforest.sources.claims import owned
-from distforest.sources.outputs import ARRAYS, BEGUN, GROUP, hold_new, hold_place, look, publish
-from distforest.sources.stores import reaching, read_file, real_address, store_of
+from distforest.sources.outputs import (
+    ARRAYS,
+    BEGUN,
+    GROUP,
+    MAX_METADATA,
+    hold_new,
+    hold_place,
+    look,
+    object_in,
+    publish,
+)
+from distforest.sources.stores import put_file, reaching, read_file, real_address, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-MAX_ATTRIBUTES = 64 << 20
-"""Bytes of a group's metadata, beyond which they are not read."""
 
 ALLOWING = "`overwrite=True`"
 """How arrays are allowed to replace others."""
@@ -80,20 +85,18 @@ def destination(target: str, overwrite: bool, job: str = "another writing of arr
 
 def seal(group: str, attributes: Mapping[str, Any]) -> None:
     """Write the group's attributes, the last of all: Zarr keeps them in the group's ``zarr.json``."""
-    address = f"{group}/zarr.json"
-    with fsspec.open(address, "r", encoding="utf-8") as stream:
-        metadata = json.load(stream)
-    with fsspec.open(address, "w", encoding="utf-8") as stream:
-        json.dump({**metadata, "attributes": dict(attributes)}, stream, indent=2)
+    address = f"{group}/{GROUP}"
+    metadata = json.loads(read_file(address, MAX_METADATA))
+    put_file(address, json.dumps({**metadata, "attributes": dict(attributes)}, indent=2).encode())
 
 
 def attributes_of(group: str) -> dict[str, Any]:
     """The attributes of the group at an address; none where there is no group that can be read."""
     try:
-        metadata = json.loads(read_file(f"{group.rstrip('/')}/zarr.json", MAX_ATTRIBUTES))
-    except (OSError, ValueError, RecursionError):
+        metadata = object_in(read_file(f"{group.rstrip('/')}/{GROUP}", MAX_METADATA))
+    except (OSError, ValueError):
         return {}
-    if not isinstance(metadata, dict) or metadata.get("node_type") != "group":
+    if metadata.get("node_type") != "group":
         return {}
     attributes = metadata.get("attributes")
     return attributes if isinstance(attributes, dict) else {}
@@ -103,12 +106,11 @@ def attributes_of(group: str) -> dict[str, Any]:
 def _in_place(place: str) -> Iterator[None]:
     """Write a group where nothing is, which says that it is unfinished; at a bad end it goes."""
     begun = {"zarr_format": 3, "node_type": "group", "attributes": {"distforest": {"type": BEGUN}}}
-    files, path = store_of(place)
-    with reaching(place):
-        files.pipe_file(f"{path}/{GROUP}", json.dumps(begun).encode())
+    put_file(f"{place}/{GROUP}", json.dumps(begun).encode())
     try:
         yield
     except BaseException:
+        files, path = store_of(place)
         with reaching(place):
             files.rm(path, recursive=True)
         raise

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
-from distforest.sources.stores import is_within, names_in, reaching, read_file, real_address, store_of
+from distforest.sources.stores import is_within, names_in, put_file, reaching, read_file, real_address, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -187,8 +187,22 @@ def _group_at(place: str, names: set[str]) -> Found | None:
 def _json(place: str, name: str) -> Mapping[str, Any]:
     """The object in a file; an empty one where it holds none."""
     try:
-        found = json.loads(read_file(f"{place}/{name}", MAX_METADATA))
-    except (ValueError, RecursionError, FileNotFoundError):
+        return object_in(read_file(f"{place}/{name}", MAX_METADATA))
+    except (ValueError, FileNotFoundError):
+        return {}
+
+
+def object_in(content: bytes) -> dict[str, Any]:
+    """The object that a file of JSON holds; an empty one where it holds none, or a part of one.
+
+    Examples
+    --------
+    >>> object_in(b'{"from": "forest.zarr"}'), object_in(b'{"from": "for')
+    ({'from': 'forest.zarr'}, {})
+    """
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -221,7 +235,7 @@ def publish(building: str, output: str, last: str) -> None:
         _rename(Path(real_address(building)), Path(place))
         return
     journal = json.dumps({"from": PurePosixPath(building).name, "last": last}).encode()
-    _put(f"{job_folder(output)}/{PUBLISHING}", journal)
+    put_file(f"{job_folder(output)}/{PUBLISHING}", journal)
     _finish(output)
 
 
@@ -324,9 +338,3 @@ def _finish(output: str) -> None:
         fs.rm_file(f"{path}/{PUBLISHING}")  # before its source: what is half removed must not be copied again
         if fs.exists(source):
             fs.rm(source, recursive=True)
-
-
-def _put(address: str, content: bytes) -> None:
-    fs, path = store_of(address)
-    with reaching(address):
-        fs.pipe_file(path, content)

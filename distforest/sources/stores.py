@@ -183,5 +183,12 @@ def read_file(address: str, most: int) -> bytes:
         return bytes(fs.cat_file(path))
 
 
+def put_file(address: str, content: bytes) -> None:
+    """Write a file in one put: on an object store readers see it whole or not at all. Raises OSError as `reaching`."""
+    fs, path = store_of(address)
+    with reaching(address):
+        fs.pipe_file(path, content)
+
+
 def _is_of_client(error: Exception) -> bool:
     return any(kind.__module__.partition(".")[0] in CLIENTS for kind in type(error).__mro__)

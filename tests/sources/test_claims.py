@@ -140,7 +140,7 @@ def test_who_owns_an_output_beats(output: str, monkeypatch: pytest.MonkeyPatch) 
         beaten.set()
 
     with Claim(output, "the first").held():
-        monkeypatch.setattr(claims, "_put", note)
+        monkeypatch.setattr(claims, "put_file", note)
         monkeypatch.setattr(claims.os, "utime", note)
         assert beaten.wait(60)
     assert not fsspec.core.url_to_fs(f"{output}.job/{CLAIM}")[0].exists(f"{output}.job/{CLAIM}")
