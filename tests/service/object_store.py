@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import importlib.util
 import re
 import signal
 import socket
@@ -20,10 +21,18 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import pytest
 
 from tests.service.processes import until
 
 BUCKET = "forests"
+
+MISSING = [name for name in ("moto", "flask", "s3fs") if importlib.util.find_spec(name) is None]
+NEEDS_S3 = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
+]
+"""Marks of tests that need the store, and packages for it."""
 
 SLOW_SECONDS = 0.3
 """What a slow answer stops for, in its middle."""
@@ -245,6 +254,12 @@ def let_go() -> None:
     S3FileSystem.clear_instance_cache()
 
 
-def make_bucket() -> None:
-    """Make the bucket of the store that this process reaches."""
-    fsspec.filesystem("s3", use_listings_cache=False).mkdir(BUCKET)
+@contextmanager
+def reached_store(folder: Path) -> Iterator[ObjectStore]:
+    """The store, which this process reaches too, with its bucket."""
+    with object_store(folder) as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+        fsspec.filesystem("s3", use_listings_cache=False).mkdir(BUCKET)
+        yield store
+        let_go()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -36,17 +35,11 @@ from distforest.sources.claims import Claim
 from distforest.sources.outputs import UNFINISHED
 from distforest.trials import simulate
 from tests.service.faults import Fault as Strike
-from tests.service.object_store import BUCKET, Fault, ObjectStore, let_go, make_bucket, object_store
+from tests.service.object_store import BUCKET, NEEDS_S3, Fault, ObjectStore, let_go, reached_store
 from tests.service.processes import Cluster, Iris, running, undisturbed, until
 from tests.service.test_service import Ask, in_a_service, refused
 
-MISSING = [name for name in ("moto", "flask", "s3fs") if importlib.util.find_spec(name) is None]
-
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
-]
+pytestmark = [*NEEDS_S3, pytest.mark.slow]
 
 N_TREES, BATCH = 8, 2
 
@@ -64,12 +57,8 @@ WEATHER = (
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with object_store(tmp_path_factory.mktemp("store")) as store, pytest.MonkeyPatch.context() as patch:
-        for name, value in store.environment.items():
-            patch.setenv(name, value)
-        make_bucket()
+    with reached_store(tmp_path_factory.mktemp("store")) as store:
         yield store
-        let_go()
 
 
 @pytest.fixture

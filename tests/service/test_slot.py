@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,24 +13,15 @@ import pytest
 from distforest.jobs.folder import Folder
 from distforest.service import slot as slots
 from distforest.service.slot import Slot, TakenError, slot
-from tests.service.object_store import Fault, ObjectStore, let_go, make_bucket, object_store
+from tests.service.object_store import NEEDS_S3, Fault, ObjectStore, reached_store
 
-MISSING = [name for name in ("moto", "flask", "s3fs") if importlib.util.find_spec(name) is None]
-NEEDS_S3 = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
-]
 ON_S3 = pytest.param("s3", marks=NEEDS_S3)
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with object_store(tmp_path_factory.mktemp("store")) as store, pytest.MonkeyPatch.context() as patch:
-        for name, value in store.environment.items():
-            patch.setenv(name, value)
-        make_bucket()
+    with reached_store(tmp_path_factory.mktemp("store")) as store:
         yield store
-        let_go()
 
 
 @pytest.fixture
