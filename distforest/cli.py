@@ -400,10 +400,15 @@ def _looked_ahead(job: AnySpec) -> Report:
 @click.option("--zero-based/--one-based", default=None, help="From where a libsvm file counts its indices.")
 @click.option("--name", help="Name of the array of an .npy file.  [default: name of the file]")
 @click.option("--format", type=click.Choice(FORMATS), help="Format of SOURCE.  [default: by its suffix]")
+@click.option(
+    "--max-bytes",
+    metavar="SIZE",
+    help="What SOURCE may unfold to, such as 8GiB.  [default: 1GiB, or 200 times the file's size]",
+)
 @click.option("--overwrite", is_flag=True, help="Replace the Zarr group at TARGET.zarr.")
 @json_option
 @click.pass_context
-def ingest(ctx: click.Context, /, source: str, target: str, **options: Any) -> None:
+def ingest(ctx: click.Context, /, source: str, target: str, max_bytes: str | None, **options: Any) -> None:
     """Turn the file SOURCE (.npy, .npz, csv, Parquet, libsvm) into the Zarr group TARGET.zarr.
 
     An .npz file of scipy.sparse.save_npz becomes a sparse matrix, whose address is TARGET.zarr itself.
@@ -411,8 +416,9 @@ def ingest(ctx: click.Context, /, source: str, target: str, **options: Any) -> N
     from distforest import reports
     from distforest.sources.groups import attributes_of
     from distforest.sources.ingest import ingest as take_in
+    from distforest.spec_files import size_of
 
-    written = take_in(source, target, **options)
+    written = take_in(source, target, max_bytes=size_of("max_bytes", max_bytes), **options)
     told = {name: value for name, value in attributes_of(target).items() if name != "distforest"}
     print_report(ctx, reports.ingested(target, written, told))
 

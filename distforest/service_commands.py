@@ -307,7 +307,7 @@ def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **take
     from distforest.reports import Report
     from distforest.service.serving import Machine, Place
     from distforest.service.serving import serve as run
-    from distforest.spec_files import from_the_root
+    from distforest.spec_files import from_the_root, size_of
 
     root = from_the_root(job_root)
 
@@ -316,19 +316,8 @@ def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **take
         print_report(ctx, Report({"address": place.address, "page": place.page, "job_root": root}, lines))
         sys.stdout.flush()
 
-    run(root, Machine(memory_limit=_in_bytes(memory_limit), **taken), ready)
+    run(root, Machine(memory_limit=size_of("memory_limit", memory_limit), **taken), ready)
     click.echo("stopped; what is not finished goes on when a service is started on this job root", err=True)
-
-
-def _in_bytes(size: str | None) -> int | None:
-    from dask.utils import parse_bytes
-
-    try:
-        return None if size is None else parse_bytes(size)
-    except ValueError as error:
-        raise click.BadParameter(
-            f"a size such as 4GiB was expected, found {size!r}", param_hint="--memory-limit"
-        ) from error
 
 
 COMMANDS = (submit, list_jobs, status, logs, wait, cancel, resume, rm, serve)

@@ -7,11 +7,12 @@ import re
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from distforest.errors import InputError, warn_caller
+from distforest.sources.bounds import RowFile, brief, quoted
 from distforest.sources.tables import (
     UNKNOWN,
     batches,
@@ -25,6 +26,7 @@ from distforest.sources.tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import TextIO
 
     from distforest.sources.source import Floats
     from distforest.sources.tables import Record
@@ -99,7 +101,7 @@ def _is_whole(cell: str) -> bool:
 
 def in_short(cells: Sequence[str], most: int = 5) -> str:
     """A row as it is written, or how it begins."""
-    return ",".join(cells[:most]) + (",..." if len(cells) > most else "")
+    return ",".join(map(brief, cells[:most])) + (",..." if len(cells) > most else "")
 
 
 def _is_empty(cells: list[str]) -> bool:
@@ -132,8 +134,8 @@ class CsvTable:
     ) -> CsvTable:
         """Read the first two rows."""
         separator = separator_of(separator)
-        with readable(path), Path(path).open(encoding="utf-8-sig", newline="") as stream:
-            rows = [*islice((cells for cells in _reader(stream, separator) if not _is_empty(cells)), 2)]
+        with readable(path), RowFile(path) as file, file.text(newline="") as stream:
+            rows = [*islice((cells for cells in _Rows(file, stream, separator) if not _is_empty(cells)), 2)]
         if not rows:
             raise InputError(f"{path}: a csv file with rows was asked for, found an empty file")
         cells = [cell.strip() for cell in rows[0]]
@@ -159,6 +161,11 @@ class CsvTable:
         return self._features_of(self.columns) if self.headed else None
 
     @property
+    def n_bytes(self) -> int:
+        """The size of the file: its cells are numbers, which take about as much."""
+        return Path(self.path).stat().st_size
+
+    @property
     def labelled(self) -> bool:
         """Whether a label column was asked for."""
         return self.label is not None
@@ -178,22 +185,22 @@ class CsvTable:
 
     def _records(self) -> Iterator[Record]:
         """Read the rows after the header."""
-        with readable(self.path), Path(self.path).open(encoding="utf-8-sig", newline="") as stream:
-            reader = _reader(stream, self.separator)
+        with readable(self.path), RowFile(self.path) as file, file.text(newline="") as stream:
+            reader = _Rows(file, stream, self.separator)
             rows = self._written(reader)
             if self.headed:
                 next(rows, None)
             for row, cells in enumerate(rows):
                 if len(cells) != len(self.columns):
-                    raise InputError(f"{self._place(row, reader.line_num)}: {self._told_of_cells(cells)}")
-                yield row, reader.line_num, cells
+                    raise InputError(f"{self._place(row, reader.line)}: {self._told_of_cells(cells)}")
+                yield row, reader.line, cells
 
-    def _written(self, reader: Any) -> Iterator[list[str]]:
+    def _written(self, reader: _Rows) -> Iterator[list[str]]:
         """Pass over empty lines; one amid the only column may stand for a number, and is refused."""
         begun, empty = False, 0
         for cells in reader:
             if _is_empty(cells):
-                empty = empty or reader.line_num
+                empty = empty or reader.line
                 continue
             if begun and empty and len(self.columns) == 1:
                 raise InputError(f"{self.path}: line {empty}: a number was asked for, found an empty line{FILL_IN}")
@@ -223,7 +230,7 @@ class CsvTable:
                 if not is_number(cell)
             )
             raise InputError(
-                f"{self._place(row, line)}, column {column!r}: a number was asked for, found {cell!r}"
+                f"{self._place(row, line)}, column {quoted(column)}: a number was asked for, found {quoted(cell)}"
                 + self._cure(row, cell)
             ) from None
 
@@ -244,8 +251,8 @@ class CsvTable:
         label = cells[position].strip()
         if not label:
             raise InputError(
-                f"{self._place(row, line)}, column {self.columns[position]!r}: a label was asked for, "
-                f"found {cells[position]!r}{FILL_IN}"
+                f"{self._place(row, line)}, column {quoted(self.columns[position])}: a label was asked for, "
+                f"found {quoted(cells[position])}{FILL_IN}"
             )
         return label
 
@@ -256,5 +263,19 @@ class CsvTable:
         return f"{self.path}: row {row} (line {line})"
 
 
-def _reader(stream: Any, separator: str) -> Any:
-    return csv.reader(stream, delimiter=separator, strict=True)
+class _Rows:
+    """The rows of an open csv file."""
+
+    def __init__(self, file: RowFile, stream: TextIO, separator: str) -> None:
+        self._file = file
+        self._reader = csv.reader(stream, delimiter=separator, strict=True)
+
+    @property
+    def line(self) -> int:
+        """The line where the latest row ends, counted from 1."""
+        return self._reader.line_num
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for cells in self._reader:
+            self._file.held = 0
+            yield cells

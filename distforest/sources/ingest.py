@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.amounts import are, counted
+from distforest.arguments import whole
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, write_array
+from distforest.sources.bounds import brief, hold_unfolded, out_of_memory, quoted
 from distforest.sources.csv_table import CsvTable
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.groups import check_target, destination, seal
-from distforest.sources.npz import StoredArray, is_of_sparse_matrix, stored_arrays, stored_sparse
+from distforest.sources.npz import StoredArray, hold_archive, is_of_sparse_matrix, stored_arrays, stored_sparse
 from distforest.sources.sparse_store import csr_arrays
 from distforest.sources.tables import UNKNOWN, LibsvmTable, ParquetTable, is_number
 
@@ -102,6 +104,7 @@ def ingest(
     n_features: int | None = None,
     zero_based: bool | None = None,
     format: str | None = None,  # noqa: A002 - the word that people say
+    max_bytes: int | None = None,
     overwrite: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> dict[str, Ingested]:
@@ -120,7 +123,8 @@ def ingest(
     attribute ``sparse`` says that they are a sparse matrix: the group's address stands for it.
 
     The file is read in blocks of rows, more than once: what is wrong with it is found before anything is
-    written. Only arrays in Fortran order, the strings of an .npz file and sparse matrices are read as a whole.
+    written. Of an .npz file only arrays in Fortran order, strings and sparse matrices are read as a whole. What a
+    file announces is compared with what it holds, and with ``max_bytes``, before a value is read.
 
     Parameters
     ----------
@@ -152,6 +156,10 @@ def ingest(
     format
         ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"`` or ``"libsvm"``; without it, what the file's suffix
         says.
+    max_bytes
+        The most bytes that the file may unfold to: the arrays of an .npy or .npz file, the rows of a Parquet file as
+        float64 and those of a libsvm file as float32, which are stored densely; a csv file is as large as its text.
+        None: 1 GiB, or 200 times the file's size if that is more.
     overwrite
         Whether to replace a Zarr group at ``target``; nothing else is ever replaced.
     chunk_bytes
@@ -166,7 +174,9 @@ def ingest(
     ------
     InputError
         The file cannot be read or does not hold what was asked for (rows and columns are counted from 0,
-        lines from 1); a feature, as float32, or a label is NaN or infinite; or the target exists.
+        lines from 1); it announces more than it holds or may unfold to, has a row of text of more than 32 Mi
+        characters or more than 1000 members; a feature, as float32, or a label is NaN or infinite; or the target
+        exists.
 
     Examples
     --------
@@ -179,6 +189,7 @@ def ingest(
     """
     if chunk_bytes < 1:
         raise InputError(f"chunk_bytes must be at least 1, found {chunk_bytes!r}")
+    most = None if max_bytes is None else whole("max_bytes", max_bytes, 1)
     kind = _format_of(source, format)
     of_csv = {"header": header, "separator": separator}
     given = {"name": name, "label": label, **of_csv, "n_features": n_features, "zero_based": zero_based}
@@ -188,7 +199,10 @@ def ingest(
         if kind not in kinds:
             raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
     check_target(target, overwrite)
-    arrays, attributes = _read(source, kind, asked, chunk_bytes)
+    try:
+        arrays, attributes = _read(source, kind, asked, chunk_bytes, most)
+    except MemoryError as error:
+        raise out_of_memory(source, error) from error
     for array in arrays:
         if array.told:
             warn_caller(f"{source}: {array.told}")
@@ -203,7 +217,8 @@ def _format_of(source: str, asked: str | None) -> str:
     if "://" in source:
         raise InputError(f"a local file was asked for, found the URL {source!r}; fetch it first")
     if not Path(source).is_file():
-        raise InputError(f"{source}: a file was asked for, found {'a folder' if Path(source).is_dir() else 'none'}")
+        other = "a pipe or a device" if Path(source).exists() else "none"
+        raise InputError(f"{source}: a file was asked for, found {'a folder' if Path(source).is_dir() else other}")
     known = sorted(set(FORMATS.values()))
     found = FORMATS.get(PurePath(source).suffix.lower()) if asked is None else asked
     if found not in known:
@@ -221,23 +236,33 @@ def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
     return Ingested(array.name, array.shape, array.dtype.name, digest, array.attributes)
 
 
-def _read(source: str, kind: str, asked: Mapping[str, Any], block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
+def _read(
+    source: str, kind: str, asked: Mapping[str, Any], block_bytes: int, max_bytes: int | None
+) -> tuple[list[_Array], dict[str, Any]]:
     """Find the arrays to write and the group's attributes."""
-    if kind == "npz" and is_of_sparse_matrix(source):
-        return _read_sparse(source)
-    if kind == "npz":
-        return _read_arrays(source, stored_arrays(source), block_bytes)
     if kind == "npy":
-        array = StoredArray.open(source, None, asked.get("name", PurePath(source).stem))
+        array = StoredArray.open(source, asked.get("name", PurePath(source).stem))
+        hold_unfolded(source, array.n_bytes, max_bytes)
         return _read_arrays(source, [array], block_bytes)
+    if kind == "npz":
+        hold_archive(source, max_bytes)
+        if is_of_sparse_matrix(source):
+            return _read_sparse(source, max_bytes)
+        return _read_arrays(source, stored_arrays(source), block_bytes)
+    table = _table(source, kind, asked, block_bytes)
+    hold_unfolded(source, table.n_bytes, max_bytes)
+    return _read_table(source, table), {}
+
+
+def _table(source: str, kind: str, asked: Mapping[str, Any], block_bytes: int) -> Table:
+    """Open a file of rows."""
     label = asked.get("label")
-    if kind == "csv":
-        usual = "\t" if source.lower().endswith(".tsv") else ","
-        separator = asked.get("separator", usual)
-        return _read_table(source, CsvTable.open(source, label, block_bytes, asked.get("header"), separator)), {}
     if kind == "parquet":
-        return _read_table(source, ParquetTable.open(source, label, block_bytes)), {}
-    return _read_table(source, LibsvmTable.open(source, block_bytes, **asked)), {}
+        return ParquetTable.open(source, label, block_bytes)
+    if kind == "libsvm":
+        return LibsvmTable.open(source, block_bytes, **asked)
+    usual = "\t" if source.lower().endswith(".tsv") else ","
+    return CsvTable.open(source, label, block_bytes, asked.get("header"), asked.get("separator", usual))
 
 
 def _read_table(source: str, table: Table) -> list[_Array]:
@@ -274,7 +299,7 @@ def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames |
 
 
 def _column(column: int, names: FeatureNames | None) -> str:
-    return f"column {column}" + (f" ({names.names[column]})" if names else "")
+    return f"column {column}" + (f" ({brief(names.names[column])})" if names else "")
 
 
 @dataclass
@@ -341,7 +366,7 @@ def _told_of_classes(classes: Sequence[str], typed: bool) -> str:
     if typed or not targets or len(targets) == len(classes):
         return ""
     word = next(label for label in classes if not is_number(label))
-    return f"the labels are read as classes, {targets[0]!r} among them, as {word!r} is no number"
+    return f"the labels are read as classes, {quoted(targets[0])} among them, as {quoted(word)} is no number"
 
 
 def _label_kind(block: np.ndarray | list[str], typed: bool) -> str:
@@ -365,9 +390,9 @@ def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
         n_rows += len(block)
 
 
-def _read_sparse(source: str) -> tuple[list[_Array], dict[str, Any]]:
+def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict[str, Any]]:
     """The three arrays of a sparse matrix, and the attribute that tells them from any others."""
-    matrix = stored_sparse(source)
+    matrix = stored_sparse(source, max_bytes)
     try:
         arrays, attributes = csr_arrays(matrix)
     except InputError as error:
@@ -451,7 +476,7 @@ def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array
             f"found dtype {array.dtype} and shape {array.shape}"
         )
     if names is not None and not (_are_names(names) and len(names) == array.shape[1]):
-        raise InputError(f"{array.path}: {array.shape[1]} feature_names were asked for, found {names!r}")
+        raise InputError(f"{array.path}: {array.shape[1]} feature_names were asked for, found {brief(str(names))}")
     named = FeatureNames(tuple(names), (str(array.dtype),) * len(names)) if names else None
     return _features(array.path, array.shape[1], partial(array.blocks, block_bytes), named)
 
@@ -461,7 +486,7 @@ def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array
     if len(array.shape) != 1 and (array.is_text or len(array.shape) != 2):
         raise InputError(f"{array.path}: y with a label for each row was asked for, found shape {array.shape}")
     if classes is not None and not (_are_names(classes) and len(set(classes)) == len(classes)):
-        raise InputError(f"{array.path}: classes of different names were asked for, found {classes!r}")
+        raise InputError(f"{array.path}: classes of different names were asked for, found {brief(str(classes))}")
     if array.is_text:
         return _coded_labels(array, classes)
     native = array.dtype.newbyteorder("=")
@@ -492,7 +517,8 @@ def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
     codes = {name: code for code, name in enumerate(names)}
     unknown = sorted(set(labels) - codes.keys())
     if unknown:
-        raise InputError(f"{array.path}: labels among the classes {names!r} were asked for, found {unknown[0]!r}")
+        asked = f"labels among the classes {brief(str(names))} were asked for"
+        raise InputError(f"{array.path}: {asked}, found {quoted(unknown[0])}")
     values = np.array([codes[label] for label in labels], np.int64)
     told = "" if classes else _told_of_classes(names, typed=True)
     return _Array(array.name, array.shape, values.dtype, lambda: [values], {"classes": names}, told)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import difflib
 import re
+import struct
 import zipfile
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.arguments import whole
 from distforest.errors import InputError, warn_caller
+from distforest.sources.bounds import RowFile, brief, out_of_memory, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +34,18 @@ UNKNOWN = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null"
 
 LIBSVM_COLUMNS = 1 << 20
 """The highest libsvm index: rows are stored densely, and a slip of the pen must not ask for gigabytes."""
+
+DIGITS = 18
+"""Digits of the longest libsvm index, zeros before it among them: so many fit int64."""
+
+LIKELY = 1000
+"""Columns among which one is looked for whose name is nearly what was asked for: to compare names takes time."""
+
+DAMAGE = (
+    *(OSError, ValueError, EOFError, RuntimeError, OverflowError, csv.Error),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
+"""What reading a damaged file raises."""
 
 
 class Table(Protocol):
@@ -61,6 +74,11 @@ class Table(Protocol):
         """Whether the rows have labels."""
         ...
 
+    @property
+    def n_bytes(self) -> int:
+        """What the file says that its rows unfold to."""
+        ...
+
     def features(self) -> Iterator[Floats]:
         """Blocks of features, shape (n_rows, n_columns)."""
         ...
@@ -80,8 +98,10 @@ def readable(path: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         found = f"the byte {error.object[error.start]:#04x}"
         raise InputError(f"{path}: text in UTF-8 was asked for, found {found}; save it in UTF-8") from error
-    except (OSError, ValueError, EOFError, RuntimeError, csv.Error, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from error
+    except MemoryError as error:
+        raise out_of_memory(path, error) from error
+    except DAMAGE as error:
+        raise InputError(f"{path}: cannot be read ({brief(str(error), 300)})") from error
 
 
 def number(cell: str) -> float:
@@ -115,9 +135,9 @@ def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
             is_last = not name and 0 < position == len(names) - 1
             cure = "if it is a data frame's index, write the file without it (`index` of to_csv), otherwise name it"
             cure = "name it, or end lines without a separator" if is_last else cure
-            raise InputError(f"{path}: a name was asked for in column {position}, found {name!r}; {cure}")
+            raise InputError(f"{path}: a name was asked for in column {position}, found {quoted(name)}; {cure}")
         if name in seen:
-            raise InputError(f"{path}: different column names were asked for, found {name!r} twice; rename one")
+            raise InputError(f"{path}: different column names were asked for, found {quoted(name)} twice; rename one")
         seen.add(name)
     return tuple(names)
 
@@ -127,9 +147,10 @@ def label_position(path: str, names: Sequence[str], label: str | None, cure: str
     if label is None:
         return None
     if label not in names:
-        near = difflib.get_close_matches(label, names, n=1)
-        listed = ", ".join(map(repr, names[:20])) + (", ..." if len(names) > 20 else "")
-        hint = cure or (f"; did you mean {near[0]!r}?" if near else "")
+        likely = [name for name in names[:LIKELY] if len(name) <= 3 * len(label)]
+        near = difflib.get_close_matches(label, likely, n=1)
+        listed = ", ".join(map(quoted, names[:20])) + (", ..." if len(names) > 20 else "")
+        hint = cure or (f"; did you mean {quoted(near[0])}?" if near else "")
         raise InputError(f"{path}: label column {label!r} was asked for, found {listed}{hint}")
     if len(names) == 1:
         raise InputError(f"{path}: features beside the label {label!r} were asked for, found no other column")
@@ -147,6 +168,7 @@ class LibsvmTable:
     """A libsvm (svmlight) file: ``label index:value ... # comment``; indices rise from ``first``, the rest is 0."""
 
     path: str
+    n_rows: int
     n_columns: int
     first: int
     block_bytes: int
@@ -160,21 +182,26 @@ class LibsvmTable:
         cls, path: str, block_bytes: int, n_features: int | None = None, zero_based: bool | None = None
     ) -> LibsvmTable:
         """Find how many features there are, at least as many as the highest index says; and where they begin."""
-        with_zero, highest, place = _extent(path)
-        if highest < 0 and n_features is None:
+        found = _Extent.of(path)
+        if found.highest < 0 and n_features is None:
             raise InputError(f"{path}: rows of 'label index:value ...' were asked for, found none")
-        first = _first_index(path, with_zero, zero_based)
-        n_found = max(1, highest + 1 - first)
+        first = _first_index(path, found.with_zero, zero_based)
+        n_found = max(1, found.highest + 1 - first)
         n_columns = n_found if n_features is None else whole("n_features", n_features, 1)
         if n_columns < n_found:
             asked = (
                 f"indices from {first} to {n_columns - 1 + first} were asked for, as of {counted(n_columns, 'feature')}"
             )
-            raise InputError(f"{place}: {asked}, found {highest}")
+            raise InputError(f"{found.place}: {asked}, found {found.highest}")
         if n_columns > LIBSVM_COLUMNS:
             asked = f"at most {LIBSVM_COLUMNS} features were asked for (rows are stored densely)"
             raise InputError(f"{path}: {asked}, found {n_columns}")
-        return cls(path, n_columns, first, block_bytes)
+        return cls(path, found.n_rows, n_columns, first, block_bytes)
+
+    @property
+    def n_bytes(self) -> int:
+        """What the rows unfold to: they are stored densely, as float32."""
+        return 4 * self.n_rows * self.n_columns
 
     def features(self) -> Iterator[Floats]:
         """Blocks of features, shape (n_rows, n_columns)."""
@@ -190,7 +217,8 @@ class LibsvmTable:
         for batch in self._batches():
             for row, line, cells in batch:
                 if not is_number(cells[0]):
-                    raise InputError(f"{self._place(row, line)}: a number as label was asked for, found {cells[0]!r}")
+                    asked = "a number as label was asked for"
+                    raise InputError(f"{self._place(row, line)}: {asked}, found {quoted(cells[0])}")
             yield [cells[0] for _, _, cells in batch]
 
     def _batches(self) -> Iterator[list[Record]]:
@@ -203,11 +231,12 @@ class LibsvmTable:
         last = self.first - 1
         for cell in cells[1:]:
             index, _, value = cell.partition(":")
-            if not (index.isdecimal() and len(index) < 19 and is_number(value)):
-                raise InputError(f"{self._place(row, line)}: index:value was asked for, found {cell!r}")
+            if not (index.isdecimal() and len(index) <= DIGITS and is_number(value)):
+                raise InputError(f"{self._place(row, line)}: index:value was asked for, found {quoted(cell)}")
             if int(index) <= last:
+                asked = f"indices from {self.first} that rise were asked for"
                 raise InputError(
-                    f"{self._place(row, line)}: indices from {self.first} that rise were asked for, found {cell!r}"
+                    f"{self._place(row, line)}: {asked}, found {quoted(cell)}"
                     + (f" after index {last}" if positions else "; give zero_based=True if indices count from 0")
                 )
             last = int(index)
@@ -219,20 +248,34 @@ class LibsvmTable:
         return f"{self.path}: row {row} (line {line})"
 
 
-def _extent(path: str) -> tuple[bool, int, str]:
-    """Whether a row begins with index 0; the highest index, -1 without any, and its place: it ends its row."""
-    with_zero, highest, place = False, -1, path
-    for row, line, cells in _libsvm_records(path):
-        with_zero |= bool(re.match("0+:", (*cells, "")[1]))
-        index = cells[-1].partition(":")[0] if len(cells) > 1 else ""
-        if index.isdecimal() and float(index) > LIBSVM_COLUMNS:
-            raise InputError(
-                f"{path}: row {row} (line {line}): indices up to {LIBSVM_COLUMNS} were asked for "
-                f"(rows are stored densely), found {index[:20]}"
-            )
-        if index.isdecimal() and int(index) > highest:
-            highest, place = int(index), f"{path}: row {row} (line {line})"
-    return with_zero, highest, place
+@dataclass
+class _Extent:
+    """What the rows of a libsvm file span: how many there are, and where the highest index, -1 without any, stands."""
+
+    place: str
+    n_rows: int = 0
+    highest: int = -1
+    with_zero: bool = False
+
+    @classmethod
+    def of(cls, path: str) -> _Extent:
+        """Go through the rows; raises InputError for an index that is too high."""
+        extent = cls(path)
+        for row, line, cells in _libsvm_records(path):
+            extent.n_rows = row + 1
+            extent.with_zero |= bool(re.match("0+:", (*cells, "")[1]))
+            index = cells[-1].partition(":")[0] if len(cells) > 1 else ""  # the highest of its row, as they rise
+            if index.isdecimal():
+                extent.see(index, f"{path}: row {row} (line {line})")
+        return extent
+
+    def see(self, index: str, place: str) -> None:
+        """Go on with the last index of a row."""
+        if len(index) > DIGITS or int(index) > LIBSVM_COLUMNS:
+            asked = f"indices up to {LIBSVM_COLUMNS} were asked for (rows are stored densely)"
+            raise InputError(f"{place}: {asked}, found {brief(index, 20)}")
+        if int(index) > self.highest:
+            self.highest, self.place = int(index), place
 
 
 def _first_index(path: str, with_zero: bool, zero_based: bool | None) -> int:
@@ -245,10 +288,13 @@ def _first_index(path: str, with_zero: bool, zero_based: bool | None) -> int:
 
 def _libsvm_records(path: str) -> Iterator[Record]:
     """Read the rows, split at white space, without comments and empty lines."""
-    with readable(path), Path(path).open(encoding="utf-8-sig") as stream:
-        split = ((line, text.partition("#")[0].split()) for line, text in enumerate(stream, 1))
-        for row, (line, cells) in enumerate(pair for pair in split if pair[1]):
-            yield row, line, cells
+    with readable(path), RowFile(path) as file, file.text() as stream:
+        row = 0
+        for line, text in enumerate(stream, 1):
+            file.held = 0
+            if cells := text.partition("#")[0].split():
+                yield row, line, cells
+                row += 1
 
 
 @dataclass(frozen=True)
@@ -260,14 +306,15 @@ class ParquetTable:
     label: str | None
     block_bytes: int
     dtypes: list[str]
+    n_bytes: int
     typed: ClassVar[bool] = True
 
     @classmethod
     def open(cls, path: str, label: str | None, block_bytes: int) -> ParquetTable:
         """Read the schema."""
-        with readable(path), _pyarrow().parquet.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            index = (schema.pandas_metadata or {}).get("index_columns", ())
+        with _parquet(path) as file:
+            schema, n_bytes = file.schema_arrow, _unfolded(file.metadata)
+            index = _index_of(schema)
         columns = column_names(path, schema.names)
         if not columns:
             raise InputError(f"{path}: columns were asked for, found none")
@@ -277,13 +324,15 @@ class ParquetTable:
             kind = schema.field(column).type
             if not _is_numeric(kind):
                 cure = cure_of_words(label is not None)
-                raise InputError(f"{path}: column {column!r}: numbers were asked for, found {kind}{cure}")
+                found = f"column {quoted(column)}: numbers were asked for, found {brief(str(kind))}"
+                raise InputError(f"{path}: {found}{cure}")
         _tell_of_index(path, [column for column in features if column in index])
         kind = schema.field(label).type if label is not None else None
         if kind is not None and not (_is_numeric(kind) or _is_text(kind)):
-            raise InputError(f"{path}: label column {label!r}: numbers or strings were asked for, found {kind}")
+            asked = f"label column {label!r}: numbers or strings were asked for"
+            raise InputError(f"{path}: {asked}, found {brief(str(kind))}")
         dtypes = [str(schema.field(column).type) for column in features]
-        return cls(path, columns, label, block_bytes, dtypes)
+        return cls(path, columns, label, block_bytes, dtypes, n_bytes)
 
     @property
     def n_columns(self) -> int:
@@ -320,14 +369,41 @@ class ParquetTable:
 
     def _batches(self, columns: list[str]) -> Iterator[Any]:
         rows = max(1, self.block_bytes // (8 * len(self.columns)))
-        with readable(self.path), _pyarrow().parquet.ParquetFile(self.path) as file:
+        with _parquet(self.path, read_dictionary=[self.label] if self.labelled else None) as file:
             yield from file.iter_batches(batch_size=rows, columns=columns)
+
+
+@contextmanager
+def _parquet(path: str, **options: Any) -> Iterator[Any]:
+    """Open a Parquet file; what Arrow raises, then and later, becomes an `InputError`."""
+    pyarrow = _pyarrow()
+    with readable(path):
+        try:
+            with pyarrow.parquet.ParquetFile(path, **options) as file:
+                yield file
+        except (MemoryError, *DAMAGE):
+            raise
+        except pyarrow.ArrowException as error:
+            raise ValueError(str(error)) from error
+
+
+def _unfolded(metadata: Any) -> int:
+    """What a Parquet file says that it unfolds to: its pages, and its rows, which runs may repeat, as float64."""
+    pages = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    return max(int(pages), 8 * metadata.num_rows * metadata.num_columns)
+
+
+def _index_of(schema: Any) -> list[str]:
+    """Columns that were the index of a data frame, where the file says so as pandas does."""
+    said = schema.pandas_metadata
+    index = said.get("index_columns") if isinstance(said, dict) else None
+    return [column for column in index if isinstance(column, str)] if isinstance(index, list) else []
 
 
 def _tell_of_index(path: str, index: list[str]) -> None:
     """Warn of features that were the index of a pandas data frame, which its file says."""
     if index:
-        text = f"{', '.join(map(repr, index))} was the index of the data frame, and is read as a feature"
+        text = f"{', '.join(map(quoted, index))} was the index of the data frame, and is read as a feature"
         warn_caller(f"{path}: {text}; leave it out if it only names the rows")
 
 
@@ -340,6 +416,9 @@ def _floats_of(column: Any) -> Floats:
 def _labels_of(column: Any) -> np.ndarray | list[str]:
     """Turn a pyarrow array without nulls into int64, float64 or strings."""
     types = _pyarrow().types
+    if types.is_dictionary(column.type):  # a string that runs repeat is held once
+        words = [str(word) for word in column.dictionary.to_pylist()]
+        return [words[code] for code in column.indices.to_pylist()]
     if _is_text(column.type):
         return [str(label) for label in column.to_pylist()]
     whole = types.is_integer(column.type) or types.is_boolean(column.type)
