@@ -418,6 +418,20 @@ def test_ingest_tells_where_strings_have_gone(tmp_path):
     assert (found["arrays"]["kinds"]["attributes"], found["attributes"]) == (["classes"], ["about", "many"])
 
 
+def test_ingest_refuses_what_would_unfold_to_more_than_is_allowed(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", X=np.zeros((50_000, 2)))
+    command = ("ingest", tmp_path / "a.npz", tmp_path / "a.zarr", "--max-bytes")
+    code, out, err = run(*command, "500kB")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "at most 500,000 bytes of values were asked for, found a file of" in err
+    assert "would unfold to 800,128; give --max-bytes 800128 if so many are meant" in err
+    assert run(*command, "1 MiB")[0] == 0
+    for size in ("much", "", "0"):
+        code, out, err = run(*command, size)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "--max-bytes: a size such as '4GiB', or a number of bytes from 1 was asked for" in err
+
+
 @pytest.mark.filterwarnings("default:.*an index is 0:UserWarning")
 def test_ingest_takes_a_libsvm_file_as_it_is_told(tmp_path):
     (tmp_path / "a.svm").write_text("1 0:2\n")

@@ -269,7 +269,20 @@ def _read_table(source: str, table: Table) -> list[_Array]:
     """``X``, and ``y`` where there are labels."""
     names = FeatureNames(tuple(table.names), tuple(table.dtypes)) if table.names else None
     arrays = [_features(source, table.n_columns, table.features, names)]
-    return [*arrays, _labels(source, table)] if table.labelled else arrays
+    if table.labelled:
+        arrays.append(_labels(source, table))
+    _hold_alike(source, arrays)
+    return arrays
+
+
+def _hold_alike(source: str, arrays: list[_Array]) -> None:
+    """Refuse features and labels of different numbers of rows; raises InputError."""
+    n_rows = {array.name: array.shape[0] for array in arrays if array.name in ("X", "y")}
+    if len(set(n_rows.values())) > 1:
+        raise InputError(
+            f"{source}: a label for each row was asked for, "
+            f"found {counted(n_rows['X'], 'row')}, {counted(n_rows['y'], 'label')}"
+        )
 
 
 def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames | None) -> _Array:
@@ -426,12 +439,7 @@ def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tu
     if not found:
         cure = "; if these are labels, give `name='y'`" if source.endswith(".npy") else ""
         raise InputError(f"{source}: an array of numbers was asked for, found none{cure}")
-    n_rows = {array.name: array.shape[0] for array in found if array.name in ("X", "y")}
-    if len(set(n_rows.values())) > 1:
-        raise InputError(
-            f"{source}: a label for each row was asked for, "
-            f"found {counted(n_rows['X'], 'row')}, {counted(n_rows['y'], 'label')}"
-        )
+    _hold_alike(source, found)
     return found, texts
 
 

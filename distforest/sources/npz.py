@@ -29,8 +29,8 @@ SPARSE = {"format", "shape", "data", "indices", "indptr", "row", "col", "coords"
 MAX_MEMBERS = 1000
 """Arrays of the largest .npz file: each is opened three times, and becomes a folder of Zarr."""
 
-MAX_DIRECTORY = 1 << 20
-"""Bytes of the largest directory of an .npz file, a KiB for each member: zipfile reads and parses all of it."""
+MAX_DIRECTORY = 1 << 22
+"""Bytes of the largest directory of an .npz file: zipfile parses all of it, into ten times its size, at once."""
 
 MAX_HEADER = 10_000
 """Bytes of the longest header of an array, as numpy has it, which looks only after it has read the header."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import pytest
 import zarr
 from sklearn.datasets import load_iris
 
+from distforest.sources import bounds
 from distforest.sources import ingest as module
 from distforest.sources.ingest import ingest
 
@@ -59,6 +61,46 @@ if TYPE_CHECKING:
 )
 def test_csv_faults(write: Write, refused: Refused, text: str, label: str | None, message: str) -> None:
     assert message in refused(write("a.csv", text), label=label, chunk_bytes=16)
+
+
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [("1," * 30_000 + "2\n", 5002), ('"1\n",' * 15_000, 9098), ('"' + "1" * 60_000, 5002)],
+    ids=["a line", "cells in quotes over many lines", "a cell in quotes that does not end"],
+)
+def test_a_row_that_is_too_long(
+    write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch, row: str, line: int
+) -> None:
+    monkeypatch.setattr(bounds, "LONGEST_ROW", 20_000)
+    message = refused(write("a.csv", "a,b\n" + "1,2\n" * 5000 + row))
+    found = re.search(r"line (\d+): rows of at most 20,000 bytes were asked for, found a longer one; look at", message)
+    assert found
+    assert line <= int(found[1]) <= line + 3000
+
+
+def test_cells_in_quotes_may_hold_the_ends_of_lines(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "LONGEST_ROW", 20_000)
+    source = write("a.csv", '"a\nb",kind\n' + '"\n1\n","x\r\ny"\n\n' * 5000)
+    records = ingest(source, str(tmp_path / "a.zarr"), label="kind")
+    assert records["X"].shape == (5000, 1)
+    assert records["X"].attributes["feature_names"] == ["a\nb"]
+    assert records["y"].attributes == {"classes": ["x\r\ny"]}
+
+
+@pytest.mark.parametrize(
+    "text", ["a,b\n1,{}\n", "{},b\n1,c\n", "{0},{0}\n1,2\n", "a,{}\n1,\n", "{},2\n1,2\n", "{},b\n"]
+)
+def test_long_cells_are_shown_in_short(write: Write, refused: Refused, text: str) -> None:
+    source = write("a.csv", text.format("x" * 100_000))
+    for label in (None, "x"):
+        assert len(refused(source, label=label)) < 450 + len(source)
+
+
+def test_a_csv_file_of_other_bytes(write: Write, refused: Refused) -> None:
+    assert r"found '\x00'" in refused(write("a.csv", "a,b\n1,\0\n"))
+    assert "field larger than field limit" in refused(write("a.csv", "\0" * 200_000))
 
 
 def test_a_column_of_names_is_not_a_label(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from sklearn.datasets import load_iris
 
 import distforest
 from distforest.errors import InputError
+from distforest.sources import ingest as module
 from distforest.sources.csv_table import CsvTable
 from distforest.sources.ingest import Ingested, ingest
 
@@ -426,6 +428,49 @@ def test_a_folder_that_is_not_there_is_not_made(write: Write, tmp_path: Path) ->
     with pytest.raises(InputError, match=r"found none; make .*deep"):
         ingest(source, str(tmp_path / "deep" / "a.zarr"))
     assert list(tmp_path.iterdir()) == [Path(source)]
+
+
+def test_what_is_no_file_is_refused(refused: Refused, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "self.csv").symlink_to("self.csv")
+    (tmp_path / "zeros.csv").symlink_to("/dev/zero")
+    (tmp_path / "folder.csv").mkdir()
+    found = {"pipe": "a pipe or a device", "self": "none", "zeros": "a pipe or a device", "folder": "a folder"}
+    for name, told in found.items():
+        assert f"a file was asked for, found {told}" in refused(str(tmp_path / f"{name}.csv"))
+
+
+@pytest.mark.parametrize(("name", "n_bytes"), [("a.csv", 11), ("a.libsvm", 8), ("a.npy", 16)])
+def test_a_bound_on_bytes_is_for_every_format(
+    write: Write, refused: Refused, tmp_path: Path, name: str, n_bytes: int
+) -> None:
+    source = write(name, {"a.csv": "a,b\n1.5,2.5", "a.libsvm": "1 2:1\n"}.get(name, ""))
+    if name == "a.npy":
+        np.save(source, np.ones(2))
+    assert f"would unfold to {n_bytes}; give" in refused(source, max_bytes=n_bytes - 1)
+    assert ingest(source, str(tmp_path / "a.zarr"), max_bytes=n_bytes)
+    for wrong in (0, True, 1.5):
+        assert f"max_bytes must be an integer >= 1, found {wrong!r}" in refused(source, max_bytes=wrong)
+
+
+def test_memory_that_does_not_suffice_names_the_file(
+    write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(block: np.ndarray) -> np.ndarray:
+        raise MemoryError
+
+    monkeypatch.setattr(module, "_as_float32", exhausted)
+    source = write("a.csv", "a\n1\n")
+    told = "memory for what the file holds was asked for, found too little; split the file, or read it where"
+    assert f"{source}: {told}" in refused(source)
+
+
+def test_labels_and_features_of_a_table_have_as_many_rows(
+    write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CsvTable, "labels", lambda table: iter([["1"]]))  # as a damaged Parquet file has them
+    message = refused(write("a.csv", "a,kind\n1,2\n3,4\n"), label="kind")
+    assert "a label for each row was asked for, found 2 rows, 1 label" in message
 
 
 def test_file_urls_are_paths(tmp_path: Path) -> None:
