@@ -7,7 +7,7 @@ import re
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -135,7 +135,7 @@ class CsvTable:
         """Read the first two rows."""
         separator = separator_of(separator)
         with readable(path), RowFile(path) as file, file.text(newline="") as stream:
-            rows = [*islice((cells for cells in _Rows(file, stream, separator) if not _is_empty(cells)), 2)]
+            rows = [*islice(_filled(file, _reader(stream, separator)), 2)]
         if not rows:
             raise InputError(f"{path}: a csv file with rows was asked for, found an empty file")
         cells = [cell.strip() for cell in rows[0]]
@@ -186,21 +186,22 @@ class CsvTable:
     def _records(self) -> Iterator[Record]:
         """Read the rows after the header."""
         with readable(self.path), RowFile(self.path) as file, file.text(newline="") as stream:
-            reader = _Rows(file, stream, self.separator)
-            rows = self._written(reader)
+            reader = _reader(stream, self.separator)
+            rows = self._written(file, reader)
             if self.headed:
                 next(rows, None)
             for row, cells in enumerate(rows):
                 if len(cells) != len(self.columns):
-                    raise InputError(f"{self._place(row, reader.line)}: {self._told_of_cells(cells)}")
-                yield row, reader.line, cells
+                    raise InputError(f"{self._place(row, reader.line_num)}: {self._told_of_cells(cells)}")
+                yield row, reader.line_num, cells
 
-    def _written(self, reader: _Rows) -> Iterator[list[str]]:
+    def _written(self, file: RowFile, reader: Any) -> Iterator[list[str]]:
         """Pass over empty lines; one amid the only column may stand for a number, and is refused."""
         begun, empty = False, 0
         for cells in reader:
+            file.held = 0
             if _is_empty(cells):
-                empty = empty or reader.line
+                empty = empty or reader.line_num
                 continue
             if begun and empty and len(self.columns) == 1:
                 raise InputError(f"{self.path}: line {empty}: a number was asked for, found an empty line{FILL_IN}")
@@ -263,19 +264,13 @@ class CsvTable:
         return f"{self.path}: row {row} (line {line})"
 
 
-class _Rows:
-    """The rows of an open csv file."""
-
-    def __init__(self, file: RowFile, stream: TextIO, separator: str) -> None:
-        self._file = file
-        self._reader = csv.reader(stream, delimiter=separator, strict=True)
-
-    @property
-    def line(self) -> int:
-        """The line where the latest row ends, counted from 1."""
-        return self._reader.line_num
-
-    def __iter__(self) -> Iterator[list[str]]:
-        for cells in self._reader:
-            self._file.held = 0
+def _filled(file: RowFile, reader: Any) -> Iterator[list[str]]:
+    """Pass over empty lines."""
+    for cells in reader:
+        file.held = 0
+        if not _is_empty(cells):
             yield cells
+
+
+def _reader(stream: TextIO, separator: str) -> Any:
+    return csv.reader(stream, delimiter=separator, strict=True)

@@ -174,8 +174,8 @@ def ingest(
     ------
     InputError
         The file cannot be read or does not hold what was asked for (rows and columns are counted from 0,
-        lines from 1); it announces more than it holds or may unfold to, has a row of text of more than 32 Mi
-        characters or more than 1000 members; a feature, as float32, or a label is NaN or infinite; or the target
+        lines from 1); it announces more than it holds or may unfold to, has a row of text of more than 32 MiB
+        or more than 1000 members; a feature, as float32, or a label is NaN or infinite; or the target
         exists.
 
     Examples
