@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from distforest.sources.callbacks import Lazy, pairwise
     from distforest.sources.factors import Distances, Embedding, Graph, Labels, Targets
 
-__version__ = "0.1.0"
+    __version__: str
+
 __all__ = [
     "RFD",
     "SMERF",
@@ -50,10 +52,12 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for, so that a worker loads only what it needs."""
+    if name == "__version__":
+        return version("distforest")
     if name not in _HOME:
         raise AttributeError(f"module 'distforest' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, "__version__"])

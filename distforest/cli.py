@@ -65,6 +65,11 @@ WORKERS = click.option(
     help="Processes of the embedded cluster.  [default: cores, at most 4]",
 )
 STRICT = click.option("--strict", is_flag=True, help="Refuse arrays of which chunks are not stored.")
+MAX_BYTES = click.option(
+    "--max-bytes",
+    metavar="SIZE",
+    help="The most that an array may announce.  [default: 1 GiB, or 1,000 times what is stored of it]",
+)
 STOPPING = "stopping; a second signal, such as Ctrl-C, ends it at once"
 SCHEDULER = click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler instead.")
 
@@ -118,6 +123,7 @@ main.take((*service_commands.COMMANDS, *certificate_commands.COMMANDS), "Jobs of
 @SCHEDULER
 @click.option("--batch", type=click.IntRange(1), help="Trees in one task.")
 @STRICT
+@MAX_BYTES
 @click.option("--overwrite", is_flag=True, help="Replace the forest at the output.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec: params.max_depth=3.")
 @json_option
@@ -130,14 +136,17 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     from distforest import reports
     from distforest.console import interruptible, progress
     from distforest.jobs.folder import Folder
-    from distforest.jobs.inputs import stage_inputs
     from distforest.jobs.plan import refuse_small_workers
+    from distforest.jobs.preview import check_and_stage
     from distforest.jobs.train import Options, kept
     from distforest.jobs.train import fit as train
     from distforest.sources.claims import Claim
     from distforest.sources.outputs import FOREST, hold_kind
     from distforest.spec_files import read_fit, settings, with_absolute_paths
 
+    elsewhere = [name for name in ("workers", "threads_per_worker", "memory_limit") if run["scheduler"] and run[name]]
+    if elsewhere:
+        raise click.UsageError(f"`{elsewhere[0]}` is for the embedded cluster, --scheduler names another one")
     given = {f"run.{name}": value for name, value in run.items() if value not in (None, False)}
     job = read_fit(spec, {**settings(sets), **given})
     if job.run.scheduler:
@@ -149,7 +158,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     try:
         with interruptible(STOPPING), claim.held(), kept(folder):
             hold_kind(job.output, FOREST)
-            inputs = stage_inputs(job, folder.address)
+            inputs = check_and_stage(job, folder.address)
             with _cluster(job.run) as cluster, progress() as watch:
                 ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
                 options, limit = Options(**ways, watch=watch, claim=claim), cluster.memory_limit
@@ -182,6 +191,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
 @click.option("--threads-here", type=click.IntRange(1), help="Run in threads of this process, no cluster.")
 @SCHEDULER
 @STRICT
+@MAX_BYTES
 @click.option("--overwrite", is_flag=True, help="Replace the answers at OUTPUT.")
 @json_option
 @click.pass_context
@@ -200,7 +210,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.sources.claims import Claim
     from distforest.sources.groups import check_name
     from distforest.sources.outputs import ANSWERS, hold_apart, hold_kind
-    from distforest.spec_files import from_the_root
+    from distforest.spec_files import from_the_root, size_of
 
     check_name(output)
     here, run = asked.pop("threads_here"), Run(workers=asked.pop("workers"), scheduler=asked.pop("scheduler"))
@@ -210,6 +220,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     if run.scheduler:
         forest, queries, output = map(from_the_root, (forest, queries, output))
         asked |= {name: from_the_root(asked[name]) for name in ("reference", "pairs") if asked[name]}
+    asked["max_bytes"] = size_of("--max-bytes", asked["max_bytes"])
     question = Question(forest, queries, **asked, **_callback(forest, **lazily))
     hold_apart(output, question.addresses())
     with ExitStack() as stack:
@@ -384,7 +395,7 @@ def _looked_ahead(job: AnySpec) -> Report:
     if not isinstance(job, Spec):
         return reports.outlined(outline(job.question()))
     seen = preview(job)
-    refuse_if_too_large(seen.plan, seen.memory_limit)
+    refuse_if_too_large(seen.plan.projected_bytes, seen.memory_limit)
     return reports.previewed(seen)
 
 
@@ -418,7 +429,7 @@ def ingest(ctx: click.Context, /, source: str, target: str, max_bytes: str | Non
     from distforest.sources.ingest import ingest as take_in
     from distforest.spec_files import size_of
 
-    written = take_in(source, target, max_bytes=size_of("max_bytes", max_bytes), **options)
+    written = take_in(source, target, max_bytes=size_of("--max-bytes", max_bytes), **options)
     told = {name: value for name, value in attributes_of(target).items() if name != "distforest"}
     print_report(ctx, reports.ingested(target, written, told))
 

@@ -316,7 +316,7 @@ def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **take
         print_report(ctx, Report({"address": place.address, "page": place.page, "job_root": root}, lines))
         sys.stdout.flush()
 
-    run(root, Machine(memory_limit=size_of("memory_limit", memory_limit), **taken), ready)
+    run(root, Machine(memory_limit=size_of("--memory-limit", memory_limit), **taken), ready)
     click.echo("stopped; what is not finished goes on when a service is started on this job root", err=True)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from distforest.errors import InputError, SpecError
 from distforest.jobs.any_spec import AnySpec, moved, spec_from_dict, spec_from_toml
-from distforest.jobs.reader import SIZE, read_toml, shown
+from distforest.jobs.reader import SIZE, read_toml
 from distforest.jobs.spec import Spec
 
 if TYPE_CHECKING:
@@ -41,17 +41,17 @@ def _setting(text: str) -> tuple[str, object]:
 
 
 def size_of(option: str, text: str | None) -> int | None:
-    """Bytes that an option of the command line says, None where it is not given; raises InputError.
+    """Bytes, as an option writes them; raises InputError.
 
     Examples
     --------
-    >>> size_of("memory_limit", "4GiB"), size_of("memory_limit", None)
-    (4294967296, None)
+    >>> size_of("--max-bytes", "2GiB"), size_of("--max-bytes", None)
+    (2147483648, None)
     """
     try:
         return None if text is None else cast("int", SIZE.plain(text))
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"`{option}`: {SIZE.words} was asked for, found {shown(text)}") from error
+    except (ValueError, OverflowError):
+        raise InputError(f"{option} must be {SIZE.words}, found {text!r}") from None
 
 
 def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:

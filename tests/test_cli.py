@@ -355,6 +355,74 @@ def test_queries_of_which_chunks_are_not_stored_are_told_or_refused(spec, home, 
     assert f"warning: {address}: 1 of 3 chunks are not stored and read as 0.0" in err
 
 
+def test_an_array_that_announces_more_than_there_is_is_refused_unless_it_is_allowed(spec, home, tmp_path):
+    address = tmp_path / "huge.zarr"
+    zarr.create_array(str(address), shape=(1 << 40, 3), chunks=(1 << 30, 3), dtype="f4")
+    score = ("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", "--threads-here", 1)
+    fit = ("fit", spec, "--set", f"input.features={address}")
+    for command in (score, fit):
+        code, out, err = run(*command)
+        assert (code, out) == (2, "")
+        assert f"{address}: at most 1,073,741,824 bytes were asked for, found 13,194,139,533,312, of which 0 are" in err
+        assert "if that is right, allow it: --max-bytes 13194139533312\n" in err
+        code, _, err = run(*command, "--max-bytes", "1GiB")
+        assert code == 2
+        assert "at most 1,073,741,824 bytes" in err
+    code, _, err = run(*score, "--max-bytes", "much")
+    assert (code, err) == (
+        2,
+        "error: --max-bytes must be a size such as '4GiB', or a number of bytes from 1, found 'much'\n",
+    )
+    assert not (tmp_path / "near.zarr").exists()
+
+
+def test_a_job_that_no_worker_has_room_for_is_refused_before_anything_is_staged(spec, tmp_path):
+    scratch = tmp_path / "scratch"
+    features = np.zeros((1 << 10, 1 << 10), np.float32)
+    write_array(str(tmp_path / "wide.zarr"), "X", features.shape, features.dtype, [features])
+    write_array(str(tmp_path / "wide.zarr"), "t", (1 << 10,), np.dtype("f8"), [np.arange(1024.0)])
+    spec.write_text(
+        f"""format = 1
+method = "smerf"
+output = "{tmp_path}/forest.zarr"
+input = {{ features = "{tmp_path}/wide.zarr/X", distances = {{ kind = "targets", values = "{tmp_path}/wide.zarr/t" }} }}
+run = {{ memory_limit = "291MiB", scratch = "{scratch}" }}
+"""
+    )
+    code, out, err = run("fit", spec)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: a worker would need about ")
+    assert list(scratch.iterdir()) == []
+    assert not (tmp_path / "forest.zarr.job").exists()
+
+
+def test_a_scratch_folder_that_cannot_be_is_refused_by_its_key(spec, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, out, err = run("fit", spec, "--set", f"run.scratch={tmp_path}/file/scratch")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: a folder for staged files was asked for (`run.scratch`, or DISTFOREST_SCRATCH)")
+
+
+@pytest.mark.parametrize("option", [("--workers", 2), ("--threads", 2), ("--memory-limit", "2GiB")])
+def test_the_size_of_a_cluster_is_not_asked_of_a_scheduler_elsewhere(spec, option):
+    code, out, err = run("fit", spec, "--scheduler", "tcp://127.0.0.1:1", *option)
+    assert (code, out) == (2, "")
+    assert "is for the embedded cluster, --scheduler names another one" in err
+
+
+def test_queries_with_a_damaged_chunk_are_refused_by_its_file(home, tmp_path):
+    address = tmp_path / "queries.zarr"
+    zarr.create_array(str(address), data=open_array(f"{home}/data.zarr/X")[:], chunks=(10, 3))
+    chunk = address / "c" / "1" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-4])
+    for where in (("--threads-here", 1), ("--workers", 1)):
+        code, out, err = run("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", *where)
+        assert (code, out) == (2, "")
+        assert f"error: {chunk}: the chunk is damaged: " in err
+        assert "Traceback" not in err
+        assert not (tmp_path / "near.zarr").exists()
+
+
 # --- ingest -----------------------------------------------------------------------------------------------
 
 
@@ -429,7 +497,7 @@ def test_ingest_refuses_what_would_unfold_to_more_than_is_allowed(tmp_path):
     for size in ("much", "", "0"):
         code, out, err = run(*command, size)
         assert (code, out, err.count("\n")) == (2, "", 1)
-        assert "--max-bytes: a size such as '4GiB', or a number of bytes from 1 was asked for" in err
+        assert "--max-bytes must be a size such as '4GiB', or a number of bytes from 1, found" in err
 
 
 @pytest.mark.filterwarnings("default:.*an index is 0:UserWarning")
@@ -498,6 +566,26 @@ def test_a_question_is_corrected_in_its_flags(home, tmp_path):
     assert "error: --pairs: the address of an array" in run(*command, "--answer", "pairs")[2]
 
 
+@pytest.mark.parametrize(
+    ("answer", "option", "takes"),
+    [
+        ("apply", ("--pairs", "data.zarr/pairs"), "'pairs'"),
+        ("pairs", ("--pairs", "data.zarr/pairs", "--reference", "data.zarr/X"), "'distance' or 'proximity'"),
+        ("distance", ("--n-neighbors", 3), "'neighbors'"),
+        ("predict", ("--without-self",), "'neighbors'"),
+    ],
+)
+def test_what_an_answer_does_not_take_is_refused(home, tmp_path, answer, option, takes):
+    option = [f"{home}/{own}" if "zarr" in str(own) else own for own in option]
+    command = ("score", home / "forest.zarr", home / "data.zarr/X", tmp_path / "a.zarr", "--threads-here", 1)
+    code, out, err = run(*command, "--answer", answer, *option)
+    assert (code, out) == (2, "")
+    flag = next(own for own in reversed(option) if str(own).startswith("--"))
+    assert (
+        err == f"error: {flag} goes with the answer {takes}, found it with {answer!r}; leave it out, or ask for that\n"
+    )
+
+
 def test_a_warning_is_one_plain_line(spec, home, tmp_path):
     crooked = np.asarray(open_array(f"{home}/data.zarr/Z")[...]).copy()
     crooked[0, 1] += 1.0
@@ -532,7 +620,10 @@ def test_a_fault_of_the_file_is_told_with_its_line_despite_settings(spec):
 
 def test_a_missing_input_is_exit_2(spec):
     code, found = run_json("fit", spec, "--set", "input.features=nowhere.zarr/X")
-    assert (code, found["error"]["kind"]) == (2, "InputError")
+    assert (code, found["error"]["kind"]) == (2, "SpecError")
+    assert found["error"]["message"].startswith(
+        "input.features: nowhere.zarr/X: a Zarr array was asked for, found none"
+    )
 
 
 def test_no_scheduler_is_exit_3(spec):

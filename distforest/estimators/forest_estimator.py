@@ -31,12 +31,12 @@ from distforest.jobs.inputs import from_data
 from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import is_stored
-from distforest.sources.data_frames import dtypes_of, hold_numbers, is_data_frame
+from distforest.sources.data_frames import dtypes_of, hold_numbers, is_data_frame, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.sparse import SparseSource
+from distforest.sources.sparse import SparseSource, is_sparse, tell_of_zeros
 from distforest.sources.sparse_store import opened_rows
 from distforest.sources.truth import Truth
 
@@ -73,6 +73,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     client: Any
     forest_: Forest
+    _column_numbers: tuple[int, ...] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -147,12 +148,26 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         is_frame = is_data_frame(X)
         if is_frame:
             hold_numbers(X)
+            self._hold_numbered_columns(X, reset)
+        if is_sparse(X):
+            tell_of_zeros(X)
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         rows = validate_data(self, X, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
         if reset:
             own = self._names()
             self._name(own and replace(own, dtypes=dtypes_of(X) if is_frame else ()))
         return rows
+
+    def _hold_numbered_columns(self, frame: Any, reset: bool) -> None:
+        """Refuse columns called by whole numbers in another order than in `fit`: scikit-learn compares strings only."""
+        found = numbers_of_columns(frame)
+        if reset:
+            self._column_numbers = found
+        own = self._column_numbers
+        if own and found and found != own and sorted(found) == sorted(own):
+            place = next(place for place, (one, other) in enumerate(zip(own, found, strict=True)) if one != other)
+            asked = f"X: the columns of fit in their order were asked for; column {place} was {own[place]} there"
+            raise InputError(f"{asked}, found {found[place]}; give X[{list(own)[:5]}{'...' if len(own) > 5 else ''}]")
 
     def _stored_rows(self, X: Any, where: str, reset: bool) -> Any:
         """Pass an array on disk on; the names in its attributes count as those of a data frame do."""

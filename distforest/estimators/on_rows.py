@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from distforest.errors import warn_caller
 from distforest.estimators.forest_estimator import ForestEstimator, n_threads
 from distforest.forest import proximities, scoring
+from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 
 if TYPE_CHECKING:
-    from distforest.sources.source import Floats, Rows
+    from distforest.sources.source import Floats, Rows, Source
 
 
 class OnRows(ForestEstimator):
@@ -90,4 +92,11 @@ class OnRows(ForestEstimator):
         check_is_fitted(self)
         if X is None:
             return self.forest_.training_nodes
-        return scoring.apply(self.forest_, self.forest_.source(self._rows(X, reset=False)))
+        return scoring.apply(self.forest_, self._source(X))
+
+    def _source(self, X: Any) -> Source:
+        """Read rows as the trees do; told of are those of which no value is observed."""
+        source = self.forest_.source(self._rows(X, reset=False))
+        if len(found := rows_without_values(source)):
+            warn_caller(f"X: {told_of_rows_without_values(len(found), source.shape[0], int(found[0]))}")
+        return source

@@ -256,7 +256,7 @@ class _SimForest(OnSimilarities):
         if not self.forest_.nearest_votes:
             return scoring.predict(self.forest_, self._nodes(X))
         if not isinstance(self.similarity, Lazy):
-            return scoring.predict_rows(self.forest_, self.forest_.source(self._rows(X, reset=False)))
+            return scoring.predict_rows(self.forest_, self._source(X))
         with source_of(self.forest_, self._supplied(), items_of(self.similarity, X)) as source:
             return scoring.predict_rows(self.forest_, source)
 

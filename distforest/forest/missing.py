@@ -12,9 +12,34 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.jit import kernel
+from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Floats, Ints, Projections, Source, offsets, taken
+from distforest.sources.sparse import SparseSource
 
 RULES = ("stop", "larger", "surrogate")
+
+
+def rows_without_values(source: Source) -> Ints:
+    """The numbers of rows of which no value is observed: every cut sends them where it sends all that lack a value.
+
+    Examples
+    --------
+    >>> rows_without_values(ArraySource.of(np.array([[1.0, np.nan], [np.nan, np.nan]])))
+    array([1])
+    """
+    if isinstance(source, SparseSource):
+        return np.flatnonzero(np.diff(source.indptr) == 0)
+    if isinstance(source, ArraySource) and not source.is_complete:
+        return np.flatnonzero(np.isnan(source.values).all(axis=1))
+    return np.empty(0, np.int64)
+
+
+def told_of_rows_without_values(count: int, n_rows: int, first: int) -> str:
+    """What is to be told of such rows."""
+    which = f"row {first} of {n_rows:,} has" if count == 1 else f"{count:,} of {n_rows:,} rows have"
+    where = "" if count == 1 else f", the first of them row {first}"
+    what = "what is said of such a row follows from no comparison, and is the same for all"
+    return f"{which} no observed similarity{where}: {what}; observe some, or leave it out"
 
 
 def halves(projections: Projections) -> Projections:

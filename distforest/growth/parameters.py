@@ -23,6 +23,12 @@ BALANCES = ("points", "classes", "pairs")
 FRESH, KEPT = "fresh", "kept"
 """How a node comes by its pairs of objects, see `distforest.growth.unlike_pairs`."""
 
+LEAST = math.ulp(0.0)
+"""The least number above 0."""
+
+SHARE_OF_ALL = (LEAST, 1.0)
+"""A share is above 0: nobody draws nothing."""
+
 Value = int | float | bool | str | None | Mapping[str, float]
 
 
@@ -86,6 +92,8 @@ def _is_positive(value: object) -> bool:
 
 def _span(limits: tuple[float, float]) -> str:
     low, high = limits
+    if low == LEAST:
+        return f"in (0, {high:g}]"
     return f">= {low}" if math.isinf(high) else f"in [{low}, {high}]"
 
 
@@ -182,7 +190,7 @@ FOREST = (
         None,
         "rows drawn for a tree: a number, a share, or None for all",
         integer=_COUNT,
-        real=(0.0, 1.0),
+        real=SHARE_OF_ALL,
         words=(None,),
     ),
 )
@@ -197,7 +205,7 @@ COLUMNS = (
         "candidate projections of a node: a number, a share of the columns, 'sqrt', 'log2', None for all, or "
         "'effective': the effective number of columns, 1 / sum of squared feature weights, to the power 3/4",
         integer=_COUNT,
-        real=(0.0, 1.0),
+        real=SHARE_OF_ALL,
         words=("sqrt", "log2", "effective", None),
     ),
     Parameter(
@@ -205,7 +213,7 @@ COLUMNS = (
         1.0,
         "mean number of columns in a candidate; 1: single columns, more: sparse sums, below 1: a share of all columns",
         integer=(1, 10_000),
-        real=(0.0, 10_000.0),
+        real=(LEAST, 10_000.0),
     ),
     Parameter(
         "coefficients",
@@ -254,7 +262,7 @@ SIMFOREST_PARAMETERS = (
         None,
         "objects that may be one of a pair, drawn once for the forest: a number, a share of all, or None for all",
         integer=(2, math.inf),
-        real=(0.0, 1.0),
+        real=SHARE_OF_ALL,
         words=(None,),
         later=True,
     ),
@@ -383,7 +391,7 @@ TREERANK_PARAMETERS = (
         "points whose pairs a tree may draw, none twice: a number, a share, or None for all (0.632 of them where each "
         "of several trees would draw all pairs); given pairs are drawn themselves",
         integer=_COUNT,
-        real=(0.0, 1.0),
+        real=SHARE_OF_ALL,
         words=(None,),
     ),
     replace(_MAX_FEATURES, default=None, text=_OF_COLUMNS),
@@ -407,7 +415,7 @@ ISOLATION_PARAMETERS = (
         256,
         "rows drawn for a tree, none twice: a number (all where there are fewer), a share, or None for all",
         integer=_COUNT,
-        real=(0.0, 1.0),
+        real=SHARE_OF_ALL,
         words=(None,),
     ),
     Parameter(

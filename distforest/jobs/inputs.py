@@ -45,7 +45,6 @@ from distforest.sources.readings import (
 from distforest.sources.sparse import SparseSource, StagedSparse
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import Staged, default_scratch, stage
-from distforest.sources.stored import warn_of_absent
 
 if TYPE_CHECKING:
     from distforest.jobs.spec import Relation, Spec
@@ -211,7 +210,7 @@ def scratch_of(given: str | None) -> Path:
 
 
 def stage_inputs(spec: Spec, folder: str) -> Inputs:
-    """Read, check and stage what a spec names.
+    """Read, check and stage what a spec names; `distforest.jobs.preview` has looked at the metadata before.
 
     Parameters
     ----------
@@ -223,11 +222,9 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     Raises
     ------
     InputError
-        Parameters do not go together, or an array is missing or not whole, of the wrong shape, or holds values that are
-        refused.
+        Parameters do not go together, or an array is missing, of the wrong shape, or holds values that are refused.
     """
     hold_together(spec.params)
-    warn_of_absent(addresses_of(spec), spec.run.strict)
     judge, address = _judge(spec)
     truth, classes, largest = _stage_truth(judge, address, spec, folder)
     rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)

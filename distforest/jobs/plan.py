@@ -168,17 +168,17 @@ def refuse_small_workers(limit: int | None) -> None:
         )
 
 
-def refuse_if_too_large(plan: Plan, limit: int | None) -> None:
-    """Refuse a plan that does not fit into a worker.
+def refuse_if_too_large(projected: int, limit: int | None) -> None:
+    """Refuse what a worker needs if it has less.
 
     Raises
     ------
     MemoryLimitError
         With both numbers, and what to do.
     """
-    if limit and plan.projected_bytes > limit:
+    if limit and projected > limit:
         raise MemoryLimitError(
-            f"a worker would need about {_mib(plan.projected_bytes)} and has {_mib(limit)}: "
+            f"a worker would need about {_mib(projected)} and has {_mib(limit)}: "
             "give workers more memory (`run.memory_limit`), fewer threads, or smaller tasks (`run.batch`)"
         )
 

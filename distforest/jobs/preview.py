@@ -1,21 +1,28 @@
-"""What a job will read and need, told from the metadata of its inputs alone: no value is read."""
+"""What a job will read and need, told from the metadata of its inputs alone, before any value is read."""
 
 from __future__ import annotations
 
 import math
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from distforest.amounts import counted
-from distforest.errors import InputError, SpecError
+from distforest.errors import InputError, SpecError, warn_caller
 from distforest.growth.landmarks import n_wanted
 from distforest.growth.methods import METHODS, hold_together, n_candidates, n_combined, sampling
 from distforest.growth.pair_sampling import ENOUGH
 from distforest.jobs.folder import Folder
-from distforest.jobs.inputs import addresses_of, callback_of, hold_pairs_and_links, hold_weights
+from distforest.jobs.inputs import (
+    addresses_of,
+    callback_of,
+    hold_pairs_and_links,
+    hold_weights,
+    scratch_of,
+    stage_inputs,
+)
 from distforest.jobs.on_dask import MACHINE_BYTES
-from distforest.jobs.plan import Plan, Size, plan
+from distforest.jobs.plan import Plan, Size, plan, projected_bytes, refuse_if_too_large
 from distforest.sources.arrays import open_array
 from distforest.sources.kernels import KERNELS
 from distforest.sources.readings import (
@@ -30,10 +37,22 @@ from distforest.sources.readings import (
 )
 from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_store import SparseStore, open_matrix
+from distforest.sources.staging import hold_scratch
 from distforest.sources.stored import hold_stored
 
 if TYPE_CHECKING:
+    from distforest.jobs.inputs import Inputs
     from distforest.jobs.spec import Spec
+
+
+class Wanted(NamedTuple):
+    """An input by its place in the spec: how it is read, whether it is the matrix, whether it has one value a row."""
+
+    place: str
+    address: str
+    reading: Reading
+    is_matrix: bool
+    is_vector: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +92,8 @@ class Preview:
         What a worker has: as the spec says, or an equal share of this machine; None on a scheduler elsewhere.
     told
         Of which inputs chunks are not stored.
+    least_bytes
+        Memory that a worker needs with one thread, and with as few trees in a task as may be.
     """
 
     inputs: tuple[Seen, ...]
@@ -81,6 +102,34 @@ class Preview:
     plan: Plan
     memory_limit: int | None
     told: tuple[str, ...] = ()
+    least_bytes: int = 0
+
+
+def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) -> Inputs:
+    """Stage the inputs of a job, once their metadata say that it can be run.
+
+    Parameters
+    ----------
+    spec
+        The job.
+    folder
+        Address of the job's folder.
+    memory_limit
+        Bytes that a worker has, where the spec and this machine do not say.
+
+    Raises
+    ------
+    SpecError, InputError
+        As `preview` does, and `distforest.jobs.inputs.stage_inputs`.
+    MemoryLimitError
+        No worker has room for it.
+    """
+    hold_scratch(scratch_of(spec.run.scratch))
+    seen = preview(spec)
+    refuse_if_too_large(seen.least_bytes, memory_limit or seen.memory_limit)
+    for told in seen.told:
+        warn_caller(told)
+    return stage_inputs(spec, folder)
 
 
 def absent_inputs(spec: Spec) -> list[str]:
@@ -111,21 +160,46 @@ def preview(spec: Spec) -> Preview:
     seen: list[Seen] = []
     faults: list[str] = []
     told: list[str] = []
-    for place, address, reading, is_matrix in _wanted(spec):
+    for wanted in _wanted(spec):
         try:
-            seen.append(_look(place, address, reading, is_matrix))
-            told += hold_stored([address], spec.run.strict)
+            seen.append(_look(wanted))
+            told += hold_stored([wanted.address], spec.run.strict, spec.run.max_bytes)
         except InputError as error:
-            faults.append(f"{place}: {error}")
+            faults.append(f"{wanted.place}: {error}")
+        except OSError as error:  # another try may mend it
+            kind = PermissionError if isinstance(error, PermissionError) else OSError
+            raise kind(f"{wanted.place}: {wanted.address} cannot be read: {error}") from error
     faults += _faults_of_functions(spec)
-    faults += _faults_of_features(spec, seen)
-    faults += _misfits(spec, seen)
+    faults += _faults_of_what_was_seen(spec, seen)
     if faults:
         raise SpecError(faults)
     size = _size(spec, seen)
     workers, threads = workers_of(spec), spec.run.threads_per_worker
     planned = plan(size, (), workers * threads, spec.run.batch, threads)
-    return Preview(tuple(seen), size.n_rows, size.n_trees, planned, _limit(spec, workers), tuple(told))
+    least = projected_bytes(size, spec.run.batch or 1, 1)
+    return Preview(tuple(seen), size.n_rows, size.n_trees, planned, _limit(spec, workers), tuple(told), least)
+
+
+def faults_of_metadata(spec: Spec) -> list[str]:
+    """What is at fault with a job by the metadata of those inputs that this host can open; the others are not told of.
+
+    No store is asked for more than these: a service answers who hands in a job at once.
+    """
+    seen, faults, is_all = list[Seen](), list[str](), True
+    for wanted in _wanted(spec):
+        try:
+            seen.append(_look(wanted))
+        except InputError as error:
+            is_there = _is_there(wanted.address)
+            is_all &= is_there
+            faults += [f"{wanted.place}: {error}"] if is_there else []
+        except OSError:
+            is_all = False
+    return faults + (_faults_of_what_was_seen(spec, seen) if is_all else [])
+
+
+def _faults_of_what_was_seen(spec: Spec, seen: list[Seen]) -> list[str]:
+    return [*_faults_of_features(spec, seen), *_misfits(spec, seen)]
 
 
 def workers_of(spec: Spec) -> int:
@@ -133,22 +207,24 @@ def workers_of(spec: Spec) -> int:
     return spec.run.workers or min(os.cpu_count() or 1, 4)
 
 
-def _wanted(spec: Spec) -> list[tuple[str, str, Reading, bool]]:
-    """Place, address, reading, and whether it is the matrix, of each input."""
+def _wanted(spec: Spec) -> list[Wanted]:
+    """The inputs that a spec names."""
     wanted = []
     for name, address in spec.input.addresses.items():
         is_matrix = name == "features"
-        wanted.append((f"input.{name}", address, FEATURES if is_matrix else AS_IT_IS, is_matrix))
+        reading = FEATURES if is_matrix else AS_IT_IS
+        wanted.append(Wanted(f"input.{name}", address, reading, is_matrix, name in {"labels", "similar"}))
     for name, relation in spec.input.relations.items():
         if relation.kind == "lazy":
             objects = relation.options["objects"]
-            wanted += [(f"input.{name}.objects", str(objects), AS_IT_IS, True)] if objects else []
+            wanted += [Wanted(f"input.{name}.objects", str(objects), AS_IT_IS, True)] if objects else []
             continue
         readings = {"dense": DISTANCES, "graph": GRAPH, **dict.fromkeys((*KERNELS, "feature_subsets"), FEATURES)}
         reading = readings.get(relation.kind, AS_IT_IS)
         if name == "similarity" and relation.kind == "dense":
             reading = DISSIMILARITIES if relation.options["measure"] == "distance" else SIMILARITIES
-        wanted.append((f"input.{name}", relation.address, reading, name == "similarity"))
+        is_matrix, is_vector = name == "similarity", relation.kind == "labels"
+        wanted.append(Wanted(f"input.{name}", relation.address, reading, is_matrix, is_vector))
     return wanted
 
 
@@ -181,7 +257,9 @@ def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
     return faults
 
 
-def _look(place: str, address: str, reading: Reading, is_matrix: bool) -> Seen:
+def _look(wanted: Wanted) -> Seen:
+    """Open the metadata of an input; raises InputError for what it cannot be."""
+    address, reading = wanted.address, wanted.reading
     array = open_matrix(address) if reading.missing else open_array(address)
     shape = tuple(map(int, array.shape))
     check_shape(array, reading)
@@ -189,11 +267,13 @@ def _look(place: str, address: str, reading: Reading, is_matrix: bool) -> Seen:
         raise InputError(f"{address}: numbers were asked for, found dtype {array.dtype}")
     if reading.missing and shape[0] != shape[1]:
         raise InputError(f"{address}: a square matrix was asked for, found shape {shape}")
+    if wanted.is_vector and len(shape) == 2:
+        raise InputError(f"{address}: one value for each row was asked for, shape (n_rows,), found shape {shape}")
     if not 1 <= len(shape) <= 2 or not shape[0]:
         raise InputError(f"{address}: a value for each row was asked for, found shape {shape}")
     n_stored = array.n_stored if isinstance(array, SparseStore) else None
     item = reading.dtype(array.dtype).itemsize if reading.missing else 4
-    return Seen(place, address, shape, str(array.dtype), is_matrix, n_stored, item)
+    return Seen(wanted.place, address, shape, str(array.dtype), wanted.is_matrix, n_stored, item)
 
 
 def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ from distforest.sources.sparse_store import open_matrix, read_rows
 from distforest.sources.stored import hold_stored
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distforest.forest.forest import Forest
     from distforest.jobs.callback import Callback
 
@@ -34,6 +36,9 @@ SAYING = ("predict", "proba")
 
 TO_ROWS = ("distance", "proximity")
 """Answers with a number for each training row, or each row of the reference."""
+
+GOES_WITH = {"reference": TO_ROWS, "pairs": ("pairs",), "n_neighbors": ("neighbors",), "without_self": ("neighbors",)}
+"""What only some answers take."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ class Question:
         With a callback, the address of the training objects; their numbers by default.
     strict
         Whether arrays are refused of which chunks are not stored.
+    max_bytes
+        The most bytes that an array may announce, however few of them are stored.
     """
 
     forest: str
@@ -76,6 +83,7 @@ class Question:
     callback: Callback | None = None
     training: str | None = None
     strict: bool = False
+    max_bytes: int | None = None
 
     @property
     def arrays(self) -> list[str]:
@@ -88,6 +96,22 @@ class Question:
         found = {name: getattr(self, name) for name in names}
         found["ledger"] = self.callback.ledger if self.callback else None
         return {name: address for name, address in found.items() if address is not None}
+
+
+def unused(answer: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """What was given that an answer does not take, each with the answers that do, in words.
+
+    Examples
+    --------
+    >>> unused("apply", {"pairs": "pairs.zarr", "reference": None, "n_neighbors": 10})
+    {'pairs': "'pairs'"}
+    """
+    defaults = {own.name: own.default for own in fields(Question)}
+    return {
+        name: " or ".join(map(repr, answers))
+        for name, answers in GOES_WITH.items()
+        if answer not in answers and given.get(name, defaults[name]) != defaults[name]
+    }
 
 
 @dataclass(frozen=True)
@@ -106,8 +130,11 @@ class Outline:
 
 def outline(question: Question) -> Outline:
     """Open a question's forest and arrays, on whatever host it is asked; raises what `score` raises at the door."""
+    for name, answers in unused(question.answer, vars(question)).items():
+        asked = f"`{name}` goes with the answer {answers}"
+        raise InputError(f"{asked}, found it with {question.answer!r}; leave it out, or ask for that")
     digest = str(read_manifest(question.forest)["digest"])
-    told = hold_stored(question.arrays, question.strict)
+    told = hold_stored(question.arrays, question.strict, question.max_bytes)
     forest = opened(question.forest, digest)
     _hold_names(question, forest)
     arrays, n_answers = _arrays(question, forest)

@@ -20,6 +20,7 @@ from distforest.errors import warn_caller
 from distforest.forest import pair_scores, scoring
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaves import Means
+from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pair_scores import columns_of, is_over_pairs
 from distforest.forest.proximities import nearest, proximity
@@ -154,7 +155,11 @@ def score(
                 _prepare(building.address, question, found)
             tasks = (ScoreTask(question, found.digest, building.address, *span, routed, done) for span in _spans(found))
             missing = [task for task in tasks if task.name not in names]
-            cluster.each(answer_rows, missing, Work("score", weight=lambda task: task.last - task.first, watch=watch))
+            work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
+            lacking = [row for rows in cluster.each(answer_rows, missing, work) for row in rows]
+            if lacking:
+                told = told_of_rows_without_values(len(lacking), found.n_answers, min(lacking))
+                warn_caller(f"{question.queries}: {told}")
         own.take()  # another job may have taken the output over, if this one was frozen for long
         group = zarr.open_group(zarr_store(building.address), mode="r+", zarr_format=3)
         group.attrs["distforest"] = _seal(question, found)
@@ -295,23 +300,26 @@ def _prepare(address: str, question: Question, found: Outline) -> None:
             array.attrs["classes"] = found.classes
 
 
-def answer_rows(task: ScoreTask) -> int:
-    """Work out a task's answers and write them; doing it twice changes nothing. Returns how many."""
-    question = task.question
+def answer_rows(task: ScoreTask) -> list[int]:
+    """Work out a task's answers and write them; doing it twice changes nothing. Returns rows without any value."""
+    question, lacking = task.question, list[int]()
     forest = opened(question.forest, task.digest)
     if is_over_pairs(forest):
         answers = _answers_of_pairs(task, forest)
     elif question.answer == "pairs":
         answers = {"distance": _pair_distances(task, forest)}
+    elif task.routed is not None:
+        answers = _answers(task, forest, _nodes(task, forest, "queries", slice(task.first, task.last)))
     else:
-        nodes = _nodes(task, forest, "queries", slice(task.first, task.last))
-        answers = _answers(task, forest, nodes)
+        source = forest.source(read_rows(question.queries, slice(task.first, task.last)))
+        lacking = (task.first + rows_without_values(source)).tolist()
+        answers = _answers(task, forest, scoring.apply(forest, source))
     for name, values in answers.items():
         array = writable_array(task.target, name)
         array[task.first : task.last] = values.astype(array.dtype)
     if task.done:
         task.done.write(task.name, b"")
-    return task.last - task.first
+    return lacking
 
 
 def _answers_of_pairs(task: ScoreTask, forest: Forest) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from distforest.forest.artifact import read_manifest
 from distforest.jobs.callback import Callback
-from distforest.jobs.question import ANSWERS, Question
+from distforest.jobs.question import ANSWERS, Question, unused
 from distforest.jobs.reader import FLAG, MISSING, Key, Place, Reader, exactly, integer, text, word
 from distforest.jobs.spec import ADDRESS, FORMAT, RUN, Run
 from distforest.sources.outputs import in_the_way
@@ -96,7 +96,8 @@ class ScoreSpec:
         asked = {name: value for name, value in self.input.items() if name not in ("similarity", "ledger")}
         function = self.input["similarity"]
         callback = callback_for(str(asked["forest"]), function, self.input["ledger"]) if function else None
-        return Question(**asked, **self.params, callback=callback, strict=self.run.strict)  # type: ignore[arg-type]
+        demands = {"strict": self.run.strict, "max_bytes": self.run.max_bytes}
+        return Question(**asked, **self.params, callback=callback, **demands)  # type: ignore[arg-type]
 
 
 def callback_for(forest: str, function: str, ledger: str | None) -> Callback:
@@ -112,6 +113,9 @@ def _hold_together(reader: Reader, output: str | None, found: Mapping[str, Mappi
     given, params = found["input"], found["params"]
     if params["answer"] == "pairs" and given["pairs"] is None:
         reader.fault(("input", "pairs"), "is missing; it must be the address of row numbers, for answer 'pairs'")
+    for name, answers in unused(params["answer"], {**given, **params}).items() if params["answer"] else ():
+        place = ("input" if name in given else "params", name)
+        reader.fault(place, f"goes with the answer {answers}, found it with {params['answer']!r}; leave it out")
     if given["similarity"] is None:
         for name in ("training", "ledger"):
             if given[name] is not None:

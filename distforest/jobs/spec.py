@@ -173,6 +173,8 @@ class Run:
         Whether the output may replace a forest, and whether the shards stay when it is sealed.
     strict : bool
         Whether inputs are refused of which chunks are not stored.
+    max_bytes : int
+        The most that an input may announce, however little of it is stored.
     """
 
     workers: int | None = field(default=None, metadata=_key(integer(1)))
@@ -187,6 +189,7 @@ class Run:
     overwrite: bool = field(default=False, metadata=_key(FLAG))
     keep_shards: bool = field(default=False, metadata=_key(FLAG))
     strict: bool = field(default=False, metadata=_key(FLAG))
+    max_bytes: int | None = field(default=None, metadata=_key(SIZE))
 
 
 RUN = tuple(Key(f.name, f.metadata["rule"], f.default) for f in dataclasses.fields(Run))

@@ -192,7 +192,7 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
     done, slots = _committed(shards, cluster, options), cluster.slots
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
     planned = plan(size, trees, slots, options.batch, cluster.threads)
-    refuse_if_too_large(planned, cluster.memory_limit)
+    refuse_if_too_large(planned.projected_bytes, cluster.memory_limit)
     if inputs.callback and inputs.callback.share == "all":
         grown = [grow_together(inputs, shards, cluster, options.watch)] if planned.tasks else []
         done = [] if grown else done

@@ -23,6 +23,8 @@ from distforest.amounts import are, counted
 from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError, SpecError
 from distforest.exits import AwayError
 from distforest.jobs.any_spec import AnySpec, spec_from_json
+from distforest.jobs.preview import faults_of_metadata
+from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service.claims import give_back, take_again, take_in
 from distforest.service.job import Job, first_state
@@ -60,6 +62,9 @@ BEAT, LEASE_BEAT = 0.25, 2.0
 
 CLOSING_SECONDS = 5.0
 """For running jobs to take note that the service closes, and for the thread of one that has ended to be free."""
+
+LOOK_SECONDS = 5.0
+"""For the metadata of a job's inputs, when it is handed in."""
 
 MOST_FAULTS = 3
 """Of a spec that are named where it is not the one who has written it that hears of them."""
@@ -329,6 +334,7 @@ class JobService:
         if self._looping is None or self._looping.done():  # before its first turn jobs are taken in, and begin later
             raise JobError(self.failure)
         asked = await asyncio.to_thread(self._allowed, spec)
+        await self._look(asked)
         name, text = hold_id(id) if id is not None else _new_id(asked, spec), asked.to_json()
         async with self._entry:
             if name in self.jobs or name in self.aside:
@@ -351,6 +357,14 @@ class JobService:
         asked = spec_from_json(text)
         allow(asked, self.policy)
         return asked
+
+    async def _look(self, asked: AnySpec) -> None:
+        """Refuse inputs that are at fault as far as can be seen from here, and soon; the job sees to the others."""
+        if isinstance(asked, Spec):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    if faults := await asyncio.to_thread(faults_of_metadata, asked):
+                        raise SpecError(faults)
 
     async def _again(self, name: str, text: str) -> Json:
         """Answer for a job that is known: it is the same one, or the id is taken."""

@@ -15,9 +15,9 @@ from distributed import get_worker, worker_client
 from distforest.jobs.any_spec import AnySpec
 from distforest.jobs.cluster import Lost
 from distforest.jobs.folder import Folder
-from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.overheard import overheard
+from distforest.jobs.preview import check_and_stage
 from distforest.jobs.score import Scored, score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.stop import Stop
@@ -66,7 +66,8 @@ def lead(task: Lead) -> dict[str, Any]:
             asked, overwrite = spec.question(), spec.run.overwrite
             return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), told)
         options = replace(options_of(spec), watch=watch, heard=watch.hear, stop=stop.address, claim=task.claim)
-        return fit_result(fit(stage_inputs(spec, folder.address), spec.output, folder, cluster, options), told)
+        inputs = check_and_stage(spec, folder.address, cluster.memory_limit)
+        return fit_result(fit(inputs, spec.output, folder, cluster, options), told)
 
 
 def heard(answer: Receipt | Lost) -> dict[str, Any]:

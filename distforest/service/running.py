@@ -22,9 +22,10 @@ from distforest.errors import CancelledJobError, DistforestError, InputError, Jo
 from distforest.growth.methods import GROWTH
 from distforest.jobs.any_spec import AnySpec, addresses_of, functions_of, spec_from_json
 from distforest.jobs.cluster import Work
-from distforest.jobs.inputs import Inputs, stage_inputs
+from distforest.jobs.inputs import Inputs
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.overheard import overheard
+from distforest.jobs.preview import check_and_stage
 from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
@@ -90,10 +91,11 @@ class Attendance:
 
 @dataclass(frozen=True)
 class StageTask:
-    """Inputs of a spec, to be checked and staged by a worker."""
+    """Inputs of a spec, to be checked and staged by a worker; what a worker has for them."""
 
     spec: Spec
     folder: str
+    memory_limit: int | None
 
     def __str__(self) -> str:
         return "the inputs"
@@ -102,7 +104,7 @@ class StageTask:
 def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
     """Check and stage the inputs of a job, on the worker that is asked; with what is warned of them."""
     with overheard() as told:
-        return stage_inputs(task.spec, task.folder), told
+        return check_and_stage(task.spec, task.folder, task.memory_limit), told
 
 
 def run(job: Job, desk: Desk) -> None:
@@ -181,7 +183,8 @@ def allow(spec: AnySpec, policy: Policy) -> None:
 
 
 def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> Json:
-    [(inputs, told)] = cluster.each(stage_there, [StageTask(spec, work.address)], Work("stage", spec.run.retries))
+    task = StageTask(spec, work.address, cluster.memory_limit)
+    [(inputs, told)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
     job.warn(told)
     sign = work.address.removesuffix(f"/{WORK}")
     options = replace(options_of(spec), watch=job.watch, heard=lambda answer: job.note(**heard(answer)), stop=sign)

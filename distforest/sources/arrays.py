@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -250,7 +251,7 @@ def writable_array(group: str, name: str) -> zarr.Array[Any]:
 
 def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """Size of an array."""
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return math.prod(shape) * dtype.itemsize
 
 
 def rows_of(n_bytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,21 @@ def columns_of(frame: Any) -> Iterator[tuple[str, Any]]:
         return
     for name, column in zip(names, getattr(frame, way)(), strict=True):
         yield str(name), column[1] if way == "items" else column
+
+
+def numbers_of_columns(frame: Any) -> tuple[int, ...]:
+    """What the columns of a data frame are called where all names are whole numbers; else nothing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> numbers_of_columns(pd.DataFrame(np.eye(2), columns=[3, 1]))
+    (3, 1)
+    >>> numbers_of_columns(pd.DataFrame(np.eye(2), columns=["3", "1"]))
+    ()
+    """
+    names = list(frame.columns)
+    return tuple(map(int, names)) if all(isinstance(name, Integral) for name in names) else ()
 
 
 def dtypes_of(frame: Any) -> tuple[str, ...]:

@@ -1,35 +1,60 @@
-"""Zarr arrays that anybody may have written, read with two guards that Zarr lacks.
+"""Zarr arrays that anybody may have written, read with three guards that Zarr lacks.
 
-A store gives nothing but regular files: a pipe would hang its reader, a device never ends. And a chunk is decoded only
+A store gives nothing but regular files: a pipe would hang its reader, a device never ends. A chunk is decoded only
 once its frame has been compared with what it must be: Blosc's decoder takes a frame's word for its length and reads
-beyond it, and a small frame may announce more than there is memory.
+beyond it, and a small frame may announce more than there is memory. And a chunk that cannot be decoded is an
+`InputError` that names its file, whatever its codec raises.
 """
 
 from __future__ import annotations
 
+import asyncio
+import bz2
+import lzma
 import math
 import os
 import stat
+import zlib
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+import numcodecs
 import numpy as np
 import zarr
 from numcodecs.blosc import Blosc
 from numcodecs.zstd import Zstd
-from zarr.codecs import BloscCodec, ShardingCodec, ZstdCodec
+from zarr.codecs import BloscCodec, GzipCodec, ShardingCodec, ZstdCodec
+from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.storage import LocalStore
 
 from distforest.errors import InputError
 from distforest.sources.frames import BLOSC_HEAD, blosc_size, zstd_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
 METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 MAX_METADATA_BYTES = 64 << 20
 """Bytes of a file of Zarr's metadata, beyond which it is not read."""
+
+
+Decoder = Callable[[], Any]
+"""Makes what decodes one stream, as `zlib.decompressobj` does."""
+
+DECODERS: dict[str, Decoder] = {
+    "gzip": partial(zlib.decompressobj, 31),
+    "zlib": zlib.decompressobj,
+    "bz2": bz2.BZ2Decompressor,
+    "lzma": lzma.LZMADecompressor,
+}
+"""Of codecs whose streams do not announce what they unfold to."""
+
+
+class DamagedChunkError(InputError):
+    """A chunk that cannot be decoded; the message names its file."""
 
 
 class RegularStore(LocalStore):
@@ -97,14 +122,97 @@ class GuardedZstd2(Zstd):  # type: ignore[misc]
         return super().decode(buf, out)
 
 
+class GuardedGzip(GzipCodec):
+    """Gzip that stops at what a chunk holds: its frames do not announce that."""
+
+    name: ClassVar[str] = "gzip"
+
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        most = most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
+        found = await asyncio.to_thread(unfolded, chunk_bytes.to_bytes(), most, DECODERS[self.name])
+        return chunk_spec.prototype.buffer.from_bytes(found)
+
+
+class GuardedZlib(GuardedGzip):
+    """The same of zlib."""
+
+    name = "zlib"
+
+
+class GuardedBz2(GuardedGzip):
+    """The same of bzip2."""
+
+    name = "bz2"
+
+
+class GuardedLzma(GuardedGzip):
+    """The same of LZMA."""
+
+    name = "lzma"
+
+
+class Guarded2(numcodecs.abc.Codec):  # type: ignore[misc]
+    """A codec of Zarr format 2 that stops at what a chunk holds; it only decodes."""
+
+    codec_id = "guarded"
+
+    def __init__(self, new: Decoder, most: int | None) -> None:
+        self.new = new
+        self.most = most
+
+    def encode(self, buf: Any) -> Any:
+        """Refuse: what is under guard is read."""
+        raise NotImplementedError
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Decode one stream after another."""
+        found = unfolded(bytes(memoryview(buf).cast("B")), self.most, self.new)
+        return numcodecs.compat.ndarray_copy(found, out)
+
+
 OF_FORMAT_3: dict[str, Callable[[], Any]] = {
     "blosc": GuardedBlosc,
-    "numcodecs.blosc": GuardedBlosc,
     "zstd": GuardedZstd,
-    "numcodecs.zstd": GuardedZstd,
+    "gzip": GuardedGzip,
+    "zlib": GuardedZlib,
+    "bz2": GuardedBz2,
+    "lzma": GuardedLzma,
 }
-OF_FORMAT_2: dict[str, Callable[[int | None], Any]] = {"blosc": GuardedBlosc2, "zstd": GuardedZstd2}
+OF_FORMAT_2: dict[str, Callable[[int | None], Any]] = {
+    "blosc": GuardedBlosc2,
+    "zstd": GuardedZstd2,
+    **{name: partial(Guarded2, new) for name, new in DECODERS.items()},
+}
 """Decoders by their names; what else a codec is told matters only to who encodes."""
+
+
+class GuardedPipeline(BatchedCodecPipeline):
+    """Reads chunks; one that its codecs cannot decode is an InputError that names its file."""
+
+    async def read_batch(self, batch_info: Iterable[Any], out: Any, drop_axes: tuple[int, ...] = ()) -> None:
+        """Read some chunks; what a store raises is left to who retries."""
+        batch = list(batch_info)
+        try:
+            await super().read_batch(batch, out, drop_axes)
+        except (InputError, OSError):  # of a store
+            raise
+        except Exception as error:
+            files = ", ".join(_file_of(getter) for getter, *_ in batch)
+            reason = str(error) or type(error).__name__
+            raise DamagedChunkError(f"{files}: the chunk is damaged: {reason}; restore it, or write it anew") from error
+
+    async def decode_batch(self, chunk_bytes_and_specs: Iterable[Any]) -> Iterable[Any]:
+        """Decode what was fetched; an OSError is of a codec then."""
+        try:
+            return await super().decode_batch(chunk_bytes_and_specs)
+        except OSError as error:
+            raise ValueError(str(error)) from error
+
+
+def _file_of(getter: Any) -> str:
+    """The file of a chunk."""
+    root = getattr(getter.store, "root", None) or getattr(getter.store, "path", "")
+    return f"{root}/{getter.path}" if root else str(getter.path)
 
 
 def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
@@ -119,7 +227,10 @@ def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
         )
     else:
         own = replace(metadata, codecs=_guard_3(metadata.codecs))
-    return zarr.Array(replace(array.async_array, metadata=own))
+    found = replace(array.async_array, metadata=own)
+    codecs: Any = found.codec_pipeline
+    object.__setattr__(found, "codec_pipeline", GuardedPipeline.from_codecs(codecs))
+    return zarr.Array(found)
 
 
 def _guard_2(codec: Any, most: int | None) -> Any:
@@ -135,7 +246,7 @@ def _guard_3(codecs: Iterable[Any]) -> tuple[Any, ...]:
             own, index = _guard_3(codec.codecs), _guard_3(codec.index_codecs)
             found.append(replace(codec, codecs=own, index_codecs=index))
         else:
-            known = OF_FORMAT_3.get(codec.to_dict().get("name", ""))
+            known = OF_FORMAT_3.get(codec.to_dict().get("name", "").removeprefix("numcodecs."))
             found.append(known() if known else codec)
     return tuple(found)
 
@@ -149,21 +260,43 @@ def most_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int | None:
 
 
 def hold_blosc(frame: Any, most: int | None) -> None:
-    """Refuse a frame of Blosc that cannot be one of a chunk; raises InputError."""
+    """Refuse a frame of Blosc that cannot be one of a chunk; raises ValueError."""
     view = memoryview(frame).cast("B")
     size = blosc_size(bytes(view[:BLOSC_HEAD]), len(view))
     if size is None:
-        raise InputError(f"a chunk is damaged: its frame says that it has other bytes than the {len(view):,} there are")
+        raise ValueError(f"its frame says that it has other bytes than the {len(view):,} there are")
     _hold_size(size, most)
 
 
 def hold_zstd(frames: Any, most: int | None) -> None:
-    """Refuse frames of Zstandard that announce more than a chunk; raises InputError. Their decoder sees to the rest."""
+    """Refuse frames of Zstandard that announce more than a chunk; raises ValueError. Their decoder sees to the rest."""
     size = zstd_size(bytes(memoryview(frames).cast("B")))
     if size is not None:
         _hold_size(size, most)
 
 
+def unfolded(streams: bytes, most: int | None, new: Decoder) -> bytes:
+    """Decode streams that follow each other, up to what a chunk holds; raises ValueError for more, or for less.
+
+    Examples
+    --------
+    >>> unfolded(zlib.compress(b"a" * 9) + zlib.compress(b"b"), 10, zlib.decompressobj)
+    b'aaaaaaaaab'
+    """
+    parts: list[bytes] = []
+    room = -1 if most is None else most + 1
+    while streams:
+        decoder = new()
+        parts.append(decoder.decompress(streams, room) if room > 0 else decoder.decompress(streams))
+        room = room if most is None else room - len(parts[-1])
+        if room == 0:
+            raise ValueError(f"it unfolds to more than the {most:,} bytes that it may have")
+        if not decoder.eof:
+            raise ValueError("it ends too early")
+        streams = decoder.unused_data
+    return b"".join(parts)
+
+
 def _hold_size(size: int, most: int | None) -> None:
     if most is not None and size > most:
-        raise InputError(f"a chunk is damaged: it announces {size:,} bytes, and may have {most:,} at most")
+        raise ValueError(f"it announces {size:,} bytes, and may have {most:,} at most")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from distforest.errors import InputError
+from distforest.amounts import are, counted
+from distforest.errors import InputError, warn_caller
 from distforest.jit import kernel
 from distforest.sources.arrays import held_in
 from distforest.sources.readings import Reading, check_shape
@@ -183,10 +184,20 @@ def read_sparse(values: Any, reading: Reading) -> SparseSource:
 def canonical_csr(values: Any) -> Any:
     """The same matrix row by row, columns ascending, duplicates added up; a new one unless it is so already."""
     matrix = scipy.sparse.csr_array(values)
+    tell_of_zeros(values)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()  # the user's own stays as it is
         matrix.sum_duplicates()
     return matrix
+
+
+def tell_of_zeros(given: Any) -> None:
+    """Warn of zeros that blocks have added, or diagonals dropped: a stored zero is an observation, none is not."""
+    cure = "give the entries that were observed, such as scipy.sparse.coo_array((data, (rows, columns)))"
+    if given.format == "bsr" and (filled := int(np.count_nonzero(given.data == 0))):
+        warn_caller(f"{counted(filled, 'zero')} of the blocks (BSR) {are(filled)} taken as observed; {cure}")
+    if given.format == "dia" and (lost := int(given.nnz - scipy.sparse.csr_array(given).nnz)):
+        warn_caller(f"{counted(lost, 'zero')} of the diagonals (DIA) {are(lost)} taken as not observed; {cure}")
 
 
 def with_own_distances(values: Any) -> Any:

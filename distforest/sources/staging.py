@@ -22,6 +22,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.array_files import Mapped, digest_of, header_of, held, open_sound
 from distforest.sources.arrays import bytes_of, open_array
+from distforest.sources.guarded import DamagedChunkError
 from distforest.sources.readings import Reading, check_shape, read_level
 from distforest.sources.room import reserve, told_if_full
 from distforest.sources.stored import OF_ANY_LENGTH, Digested
@@ -134,6 +135,25 @@ def default_scratch() -> Path:
     return own
 
 
+def hold_scratch(scratch: Path) -> None:
+    """Make the folder for staged files, or refuse it.
+
+    Raises
+    ------
+    InputError
+        It cannot be made, or not be written to.
+    """
+    try:
+        scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError) as error:
+        raise InputError(f"{_SCRATCH}, found {scratch}: {error.strerror}; name another") from error
+    if not os.access(scratch, os.W_OK | os.X_OK):
+        raise InputError(f"{_SCRATCH}, found {scratch}: it is not writable; name another")
+
+
+_SCRATCH = "a folder for staged files was asked for (`run.scratch`, or DISTFOREST_SCRATCH)"
+
+
 def stage(address: str, reading: Reading, scratch: Path, onlooker: Onlooker | None = None) -> Staged:
     """Stage a Zarr array.
 
@@ -167,6 +187,8 @@ def stage(address: str, reading: Reading, scratch: Path, onlooker: Onlooker | No
             _, reading = read_level(values, reading, out, onlooker)
             stored.hold()
             digest = _settle(path, out, scratch)
+    except DamagedChunkError:  # which names its file
+        raise
     except InputError as error:
         raise InputError(f"{address}: {error}") from error
     return Staged(address, reading, digest, shape, dtype.str if dtype.kind in "SU" else dtype.name)

@@ -8,59 +8,89 @@ one that holds other values.
 from __future__ import annotations
 
 import hashlib
-import itertools
+import math
+import operator
 import os
+import re
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distforest.errors import InputError, warn_caller
-from distforest.sources.arrays import is_stored, open_array, open_node
+from distforest.sources.arrays import bytes_of, is_stored, open_array, open_node
 from distforest.sources.stores import reaching, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 OF_ANY_LENGTH = "TO"
 """Kinds of dtypes whose values lie elsewhere in memory, so that no memory map holds them, and no digest is taken."""
 
 
+ANNOUNCED_BYTES = 1 << 30
+"""Any array may announce so many bytes: a machine that reads inputs has room for them."""
+
+MAX_UNFOLDING = 1000
+"""A larger array announces at most so many times what is stored of it; nothing real is packed more tightly."""
+
+
 @dataclass(frozen=True)
-class Absent:
-    """How many of an array's chunks are not stored, of how many; the key of the first, and what is read there."""
+class Chunks:
+    """The chunks of an array: how many there are, how many are stored, in how many bytes; the key of one that is not.
+
+    Of an array of shards these are its shards.
+    """
 
     count: int
-    n_chunks: int
-    first: str
-    fill: Any
+    n_stored: int
+    n_bytes: int
+    missing: str | None
 
-    def __str__(self) -> str:
-        return f"{self.count:,} of {self.n_chunks:,} chunks are not stored and read as {self.fill!r}"
+    @property
+    def told(self) -> str:
+        """How many are not stored."""
+        return f"{self.count - self.n_stored:,} of {self.count:,} chunks are not stored"
 
 
-def absent_chunks(address: str, array: Any) -> Absent | None:
-    """Compare the chunks of a Zarr array with the files at its address; None where all are stored."""
+def chunks_of(address: str, array: Any) -> Chunks:
+    """Compare the chunks of a Zarr array with the files at its address.
+
+    What an array announces may be anything: time and memory are those of the files that there are. An empty file is
+    none: a shard that was cut off is read like one that is not stored.
+    """
     fs, root = store_of(address)
     root = root.rstrip("/")
     with reaching(address):
-        there = {file[len(root) + 1 :] for file in fs.find(root)}
-    keys = list(_keys(array))
-    missing = [key for key in keys if key not in there]
-    if not missing:
-        return None
-    fill = array.fill_value
-    return Absent(len(missing), len(keys), missing[0], fill.item() if isinstance(fill, np.generic) else fill)
+        files = {file[len(root) + 1 :]: about["size"] for file, about in fs.find(root, detail=True).items()}
+    sizes, encode = array.shards or array.chunks, array.metadata.encode_chunk_key
+    counts = [-(-size // step) for size, step in zip(array.shape, sizes, strict=True)]
+    stored = {key for key, size in files.items() if size != 0 and _is_key(key, counts, encode)}
+    count = math.prod(counts)
+    keys = (encode(_place(number, counts)) for number in range(len(stored) + 1))
+    missing = next(key for key in keys if key not in stored) if len(stored) < count else None
+    return Chunks(count, len(stored), sum(files[key] or 0 for key in stored), missing)
 
 
-def _keys(array: Any) -> Iterator[str]:
-    """The key of each file of an array: of each shard, where it has some, else of each chunk."""
-    sizes = array.shards or array.chunks
-    counts = (range(-(-size // step)) for size, step in zip(array.shape, sizes, strict=True))
-    return map(array.metadata.encode_chunk_key, itertools.product(*counts))
+def _place(number: int, counts: Sequence[int]) -> tuple[int, ...]:
+    """Where a chunk is in the grid of chunks, by its number in row order."""
+    place = []
+    for count in reversed(counts):
+        number, rest = divmod(number, count)
+        place.append(rest)
+    return tuple(reversed(place))
 
 
-def hold_stored(addresses: Iterable[str], strict: bool = False) -> tuple[str, ...]:
+def _is_key(key: str, counts: Sequence[int], encode: Callable[[tuple[int, ...]], str]) -> bool:
+    """Whether a file is that of a chunk."""
+    place = tuple(map(int, re.findall(r"\d{1,18}", key)))
+    if not counts:
+        return key == encode(())
+    return len(place) == len(counts) and all(map(operator.lt, place, counts)) and key == encode(place)
+
+
+def hold_stored(addresses: Iterable[str], strict: bool = False, max_bytes: int | None = None) -> tuple[str, ...]:
     """Say of which inputs chunks are not stored, and how they are read.
 
     Parameters
@@ -69,6 +99,8 @@ def hold_stored(addresses: Iterable[str], strict: bool = False) -> tuple[str, ..
         Of Zarr arrays, or of groups of these.
     strict
         Whether such an array is refused.
+    max_bytes
+        The most that an array may announce; None: `ANNOUNCED_BYTES`, or `MAX_UNFOLDING` times what is stored.
 
     Returns
     -------
@@ -78,26 +110,43 @@ def hold_stored(addresses: Iterable[str], strict: bool = False) -> tuple[str, ..
     Raises
     ------
     InputError
-        A chunk is missing that distforest has written, or any with ``strict``.
+        A chunk is missing that distforest has written, or any with ``strict``; or an array announces more than it may.
     """
     told: list[str] = []
     for address in dict.fromkeys(addresses):
         for own, array in _arrays(address):
-            found = absent_chunks(own, array)
-            if found is None:
-                continue
-            if sha256_of(array):
-                what = f"chunk {found.first} is missing ({found.count:,} of {found.n_chunks:,}), and all were written"
-                raise InputError(f"{own}: {what}; restore it, or write the array anew")
-            if strict:
-                raise InputError(f"{own}: all chunks were asked for (`strict`), found that {found}; write them all")
-            told.append(f"{own}: {found}; if they are lost, restore them (`strict` refuses what is not whole)")
+            chunks = chunks_of(own, array)
+            if chunks.missing is not None:
+                told.append(_told_of_missing(own, array, chunks, strict))
+            _hold_announced(own, bytes_of(array.shape, array.dtype), chunks, max_bytes)
     return tuple(told)
 
 
-def warn_of_absent(addresses: Iterable[str], strict: bool = False) -> None:
+def _told_of_missing(address: str, array: Any, chunks: Chunks, strict: bool) -> str:
+    """How chunks are read that are not stored; raises InputError where that may not be."""
+    if sha256_of(array):
+        missing = f"{chunks.count - chunks.n_stored:,} of {chunks.count:,}"
+        what = f"chunk {chunks.missing} is missing ({missing}), and all were written"
+        raise InputError(f"{address}: {what}; restore it, or write the array anew")
+    fill = array.fill_value.item() if isinstance(array.fill_value, np.generic) else array.fill_value
+    found = f"{chunks.told} and read as {fill!r}"
+    if strict:
+        raise InputError(f"{address}: all chunks were asked for (`strict`), found that {found}; write them all")
+    return f"{address}: {found}; if they are lost, restore them (`strict` refuses what is not whole)"
+
+
+def _hold_announced(address: str, n_bytes: int, chunks: Chunks, max_bytes: int | None) -> None:
+    """Refuse an array that announces more than it may; raises InputError."""
+    most = max(ANNOUNCED_BYTES, MAX_UNFOLDING * chunks.n_bytes) if max_bytes is None else max_bytes
+    if n_bytes > most:
+        stored = f"of which {chunks.n_bytes:,} are stored, as {chunks.told}"
+        cure = f"if that is right, allow it: `run.max_bytes={n_bytes}`"
+        raise InputError(f"{address}: at most {most:,} bytes were asked for, found {n_bytes:,}, {stored}; {cure}")
+
+
+def warn_of_absent(addresses: Iterable[str], strict: bool = False, max_bytes: int | None = None) -> None:
     """Warn of what `hold_stored` has to say."""
-    for told in hold_stored(addresses, strict):
+    for told in hold_stored(addresses, strict, max_bytes):
         warn_caller(told)
 
 
@@ -106,7 +155,7 @@ def opened(values: Any) -> Any:
     is_address = isinstance(values, (str, os.PathLike))
     place = os.fspath(values) if is_address else str(getattr(values, "store_path", ""))
     if is_address or place.startswith("file://"):
-        warn_of_absent([place.removeprefix("file://")])
+        warn_of_absent([place.removeprefix("file://")], max_bytes=sys.maxsize)  # what it is read into tells its room
     return open_array(place) if is_address else values
 
 

@@ -7,6 +7,7 @@ import shlex
 import tomllib
 from fnmatch import fnmatch
 
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -56,9 +57,22 @@ def test_all_that_the_package_needs_is_pinned_to_a_version_that_it_takes() -> No
 
 
 def test_the_builder_is_pinned_too() -> None:
-    (wanted,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
-    requirement = Requirement(wanted)
-    assert requirement.specifier.contains(pinned("build-requirements.txt")[requirement.name])
+    found = pinned("build-requirements.txt")
+    for text in tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]:
+        requirement = Requirement(text)
+        assert requirement.specifier.contains(found[requirement.name]), text
+
+
+def test_the_image_has_the_version_that_it_is_called_by() -> None:
+    (default,) = instructions("ARG")
+    assert re.fullmatch(r"VERSION=\d+\.\d+\.\d+", default)
+    version = default.removeprefix("VERSION=")
+    assert any('SETUPTOOLS_SCM_PRETEND_VERSION="$VERSION" pip wheel' in " ".join(line.split()) for line in LINES)
+    files = [ROOT / "docker-compose.yml", *(ROOT / "deploy").rglob("*.y*ml"), ROOT / "deploy" / "Dockerfile"]
+    called = {name for file in files for name in re.findall(r"\bdistforest:(\S+)", file.read_text())}
+    assert called == {version, f"${{DISTFOREST_VERSION:-{version}}}"}
+    build = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["x-process"]["build"]
+    assert build["args"] == {"VERSION": f"${{DISTFOREST_VERSION:-{version}}}"}
 
 
 def test_pip_takes_nothing_but_what_is_pinned() -> None:

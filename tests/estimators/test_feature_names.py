@@ -206,3 +206,15 @@ def test_rows_of_similarities_in_another_order_than_the_columns_are_told(make: A
         NAMED.add_prefix("to "),
     ):
         make(n_estimators=3).fit(given, SMALL_Y)
+
+
+def test_columns_called_by_numbers_stand_in_the_order_of_fit() -> None:
+    frame = pd.DataFrame(SMALL, columns=[3, 1, 0, 2])
+    forest = RFD(3, random_state=0).fit(frame, SMALL_Y)
+    known = forest.distance(frame)
+    assert (forest.distance(SMALL) == known).all()
+    assert (forest.distance(pd.DataFrame(SMALL).set_axis([9, 8, 7, 6], axis=1)) == known).all()
+    asked = r"column 0 was 3 there, found 0; give X\[\[3, 1, 0, 2\]\]"
+    with pytest.raises(InputError, match=asked):
+        forest.distance(frame[[0, 1, 2, 3]])
+    assert (forest.distance(frame[[0, 1, 2, 3]][[3, 1, 0, 2]]) == known).all()

@@ -85,7 +85,8 @@ def test_similarities_may_be_unobserved() -> None:
     forest = SimForestClassifier(n_estimators=30, oob_score=True, random_state=0).fit(S, Y)
     assert forest.score(S, Y) > 0.9
     assert forest.oob_score_ > 0.85
-    np.testing.assert_allclose(forest.predict_proba(np.full((1, 150), np.nan)).sum(), 1.0)
+    with pytest.warns(UserWarning, match="row 0 of 1 has no observed similarity"):
+        np.testing.assert_allclose(forest.predict_proba(np.full((1, 150), np.nan)).sum(), 1.0)
 
 
 def test_cross_validation_takes_rows_and_columns_of_a_similarity() -> None:
@@ -376,3 +377,31 @@ def test_what_came_later_is_told_where_it_is_asked_for() -> None:
     assert plain.forest_.meaning.leaf == {"kind": "class_counts"}
     asked = SimForestClassifier("linear", n_estimators=3, n_landmarks=9, random_state=0).fit(X, Y)
     assert asked.forest_.meaning.params == {**plain.forest_.meaning.params, "n_landmarks": 9}
+
+
+@pytest.mark.parametrize("on_missing", ["stop", "larger", "surrogate"])
+def test_queries_without_an_observed_similarity_are_told(on_missing: str) -> None:
+    S = X @ X.T
+    forest = SimForestClassifier(n_estimators=3, random_state=0, on_missing=on_missing).fit(S, Y)
+    queries = S[:4].copy()
+    queries[2:] = np.nan
+    with pytest.warns(UserWarning, match=r"^X: 2 of 4 rows have no observed similarity, the first of them row 2: "):
+        forest.predict(queries)
+    with pytest.warns(UserWarning, match=r"^X: row 1 of 2 has no observed similarity: "):
+        forest.predict_proba(scipy.sparse.csr_array(np.stack([S[0], np.zeros(len(S))])))
+    queries[2:, 5] = 1.0
+    forest.predict(queries)
+
+
+def test_zeros_that_blocks_add_and_diagonals_drop_are_told() -> None:
+    near = np.abs(np.subtract.outer(np.arange(150), np.arange(150))) < 40
+    S = np.where(near, 1 + X @ X.T, 0)
+    forest = SimForestClassifier(n_estimators=3, random_state=0)
+    forest.fit(scipy.sparse.dia_array(S), Y)
+    with pytest.warns(UserWarning, match=r"zeros of the blocks \(BSR\) are taken as observed; give the entries"):
+        forest.fit(scipy.sparse.bsr_array(S, blocksize=(2, 2)), Y)
+    S[3, 3] = 0
+    with pytest.warns(
+        UserWarning, match=r"^1 zero of the diagonals \(DIA\) is taken as not observed; give the entries"
+    ):
+        forest.fit(scipy.sparse.dia_array(S), Y)

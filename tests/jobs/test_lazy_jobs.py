@@ -225,7 +225,8 @@ def test_no_task_asks_for_what_another_has_asked(
     monkeypatch.setattr("distforest.jobs.score.ROUTED_ROWS", 16)
     pairs = write(place, "pairs", PAIRS) if answer == "pairs" else None
     matrix, near = write(place, "matrix", DISTANCES[SOME]), write(place, "near", DISTANCES[35:130])
-    whole = Question(sealed, matrix, answer, near if answer == "distance" else None, pairs, 3)
+    n_neighbors = 3 if answer == "neighbors" else 10
+    whole = Question(sealed, matrix, answer, near if answer == "distance" else None, pairs, n_neighbors)
     expected = answers_of(whole, f"{place}/expected.zarr")
     callback = asking("counted", ledger=f"{place}/scoring.ledger" if remembers else None)
     lazily = replace(whole, queries=write(place, "ids", SOME), callback=callback)

@@ -106,6 +106,6 @@ def test_the_plan_says_what_its_own_batch_needs() -> None:
 def test_what_does_not_fit_is_refused_with_both_numbers_and_what_to_do() -> None:
     planned = Plan(((0, 0),), 3 << 30)
     for limit in (None, 0, 3 << 30, 4 << 30):
-        refuse_if_too_large(planned, limit)
+        refuse_if_too_large(planned.projected_bytes, limit)
     with pytest.raises(MemoryLimitError, match=r"about 3,072 MiB and has 3,071 MiB: .*run\.memory_limit.*run\.batch"):
-        refuse_if_too_large(planned, 3071 << 20)
+        refuse_if_too_large(planned.projected_bytes, 3071 << 20)

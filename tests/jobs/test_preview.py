@@ -6,7 +6,7 @@ import pytest
 from distforest.errors import SpecError
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.plan import plan
-from distforest.jobs.preview import preview
+from distforest.jobs.preview import faults_of_metadata, preview
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import size_of
 from distforest.sources.arrays import write_array
@@ -103,3 +103,32 @@ def test_every_fault_is_named_by_its_place(data, method, inputs, params, places)
     with pytest.raises(SpecError) as caught:
         preview(spec_of(data, method, inputs, params))
     assert [fault.split(":")[0] for fault in caught.value.faults] == places
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"labels": "E", "similarity": "S"},
+        {"labels": "column", "similarity": {"kind": "rbf", "features": "X"}},
+    ],
+)
+def test_labels_of_two_dimensions_are_refused_by_metadata(data, inputs):
+    write_array(data, "column", (24, 1), np.dtype("i8"), [np.zeros((24, 1), "i8")])
+    with pytest.raises(SpecError, match=r"^input\.labels: .* shape \(n_rows,\), found shape \(24, [12]\)$"):
+        preview(spec_of(data, "simforest", inputs))
+
+
+def test_labels_under_distances_are_named_by_their_key(data):
+    inputs = {"features": "X", "distances": {"kind": "labels", "values": "E"}}
+    with pytest.raises(SpecError, match=r"^input\.distances: .* found shape \(24, 2\)$"):
+        preview(spec_of(data, "smerf", inputs))
+
+
+def test_inputs_that_are_elsewhere_are_no_fault_of_who_hands_in_the_job(data):
+    elsewhere = spec_of(data, "smerf", {"features": "X", "distances": "nowhere"})
+    assert faults_of_metadata(elsewhere) == []
+    assert faults_of_metadata(spec_of(data, "smerf", {"features": "X", "distances": "Z"})) == []
+    faults = faults_of_metadata(spec_of(data, "smerf", {"features": "cube", "distances": "nowhere"}))
+    assert [fault.partition(":")[0] for fault in faults] == ["input.features"]
+    faults = faults_of_metadata(spec_of(data, "smerf", {"features": "short", "distances": "Z"}))
+    assert [fault.partition(":")[0] for fault in faults] == ["input"]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from distforest import SimForestClassifier
 from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.forest.artifact import save
@@ -137,3 +138,15 @@ def test_workers_answer_what_threads_do(forest: Forest, place: str, monkeypatch:
         found = [answers_of(place, answer, cluster=cluster) for answer in ("proximity", "neighbors")]
     for own, other in zip(expected, found, strict=True):
         assert samples.bits(own) == samples.bits(other)
+
+
+def test_queries_without_an_observed_similarity_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    S = samples.similarities(60, 3, 0.0)
+    SimForestClassifier(n_estimators=3, random_state=0).fit(S, np.arange(60) % 3).save(f"{tmp_path}/forest.zarr")
+    queries = S[:40].copy()
+    queries[[17, 35]] = np.nan
+    write_array(f"{tmp_path}/queries.zarr", "S", queries.shape, queries.dtype, [queries])
+    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 10)
+    asked = Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/queries.zarr/S", "predict")
+    with pytest.warns(UserWarning, match=r"S: 2 of 40 rows have no observed similarity, the first of them row 17: "):
+        score(asked, f"{tmp_path}/answers.zarr", Here(2))

@@ -19,7 +19,7 @@ from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.plan import plan
-from distforest.jobs.preview import preview
+from distforest.jobs.preview import check_and_stage, preview
 from distforest.jobs.question import Question, outline
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
@@ -155,7 +155,7 @@ def test_what_is_no_square_matrix_is_refused(place: str) -> None:
 def test_damage_is_refused_before_work_starts(place: str) -> None:
     Path(place, "S.zarr", "data", "c", "1").unlink()
     with pytest.raises(InputError, match=r"S\.zarr/data: chunk c/1 is missing"):
-        stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/job")
+        check_and_stage(job(place, f"{place}/S.zarr"), f"{place}/job")
     shutil.copy(f"{place}/S.zarr/data/c/0", f"{place}/S.zarr/data/c/1")
     with pytest.raises(InputError, match="found other values in data than were written"):
         stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/job")

@@ -90,6 +90,7 @@ def test_a_spec_that_says_the_least_has_the_defaults() -> None:
         "overwrite": False,
         "keep_shards": False,
         "strict": False,
+        "max_bytes": None,
     }
 
 
@@ -391,7 +392,7 @@ distances = { kind = "labels", values = "" }
         f"run.workers (line 4): {WHOLE} True",
         "params.max_dept (line 7): unknown parameter 'max_dept'; did you mean 'max_depth'?",
         "params.min_samples_leaf (line 8): must be an integer >= 1, found 0",
-        "params.max_samples (line 9): must be an integer >= 1 or a real number in [0.0, 1.0] or None, found [1]",
+        "params.max_samples (line 9): must be an integer >= 1 or a real number in (0, 1] or None, found [1]",
         "input.features (line 13): is missing; it must be the address (path or URL) of an array",
         "input.note (line 14): unknown key 'note'; known here are 'features', 'feature_weights', 'distances'",
         f"input.distances.values (line 17): {ARRAY} ''",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from distributed import Scheduler
 
@@ -23,6 +25,7 @@ from distforest.service.job import Job
 from distforest.service.jobs import JobService, Limits
 from distforest.service.policy import Policy
 from distforest.service.registry import ENDS, Registry, hold_id
+from distforest.sources.arrays import write_array
 from tests.service.jobs_on_paper import NOWHERE, spec_text, state_of
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
@@ -330,5 +333,38 @@ def test_a_spec_error_is_answered_with_all_faults(root: str) -> None:
             Spec.from_json(text)
         with refused(await ask("submit", spec=text), "SpecError") as faults:
             assert faults == list(expected.value.faults)
+
+    in_a_service(root, use)
+
+
+def test_a_job_is_refused_whose_inputs_are_at_fault_as_far_as_can_be_seen(root: str, tmp_path: Path) -> None:
+    write_array(f"{tmp_path}/data.zarr", "X", (4, 2), np.dtype("f4"), [np.zeros((4, 2), "f4")])
+    spec = {
+        "format": 1,
+        "method": "urerf",
+        "output": f"{tmp_path}/f.zarr",
+        "input": {"features": f"{tmp_path}/data.zarr"},
+    }
+
+    async def use(service: JobService, ask: Ask) -> None:
+        with refused(await ask("submit", spec=json.dumps(spec)), "SpecError") as faults:
+            asked = "a Zarr array was asked for, found a group with X; name one of them"
+            assert faults == [f"input.features: {tmp_path}/data.zarr: {asked}"]
+        spec["input"] = {"features": f"{tmp_path}/elsewhere.zarr/X"}
+        assert (await ask("submit", spec=json.dumps(spec)))["created"] is True
+
+    in_a_service(root, use)
+
+
+def test_a_store_that_does_not_answer_keeps_nobody_who_hands_in_a_job(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung = threading.Event()
+    monkeypatch.setattr(jobs, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(jobs, "faults_of_metadata", lambda _spec: [str(hung.wait(60))])
+
+    async def use(service: JobService, ask: Ask) -> None:
+        assert (await ask("submit", spec=spec_text("a"), id="a"))["created"] is True
+        hung.set()
 
     in_a_service(root, use)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import itertools
+import lzma
 import os
 import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,9 +21,12 @@ from zarr.codecs import BloscCodec, BytesCodec, ShardingCodec, ZstdCodec
 
 from distforest.errors import InputError
 from distforest.sources.arrays import open_array
-from distforest.sources.guarded import MAX_METADATA_BYTES
+from distforest.sources.guarded import MAX_METADATA_BYTES, DamagedChunkError
 from distforest.sources.readings import FEATURES
 from distforest.sources.staging import stage
+
+UNSEEN = {("bytes", "noise"), ("shards", "empty"), ("shards", "twice")}
+"""Damage that no codec can see: bytes are not checked, an empty shard holds no chunk, and a shard ends in its index."""
 
 VALUES = np.arange(800.0).reshape(100, 8)
 BLOSC: dict[str, dict[str, Any]] = {
@@ -29,9 +37,21 @@ ZSTD: dict[str, dict[str, Any]] = {
     "zstd": {"compressors": [ZstdCodec()]},
     "zstd of format 2": {"zarr_format": 2, "compressors": numcodecs.Zstd()},
 }
+STREAMS: dict[str, dict[str, Any]] = {
+    "gzip": {"compressors": [zarr.codecs.GzipCodec()]},
+    "gzip of format 2": {"zarr_format": 2, "compressors": numcodecs.GZip()},
+    "zlib of format 2": {"zarr_format": 2, "compressors": numcodecs.Zlib()},
+    "bz2 of format 2": {"zarr_format": 2, "compressors": numcodecs.BZ2()},
+    "lzma of format 2": {"zarr_format": 2, "compressors": numcodecs.LZMA()},
+}
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "zlib": zlib.compress,
+    "bz2": bz2.compress,
+    "lzma": lzma.compress,
+}
 OTHERS: dict[str, dict[str, Any]] = {
     "bytes": {"compressors": None},
-    "gzip": {"compressors": [zarr.codecs.GzipCodec()]},
     "lz4 of format 2": {"zarr_format": 2, "compressors": numcodecs.LZ4()},
     "two codecs": {"compressors": [ZstdCodec(), BloscCodec()]},
     "shards": {"serializer": ShardingCodec(chunk_shape=(5, 8), codecs=[BytesCodec(), BloscCodec()])},
@@ -51,9 +71,9 @@ def chunk_of(address: str) -> Path:
     return next(path for path in found if path.exists())
 
 
-@pytest.mark.parametrize("name", [*BLOSC, *ZSTD, *OTHERS])
+@pytest.mark.parametrize("name", [*BLOSC, *ZSTD, *STREAMS, *OTHERS])
 def test_honest_arrays_are_read(name: str, tmp_path: Path) -> None:
-    address = written(tmp_path, {**BLOSC, **ZSTD, **OTHERS}[name])
+    address = written(tmp_path, {**BLOSC, **ZSTD, **STREAMS, **OTHERS}[name])
     np.testing.assert_array_equal(open_array(address)[:], VALUES)
     np.testing.assert_array_equal(open_array(address)[40:60, 3], VALUES[40:60, 3])
 
@@ -70,7 +90,7 @@ def test_a_frame_that_lies_about_its_length_is_refused(name: str, tmp_path: Path
     chunk.write_bytes(lies(chunk.read_bytes()))
     with pytest.raises(InputError, match="other bytes than the 20 there are"):
         open_array(address)[:]
-    with pytest.raises(InputError, match=f"^{address}: a chunk is damaged"):
+    with pytest.raises(InputError, match=f"^{chunk}: the chunk is damaged"):
         stage(address, FEATURES, tmp_path / "scratch")
 
 
@@ -80,7 +100,7 @@ def test_a_frame_inside_a_shard_that_lies_is_refused(tmp_path: Path) -> None:
     frame = shard.index(b"\x02\x01")  # the first frame begins with Blosc's version
     struct.pack_into("<I", shard, frame + 12, 1 << 20)
     chunk_of(address).write_bytes(shard)
-    with pytest.raises(InputError, match="a chunk is damaged"):
+    with pytest.raises(InputError, match="the chunk is damaged"):
         open_array(address)[:]
 
 
@@ -90,6 +110,36 @@ def test_a_frame_that_unfolds_to_more_than_its_chunk_is_refused_before_it_is_dec
     encode: Callable[[bytes], Any] = numcodecs.Blosc().encode if name in BLOSC else numcodecs.Zstd().encode
     chunk_of(address).write_bytes(bytes(encode(bytes(1 << 30))))
     with pytest.raises(InputError, match="it announces 1,073,741,824 bytes"):
+        open_array(address)[:]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_that_unfolds_to_more_than_its_chunk_is_left_at_once(name: str, tmp_path: Path) -> None:
+    address = written(tmp_path, STREAMS[name])
+    chunk_of(address).write_bytes(PACK[name.split(maxsplit=1)[0]](bytes(1 << 26)))
+    with pytest.raises(DamagedChunkError, match=f"^{chunk_of(address)}: .* more than the 4,249 bytes that it may have"):
+        open_array(address)[:]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_streams_that_follow_each_other_are_one(name: str, tmp_path: Path) -> None:
+    address = written(tmp_path, STREAMS[name])
+    pack, values = PACK[name.split(maxsplit=1)[0]], VALUES[:50].tobytes()
+    chunk_of(address).write_bytes(pack(values[:40]) + pack(values[40:]))
+    np.testing.assert_array_equal(open_array(address)[:], VALUES)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    sorted({*itertools.product([*BLOSC, *ZSTD, *STREAMS, *OTHERS], ["half", "empty", "noise", "twice"])} - UNSEEN),
+)
+def test_a_damaged_chunk_is_named(name: str, damage: str, tmp_path: Path) -> None:
+    address = written(tmp_path, {**BLOSC, **ZSTD, **STREAMS, **OTHERS}[name])
+    chunk = chunk_of(address)
+    frame = chunk.read_bytes()
+    noise = np.random.default_rng(0).bytes(len(frame))
+    chunk.write_bytes({"half": frame[: len(frame) // 2], "empty": b"", "noise": noise, "twice": 2 * frame}[damage])
+    with pytest.raises(DamagedChunkError, match=f"^{chunk}: the chunk is damaged: .*; restore it, or write it anew$"):
         open_array(address)[:]
 
 

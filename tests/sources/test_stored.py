@@ -17,7 +17,7 @@ from distforest.sources.arrays import open_array, write_array
 from distforest.sources.ingest import ingest
 from distforest.sources.readings import AS_IT_IS, FEATURES
 from distforest.sources.staging import stage
-from distforest.sources.stored import Absent, absent_chunks, hold_stored
+from distforest.sources.stored import Chunks, chunks_of, hold_stored
 
 VALUES = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 
@@ -87,18 +87,69 @@ def test_files_are_counted_in_any_layout(options: dict[str, object], n_files: in
     address = str(tmp_path / "a.zarr")
     array = zarr.create_array(address, shape=VALUES.shape, dtype="f4", **options)  # type: ignore[arg-type]
     first = array.metadata.encode_chunk_key((0, 0))
-    assert absent_chunks(address, array) == Absent(n_files, n_files, first, 0.0)
+    assert chunks_of(address, array) == Chunks(n_files, 0, 0, first)
     array[:] = VALUES
-    assert absent_chunks(address, array) is None
+    found = chunks_of(address, array)
+    assert (found.count, found.n_stored, found.missing) == (n_files, n_files, None)
+    assert found.n_bytes >= n_files
 
 
 def test_a_url_is_looked_at_too(others: Path) -> None:
     array = open_array(f"file://{others}")
-    assert absent_chunks(f"file://{others}", array) == absent_chunks(str(others), array)
+    assert chunks_of(f"file://{others}", array) == chunks_of(str(others), array)
     memory = "memory://not-whole.zarr"
     zarr.create_array(memory, shape=(4, 2), dtype="f8", chunks=(2, 2))[:2] = 1.0
-    found = absent_chunks(memory, open_array(memory))
-    assert (found.count, found.n_chunks, found.first) == (1, 2, "c/1/0") if found else False
+    found = chunks_of(memory, open_array(memory))
+    assert (found.count, found.n_stored, found.missing) == (2, 1, "c/1/0")
+
+
+def test_files_that_are_no_chunks_are_not_counted(others: Path) -> None:
+    stored = chunks_of(str(others), open_array(str(others)))
+    for name in ("c/9/0", "c/00/0", "c/12/0", "c.2.0", "notes.txt", "c/3/0.tmp"):
+        (others / name).parent.mkdir(exist_ok=True, parents=True)
+        (others / name).write_bytes(b"x")
+    assert chunks_of(str(others), open_array(str(others))) == stored
+
+
+@pytest.mark.parametrize("chunks", [(1, 1), (100_000, 5), (3_400_000_000, 5)])
+def test_an_array_that_announces_what_nobody_has_stored_is_refused_at_once(
+    chunks: tuple[int, int], tmp_path: Path
+) -> None:
+    address = str(tmp_path / "huge.zarr")
+    zarr.create_array(address, shape=(3_400_000_000, 5), chunks=chunks, dtype="f4")
+    with pytest.raises(
+        InputError, match=r"at most 1,073,741,824 bytes were asked for, found 68,000,000,000, of which 0"
+    ):
+        hold_stored([address])
+    (told,) = hold_stored([address], max_bytes=1 << 40)
+    assert "chunks are not stored and read as 0.0" in told
+
+
+def test_a_shard_that_was_cut_off_is_told(tmp_path: Path) -> None:
+    address = str(tmp_path / "shards.zarr")
+    zarr.create_array(address, data=VALUES, chunks=(5, 1), shards=(20, 3))
+    (tmp_path / "shards.zarr" / "c" / "1" / "0").write_bytes(b"")
+    (told,) = hold_stored([address])
+    assert told.startswith(f"{address}: 1 of 2 chunks are not stored")
+
+
+def test_what_is_stored_may_unfold_to_a_thousand_times_as_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = str(tmp_path / "zeros.zarr")
+    zarr.create_array(address, shape=(100, 10), chunks=(10, 10), dtype="f8", compressors=None)[:50] = 1.0
+    monkeypatch.setattr("distforest.sources.stored.ANNOUNCED_BYTES", 100)
+    monkeypatch.setattr("distforest.sources.stored.MAX_UNFOLDING", 2)
+    assert len(hold_stored([address])) == 1  # 8,000 bytes, of which 4,000 are stored
+    (tmp_path / "zeros.zarr" / "c" / "0" / "0").unlink()
+    with pytest.raises(InputError, match="at most 6,400 bytes were asked for, found 8,000, of which 3,200 are stored"):
+        hold_stored([address])
+
+
+def test_an_array_without_dimensions_has_one_chunk(tmp_path: Path) -> None:
+    address = str(tmp_path / "one.zarr")
+    array = zarr.create_array(address, shape=(), dtype="f8")
+    assert chunks_of(address, array).missing == "c"
+    array[...] = 2.0
+    assert chunks_of(address, array).missing is None
 
 
 def test_a_sparse_matrix_that_is_not_whole_is_refused(tmp_path: Path) -> None:
