@@ -22,7 +22,7 @@ from distforest.sources.sparse_store import open_matrix, read_rows
 from distforest.sources.stored import hold_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from distforest.forest.forest import Forest
     from distforest.jobs.callback import Callback
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 ANSWERS = ("distance", "proximity", "pairs", "neighbors", "predict", "proba", "apply")
 """What can be asked: distances or proximities to rows, distances of pairs, nearest training rows, labels or means,
 shares, nodes."""
+
+ARRAYS = ("queries", "reference", "pairs", "training")
+"""The arrays that a question may name."""
 
 SAYING = ("predict", "proba")
 """Answers that follow from what the trees say."""
@@ -86,16 +89,14 @@ class Question:
     max_bytes: int | None = None
 
     @property
-    def arrays(self) -> list[str]:
-        """The addresses of all arrays that are read."""
-        return [own for own in (self.queries, self.reference, self.pairs, self.training) if own]
+    def arrays(self) -> dict[str, str]:
+        """The addresses of all arrays that are read, by their names."""
+        return {name: own for name in ARRAYS if (own := getattr(self, name))}
 
     def addresses(self) -> dict[str, str]:
         """What is read, by its name."""
-        names = ("forest", "queries", "reference", "pairs", "training")
-        found = {name: getattr(self, name) for name in names}
-        found["ledger"] = self.callback.ledger if self.callback else None
-        return {name: address for name, address in found.items() if address is not None}
+        ledger = self.callback.ledger if self.callback else None
+        return {"forest": self.forest, **self.arrays, **({"ledger": ledger} if ledger else {})}
 
 
 def unused(answer: str, given: Mapping[str, Any]) -> dict[str, str]:
@@ -134,12 +135,23 @@ def outline(question: Question) -> Outline:
         asked = f"`{name}` goes with the answer {answers}"
         raise InputError(f"{asked}, found it with {question.answer!r}; leave it out, or ask for that")
     digest = str(read_manifest(question.forest)["digest"])
-    told = hold_stored(question.arrays, question.strict, question.max_bytes)
+    told = tuple(_told_of_arrays(question))
     forest = opened(question.forest, digest)
     _hold_names(question, forest)
     arrays, n_answers = _arrays(question, forest)
     named = question.answer in SAYING and forest.meaning.classes is not None
     return Outline(digest, arrays, n_answers, forest.meaning.classes if named else None, told)
+
+
+def _told_of_arrays(question: Question) -> Iterator[str]:
+    """What there is to say of the arrays; one that cannot be read is told of by its name."""
+    for name, address in question.arrays.items():
+        try:
+            yield from hold_stored([address], question.strict, question.max_bytes)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+        except OSError as error:  # another try may mend it
+            raise OSError(f"{name}: {address} cannot be read: {error}") from error
 
 
 @lru_cache(maxsize=2)
