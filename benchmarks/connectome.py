@@ -44,7 +44,7 @@ from sklearn.manifold import Isomap
 
 from distforest import URerF
 from distforest.estimators.urerf import PAPER
-from distforest.metrics import component_precision_recall
+from distforest.evaluation.metrics import component_precision_recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -29,11 +29,11 @@ from measurement import Paired, machine, print_table
 
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.spec import METHODS as GRAMMAR
 from distforest.jobs.train import Fitted, Options, fit
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import numpy as np
     from distributed import Worker
 
-    from distforest.jobs.folder import Folder
     from distforest.jobs.shards import Receipt
+    from distforest.stores.folder import Folder
 
 VARIABLE = "GROWTH_LOG"
 

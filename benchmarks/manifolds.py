@@ -52,8 +52,8 @@ from sklearn.neighbors import kneighbors_graph
 
 from distforest import URerF
 from distforest.estimators.urerf import PAPER
-from distforest.geodesics import proximity_hits
-from distforest.trials import MANIFOLDS as SHAPES
+from distforest.evaluation.geodesics import proximity_hits
+from distforest.evaluation.trials import MANIFOLDS as SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from distforest.manifolds import Noise
+    from distforest.evaluation.manifolds import Noise
 
     Floats = NDArray[np.float64]
     Float32s = NDArray[np.float32]

@@ -20,10 +20,10 @@ from measurement import mib, print_table
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
 from distforest.jobs.shards import peak_bytes
 from distforest.jobs.train import Options, fit
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -45,8 +45,8 @@ from sklearn.neural_network import MLPClassifier
 
 from distforest import SMERF, Labels, TreeRank
 from distforest.estimators.pair_columns import Cosine
-from distforest.forest import pair_scores
-from distforest.roc import roc_curve
+from distforest.evaluation.roc import roc_curve
+from distforest.forest.pairs import pair_scores
 from distforest.sources.point_pairs import PointPairs
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from measurement import Paired, mib, print_table, ratio_cell, seconds_cell
 from peers import Environments, Peer
 
 from distforest import load
-from distforest.forest.artifact import open_forest
 from distforest.forest.proximities import nearest, sparse_proximity
+from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.shards import peak_bytes
 
 if TYPE_CHECKING:

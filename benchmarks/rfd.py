@@ -43,7 +43,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
 from distforest import RFD
-from distforest.metrics import knn_accuracy, mean_ranks
+from distforest.evaluation.metrics import knn_accuracy, mean_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

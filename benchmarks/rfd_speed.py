@@ -173,10 +173,10 @@ def by_job(path: Path, threads: int) -> Callable[[], Grown]:
     def grow() -> Grown:
         from distforest import load  # noqa: PLC0415  (not in the peer's process)
         from distforest.jobs.cluster import Here  # noqa: PLC0415
-        from distforest.jobs.folder import Folder  # noqa: PLC0415
         from distforest.jobs.inputs import stage_inputs  # noqa: PLC0415
         from distforest.jobs.spec import Spec  # noqa: PLC0415
         from distforest.jobs.train import Options, fit  # noqa: PLC0415
+        from distforest.stores.folder import Folder  # noqa: PLC0415
 
         own = {name: value for name, value in FOREST.items() if name != "random_state"}
         table = {

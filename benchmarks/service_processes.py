@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from distforest.errors import JobError
-from distforest.exits import UnreachableError
+from distforest.errors import JobError, UnreachableError
 from distforest.service.calls import Service
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ two kinds nothing can be learnt: the curve is the diagonal.
 
 stdout is JSON lines, one for each run and cell; stderr is the table with 95 % intervals of the means.
 
-The paper's text and its programme differ in two things: see `distforest.ranking_truth.treerank_truth`. The table was
-made by the programme, and so it is here; ``--text`` draws the truth of the text. Its trees make single cuts, at any
-value and down to single pairs: ``--leafrank-depth 1 --min-samples-leaf 1``, the defaults.
+The paper's text and its programme differ in two things: see
+`distforest.evaluation.ranking_truth.treerank_truth`. The table was made by the programme, and so it is here; ``--text``
+draws the truth of the text. Its trees make single cuts, at any value and down to single pairs: ``--leafrank-depth 1
+--min-samples-leaf 1``, the defaults.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest import TreeRank
-from distforest.ranking_truth import treerank_truth
-from distforest.roc import ROC, d1, d_infinity, roc_curve
+from distforest.evaluation.ranking_truth import treerank_truth
+from distforest.evaluation.roc import ROC, d1, d_infinity, roc_curve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from distforest.ranking_truth import RankedPairs
+    from distforest.evaluation.ranking_truth import RankedPairs
 
 N_TEST = 100_000
 CHANCE = ROC(np.array([0.0, 1.0]), np.array([0.0, 1.0]))

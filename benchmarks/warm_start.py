@@ -64,7 +64,7 @@ HELP = "distforest --help"
 def commands() -> dict[str, list[str]]:
     """The command of each case."""
     found = {name: [sys.executable, "-c", text] for name, text in PROGRAMS.items()}
-    if importlib.util.find_spec("distforest.cli"):
+    if importlib.util.find_spec("distforest.command_line.cli"):
         found[HELP] = [sys.executable, "-m", "distforest", "--help"]
     return found
 

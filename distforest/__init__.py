@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from distforest.estimators.smerf import SMERF
     from distforest.estimators.tree_rank import TreeRank
     from distforest.estimators.urerf import URerF
-    from distforest.sources.callbacks import Lazy, pairwise
     from distforest.sources.factors import Distances, Embedding, Graph, Labels, Targets
+    from distforest.sources.lazy.callbacks import Lazy, pairwise
 
     __version__: str
 
@@ -45,7 +45,7 @@ _HOME = {
     "URerF": "distforest.estimators.urerf",
     "SimForestOutlier": "distforest.estimators.outliers",
     **dict.fromkeys(("SimForestClassifier", "SimForestRegressor"), "distforest.estimators.simforest"),
-    **dict.fromkeys(("Lazy", "pairwise"), "distforest.sources.callbacks"),
+    **dict.fromkeys(("Lazy", "pairwise"), "distforest.sources.lazy.callbacks"),
     **dict.fromkeys(("Distances", "Embedding", "Graph", "Labels", "Targets"), "distforest.sources.factors"),
 }
 

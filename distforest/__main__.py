@@ -1,6 +1,6 @@
 """The command line as ``python -m distforest``."""
 
-from distforest.cli import main
+from distforest.command_line.cli import main
 
 if __name__ == "__main__":
     main()

@@ -23,3 +23,20 @@ def are(count: int) -> str:
     ('is', 'are')
     """
     return "is" if count == 1 else "are"
+
+
+def in_bytes(count: float) -> str:
+    """Write a number of bytes in words.
+
+    Examples
+    --------
+    >>> in_bytes(71), in_bytes(1536), in_bytes(4 << 30)
+    ('71 B', '1.5 KiB', '4.0 GiB')
+    """
+    if count < 1024:
+        return f"{count:,.0f} B"
+    for unit in ("KiB", "MiB"):
+        count /= 1024
+        if count < 1024:
+            return f"{count:,.1f} {unit}"
+    return f"{count / 1024:,.1f} GiB"

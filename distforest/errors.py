@@ -11,17 +11,22 @@
     └── JobError                     a job that was started and could not be finished
         ├── MemoryLimitError         a job that cannot fit into the memory of its workers
         ├── DamageError              an input that was damaged on a host while the job read it, nobody knows when
-        └── CancelledJobError        a job that was told to stop
+        ├── CancelledJobError        a job that was told to stop
+        ├── InterruptedJobError      a job that was interrupted and can go on
+        ├── UnreachableError         no scheduler answers
+        │   └── AwayError            a scheduler answers, and its job service does not yet, or not any more
+        └── NotDoneError             a job of a service that was waited for and is not done
+            └── WaitTimeoutError     the same, as the time for it is over
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import FrameType
 
 
@@ -70,6 +75,30 @@ class DamageError(JobError):
 
 class CancelledJobError(JobError):
     """A job was told to stop; what its running trees had grown is not kept."""
+
+
+class UnreachableError(JobError):
+    """No scheduler answers."""
+
+
+class AwayError(UnreachableError):
+    """A scheduler answers whose job service is not at work yet, or not any more."""
+
+
+class InterruptedJobError(JobError):
+    """A job was interrupted and can go on."""
+
+
+class NotDoneError(JobError):
+    """A job of a service was waited for, and is not done; ``job`` is what is known of it."""
+
+    def __init__(self, message: str, job: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        self.job = job
+
+
+class WaitTimeoutError(NotDoneError):
+    """A job of a service was waited for, and has not ended in time."""
 
 
 def warn_caller(text: str) -> None:

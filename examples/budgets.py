@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from distforest import Lazy, SimForestClassifier
-from distforest.plotting import Budgets, budget_curve
+from distforest.pictures.plotting import Budgets, budget_curve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

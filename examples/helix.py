@@ -25,11 +25,11 @@ from scipy.stats import rankdata, spearmanr
 from sklearn.manifold import Isomap
 
 from distforest import URerF
-from distforest.metrics import geodesic_precision
-from distforest.simulate import manifold_helix
+from distforest.evaluation.metrics import geodesic_precision
+from distforest.evaluation.simulate import manifold_helix
 
 if TYPE_CHECKING:
-    from distforest.simulate import Manifold
+    from distforest.evaluation.simulate import Manifold
 
 NOISE_DIMENSIONS = 100
 K = 50

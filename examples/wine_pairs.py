@@ -26,9 +26,9 @@ from sklearn.datasets import load_wine
 from sklearn.model_selection import train_test_split
 
 from distforest import RFD, TreeRank
-from distforest.metrics import knn_accuracy
-from distforest.ranking_plots import cells_of
-from distforest.roc import ROC, roc_curve
+from distforest.evaluation.metrics import knn_accuracy
+from distforest.evaluation.roc import ROC, roc_curve
+from distforest.pictures.ranking_plots import cells_of
 
 RATE = 1e-3
 K = 5

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from distforest.forest.artifact import save
+from distforest.forest.sealed.artifact import save
 from tests import samples
 
 if TYPE_CHECKING:

@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from distforest.evaluation.roc import ROC
 from distforest.forest.frontier import Frontier
-from distforest.forest.pair_leaves import Ranks
-from distforest.forest.pair_scores import tallied, walked
-from distforest.forest.pair_walks import Walks
+from distforest.forest.pairs.pair_leaves import Ranks
+from distforest.forest.pairs.pair_scores import tallied, walked
+from distforest.forest.pairs.pair_walks import Walks
 from distforest.forest.table import NodeTable
+from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Growth, Limits
-from distforest.growth.pair_cuts import PairSearch
-from distforest.growth.square_cuts import SquareSearch
-from distforest.growth.tree_rank import LeafRank, Ranking, SmallTrees
-from distforest.growth.two_classes import TwoClasses
-from distforest.roc import ROC
+from distforest.growth.pairs.search import PairSearch
+from distforest.growth.pairs.square_search import SquareSearch
+from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Projections, offsets
-from tests import naive_trees_of_pairs as ref
+from tests.reference import naive_trees_of_pairs as ref
 
 NOTHING = TwoClasses(np.empty(0, np.uint8), np.empty((0, 2)))
 REGIONS = {"diagonal": "difference_mean", "square": "max_min"}

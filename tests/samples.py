@@ -12,11 +12,11 @@ from distforest.forest.forest import Forest
 from distforest.forest.frontier import Frontier
 from distforest.forest.table import NodeTable
 from distforest.growth.methods import METHODS, Bound, problem
-from distforest.growth.pair_methods import pair_columns
+from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.growth.rng import streams
-from distforest.sources.callbacks import pairwise
+from distforest.sources.lazy.callbacks import pairwise
 from distforest.sources.source import Projections
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from distforest import RFD, SMERF, URerF, load
+from distforest.command_line.reports import inspected, verified
 from distforest.errors import DistforestError
-from distforest.forest.artifact import read_manifest
+from distforest.evaluation.roc import ROC
+from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.cluster import Here, Work
-from distforest.plotting import Budgets, budget_curve
-from distforest.reports import inspected, verified
-from distforest.roc import ROC
+from distforest.pictures.plotting import Budgets, budget_curve
 from distforest.service.leading import heard
-from distforest.sources.ingest import ingest
+from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import FEATURES, read
 from tests.estimators.rows import SMALL, SMALL_Y
 from tests.jobs.test_shards import RECEIPT

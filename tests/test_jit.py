@@ -20,7 +20,7 @@ from numba.core import event
 from numba.core.errors import NumbaError
 
 from distforest import jit
-from distforest.growth.ordering import order_values
+from distforest.growth.cuts.ordering import order_values
 from distforest.jit import COMPILE, Notice, borrowing, kernel
 
 ROOT = Path(__file__).parents[1] / "distforest"

@@ -13,53 +13,46 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1] / "distforest"
-FLOORS = {"sources": 1, "forest": 2, "growth": 3, "jobs": 4}
-GROUND = {
-    *("errors", "amounts", "jit", "arguments"),
-    *("geodesics", "manifolds", "metrics", "ranking_truth", "roc", "simulate"),
+GROUND = {"errors", "amounts", "jit", "arguments"}
+BELOW: dict[str, set[str]] = {
+    "stores": set(),
+    "sources": {"stores"},
+    "forest": {"stores", "sources"},
+    "growth": {"sources", "forest"},
+    "evaluation": {"stores", "sources", "forest"},
+    "jobs": {"stores", "sources", "forest", "growth"},
+    "estimators": {"stores", "sources", "forest", "growth", "jobs", "evaluation"},
+    "pictures": {"sources", "forest", "evaluation", "estimators"},
+    "service": {"stores", "sources", "growth", "jobs"},
+    "command_line": {"stores", "sources", "forest", "evaluation", "jobs", "pictures", "service", ""},
 }
-ON_THE_GROUND = {
-    "amounts": set(),
-    "arguments": {"errors", "amounts"},
-    "geodesics": {"errors", "amounts", "arguments"},
-    "manifolds": {"errors", "arguments", "geodesics"},
-    "metrics": {"errors", "arguments", "geodesics", "roc"},
-    "ranking_truth": {"errors", "arguments", "roc"},
-    "roc": {"errors", "amounts", "arguments"},
-    "simulate": {"errors", "arguments", "manifolds", "ranking_truth"},
-    "pictured": {"errors", "amounts", "arguments"},
-    "plotting": {"errors", "amounts", "arguments", "metrics", "pictured"},
-    "errors": set(),
-    "jit": set(),
-}
-"""Modules beside the floors, and all that they may import."""
-DOOR = 5
+"""Of each room those whose files its own may import, beside the ground."""
 
 ESTIMATORS = (
     *("forest_estimator", "on_features", "on_pairs", "on_rows"),
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "urerf"),
 )
-COMMANDS = {"cli", "certificate_commands", "service_commands", "trial_commands"}
+COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "service", "trials")}
 WITH_A_SCHEDULER = ("calls", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 ONLY_IN = {
     "distributed": {"jobs.on_dask", *SERVICE},
-    "zarr": {"sources.arrays", "sources.guarded", "forest.artifact", "jobs.score"},
+    "zarr": {"sources.arrays", "sources.guarded", "forest.sealed.artifact", "jobs.score"},
     "numcodecs": {"sources.guarded"},
-    "sklearn": {"metrics", "growth.linear_cells", *(f"estimators.{name}" for name in ESTIMATORS)},
-    "matplotlib": {"plotting", "ranking_plots"},
-    "pyarrow": {"sources.tables"},
-    "click": {*COMMANDS, "commands", "service"},
+    "sklearn": {"evaluation.metrics", "growth.pairs.linear_cells", *(f"estimators.{name}" for name in ESTIMATORS)},
+    "matplotlib": {"pictures.plotting", "pictures.ranking_plots"},
+    "pyarrow": {"sources.files.tables"},
+    "click": {*COMMANDS, "command_line.commands", "service"},
     "numba": {"jit"},
     "llvmlite": {"jit"},
 }
-INSIDE_FUNCTIONS = {*COMMANDS, "quickstart"}
+INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {
-    "sources.tables": {"pyarrow.parquet", "pyarrow.types"},  # may be missing
+    "sources.files.tables": {"pyarrow.parquet", "pyarrow.types"},  # may be missing
     # slow, and a fit in threads does without
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
     "estimators.simforest": {"distforest.jobs.on_dask"},
-    "growth.linear_cells": {"sklearn.linear_model"},
+    "growth.pairs.linear_cells": {"sklearn.linear_model"},
     "service": {"distributed", "distforest.service."},  # the client imports it, too
     "service.whereabouts": {"distributed", "distforest.service.calls"},  # slow, and a job root is read without
 }
@@ -124,10 +117,10 @@ def own(found: Import) -> str | None:
     return found.imported.removeprefix("distforest.") if found.imported.startswith("distforest.") else None
 
 
-def floor(module: str) -> int:
-    """How high a module stands."""
+def room(module: str) -> str:
+    """The room of a module: its first name, or that of the house itself for what lies loose in it."""
     first = module.split(".", maxsplit=1)[0]
-    return FLOORS.get(first, 0 if first in GROUND else DOOR)
+    return first if first in BELOW else ""
 
 
 def told(found: list[Import]) -> str:
@@ -163,35 +156,44 @@ def f():
         ("click", 8, "call"),
         ("distforest.jobs", 11, "call"),
     ]
-    assert [floor(name) for name in ("errors", "sources.arrays", "forest.table", "growth", "jobs.spec", "cli", "")] == [
-        0,
-        1,
-        2,
-        3,
-        4,
-        5,
-        5,
-    ]
+    names = ("errors", "sources.lazy.pairs", "forest.table", "growth", "")
+    assert [room(name) for name in names] == ["", "sources", "forest", "growth", ""]
 
 
-def test_imports_run_downwards() -> None:
-    upwards = [i for i in imports() if (target := own(i)) is not None and floor(target) > floor(i.module)]
-    assert not upwards, told(upwards)
+def test_every_file_has_a_room() -> None:
+    assert {name for name in sources() if not room(name)} == {*GROUND, "", "__main__"}
+    assert {room(name) for name in sources()} == {*BELOW, ""}
 
 
-def test_the_forest_does_not_know_how_it_is_grown() -> None:
+@pytest.mark.parametrize("place", sorted(BELOW))
+def test_imports_run_downwards(place: str) -> None:
+    allowed = {*BELOW[place], place}
     found = [
-        i for i in imports() if i.module.startswith("forest") and (own(i) or "").split(".")[0] in ("growth", "jobs")
+        i for i in imports() if room(i.module) == place and (target := own(i)) is not None and target not in GROUND
     ]
+    upwards = [i for i in found if room(str(own(i))) not in allowed]
+    assert not upwards, told(upwards)
+    unused = BELOW[place] - {room(str(own(i))) for i in found}
+    assert not unused
+
+
+def test_the_rooms_make_no_circle() -> None:
+    height: dict[str, int] = {}
+    while len(height) < len(BELOW):
+        ready = {name for name, below in BELOW.items() if name not in height and below - {""} <= height.keys()}
+        assert ready, sorted(BELOW.keys() - height.keys())
+        height |= dict.fromkeys(ready, len(height))
+
+
+def test_the_ground_imports_the_ground() -> None:
+    found = [i for i in imports() if i.module in GROUND and (target := own(i)) is not None and target not in GROUND]
     assert not found, told(found)
 
 
-@pytest.mark.parametrize("module", sorted(ON_THE_GROUND))
-def test_modules_on_the_ground_stand_alone(module: str) -> None:
-    if module not in sources():
-        pytest.skip("not built yet")
-    allowed = ON_THE_GROUND[module]
-    found = [i for i in imports() if i.module == module and (target := own(i)) is not None and target not in allowed]
+def test_what_is_measured_needs_no_forest() -> None:
+    alone = {"geodesics", "manifolds", "metrics", "ranking_truth", "roc", "simulate"}
+    own_room = {f"evaluation.{name}" for name in alone} | GROUND
+    found = [i for i in imports() if i.module in own_room and (target := own(i)) is not None and target not in own_room]
     assert not found, told(found)
 
 
@@ -199,7 +201,7 @@ def test_there_is_no_circle() -> None:
     below: dict[str, set[str]] = {module: set() for module in sources()}
     for found in imports():
         target = own(found)
-        if target is not None and found.when == "start":
+        if target is not None and found.when != "call":
             below[found.module].add(target)
     done: set[str] = set()
 
@@ -216,9 +218,9 @@ def test_there_is_no_circle() -> None:
 
 
 def test_the_grower_is_handed_draws_criteria_and_methods() -> None:
-    judges = ("criteria", "mean_distance", "blocks", "histograms")
-    apart = {f"growth.{name}" for name in ("draws", *judges, "methods", "parameters")}
-    found = [i for i in imports() if i.module == "growth.grower" and own(i) in apart and i.when != "typing"]
+    apart = ("growth.cuts.", "growth.draws.", "growth.pairs.", "growth.methods", "growth.parameters")
+    grower = [i for i in imports() if i.module == "growth.grower" and i.when != "typing"]
+    found = [i for i in grower if (own(i) or "").startswith(apart)]
     assert not found, told(found)
 
 
@@ -255,7 +257,7 @@ WITHOUT_GROWTH = """
 import sys
 for name in ("distforest.growth", "distforest.jobs", "distributed", "dask", "sklearn"):
     sys.modules[name] = None
-import distforest.forest.scoring, distforest.forest.artifact
+import distforest.forest.scoring, distforest.forest.sealed.artifact
 """
 
 

@@ -14,7 +14,7 @@ import click
 import pytest
 from distributed.cli.dask_scheduler import main as dask_scheduler
 
-from distforest.cli import main
+from distforest.command_line.cli import main
 from distforest.jobs.any_spec import spec_from_dict
 from distforest.jobs.reader import read_toml
 from distforest.jobs.spec import Spec

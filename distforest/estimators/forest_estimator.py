@@ -16,17 +16,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.errors import InputError, warn_caller
-from distforest.forest.artifact import open_forest, save
 from distforest.forest.estimates import Estimates
 from distforest.forest.roots import Roots
-from distforest.growth.class_weights import key_of
-from distforest.growth.far_values import told_of_far
+from distforest.forest.sealed.artifact import open_forest, save
+from distforest.growth.cuts.class_weights import key_of
+from distforest.growth.cuts.far_values import told_of_far
 from distforest.growth.methods import METHODS, hold_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
 from distforest.growth.standstill import told_of_roots
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import from_data
 from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
@@ -39,6 +38,7 @@ from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse import SparseSource, is_sparse, tell_of_zeros
 from distforest.sources.sparse_store import opened_rows
 from distforest.sources.truth import Truth
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest

@@ -15,13 +15,13 @@ from distforest.estimators.simforest import SUBSETS, OnSimilarities, SimForestCl
 from distforest.estimators.smerf import SMERF
 from distforest.estimators.tree_rank import TreeRank
 from distforest.estimators.urerf import URerF
-from distforest.forest.artifact import open_forest
-from distforest.growth.class_weights import key_of
+from distforest.forest.sealed.artifact import open_forest
+from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.jobs.lockstep import check_origin, warn_of_change
-from distforest.sources.callbacks import Lazy
-from distforest.sources.lazy import Objects, items_of
+from distforest.sources.lazy.callbacks import Lazy
+from distforest.sources.lazy.source import Objects, items_of
 
 DOORS = {"smerf": SMERF, "urerf": URerF, "isolation": SimForestOutlier, "rfd": RFD, "treerank": TreeRank}
 """The estimators of methods that have one."""

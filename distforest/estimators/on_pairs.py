@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import ForestEstimator, n_threads, seed_of
-from distforest.forest import pair_scores
-from distforest.growth.pair_methods import pair_columns
+from distforest.evaluation.roc import roc_curve
+from distforest.forest.pairs import pair_scores
+from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.problem import Data
-from distforest.roc import roc_curve
 from distforest.sources.arrays import in_memory
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import Labels, encoded

@@ -11,9 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from distforest.estimators.forest_estimator import estimated
 from distforest.estimators.on_pairs import OnPairs
-from distforest.forest import pair_scores, scoring
+from distforest.forest import scoring
+from distforest.forest.pairs import pair_scores
 from distforest.growth.methods import METHODS
-from distforest.growth.pair_methods import given_pairs
+from distforest.growth.pairs.methods import given_pairs
 from distforest.sources.point_pairs import UNLIKE
 
 if TYPE_CHECKING:

@@ -23,13 +23,13 @@ from distforest.growth.parameters import Parameter
 from distforest.jobs.inputs import dense_rows, kernel_rows
 from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of, source_of
 from distforest.sources.arrays import in_memory
-from distforest.sources.callbacks import Lazy
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
 from distforest.sources.doubts import told_of_amounts, told_of_scales
 from distforest.sources.factors import Labels, Targets
 from distforest.sources.kernels import KERNELS
-from distforest.sources.lazy import items_of
+from distforest.sources.lazy.callbacks import Lazy
+from distforest.sources.lazy.source import items_of
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse, with_own_distances
 from distforest.sources.stored import opened

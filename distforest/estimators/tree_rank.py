@@ -13,13 +13,13 @@ from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import n_threads
 from distforest.estimators.on_pairs import OnPairs
 from distforest.estimators.pair_columns import Columns, PairColumn, seeded
-from distforest.forest import pair_scores
+from distforest.evaluation.roc import ROC
+from distforest.forest.pairs import pair_scores
 from distforest.forest.roots import Roots
 from distforest.growth.methods import METHODS, problem
-from distforest.growth.pair_methods import pair_columns
-from distforest.growth.pruning import prune
+from distforest.growth.pairs.methods import pair_columns
+from distforest.growth.pairs.pruning import prune
 from distforest.jobs.train import fit_here
-from distforest.roc import ROC
 from distforest.sources.point_pairs import hold_points
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
 
     Examples
     --------
-    >>> from distforest.manifolds import manifold_helix
+    >>> from distforest.evaluation.manifolds import manifold_helix
     >>> X = manifold_helix(200, noise_dimensions=5, random_state=0).X
     >>> forest = URerF(20, random_state=0).fit(X)
     >>> forest.proximity().shape, bool(forest.feature_weights_[:3].sum() > 0.7)

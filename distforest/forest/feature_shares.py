@@ -10,8 +10,8 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.artifact import read_array
 from distforest.forest.forest import hold_columns, shares_of
+from distforest.forest.sealed.artifact import read_array
 from distforest.sources.arrays import open_array
 from distforest.sources.feature_names import FeatureNames
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members, expect
-from distforest.forest.pair_leaves import Ranks, Votes
+from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import NodeTable

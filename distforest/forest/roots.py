@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from distforest.forest.artifact import LEAF_WORDS, read_array
 from distforest.forest.forest import NEAREST
+from distforest.forest.sealed.artifact import LEAF_WORDS, read_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.leaves import ClassCounts, LeafTable, Means
 from distforest.forest.nearest_votes import nearest_members
-from distforest.forest.pair_leaves import Ranks, Votes
+from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import check_n_neighbors, nearest, proximity
 from distforest.forest.same_leaf import SameLeaf

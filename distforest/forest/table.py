@@ -16,7 +16,17 @@ from distforest.amounts import counted
 from distforest.errors import ArtifactError
 from distforest.forest.frontier import RIGHT, STAY, Frontier
 from distforest.forest.missing import send_on, send_to_larger, side_of_halves
-from distforest.forest.walks import Steps, block_rows, walk_wanted
+from distforest.forest.walks import (
+    CHILD,
+    COLUMN,
+    IS_LEAF,
+    THRESHOLD,
+    Steps,
+    block_rows,
+    preorder,
+    rounded_down,
+    walk_wanted,
+)
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets, runs
@@ -84,7 +94,17 @@ class NodeTable:
     @cached_property
     def steps(self) -> Steps | None:
         """The trees as rows that lack no value walk down them; None where a projection reads several columns."""
-        return Steps.of(self)
+        if (self.width > 1).any() or (self.weights != 1.0).any() or 4 * len(self.left) >= IS_LEAF:
+            return None
+        child = preorder(self.tree_start, self.left, self.right)
+        met = child < IS_LEAF
+        nodes, own = np.empty(4 * int(met.sum()), np.uint32), child[met]
+        nodes[own + THRESHOLD] = rounded_down(self.threshold[met]).view(np.uint32)
+        nodes[own + COLUMN] = self.columns[self.offset[:-1][met]]
+        root = np.repeat(self.tree_start[:-1], self.tree_size)[met]
+        nodes[own + CHILD] = child[root + self.left[met]]
+        nodes[own + CHILD + 1] = child[root + self.right[met]]
+        return Steps(nodes, child[self.tree_start[:-1]])
 
     @cached_property
     def right_is_larger(self) -> NDArray[np.bool_]:

@@ -8,16 +8,13 @@ other step stays within a line of the cache. A leaf is not among them: its paren
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Ints, Rows
-
-if TYPE_CHECKING:
-    from distforest.forest.table import NodeTable
 
 Nodes = NDArray[np.uint32]
 Children = NDArray[np.uint32]
@@ -53,23 +50,8 @@ class Steps(NamedTuple):
     nodes: Nodes
     starts: Children
 
-    @classmethod
-    def of(cls, table: NodeTable) -> Steps | None:
-        """The trees of a table; None where a projection reads several columns."""
-        if (table.width > 1).any() or (table.weights != 1.0).any() or 4 * len(table.left) >= IS_LEAF:
-            return None
-        child = preorder(table.tree_start, table.left, table.right)
-        met = child < IS_LEAF
-        nodes, own = np.empty(4 * int(met.sum()), np.uint32), child[met]
-        nodes[own + THRESHOLD] = _rounded_down(table.threshold[met]).view(np.uint32)
-        nodes[own + COLUMN] = table.columns[table.offset[:-1][met]]
-        root = np.repeat(table.tree_start[:-1], table.tree_size)[met]
-        nodes[own + CHILD] = child[root + table.left[met]]
-        nodes[own + CHILD + 1] = child[root + table.right[met]]
-        return cls(nodes, child[table.tree_start[:-1]])
 
-
-def _rounded_down(thresholds: Floats) -> Float32s:
+def rounded_down(thresholds: Floats) -> Float32s:
     """The largest float32 up to each threshold: a float32 value is at most the one exactly where at most the other."""
     with np.errstate(over="ignore"):
         found = thresholds.astype(np.float32)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from distforest.growth.criteria import Criterion, Cuts
-    from distforest.growth.draws import Draw
+    from distforest.growth.cuts.criteria import Criterion, Cuts
+    from distforest.growth.draws.columns import Draw
     from distforest.growth.rng import Keys
 
     Search = Callable[[Source, Criterion, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]

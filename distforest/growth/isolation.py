@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.growth.criteria import Criterion, Cuts
-from distforest.growth.pairs_of_objects import ATTEMPTS
-from distforest.growth.random_cuts import Places
+from distforest.growth.cuts.criteria import Criterion, Cuts
+from distforest.growth.cuts.random_cuts import Places
+from distforest.growth.draws.objects import ATTEMPTS
+from distforest.growth.draws.unlike_pairs import AnyPairs, rules_of_similarities, usable_pairs
 from distforest.growth.rng import Keys
-from distforest.growth.unlike_pairs import AnyPairs, rules_of_similarities, usable_pairs
 from distforest.sources.source import Floats, Projections, Source, offsets
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class TwoAtRandom:
     """Column j minus column i of the similarity matrix, for any two objects of the node.
 
     S_ij must be observed and S_ii + S_jj - 2 S_ij positive, or the pair is drawn again; where it never is and
-    S_ii and S_jj say nothing, S_kj - S_ki must differ over the node (`distforest.growth.unlike_pairs.tell_apart`).
+    S_ii and S_jj say nothing, S_kj - S_ki must differ over the node: see
+    `distforest.growth.draws.unlike_pairs.tell_apart`.
     """
 
     source: Source

@@ -13,22 +13,25 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import NEAREST, SHARE, Meaning
-from distforest.growth.class_weights import ClassWeights
-from distforest.growth.cluster_search import project_and_cut_clusters
-from distforest.growth.clusters import MCLUST_BIC, TwoClusters
-from distforest.growth.column_weights import ColumnWeights, inverse_deviations
-from distforest.growth.criteria import Criterion, Gini
-from distforest.growth.dependence import screened_rows
-from distforest.growth.draws import Axis, Draw, Oblique
-from distforest.growth.far_values import variance_of
+from distforest.growth.cuts.class_weights import ClassWeights
+from distforest.growth.cuts.cluster_search import project_and_cut_clusters
+from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
+from distforest.growth.cuts.criteria import Criterion, Gini
+from distforest.growth.cuts.far_values import variance_of
+from distforest.growth.cuts.histograms import cut_codes
+from distforest.growth.cuts.mean_distance import MeanDistance
+from distforest.growth.cuts.random_cuts import AtRandom
+from distforest.growth.cuts.witnesses import Witnesses
+from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
+from distforest.growth.draws.columns import Axis, Draw, Oblique
+from distforest.growth.draws.dependence import screened_rows
+from distforest.growth.draws.landmarks import landmarks_of
+from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
+from distforest.growth.draws.unlike_pairs import Unlikeness
 from distforest.growth.grower import Growth, Limits, judge_and_cut
-from distforest.growth.histograms import cut_codes
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.landmarks import landmarks_of
-from distforest.growth.mean_distance import MeanDistance
-from distforest.growth.pair_methods import hold_pair_parameters, limits_of, rfd, tree_rank
-from distforest.growth.pair_problem import PairProblem
-from distforest.growth.pairs_of_objects import FeatureSubsets, TwoObjects
+from distforest.growth.pairs.methods import hold_pair_parameters, limits_of, rfd, tree_rank
+from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
     ISOLATION_PARAMETERS,
     KEPT,
@@ -43,9 +46,6 @@ from distforest.growth.parameters import (
     told,
 )
 from distforest.growth.problem import Data, Problem, Sampling
-from distforest.growth.random_cuts import AtRandom
-from distforest.growth.unlike_pairs import Unlikeness
-from distforest.growth.witnesses import Witnesses
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 
@@ -137,7 +137,7 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     unlike = Unlikeness(data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.judge == "labels")
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if data.rows["kind"] != "features":
-        landmarks = landmarks_of(params["n_landmarks"], unlike, seed)
+        landmarks = landmarks_of(params["n_landmarks"], unlike.targets, unlike.by_class, seed)
         draw = TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
         return replace(draw, of_distances=data.of_distances)
     refused = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from distforest.errors import InputError
 from distforest.forest.forest import NEAREST, SHARE
 from distforest.forest.missing import RULES
-from distforest.forest.pair_leaves import AGGREGATIONS, MOST_DEPTH, VOTINGS
+from distforest.forest.pairs.pair_leaves import AGGREGATIONS, MOST_DEPTH, VOTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ BALANCES = ("points", "classes", "pairs")
 """Rules by which must-link and cannot-link pairs are drawn from labels."""
 
 FRESH, KEPT = "fresh", "kept"
-"""How a node comes by its pairs of objects, see `distforest.growth.unlike_pairs`."""
+"""How a node comes by its pairs of objects, see `distforest.growth.draws.unlike_pairs`."""
 
 LEAST = math.ulp(0.0)
 """The least number above 0."""

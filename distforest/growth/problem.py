@@ -18,13 +18,13 @@ from distforest.forest.leaves import (
     triangle_size,
 )
 from distforest.forest.table import NodeTable, route
-from distforest.growth.far_values import middle_of
+from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
 from distforest.growth.rng import bootstrap, subsample
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.kernels import KERNELS, KernelSource
-from distforest.sources.lazy import LazySource
+from distforest.sources.lazy.source import LazySource
 from distforest.sources.source import Source
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ class Data:
     feature_weights
         How likely each feature is to be drawn, shape (p,); None: equally.
     dependence
-        From which the weights follow, if the features were screened: see `distforest.growth.dependence`, shape (p,).
+        From which the weights follow, if the features were screened: see
+        `distforest.growth.draws.dependence`, shape (p,).
     pairs
         For a forest over pairs that were given: numbers of the two points of each, shape (m, 2); ``judge`` is then
         ``"links"`` and ``truth`` the class of each pair, 0 for alike.

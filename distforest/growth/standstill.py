@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.roots import Roots
-from distforest.growth.pair_problem import PairProblem
+from distforest.growth.pairs.problem import PairProblem
 from distforest.sources.arrays import row_blocks
-from distforest.sources.lazy import LazySource
+from distforest.sources.lazy.source import LazySource
 from distforest.sources.sparse import SparseSource
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.forest.missing import decide_by_halves, halves, send_to_larger
-from distforest.growth.ordering import order_values
+from distforest.growth.cuts.ordering import order_values
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Ints, Projections, Rows, Source
 

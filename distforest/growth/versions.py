@@ -9,6 +9,8 @@ from importlib.metadata import version
 from distforest.growth.methods import GROWTH
 
 PACKAGES = ("distforest", "numpy", "numba", "zarr")
+COMPUTING = ("numpy", "numba")
+"""Packages whose versions may round differently, so that the same trees have another digest."""
 
 
 def versions() -> dict[str, str]:
@@ -26,3 +28,7 @@ def versions() -> dict[str, str]:
 def _installed() -> dict[str, str]:
     """Of the packages; looked up once, as each is a file to be read."""
     return {name: version(name) for name in PACKAGES}
+
+
+HERE = {name: versions()[name] for name in ("distforest", *COMPUTING)}
+"""The versions of what works out trees in this process: those of its begin, whatever is installed under it."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
-from distforest.sources.callbacks import Lazy
-from distforest.sources.identity import resolve
-from distforest.sources.messages import Code
+from distforest.sources.lazy.callbacks import Lazy
+from distforest.sources.lazy.identity import resolve
+from distforest.sources.lazy.messages import Code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

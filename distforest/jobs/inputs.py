@@ -14,14 +14,13 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import canonical
-from distforest.growth.column_weights import ColumnWeights
-from distforest.growth.far_values import told_of_far
+from distforest.growth.cuts.far_values import told_of_far
+from distforest.growth.draws.column_weights import ColumnWeights
 from distforest.growth.methods import GROWTH, METHODS, Bound, hold_together, problem
-from distforest.growth.pair_methods import pair_columns
+from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.parameters import told
 from distforest.growth.problem import Data
 from distforest.jobs.callback import Callback
-from distforest.jobs.folder import Folder
 from distforest.jobs.versions import hold_own_growth
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import open_array, write_array
@@ -30,8 +29,8 @@ from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding,
 from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS, scale_gamma
-from distforest.sources.lazy import LazySource, Objects, Supply
-from distforest.sources.own_process import asking
+from distforest.sources.lazy.own_process import asking
+from distforest.sources.lazy.source import LazySource, Objects, Supply
 from distforest.sources.point_pairs import codes_of_links, hold_pairs, told_of_contradictions
 from distforest.sources.readings import (
     AS_IT_IS,
@@ -45,6 +44,7 @@ from distforest.sources.readings import (
 from distforest.sources.sparse import SparseSource, StagedSparse
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import Staged, default_scratch, stage
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from distforest.jobs.spec import Relation, Spec

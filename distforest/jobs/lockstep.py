@@ -21,7 +21,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import Forest, canonical
 from distforest.forest.roots import Roots
 from distforest.forest.scoring import apply
-from distforest.growth.landmarks import most_pairs
+from distforest.growth.draws.landmarks import most_pairs
 from distforest.growth.methods import Bound, Method, problem
 from distforest.growth.parameters import keeps_pairs, told
 from distforest.growth.problem import Data, Problem, put_together
@@ -31,21 +31,21 @@ from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.inputs import dense_rows
 from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.sources.array_files import held
-from distforest.sources.callbacks import Answer, Batch, Lazy, Policy
-from distforest.sources.lazy import LazySource, Objects, Supply, opened_ledger, origin_of
-from distforest.sources.messages import Code
-from distforest.sources.own_process import answers_apart
+from distforest.sources.lazy.callbacks import Answer, Batch, Lazy, Policy
+from distforest.sources.lazy.messages import Code
+from distforest.sources.lazy.own_process import answers_apart
+from distforest.sources.lazy.source import LazySource, Objects, Supply, opened_ledger, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from distforest.growth.grower import Level
     from distforest.jobs.cluster import Cluster, Watch
-    from distforest.jobs.folder import Folder
     from distforest.jobs.inputs import Inputs
-    from distforest.sources.lazy import Ask, Items
+    from distforest.sources.lazy.source import Ask, Items
     from distforest.sources.source import Rows
     from distforest.sources.truth import Truth
+    from distforest.stores.folder import Folder
 
 
 WAVE_ROWS = 1 << 25

@@ -25,7 +25,7 @@ from distforest.amounts import counted
 from distforest.errors import CancelledJobError, DistforestError, JobError
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
 from distforest.jobs.plan import refuse_small_workers
-from distforest.sources.own_process import apart
+from distforest.sources.lazy.own_process import apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence

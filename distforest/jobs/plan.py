@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from distforest.errors import MemoryLimitError
 from distforest.forest.forest import CHUNK_BYTES
-from distforest.growth.blocks import PACKED_CELLS
+from distforest.growth.cuts.blocks import PACKED_CELLS
 from distforest.growth.grower import SLAB_CELLS
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from distforest.amounts import counted
 from distforest.errors import InputError, SpecError, warn_caller
-from distforest.growth.landmarks import n_wanted
+from distforest.growth.draws.landmarks import n_wanted
 from distforest.growth.methods import METHODS, hold_together, n_candidates, n_combined, sampling
-from distforest.growth.pair_sampling import ENOUGH
-from distforest.jobs.folder import Folder
+from distforest.growth.pairs.sampling import ENOUGH
 from distforest.jobs.inputs import (
     addresses_of,
     callback_of,
@@ -39,6 +38,7 @@ from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import hold_scratch
 from distforest.sources.stored import hold_stored
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from distforest.jobs.inputs import Inputs

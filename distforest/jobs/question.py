@@ -11,9 +11,9 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest import scoring
-from distforest.forest.artifact import open_forest, read_manifest
 from distforest.forest.leaves import Means
-from distforest.forest.pair_scores import columns_of, is_over_pairs
+from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
+from distforest.forest.sealed.artifact import open_forest, read_manifest
 from distforest.sources.arrays import open_array
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.point_pairs import hold_points

@@ -17,36 +17,37 @@ import numpy as np
 import zarr
 
 from distforest.errors import warn_caller
-from distforest.forest import pair_scores, scoring
+from distforest.forest import scoring
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.leaves import Means
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 from distforest.forest.nearest_votes import nearest_members
-from distforest.forest.pair_scores import columns_of, is_over_pairs
+from distforest.forest.pairs import pair_scores
+from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.proximities import nearest, proximity
 from distforest.forest.table import route
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
-from distforest.jobs.folder import Folder
 from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
 from distforest.jobs.question import SAYING, TO_ROWS, Outline, Question, opened, outline, points_of
 from distforest.sources.arrays import create_array, open_array, writable_array, zarr_store
-from distforest.sources.claims import owned
-from distforest.sources.groups import check_name
-from distforest.sources.lazy import Objects, joined
-from distforest.sources.outputs import ANSWERS, GROUP, hold_apart, hold_new, job_folder, look, publish
+from distforest.sources.lazy.source import Objects, joined
 from distforest.sources.point_pairs import PointPairs
 from distforest.sources.sparse_store import open_matrix, read_rows
 from distforest.sources.staging import read_objects
-from distforest.sources.stores import real_address
+from distforest.stores.addresses import real_address
+from distforest.stores.claims import owned
+from distforest.stores.folder import Folder
+from distforest.stores.groups import check_name
+from distforest.stores.outputs import ANSWERS, GROUP, hold_apart, hold_new, job_folder, look, publish
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from distforest.forest.forest import Forest
     from distforest.jobs.cluster import Watch
-    from distforest.sources.claims import Claim
-    from distforest.sources.lazy import LazySource
+    from distforest.sources.lazy.source import LazySource
     from distforest.sources.source import Rows
+    from distforest.stores.claims import Claim
 
 
 BLOCK_CELLS = 1 << 22

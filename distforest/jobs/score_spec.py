@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from distforest.forest.artifact import read_manifest
+from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.callback import Callback
 from distforest.jobs.question import ANSWERS, Question, unused
 from distforest.jobs.reader import FLAG, MISSING, Key, Place, Reader, exactly, integer, text, word
 from distforest.jobs.spec import ADDRESS, FORMAT, RUN, Run
-from distforest.sources.outputs import in_the_way
+from distforest.stores.outputs import in_the_way
 
 HEAD = (
     Key("format", exactly(FORMAT)),

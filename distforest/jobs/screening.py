@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from distforest.growth.dependence import (
+from distforest.growth.draws.dependence import (
     NEAR,
     NEAR_ROWS,
     Screen,
@@ -30,9 +30,9 @@ from distforest.sources.staging import Staged
 if TYPE_CHECKING:
     from distforest.growth.methods import Params
     from distforest.growth.problem import Data
-    from distforest.jobs.folder import Folder
     from distforest.jobs.inputs import Inputs
     from distforest.sources.source import Floats
+    from distforest.stores.folder import Folder
 
 SCREENING = Work("screen")
 """How a screen runs unless it is told otherwise."""

@@ -18,9 +18,9 @@ import numpy as np
 from distforest.forest.forest import canonical
 from distforest.forest.roots import n_roots_of
 from distforest.growth.methods import GROWTH
-from distforest.jobs.folder import Folder
-from distforest.jobs.versions import HERE
-from distforest.sources.npz import header_of
+from distforest.growth.versions import HERE
+from distforest.sources.files.npz import header_of
+from distforest.stores.folder import Folder
 
 DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 """What reading a damaged shard can raise; a flipped bit may announce encryption or compression."""

@@ -43,7 +43,7 @@ from distforest.jobs.reader import (
     text,
     word,
 )
-from distforest.sources.outputs import in_the_way
+from distforest.stores.outputs import in_the_way
 
 if TYPE_CHECKING:
     import os

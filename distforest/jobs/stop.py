@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from distforest.errors import CancelledJobError
-from distforest.jobs.folder import Folder
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from distforest.growth.grower import Level

@@ -18,14 +18,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from distforest.errors import ArtifactError, CancelledJobError, DamageError, InputError, JobError
-from distforest.forest.artifact import read_manifest
 from distforest.forest.forest import Forest
 from distforest.forest.roots import Roots
+from distforest.forest.sealed.artifact import read_manifest
 from distforest.growth.methods import GROWTH, Bound
 from distforest.growth.standstill import told_of_roots
 from distforest.growth.versions import versions
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, is_unfinished, merge
@@ -35,8 +34,9 @@ from distforest.jobs.shards import Receipt, commit, committed_shards, read_recei
 from distforest.jobs.stop import Stop
 from distforest.jobs.versions import hold_growth, hold_own_growth, told_of_versions
 from distforest.sources.array_files import held
-from distforest.sources.claims import CLAIM, Claim, owned
-from distforest.sources.outputs import FOREST, hold_kind, hold_new, look
+from distforest.stores.claims import CLAIM, Claim, owned
+from distforest.stores.folder import Folder
+from distforest.stores.outputs import FOREST, hold_kind, hold_new, look
 
 
 @dataclass(frozen=True)

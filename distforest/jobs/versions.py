@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.errors import JobError
 from distforest.growth.methods import GROWTH
-from distforest.growth.versions import versions
+from distforest.growth.versions import COMPUTING, HERE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from distforest.jobs.shards import Receipt
-
-COMPUTING = ("numpy", "numba")
-"""Packages whose versions may round differently, so that the same trees have another digest."""
-
-HERE = {name: versions()[name] for name in ("distforest", *COMPUTING)}
-"""The versions of what works out trees in this process: those of its begin, whatever is installed under it."""
 
 
 def hold_growth(worker: int, job: int) -> None:

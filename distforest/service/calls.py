@@ -19,14 +19,15 @@ from distributed.comm.core import FatalCommClosedError
 
 from distforest.errors import (
     ArtifactError,
+    AwayError,
     ConflictError,
     DistforestError,
     InputError,
     JobError,
     NotFoundError,
     SpecError,
+    UnreachableError,
 )
-from distforest.exits import AwayError, UnreachableError
 
 CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 """How long a scheduler may take to be reached, and then to answer."""

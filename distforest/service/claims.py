@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from distforest.jobs.spec import Spec
 from distforest.service.registry import ENDS
-from distforest.sources.claims import Claim
-from distforest.sources.outputs import ANSWERS, FOREST, hold_kind
-from distforest.sources.stores import real_address
+from distforest.stores.addresses import real_address
+from distforest.stores.claims import Claim
+from distforest.stores.outputs import ANSWERS, FOREST, hold_kind
 
 if TYPE_CHECKING:
     from distforest.jobs.any_spec import AnySpec

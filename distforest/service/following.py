@@ -6,7 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from distforest.exits import UnreachableError, WaitTimeoutError
+from distforest.errors import UnreachableError, WaitTimeoutError
 from distforest.jobs.cluster import Progress
 from distforest.service.registry import CANCELLING, ENDS, INTERRUPTED, MERGING, RUNNING, SUCCEEDED, UNREADABLE, WAITING
 

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 from distributed import Client
 
 from distforest.amounts import are, counted
-from distforest.errors import ConflictError, DistforestError, InputError, JobError, NotFoundError, SpecError
-from distforest.exits import AwayError
+from distforest.errors import AwayError, ConflictError, DistforestError, InputError, JobError, NotFoundError, SpecError
 from distforest.jobs.any_spec import AnySpec, spec_from_json
 from distforest.jobs.preview import faults_of_metadata
 from distforest.jobs.spec import Spec
@@ -47,7 +46,7 @@ from distforest.service.registry import (
 from distforest.service.running import Desk, allow, run
 from distforest.service.turns import Turns
 from distforest.service.watching import Watching
-from distforest.sources.stores import may_pass
+from distforest.stores.addresses import may_pass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

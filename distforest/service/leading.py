@@ -14,7 +14,6 @@ from distributed import get_worker, worker_client
 
 from distforest.jobs.any_spec import AnySpec
 from distforest.jobs.cluster import Lost
-from distforest.jobs.folder import Folder
 from distforest.jobs.on_dask import OnDask
 from distforest.jobs.overheard import overheard
 from distforest.jobs.preview import check_and_stage
@@ -23,6 +22,7 @@ from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.stop import Stop
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.jobs.versions import hold_own_growth
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress
     from distforest.jobs.shards import Receipt
     from distforest.jobs.spec import Spec
-    from distforest.sources.claims import Claim
+    from distforest.stores.claims import Claim
 
 TOPIC, HEARD_TOPIC = "distforest-progress", "distforest-heard"
 """Of the events by which a worker that leads tells how far it is, and what its tasks have answered."""

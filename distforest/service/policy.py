@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 from distforest.errors import InputError, SpecError
 from distforest.jobs.reader import listed, sentence, shown
-from distforest.sources.identity import ENTRY_POINTS
-from distforest.sources.stores import PROTOCOLS, SAME_STORE
+from distforest.sources.lazy.identity import ENTRY_POINTS
+from distforest.stores.addresses import PROTOCOLS, SAME_STORE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

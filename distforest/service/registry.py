@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError, JobError, NotFoundError
-from distforest.jobs.folder import Folder
 from distforest.jobs.reader import shown
 from distforest.service.records import events_in, is_lease, line_of, parsed, wrong_in_state
-from distforest.sources.stores import may_pass
+from distforest.stores.addresses import may_pass
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from distforest.jobs.folder import End
+    from distforest.stores.folder import End
 
     Json = dict[str, Any]
 

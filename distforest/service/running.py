@@ -38,11 +38,11 @@ from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, W
 if TYPE_CHECKING:
     from distributed import Client
 
-    from distforest.jobs.folder import Folder
     from distforest.service.job import Job
     from distforest.service.policy import Policy
     from distforest.service.registry import Json, Registry
-    from distforest.sources.claims import Claim
+    from distforest.stores.claims import Claim
+    from distforest.stores.folder import Folder
 
 ATTEMPTS, PAUSE = 4, 0.5
 """How often a run is tried whose store or connection fails, and the seconds before the second try; they double."""

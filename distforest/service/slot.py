@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from distforest.sources.stores import reaching, store_of
+from distforest.stores.addresses import reaching, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from distforest.jobs.folder import Folder
+    from distforest.stores.folder import Folder
 
 MOST_BYTES = 1 << 16
 """Of such a file."""

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import dask.config
 
-from distforest.errors import InputError
-from distforest.exits import UnreachableError
+from distforest.errors import InputError, UnreachableError
 from distforest.service.registry import Registry
 
 if TYPE_CHECKING:

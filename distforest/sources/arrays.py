@@ -19,9 +19,9 @@ from distforest.errors import InputError
 from distforest.jit import borrowing
 from distforest.sources.guarded import RegularStore, guarded
 from distforest.sources.masked import unmasked
-from distforest.sources.room import told_if_full
 from distforest.sources.source import Floats, Ints, Projections, Rows, Similarities
-from distforest.sources.stores import is_remote, may_pass, options_of, reaching
+from distforest.stores.addresses import is_remote, may_pass, options_of, reaching
+from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -13,10 +13,10 @@ import scipy.sparse
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, SPARSE, array_at, is_sparse_group, open_array, open_node, write_array
-from distforest.sources.groups import check_target, destination, seal
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape
 from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, with_own_distances
 from distforest.sources.stored import opened, warn_of_absent
+from distforest.stores.groups import check_target, destination, seal
 
 if TYPE_CHECKING:
     from distforest.sources.distance_doubts import SeenDistances

@@ -24,8 +24,8 @@ from distforest.sources.array_files import Mapped, digest_of, header_of, held, o
 from distforest.sources.arrays import bytes_of, open_array
 from distforest.sources.guarded import DamagedChunkError
 from distforest.sources.readings import Reading, check_shape, read_level
-from distforest.sources.room import reserve, told_if_full
 from distforest.sources.stored import OF_ANY_LENGTH, Digested
+from distforest.stores.room import reserve, told_if_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

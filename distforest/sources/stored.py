@@ -20,7 +20,7 @@ import numpy as np
 
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import bytes_of, is_stored, open_array, open_node
-from distforest.sources.stores import reaching, store_of
+from distforest.stores.addresses import reaching, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from distforest.forest.artifact import open_forest
+from distforest.evaluation.trials import simulate
+from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import fit_here
 from distforest.service.certificates import make
 from distforest.service.registry import ENDS, Registry
-from distforest.trials import simulate
 from tests.deploy.containers import ROOT, Host, from_image, read, restarts
 from tests.programs import program
 

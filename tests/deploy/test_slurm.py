@@ -15,12 +15,12 @@ import psutil
 import pytest
 
 from distforest.errors import NotFoundError
-from distforest.forest.artifact import open_forest
+from distforest.evaluation.trials import simulate
+from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import fit_here
 from distforest.service.registry import Registry
-from distforest.trials import simulate
 from tests.deploy.containers import PATIENCE, ROOT, until
 from tests.deploy.slurm import SRUN, missing, slurm
 from tests.programs import PATH, program

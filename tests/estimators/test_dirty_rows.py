@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from distforest import RFD, TreeRank
-from distforest.metrics import roc_auc
+from distforest.evaluation.metrics import roc_auc
 
 RNG = np.random.default_rng(0)
 Z = RNG.normal(size=(400, 3))

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from distforest import SMERF, Embedding, SimForestRegressor, Targets, load
-from distforest.forest.artifact import open_forest
+from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,12 +15,12 @@ from sklearn.metrics import r2_score
 from distforest import SMERF, Embedding, Labels, SimForestClassifier, SimForestRegressor, Targets, load
 from distforest.errors import InputError
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
-from tests import naive
+from distforest.stores.folder import Folder
+from tests.reference import naive
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,15 +15,15 @@ from sklearn.exceptions import NotFittedError
 
 from distforest import SMERF, Lazy, SimForestClassifier, SimForestOutlier, SimForestRegressor, load, pairwise
 from distforest.errors import ArtifactError
-from distforest.forest.artifact import read_manifest
+from distforest.forest.sealed.artifact import read_manifest
 from distforest.growth.methods import GROWTH
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import write_array
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from distforest import SMERF, TreeRank, URerF, load
 from distforest.errors import InputError
 from distforest.estimators.pair_columns import Cosine, PlugIn, SharedLeaves
-from distforest.roc import roc_curve
+from distforest.evaluation.roc import roc_curve
 from distforest.sources.factors import Labels
 from tests.estimators.rows import NAMES, SMALL, SMALL_Y, X, Y
 

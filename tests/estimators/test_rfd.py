@@ -20,13 +20,13 @@ from sklearn.preprocessing import StandardScaler
 from distforest import RFD, TreeRank, load
 from distforest.errors import ArtifactError, InputError
 from distforest.growth.methods import METHODS
-from distforest.growth.pair_methods import given_pairs
-from distforest.growth.pair_sampling import GivenPairs
+from distforest.growth.pairs.methods import given_pairs
+from distforest.growth.pairs.sampling import GivenPairs
 from distforest.growth.problem import Data
 from distforest.sources.arrays import write_array
 from distforest.sources.point_pairs import PairColumns
-from tests import naive_trees_of_pairs as ref
 from tests.growth.test_rfd import as_tree
+from tests.reference import naive_trees_of_pairs as ref
 
 X, Y = load_iris(return_X_y=True)
 NAMES = load_iris().target_names[Y]

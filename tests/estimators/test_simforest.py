@@ -20,11 +20,11 @@ from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import dense_rows, from_data
 from distforest.jobs.train import Options, fit
 from distforest.sources.readings import SIMILARITIES
 from distforest.sources.sparse import read_sparse
+from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from pathlib import Path

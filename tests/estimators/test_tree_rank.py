@@ -20,11 +20,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distforest import TreeRank, load
 from distforest.errors import InputError
-from distforest.forest.pair_leaves import Ranks
-from distforest.forest.pair_scores import training_pairs, walked
-from distforest.forest.pair_walks import Walks
+from distforest.evaluation.roc import roc_curve
+from distforest.forest.pairs.pair_leaves import Ranks
+from distforest.forest.pairs.pair_scores import training_pairs, walked
+from distforest.forest.pairs.pair_walks import Walks
 from distforest.growth.methods import METHODS
-from distforest.roc import roc_curve
 
 if TYPE_CHECKING:
     from collections.abc import Callable

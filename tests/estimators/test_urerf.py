@@ -20,10 +20,10 @@ from sklearn.metrics import roc_auc_score
 from distforest import SMERF, URerF, load
 from distforest.errors import InputError
 from distforest.estimators import forest_estimator
+from distforest.evaluation.manifolds import manifold_helix
+from distforest.evaluation.metrics import geodesic_precision
 from distforest.jobs import screening
 from distforest.jobs.on_dask import local_cluster
-from distforest.manifolds import manifold_helix
-from distforest.metrics import geodesic_precision
 from distforest.sources.arrays import ArraySource, write_array
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.forest.damage import SealedOf
+from tests.forest.sealed.damage import SealedOf
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError
-from distforest.forest.artifact import open_forest
 from distforest.forest.estimates import Estimates, Pruning
-from tests.forest.damage import SealedOf, manifest_of, reseal, with_value
+from distforest.forest.sealed.artifact import open_forest
+from tests.forest.sealed.damage import SealedOf, manifest_of, reseal, with_value
 
 if TYPE_CHECKING:
     from pathlib import Path

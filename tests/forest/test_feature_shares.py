@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from distforest.errors import ArtifactError, InputError
-from distforest.forest.artifact import open_forest, prepare, read_manifest, save, seal, write_rows
 from distforest.forest.feature_shares import FeatureShares, read_feature_shares
 from distforest.forest.forest import Meaning, array_entry, hold_columns
+from distforest.forest.sealed.artifact import open_forest, prepare, read_manifest, save, seal, write_rows
 from distforest.sources.arrays import write_array
 from tests import samples
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from distforest.errors import ArtifactError
 from distforest.forest.forest import Forest
 from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members, accumulate, group, leaves_per_tree
-from tests import naive, samples
+from tests import samples
+from tests.reference import naive
 
 pytestmark = pytest.mark.kernels
 

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from distforest.errors import ArtifactError, InputError
 from distforest.forest import nearest_votes, scoring
-from distforest.forest.artifact import open_forest
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_index import LeafIndex
 from distforest.forest.nearest_votes import nearest_members
+from distforest.forest.sealed.artifact import open_forest
 from distforest.sources.arrays import ArraySource
-from tests import naive_landmarks, samples
-from tests.forest.damage import SealedOf, manifest_of, refusal, reseal, rewrite, with_value
+from tests import samples
+from tests.forest.sealed.damage import SealedOf, manifest_of, refusal, reseal, rewrite, with_value
+from tests.reference import naive_landmarks
 
 pytestmark = pytest.mark.kernels
 

@@ -17,7 +17,8 @@ from distforest.forest import leaf_index, proximities, scoring
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_index import LeafIndex
 from distforest.sources.source import Floats, Ints, Rows
-from tests import naive, naive_clusters, samples
+from tests import samples
+from tests.reference import naive, naive_clusters
 
 pytestmark = pytest.mark.kernels
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from distforest import SMERF
-from distforest.forest.artifact import LEAF_KINDS, open_forest, read_manifest
 from distforest.forest.roots import FOLLOWS, Roots
+from distforest.forest.sealed.artifact import LEAF_KINDS, open_forest, read_manifest
 from distforest.growth.rng import bootstrap
 
 VOTES = {"kind": "votes"}

@@ -16,8 +16,9 @@ from distforest.forest import scoring
 from distforest.forest.forest import Forest
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import proximity
-from tests import naive, samples
+from tests import samples
 from tests.forest.test_leaves import FACTORS, TAUGHT, trees_of, z_of
+from tests.reference import naive
 
 pytestmark = pytest.mark.kernels
 

@@ -19,7 +19,8 @@ from distforest.forest.forest import NODE_ARRAYS
 from distforest.forest.table import NodeTable, route, route_levels
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KernelSource
-from tests import naive, samples
+from tests import samples
+from tests.reference import naive
 
 FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 80)
 

@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 
 from distforest.forest.frontier import Frontier
 from distforest.forest.table import NodeTable, route
-from distforest.growth import grower, mean_distance
-from distforest.growth.criteria import Gini, Variance
-from distforest.growth.draws import Axis
+from distforest.growth import grower
+from distforest.growth.cuts import mean_distance
+from distforest.growth.cuts.criteria import Gini, Variance
+from distforest.growth.cuts.mean_distance import MeanDistance
+from distforest.growth.draws.columns import Axis
 from distforest.growth.grower import Growth, Limits
-from distforest.growth.mean_distance import MeanDistance
 from distforest.sources.arrays import ArraySource
-from tests import naive, samples
+from tests import samples
+from tests.reference import naive
 
 if TYPE_CHECKING:
-    from distforest.growth.criteria import Criterion
+    from distforest.growth.cuts.criteria import Criterion
 
 pytestmark = pytest.mark.kernels
 

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from distforest.forest.forest import NODE_ARRAYS
 from distforest.forest.path_lengths import PathLengths, usual_length
 from distforest.forest.table import NodeTable
+from distforest.growth.cuts.random_cuts import FIRST_SHARE
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
-from distforest.growth.random_cuts import FIRST_SHARE
 from distforest.sources.arrays import ArraySource
-from tests import naive, naive_isolation, naive_simforest, samples
-from tests.growth.test_criteria import FREE
+from tests import samples
+from tests.growth.cuts.test_criteria import FREE
+from tests.reference import naive, naive_isolation, naive_simforest
 
 pytestmark = pytest.mark.kernels
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.forest.forest import NODE_ARRAYS
 from distforest.forest.table import NodeTable, route, route_levels
-from distforest.growth.draws import Axis, Oblique
+from distforest.growth.draws.columns import Axis, Oblique
+from distforest.growth.draws.objects import TwoObjects
 from distforest.growth.methods import METHODS, SIMFOREST, SMERF, n_candidates, problem, sampling
-from distforest.growth.pairs_of_objects import TwoObjects
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Sampling
 from distforest.jobs import plan
@@ -23,7 +23,8 @@ from distforest.jobs.train import fit_here
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.kernels import KernelSource
-from tests import naive, samples
+from tests import samples
+from tests.reference import naive
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,18 +14,18 @@ from distforest.errors import InputError
 from distforest.forest.forest import Forest
 from distforest.forest.frontier import Frontier
 from distforest.forest.table import NodeTable
-from distforest.growth.draws import Axis, axis_columns
+from distforest.growth.cuts.two_classes import TwoClasses
+from distforest.growth.draws.columns import Axis, axis_columns
 from distforest.growth.grower import Growth, Limits
 from distforest.growth.methods import METHODS, problem
-from distforest.growth.pair_cuts import FEW
-from distforest.growth.pair_problem import PairProblem
+from distforest.growth.pairs.problem import PairProblem
+from distforest.growth.pairs.search import FEW
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
-from distforest.growth.two_classes import TwoClasses
 from distforest.sources.arrays import ArraySource
 from distforest.sources.point_pairs import PairColumns
-from tests import naive_trees_of_pairs as ref
 from tests import samples
+from tests.reference import naive_trees_of_pairs as ref
 
 pytestmark = pytest.mark.kernels
 

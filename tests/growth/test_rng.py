@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.growth import rng
-from tests import naive
+from tests.reference import naive
 
 pytestmark = pytest.mark.kernels
 

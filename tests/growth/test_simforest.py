@@ -16,10 +16,10 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
-from distforest.sources.callbacks import Lazy
-from distforest.sources.lazy import LazySource, Objects, Supply
-from tests import naive_simforest as naive
-from tests.naive_landmarks import drawn
+from distforest.sources.lazy.callbacks import Lazy
+from distforest.sources.lazy.source import LazySource, Objects, Supply
+from tests.reference import naive_simforest as naive
+from tests.reference.naive_landmarks import drawn
 
 pytestmark = pytest.mark.kernels
 

@@ -22,8 +22,8 @@ from distforest import (
     TreeRank,
     URerF,
 )
-from distforest.manifolds import manifold_helix
-from distforest.metrics import geodesic_precision, roc_auc
+from distforest.evaluation.manifolds import manifold_helix
+from distforest.evaluation.metrics import geodesic_precision, roc_auc
 from tests.invariances.taught import OF_DISTANCES, SIMFORESTS, Data, partitions
 
 N = 200

@@ -16,10 +16,10 @@ from typing import Any
 
 import distributed
 
-from distforest.growth.pair_problem import PairProblem
+from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.problem import Problem
-from distforest.jobs.folder import Folder
 from distforest.jobs.on_dask import OnDask
+from distforest.stores.folder import Folder
 
 KINDS: tuple[Any, ...] = (Problem, PairProblem)
 POINTS = ("before_growth", "after_growth", "after_commit")

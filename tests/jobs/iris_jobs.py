@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.datasets import load_iris
 
 from distforest.jobs.cluster import Cluster
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.arrays import write_array
+from distforest.stores.folder import Folder
 
 N_TREES = 12
 X, Y = load_iris(return_X_y=True)

@@ -12,18 +12,19 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from distforest import RFD, SMERF, cli, load
+from distforest import RFD, SMERF, load
+from distforest.command_line import cli
 from distforest.errors import InputError
-from distforest.forest.artifact import open_forest
+from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.ingest import ingest
+from distforest.sources.files.ingest import ingest
+from distforest.stores.folder import Folder
 
 ROWS = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
 LABELS = ["xy"[k % 2] for k in range(30)]

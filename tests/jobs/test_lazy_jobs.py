@@ -18,12 +18,11 @@ import zarr.errors
 from click.testing import CliRunner
 
 from distforest import Lazy, SimForestClassifier, SimForestRegressor, load
-from distforest.cli import main
+from distforest.command_line.cli import main
 from distforest.errors import InputError, JobError, SpecError
-from distforest.forest.artifact import read_manifest
+from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.callback import Callback
 from distforest.jobs.cluster import Here, Progress
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.preview import preview
@@ -32,9 +31,10 @@ from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.lazy import opened_ledger
+from distforest.sources.lazy.source import opened_ledger
+from distforest.stores.folder import Folder
 from tests.jobs.test_lockstep import DISTANCES, IDS, N, X, Y
-from tests.sources.test_lazy import Counted
+from tests.sources.lazy.test_source import Counted
 
 
 def apart(left: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -21,8 +21,8 @@ from sklearn.model_selection import cross_val_score
 from distforest import Lazy, SimForestClassifier, SimForestRegressor, load, pairwise
 from distforest.errors import InputError, JobError
 from distforest.jobs.on_dask import OnDask, local_cluster
-from distforest.sources.lazy import opened_ledger
-from tests.sources.test_lazy import Counted
+from distforest.sources.lazy.source import opened_ledger
+from tests.sources.lazy.test_source import Counted
 
 X, Y = load_iris(return_X_y=True)
 ORDER = np.random.default_rng(0).permutation(len(X))

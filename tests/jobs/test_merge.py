@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.forest.artifact import prepare
 from distforest.forest.forest import CHUNK_BYTES
+from distforest.forest.sealed.artifact import prepare
 from distforest.jobs import merge
-from distforest.jobs.folder import Folder
 from distforest.jobs.merge import Column, MergeTask, Span, Target, grouped, merge_rows
 from distforest.jobs.plan import MERGE_BYTES, merge_bytes
 from distforest.sources.arrays import open_array
+from distforest.stores.folder import Folder
 
 TAILS: tuple[tuple[str, tuple[int, ...]], ...] = (("int32", ()), ("float64", ()), ("uint8", (500,)), ("int32", (2,)))
 

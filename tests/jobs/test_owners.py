@@ -18,19 +18,19 @@ import numpy as np
 import pytest
 
 from distforest.errors import ConflictError, InputError, JobError
-from distforest.forest.artifact import open_forest, save
 from distforest.forest.forest import Forest
+from distforest.forest.sealed.artifact import open_forest, save
 from distforest.growth.problem import Problem
 from distforest.jobs import merge, train
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, stage_inputs
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit, kept
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.claims import CLAIM, Claim
+from distforest.stores.claims import CLAIM, Claim
+from distforest.stores.folder import Folder
 from tests import samples
 from tests.service.command_line import run
 
@@ -201,7 +201,7 @@ def test_a_cut_off_replacement_is_finished_by_whoever_comes_next(
     claim = Claim(output, "the one that dies")
     claim.take()
     with monkeypatch.context() as patch:
-        patch.setattr("distforest.sources.outputs._exchange", killed)
+        patch.setattr("distforest.stores.outputs._exchange", killed)
         patch.setattr("fsspec.implementations.memory.MemoryFileSystem.cp_file", killed)
         with pytest.raises(KilledError):
             fitted(other, output, overwrite=True, claim=claim)

@@ -13,11 +13,10 @@ from sklearn.base import clone
 
 from distforest import RFD, TreeRank, load
 from distforest.errors import InputError, SpecError
-from distforest.forest.artifact import open_forest
-from distforest.growth.pair_problem import PairProblem
+from distforest.forest.sealed.artifact import open_forest
+from distforest.growth.pairs.problem import PairProblem
 from distforest.jobs import train
 from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.plan import plan
@@ -27,6 +26,7 @@ from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, size_of
 from distforest.sources.arrays import open_array, write_array
+from distforest.stores.folder import Folder
 from tests import samples
 from tests.jobs.faults import Faults, faulty, growths
 

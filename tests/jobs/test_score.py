@@ -14,10 +14,10 @@ import pytest
 from distforest import SimForestClassifier
 from distforest.errors import InputError
 from distforest.forest import scoring
-from distforest.forest.artifact import save
 from distforest.forest.forest import Forest
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import proximity
+from distforest.forest.sealed.artifact import save
 from distforest.jobs.cluster import Here
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.question import Question

@@ -15,7 +15,7 @@ import pytest
 
 from distforest import SMERF, Distances
 from distforest.errors import DamageError, JobError
-from distforest.forest.artifact import open_forest
+from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import inputs, merge, screening
 from distforest.jobs.cluster import Here, Progress

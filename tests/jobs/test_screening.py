@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from distforest.growth.dependence import (
+from distforest.growth.draws.dependence import (
     SCREEN_ROWS,
     Screen,
     bins,

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from distforest.growth.methods import GROWTH
-from distforest.jobs.folder import Folder
 from distforest.jobs.shards import Receipt, committed_shards, opened_shard, packed, peak_bytes, read_receipt, shard_name
+from distforest.stores.folder import Folder
 
 RECEIPT = Receipt(3, 5, shard_name(3, 5), 1.5, 4096, {"gain": 3, "leaves": 2}, growth=GROWTH)
 

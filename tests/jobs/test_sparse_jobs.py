@@ -12,10 +12,9 @@ import scipy.sparse
 
 from distforest import SMERF, SimForestClassifier, SimForestRegressor
 from distforest.errors import InputError, SpecError
-from distforest.forest.artifact import read_manifest
+from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.any_spec import addresses_of
 from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.plan import plan
@@ -25,8 +24,9 @@ from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit, size_of
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.ingest import ingest
+from distforest.sources.files.ingest import ingest
 from distforest.sources.sparse_store import write_sparse
+from distforest.stores.folder import Folder
 from tests.estimators.rows import DISTANCES, POINTS, TARGETS, observed
 
 RNG = np.random.default_rng(1)

@@ -21,12 +21,11 @@ from distributed import Client, as_completed
 from sklearn.datasets import load_iris
 
 from distforest.errors import CancelledJobError, InputError, JobError, MemoryLimitError
-from distforest.forest.artifact import open_forest
 from distforest.forest.scoring import apply, distance
+from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import merge, on_dask, train
 from distforest.jobs.cluster import Here, Work
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, stage_inputs
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.shards import Receipt, committed_shards
@@ -34,6 +33,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.jobs.train import GrowTask, Options, fit, fit_here
 from distforest.sources.arrays import write_array
+from distforest.stores.folder import Folder
 from tests.jobs.faults import POINTS, Faults, faulty, growths
 
 N_TREES = 50

@@ -13,19 +13,19 @@ import pytest
 
 from distforest import URerF, load
 from distforest.errors import InputError, SpecError
-from distforest.forest.artifact import open_forest
+from distforest.evaluation.manifolds import manifold_helix
+from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
 from distforest.jobs import screening, train
 from distforest.jobs.any_spec import moved
 from distforest.jobs.cluster import Cluster, Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.preview import preview
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options
-from distforest.manifolds import manifold_helix
 from distforest.sources.arrays import write_array
+from distforest.stores.folder import Folder
 from tests.jobs.faults import Faults, growths
 
 N_TREES, N_ROWS, N_FEATURES = 24, 150, 12

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from distforest import reports
+from distforest.command_line import reports
 from distforest.errors import JobError
-from distforest.forest.artifact import open_forest, read_manifest
+from distforest.forest.sealed.artifact import open_forest, read_manifest
 from distforest.growth.methods import GROWTH
 from distforest.growth.problem import Problem
+from distforest.growth.versions import HERE
 from distforest.jobs import versions
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import Inputs, stage_inputs
 from distforest.jobs.merge import LayoutTask, lay_out
 from distforest.jobs.on_dask import local_cluster
@@ -28,10 +28,11 @@ from distforest.jobs.screening import BlockTask, OnHosts, screen_block
 from distforest.jobs.shards import Receipt
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import GrowTask, Options, fit, grow_shard, survey
-from distforest.jobs.versions import HERE, grown_by, told_of_versions
+from distforest.jobs.versions import grown_by, told_of_versions
 from distforest.service.leading import Lead, lead
-from distforest.sources.claims import Claim
 from distforest.sources.staging import Staged
+from distforest.stores.claims import Claim
+from distforest.stores.folder import Folder
 from tests.jobs.iris_jobs import N_TREES, run, spec_in
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from distforest import cli
+from distforest.command_line import cli
 from distforest.service import following
 
 NOBODY = "bad://nobody"

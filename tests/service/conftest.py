@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distforest.jobs.folder import Folder
+from distforest.stores.folder import Folder
 from tests.service.jobs_on_paper import NOWHERE
 from tests.service.processes import Iris
 

@@ -29,8 +29,8 @@ from distributed import Scheduler, get_worker
 from distforest.errors import CancelledJobError
 from distforest.growth.problem import Problem
 from distforest.jobs import merge, score, stop, train
-from distforest.jobs.folder import Folder
 from distforest.service import jobs, leading, lease, running
+from distforest.stores.folder import Folder
 from tests.jobs.faults import growths
 
 FOLDER = "DISTFOREST_TEST_FAULTS"

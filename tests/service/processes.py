@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 import psutil
 from sklearn.datasets import load_iris
 
-from distforest.errors import JobError
-from distforest.exits import UnreachableError
+from distforest.errors import JobError, UnreachableError
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import fit_here

@@ -11,8 +11,7 @@ import time
 import pytest
 from distributed import Security
 
-from distforest.errors import ConflictError, InputError, JobError, NotFoundError, SpecError
-from distforest.exits import AwayError, UnreachableError
+from distforest.errors import AwayError, ConflictError, InputError, JobError, NotFoundError, SpecError, UnreachableError
 from distforest.service import calls
 from distforest.service.calls import LostAnswerError, Service, new_id
 from tests.service.fake_service import ABOUT, JOB, FakeService, refusal

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 from distributed.security import Security
 
-from distforest.certificate_commands import certificates
+from distforest.command_line.certificates import certificates
 from distforest.errors import InputError
 from distforest.service.certificates import MOST_DAYS, ROLES, make
 

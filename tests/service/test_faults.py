@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from distforest.errors import ConflictError, JobError
-from distforest.forest.artifact import open_forest
+from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
+from distforest.stores.folder import Folder
 from tests.service.faults import Fault
 from tests.service.processes import Cluster, Iris, running, undisturbed, until
 

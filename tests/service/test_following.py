@@ -2,7 +2,7 @@
 
 import pytest
 
-from distforest.exits import UnreachableError, WaitTimeoutError
+from distforest.errors import UnreachableError, WaitTimeoutError
 from distforest.service import following
 from distforest.service.following import follow, follow_events, progress_of
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from distforest.errors import ConflictError
-from distforest.jobs.folder import Folder
 from distforest.service import claims
 from distforest.service.jobs import JobService
 from distforest.service.registry import Registry
 from distforest.sources.arrays import write_array
-from distforest.sources.claims import CLAIM, Claim
+from distforest.stores.claims import CLAIM, Claim
+from distforest.stores.folder import Folder
 from tests.service.command_line import run
 from tests.service.jobs_on_paper import NOWHERE, spec_text, state_of
 from tests.service.test_service import Ask, at_work, in_a_service, reached, refused

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import zarr
 
-from distforest.forest.artifact import open_forest
+from distforest.forest.sealed.artifact import open_forest
 from distforest.service.calls import Service
 from tests.service.browser import MISSING, browsing
 

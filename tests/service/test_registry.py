@@ -18,8 +18,8 @@ from typing import Any
 import psutil
 import pytest
 
+from distforest.command_line.job_reports import reported
 from distforest.errors import ConflictError, InputError, JobError, NotFoundError
-from distforest.job_reports import reported
 from distforest.service import lease as leases
 from distforest.service import registry as registries
 from distforest.service.lease import Lease, died

@@ -15,7 +15,6 @@ from distforest.errors import CancelledJobError, InputError, JobError
 from distforest.growth.grower import Level
 from distforest.jobs import stop
 from distforest.jobs.cluster import Lost, Progress
-from distforest.jobs.folder import Folder
 from distforest.jobs.shards import Receipt
 from distforest.jobs.stop import SIGN, Stop
 from distforest.service import running
@@ -25,6 +24,7 @@ from distforest.service.policy import Policy
 from distforest.service.registry import ENDS, STATES, Registry
 from distforest.service.running import Attendance, ClosingError, Desk
 from distforest.service.watching import Watching
+from distforest.stores.folder import Folder
 from tests.service.jobs_on_paper import spec_text, state_of
 
 

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 from distforest.errors import ArtifactError, ConflictError, InputError, JobError
-from distforest.forest import artifact
-from distforest.forest.artifact import open_forest
+from distforest.evaluation.trials import simulate
+from distforest.forest.sealed import artifact
+from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs import merge
 from distforest.jobs.any_spec import spec_from_dict
 from distforest.jobs.cluster import Here
-from distforest.jobs.folder import Folder
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.question import Question
 from distforest.jobs.score import score
@@ -29,11 +29,11 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.service.jobs import JobService
 from distforest.service.registry import Registry
-from distforest.sources import claims
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.claims import Claim
-from distforest.sources.outputs import UNFINISHED
-from distforest.trials import simulate
+from distforest.stores import claims
+from distforest.stores.claims import Claim
+from distforest.stores.folder import Folder
+from distforest.stores.outputs import UNFINISHED
 from tests.service.faults import Fault as Strike
 from tests.service.object_store import BUCKET, NEEDS_S3, Fault, ObjectStore, let_go, reached_store
 from tests.service.processes import Cluster, Iris, running, undisturbed, until

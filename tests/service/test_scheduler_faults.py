@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from distforest.forest.artifact import open_forest
+from distforest.forest.sealed.artifact import open_forest
 from distforest.jobs.cluster import Here
 from distforest.jobs.score import score
 from distforest.jobs.score_spec import ScoreSpec

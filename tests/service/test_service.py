@@ -17,7 +17,6 @@ import pytest
 from distributed import Scheduler
 
 from distforest.errors import SpecError
-from distforest.jobs.folder import Folder
 from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service import jobs
@@ -26,6 +25,7 @@ from distforest.service.jobs import JobService, Limits
 from distforest.service.policy import Policy
 from distforest.service.registry import ENDS, Registry, hold_id
 from distforest.sources.arrays import write_array
+from distforest.stores.folder import Folder
 from tests.service.jobs_on_paper import NOWHERE, spec_text, state_of
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from distforest import cli
+from distforest.command_line import cli
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import fit_here

@@ -17,10 +17,10 @@ import dask
 import pytest
 from distributed import Scheduler
 
-from distforest.jobs.folder import Folder
 from distforest.service import jobs
 from distforest.service.jobs import JobService
 from distforest.service.registry import Registry
+from distforest.stores.folder import Folder
 from tests.service.jobs_on_paper import event, spec_text, state_of
 from tests.service.page_server import ROUTES
 from tests.service.test_service import in_a_service, reached, refused

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from distforest.jobs.folder import Folder
 from distforest.service import slot as slots
 from distforest.service.slot import Slot, TakenError, slot
+from distforest.stores.folder import Folder
 from tests.service.object_store import NEEDS_S3, Fault, ObjectStore, reached_store
 
 ON_S3 = pytest.param("s3", marks=NEEDS_S3)

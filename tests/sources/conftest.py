@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from distforest.errors import InputError
-from distforest.sources.ingest import ingest
+from distforest.sources.files.ingest import ingest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

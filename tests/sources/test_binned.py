@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from distforest.sources import binned
 from distforest.sources.binned import BinnedSource, column_edges, fill_codes
 from distforest.sources.source import offsets, project_entries
-from tests import naive, samples
+from tests import samples
+from tests.reference import naive
 
 pytestmark = pytest.mark.kernels
 

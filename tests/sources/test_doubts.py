@@ -32,9 +32,9 @@ from distforest import (
     Targets,
     TreeRank,
     URerF,
-    simulate,
 )
 from distforest.estimators.pair_columns import PlugIn, SharedLeaves
+from distforest.evaluation import simulate
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.sources import doubts
@@ -42,7 +42,7 @@ from distforest.sources.arrays import write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_truth
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
 from distforest.sources.feature_names import FeatureNames
-from distforest.sources.ingest import ingest
+from distforest.sources.files.ingest import ingest
 from distforest.sources.sparse_store import write_sparse
 
 pytestmark = pytest.mark.filterwarnings("ignore:no tree has a cut")  # what follows from what is doubted

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.sources.factors import Embedding, Graph, Labels, Targets, encoded, finite_vectors
-from tests import naive
+from tests.reference import naive
 
 
 def reference(pairs: naive.Pairs) -> list[list[float]]:

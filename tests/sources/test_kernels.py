@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sklearn.metrics.pairwise import cosine_similarity, manhattan_distances, rbf_kernel
 
 from distforest.sources.kernels import KERNELS, KernelSource, scale_gamma
-from tests import naive, samples
+from tests import samples
+from tests.reference import naive
 
 pytestmark = pytest.mark.kernels
 

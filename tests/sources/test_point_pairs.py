@@ -23,7 +23,7 @@ from distforest.sources.point_pairs import (
     named,
 )
 from distforest.sources.source import Projections, Source, offsets, project_entries
-from tests import naive_trees_of_pairs as ref
+from tests.reference import naive_trees_of_pairs as ref
 
 pytestmark = pytest.mark.kernels
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.groups import seal
-from distforest.sources.ingest import ingest
+from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.sparse_store import SparseStore, open_matrix, opened_rows, read_rows, write_sparse
+from distforest.stores.groups import seal
 from tests.sources.test_sparse import dense_of, stored_of, whole
 
 SPOILT = "the store is damaged; write it again"

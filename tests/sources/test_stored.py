@@ -14,7 +14,7 @@ import zarr
 from distforest import SMERF, SimForestClassifier, Targets
 from distforest.errors import InputError
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.ingest import ingest
+from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import AS_IT_IS, FEATURES
 from distforest.sources.staging import stage
 from distforest.sources.stored import Chunks, chunks_of, hold_stored

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from distforest.amounts import counted
-from distforest.reports import in_bytes
+from distforest.amounts import counted, in_bytes
 from distforest.service.page.measured import Column
 from distforest.service.page.words import seconds
 

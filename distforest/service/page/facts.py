@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from distforest.amounts import counted
-from distforest.reports import in_bytes
+from distforest.amounts import counted, in_bytes
 from distforest.service.page import words
 
 Facts = list[tuple[str, str]]

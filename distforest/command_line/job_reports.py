@@ -1,0 +1,128 @@
+"""What is told of the jobs of a service: a job, many of them in a table, what happened to one."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from distforest.amounts import in_bytes
+from distforest.command_line.console import UNITS, span, told
+from distforest.command_line.reports import Report
+from distforest.service.following import progress_of, waiting_for
+from distforest.service.registry import INTERRUPTED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+HEADINGS = ("ID", "STATE", "JOB", "PROGRESS", "AGE", "OUTPUT")
+
+
+def moment(seconds: float | None) -> str:
+    """Write a point in time.
+
+    Examples
+    --------
+    >>> moment(1795309320.5), moment(None)
+    ('2026-11-22 01:02:00 UTC', '')
+    """
+    return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def kind_of(job: Mapping[str, Any]) -> str:
+    """A job's method, or that it scores."""
+    return str(job.get("method") or job.get("kind") or "")
+
+
+def counted(job: Mapping[str, Any]) -> str:
+    """How much of a job is done: of its current phase, and once it has ended of its trees or rows.
+
+    Examples
+    --------
+    >>> counted({"phase": "grow", "done": 120, "total": 5000}), counted({"state": "QUEUED"})
+    ('120/5,000 trees', '')
+    >>> counted({"state": "SUCCEEDED", "kind": "fit", "phase": None, "done": 500, "total": 500})
+    '500/500 trees'
+    """
+    if not job.get("total"):
+        return ""
+    phase = job.get("phase") or {"fit": "grow", "score": "score"}.get(str(job.get("kind")), "")
+    return f"{job.get('done') or 0:,}/{job['total']:,} {UNITS.get(phase, 'tasks')}"
+
+
+def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]:
+    """A row of words for each job, as `HEADINGS` has them."""
+    return [
+        (
+            str(job["id"]),
+            str(job["state"]),
+            kind_of(job),
+            counted(job),
+            span(max(now - job["submitted"], 0.0)) if job.get("submitted") else "",
+            str(job.get("output") or ""),
+        )
+        for job in jobs
+    ]
+
+
+def in_columns(table: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table whose columns are as wide as they need to be.
+
+    Examples
+    --------
+    >>> in_columns([("ID", "STATE"), ("smerf-1", "RUNNING")])
+    ['ID       STATE', 'smerf-1  RUNNING']
+    """
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+
+
+def reported(job: Mapping[str, Any]) -> Report:
+    """Report all that is known of a job."""
+    lines = [("job", str(job["id"])), ("state", _state(job)), ("output", str(job.get("output") or "not known"))]
+    lines += [(name, moment(job[name])) for name in ("submitted", "started", "ended") if job.get(name)]
+    if job.get("workers") is not None and not job.get("ended"):
+        lines.append(("workers", f"{job['workers']:,}"))
+    if waiting := waiting_for(job):
+        lines.append(("waiting", waiting))
+    troubles = [f"{job[name]:,} {words}" for name, words in _TROUBLES if job.get(name)]
+    if (job.get("attempt") or 1) > 1:
+        troubles.append(f"attempt {job['attempt']:,}")
+    if troubles:
+        lines.append(("trouble", ", ".join(troubles)))
+    if job.get("error"):
+        lines.append(("error", f"{job['error'].get('kind')}: {job['error'].get('message')}"))
+    lines += [("warning", text) for text in job.get("warnings") or ()]
+    return Report(dict(job), lines + _result(job.get("result") or {}))
+
+
+_TROUBLES = (("lost_workers", "workers lost"), ("retries", "tasks tried again"))
+
+
+def _state(job: Mapping[str, Any]) -> str:
+    """A job's state, and how far it is."""
+    if job["state"] == INTERRUPTED:
+        was = f", was {job['was']}" if job.get("was", INTERRUPTED) != INTERRUPTED else ""
+        return f"{INTERRUPTED}{was}; it goes on when a service is started on its job root"
+    progress = None if job.get("ended") else progress_of(job)
+    return f"{job['state']}, {told(progress)}" if progress else str(job["state"])
+
+
+def _result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a job has made, as far as it is told."""
+    lines = [(name, str(result[name])) for name in ("forest", "digest") if result.get(name)]
+    if result.get("n_trees"):
+        grown, n_trees = result.get("n_grown"), result["n_trees"]
+        own = f", {grown:,} of them grown since its last start" if grown is not None and grown != n_trees else ""
+        lines.append(("trees", f"{n_trees:,}{own}"))
+    if result.get("seconds"):
+        lines.append(("seconds", f"{result['seconds']:,.1f}"))
+    if result.get("peak_bytes"):
+        lines.append(("memory", f"{in_bytes(result['peak_bytes'])} at the peak of a worker"))
+    shapes = (result.get("arrays") or {}).items()
+    return lines + [("array", f"{name} {' x '.join(f'{size:,}' for size in shape)}") for name, shape in shapes]
+
+
+def event_line(event: Mapping[str, Any]) -> str:
+    """What happened to a job, in a line."""
+    when = moment(event.get("time"))
+    return f"{when}  {event.get('message') or event.get('event')}"

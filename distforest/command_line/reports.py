@@ -1,0 +1,361 @@
+"""What the commands answer: an object for ``--json``, and lines of a name and a value for a person."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from distforest.amounts import counted, in_bytes
+from distforest.sources.feature_names import FeatureNames
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from distforest.evaluation.trials import Evaluated, Simulated
+    from distforest.forest.feature_shares import FeatureShares
+    from distforest.forest.forest import Forest
+    from distforest.forest.roots import Roots
+    from distforest.jobs.preview import Preview, Seen
+    from distforest.jobs.question import Outline, Question
+    from distforest.jobs.score import Scored
+    from distforest.jobs.spec import Spec
+    from distforest.jobs.train import Fitted
+    from distforest.sources.files.ingest import Ingested
+
+
+N_MOST, N_TOLD = 20, 5
+"""Features of the largest shares of which a program, and a person, is told."""
+
+
+class Report(NamedTuple):
+    """An answer, for a program and for a person."""
+
+    answer: dict[str, object]
+    lines: list[tuple[str, str]]
+
+
+def _in_shape(shape: Sequence[int]) -> str:
+    return " x ".join(f"{size:,}" for size in shape)
+
+
+def _input_in_words(array: Seen) -> str:
+    stored = "" if array.n_stored is None else f", sparse, {array.n_stored:,} stored"
+    return f"{array.address} {array.dtype} {_in_shape(array.shape)}{stored}"
+
+
+def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
+    """Report a training run: how fast, and its memory against what was projected and allowed."""
+    rate = done.n_grown / done.seconds if done.seconds else 0.0
+    answer: dict[str, object] = {
+        "forest": done.address,
+        "digest": done.digest,
+        "method": spec.method,
+        "n_trees": done.n_trees,
+        "n_grown": done.n_grown,
+        "seconds": done.seconds,
+        "trees_per_second": rate,
+        "peak_bytes": done.peak_bytes,
+        "projected_bytes": done.projected_bytes,
+        "memory_limit": memory_limit,
+        "warnings": list(done.warnings),
+    }
+    lines = [("forest", done.address), ("digest", done.digest)]
+    if done.evaluations or done.closed:
+        answer |= {"evaluations": done.evaluations, "closed": done.closed}
+        closed = (
+            f"; {counted(done.closed, 'node')} closed, or trees not begun, as the budget was spent"
+            if done.closed
+            else ""
+        )
+        lines.append(("evaluations", f"{counted(done.evaluations, 'pair')} paid for{closed}"))
+    if not done.seconds:
+        return Report(answer, [*lines, ("trees", f"{done.n_trees:,}, sealed by an earlier run of this job")])
+    own = "" if done.n_grown == done.n_trees else f", {done.n_grown:,} of them grown in this run"
+    allowed = f", {in_bytes(memory_limit)} allowed" if memory_limit else ""
+    peak = f"{in_bytes(done.peak_bytes)} at the peak of a worker, " if done.n_grown else ""
+    lines += [
+        ("trees", f"{done.n_trees:,}{own}"),
+        ("seconds", f"{done.seconds:.1f}, {rate:,.1f} trees a second"),
+        ("memory", f"{peak}{in_bytes(done.projected_bytes)} projected{allowed}"),
+    ]
+    return Report(answer, lines)
+
+
+def scored(question: Question, done: Scored) -> Report:
+    """Report a scoring run: where the answers are, and their shapes."""
+    answer: dict[str, object] = {
+        "output": done.address,
+        "forest": question.forest,
+        "digest": done.digest,
+        "answer": question.answer,
+        "arrays": {name: list(shape) for name, shape in done.shapes.items()},
+    }
+    lines = [("output", done.address), ("forest", done.digest)]
+    return Report(answer, [*lines, *(("array", f"{name} {_in_shape(shape)}") for name, shape in done.shapes.items())])
+
+
+def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[str, Any]) -> Report:
+    """Report the arrays that a file became, and the attributes of their group."""
+    arrays = {
+        array.name: {
+            "shape": list(array.shape),
+            "dtype": array.dtype,
+            "sha256": array.sha256,
+            "attributes": list(array.attributes),
+        }
+        for array in written.values()
+    }
+    lines = [("target", target)]
+    for array in written.values():
+        told = "".join(f", {name} {_in_short(value)}" for name, value in array.attributes.items())
+        told = ", no feature_names" if array.name == "X" and not told else told
+        lines.append(("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}{told}"))
+    lines += [("attribute", f"{name} {_in_short(value)}") for name, value in attributes.items()]
+    return Report({"target": target, "arrays": arrays, "attributes": list(attributes)}, lines)
+
+
+def _in_short(value: object) -> str:
+    """Write a value of an attribute; of a list how it begins."""
+    if isinstance(value, list):
+        return ", ".join(map(_in_short, value[:N_TOLD])) + (f", ... ({len(value):,})" if value[N_TOLD:] else "")
+    return _in_words(value)
+
+
+def simulated(made: Simulated) -> Report:
+    """Report simulated points that were written."""
+    arrays = {name: {"dtype": dtype, "shape": list(shape)} for name, (dtype, shape) in made.arrays.items()}
+    answer: dict[str, object] = {
+        "output": made.address,
+        "setting": made.setting,
+        "asked": made.asked,
+        "arrays": arrays,
+    }
+    asked = ", ".join(f"{name}={value!r}" for name, value in made.asked.items())
+    lines = [("output", made.address), ("setting", f"{made.setting}, {asked}")]
+    lines += [("array", f"{name} {dtype} {_in_shape(shape)}") for name, (dtype, shape) in made.arrays.items()]
+    return Report(answer, lines)
+
+
+def evaluated(found: Evaluated) -> Report:
+    """Report how much of a truth an answer has found, at each k."""
+    answer: dict[str, object] = {
+        "answer": found.answer,
+        "kind": found.kind,
+        "truth": found.truth,
+        "n_points": found.n_points,
+        "n_queries": found.n_queries,
+        "scores": [asdict(score) for score in found.scores],
+    }
+    queries = "all" if found.n_queries == found.n_points else f"{found.n_queries:,}"
+    lines = [
+        ("answer", f"{found.answer}, read as {found.kind}"),
+        ("truth", f"{found.truth}, {counted(found.n_points, 'point')}, {queries} of them queries"),
+    ]
+    for score in found.scores:
+        recall = "none" if score.recall is None else f"{score.recall:.4f}"
+        told = f"precision {score.precision:.4f}, recall {recall}; precision by chance {score.chance:.4f}"
+        lines.append((f"k = {score.k}", told))
+    return Report(answer, lines)
+
+
+def verified(address: str, forest: Forest) -> Report:
+    """Report a forest that was read whole and found good."""
+    arrays = forest.arrays()
+    n_bytes = sum(array.nbytes for array in arrays.values())
+    answer: dict[str, object] = {
+        "forest": address,
+        "valid": True,
+        "digest": forest.digest,
+        "method": forest.meaning.method,
+        "n_trees": forest.n_trees,
+        "n_arrays": len(arrays),
+        "n_bytes": n_bytes,
+    }
+    checked = f"yes: {counted(forest.n_trees, 'tree')}, {counted(len(arrays), 'array')}, {in_bytes(n_bytes)}"
+    return Report(answer, [("forest", address), ("digest", forest.digest), ("valid", checked)])
+
+
+def previewed(seen: Preview) -> Report:
+    """Report what a job will read, and the memory that each of its workers will need."""
+    inputs: dict[str, dict[str, object]] = {
+        array.name: {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
+        for array in seen.inputs
+    }
+    for array in seen.inputs:
+        if array.n_stored is not None:
+            inputs[array.name]["n_stored"] = array.n_stored
+    answer: dict[str, object] = {
+        "inputs": inputs,
+        "n_rows": seen.n_rows,
+        "n_trees": seen.n_trees,
+        "n_tasks": len(seen.plan.tasks),
+        "projected_bytes": seen.plan.projected_bytes,
+        "memory_limit": seen.memory_limit,
+        "told": list(seen.told),
+    }
+    limit = in_bytes(seen.memory_limit) if seen.memory_limit else "what its scheduler's workers have"
+    lines = [(array.name, _input_in_words(array)) for array in seen.inputs]
+    lines += [
+        ("trees", f"{seen.n_trees:,} in {counted(len(seen.plan.tasks), 'task')}"),
+        ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
+    ]
+    return Report(answer, [*lines, *_told(seen.told)])
+
+
+def _told(told: Sequence[str]) -> list[tuple[str, str]]:
+    return [("warning", sentence) for sentence in told]
+
+
+def outlined(seen: Outline) -> Report:
+    """Report what a scoring job will write."""
+    arrays = {
+        name: {"shape": [seen.n_answers, *tail], "dtype": str(dtype)} for name, (dtype, tail) in seen.arrays.items()
+    }
+    answer: dict[str, object] = {"digest": seen.digest, "arrays": arrays, "told": list(seen.told)}
+    lines = [("forest", seen.digest)]
+    for name, (dtype, tail) in seen.arrays.items():
+        lines.append(("array", f"{name} {dtype} {_in_shape((seen.n_answers, *tail))}"))
+    return Report(answer, [*lines, *_told(seen.told)])
+
+
+# --- what a forest is -------------------------------------------------------------------------------------
+
+
+def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, drawn: FeatureShares | None) -> Report:
+    """Report what a forest is: by its manifest, its trees without a cut, and how it drew features if not alike."""
+    meaning = manifest["meaning"]
+    arrays = {name: _entry(entry) for name, entry in manifest["arrays"].items()}
+    n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
+    names = FeatureNames.of_provenance(manifest["provenance"])
+    answer: dict[str, Any] = {
+        "forest": address,
+        **{key: manifest[key] for key in ("format", "digest")},
+        **{key: meaning[key] for key in ("method", "params", "seed", "rows", "leaf", "classes")},
+        "n_trees": n_trees,
+        "n_rows": arrays["in_bag"]["shape"][-1],
+        "n_nodes": n_nodes,
+        "n_roots": roots.n_roots if roots else None,
+        # every inner node has two children of its own, but for the small trees of a ranking tree
+        "n_leaves": None if meaning["leaf"]["kind"] == "ranks" else (n_nodes + n_trees) // 2,
+        "n_bytes": sum(array["n_bytes"] for array in arrays.values()),
+        "arrays": arrays,
+        "feature_names": list(names.names) if names else None,
+        "feature_dtypes": list(names.dtypes) if names and names.dtypes else None,
+        "provenance": manifest["provenance"],
+    }
+    lines = _inspected_lines(answer)
+    place = next(place for place, (name, _) in enumerate(lines) if name == "nodes")
+    if roots and (told := roots.told()):
+        lines.insert(place + 1, ("warning", told))
+    if drawn is not None:
+        answer["features"] = {"n_dependent": drawn.n_dependent, "most": _most(drawn)}
+        lines.insert(place, ("features", _in_shares(drawn)))
+    return Report(answer, lines)
+
+
+def _in_names(names: FeatureNames | None) -> str:
+    """Tell the first names of a forest's features, with their dtypes, and of how many more there are."""
+    if names is None:
+        return "none"
+    more = f", and {len(names.names) - N_TOLD:,} more" if len(names.names) > N_TOLD else ""
+    return f"{', '.join(names.first(N_TOLD).told())}{more}"
+
+
+def _most(drawn: FeatureShares) -> list[dict[str, Any]]:
+    """The features of the largest shares, none that is never drawn."""
+    most = [k for k in drawn.by_share[:N_MOST].tolist() if drawn.shares[k] > 0.0]
+    dependence = [None] * len(drawn.shares) if drawn.dependence is None else drawn.dependence.tolist()
+    names = drawn.names or [None] * len(drawn.shares)
+    return [
+        {"feature": k, "name": names[k], "share": float(drawn.shares[k]), "dependence": dependence[k]} for k in most
+    ]
+
+
+def _in_shares(drawn: FeatureShares) -> str:
+    """Tell which features were drawn most, and how many of them depend on another."""
+    n_features = len(drawn.shares)
+    kind = f"{int((drawn.shares > 0.0).sum()):,} of {n_features:,} were drawn, by given weights"
+    if drawn.n_dependent is not None:
+        kind = f"{drawn.n_dependent:,} of {n_features:,} depend on another"
+    told = []
+    for own in _most(drawn):
+        by = "" if own["dependence"] is None else f", dependence {own['dependence']:.3f}"
+        told.append(f"{drawn.name(own['feature'])} ({own['share']:.1%}{by})")
+    return f"{kind}; drawn most: {', '.join(told[:N_TOLD])}"
+
+
+def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Shape, dtype and decoded bytes of an array of a manifest."""
+    n_bytes = prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize
+    return {"shape": entry["shape"], "dtype": entry["dtype"], "n_bytes": n_bytes}
+
+
+def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    leaves = f", {found['n_leaves']:,} of them leaves" if found["n_leaves"] is not None else ""
+    nodes = f"{found['n_nodes']:,} in {counted(found['n_trees'], 'tree')}{leaves}"
+    rows = {"kind": found["rows"]["kind"], **found["rows"]}
+    own = FeatureNames.of_provenance(found["provenance"])
+    lines = [
+        ("forest", found["forest"]),
+        ("digest", found["digest"]),
+        ("method", f"{found['method']}, seed {found['seed']}, format {found['format']}"),
+        ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
+        ("rows", f"{found['n_rows']:,} in training, read as {_in_words(rows)}"),
+        *([("names", _in_names(own))] if rows["kind"] != "dense" or own else []),
+        *([("classes", _in_words(found["classes"]))] if found["classes"] is not None else []),
+        ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
+        ("leaf table", _leaf_reason(found["leaf"], found["arrays"], found["n_rows"])),
+        ("bytes", f"{in_bytes(found['n_bytes'])} decoded"),
+    ]
+    for name, array in found["arrays"].items():
+        size = f"{array['dtype']:<8} {_in_shape(array['shape']):>15}  {in_bytes(array['n_bytes'])}"
+        lines.append(("", f"{name:<15} {size}"))
+    for title in ("inputs", "similarity", "versions"):
+        told = found["provenance"].get(title)
+        entries = list(told.items()) if isinstance(told, dict) else []
+        names = [title, *[""] * len(entries)]
+        lines += [(name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)]
+    told = found["provenance"].get("grown_by")
+    grown_by = told if isinstance(told, list) else []
+    names = ["grown by", *[""] * len(grown_by)]
+    return lines + [(name, _in_trees(value)) for name, value in zip(names, grown_by, strict=False)]
+
+
+def _in_trees(told: object) -> str:
+    """Tell by which versions some trees were grown."""
+    if not isinstance(told, dict):
+        return _in_words(told)
+    return f"{_in_words({name: own for name, own in told.items() if name != 'trees'})}: {told.get('trees')} trees"
+
+
+def _in_words(value: object) -> str:
+    """Write a value of the manifest, as far as it is made of dicts, lists and plain values."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_in_words(held)}" for key, held in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_in_words, value)) or "none"
+    return str(value)
+
+
+def _leaf_reason(leaf: Mapping[str, Any], arrays: Mapping[str, Any], n_rows: int) -> str:
+    """Tell the kind of leaf table, and why it is that."""
+    kind = leaf.get("kind")
+    distances = in_bytes(4 * n_rows**2)
+    if kind == "leaf_distances":
+        size = in_bytes(arrays.get(kind, {"n_bytes": 0})["n_bytes"])  # a manifest alone may lack it
+        return f"{kind}: tables of all leaf pairs, {size}; the training distances would be {distances}"
+    if kind == "members":
+        return f"{kind}: the training distances, {distances}; tables of all leaf pairs would be larger"
+    if kind == "class_counts":
+        return f"{kind}: the classes of the rows in each node, as cuts were judged by labels"
+    if kind == "same_leaf":
+        return f"{kind}: nothing of its own, as cuts were judged by no truth; rows of one leaf are near, any others not"
+    if kind == "path_lengths":
+        return f"{kind}: nothing of its own, as cuts were judged by nothing; depth and rows are in the node table"
+    if kind in {"votes", "ranks"}:
+        says = "votes follow from them" if kind == "votes" else "and the score of each cell, by which it ranks"
+        return f"{kind}: the pairs alike and unlike in each node; {says}"
+    return f"{kind}: mean and spread of each node, as cuts were judged by targets or an embedding"

@@ -1,0 +1,308 @@
+"""Trials: known data made to order as a Zarr group, and how much of its truth an answer on disk has found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.arguments import whole
+from distforest.errors import InputError
+from distforest.evaluation.geodesics import (
+    Hits,
+    neighbor_hits,
+    proximity_hits,
+    relevant_by_component,
+    relevant_by_distance,
+)
+from distforest.evaluation.manifolds import Manifold, manifold_helix, manifold_line, manifold_mixture, manifold_sphere
+from distforest.evaluation.simulate import smerf_bilinear, smerf_radial, smerf_regression
+from distforest.forest import scoring
+from distforest.forest.sealed.artifact import open_forest
+from distforest.sources.arrays import open_array, write_array
+from distforest.stores.folder import Folder
+from distforest.stores.groups import attributes_of, check_target, destination, seal
+from distforest.stores.outputs import MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from distforest.arguments import Floats
+    from distforest.forest.forest import Forest
+
+    Rows = NDArray[np.int64]
+
+MANIFOLDS: dict[str, Callable[..., Manifold]] = {
+    "line": manifold_line,
+    "helix": manifold_helix,
+    "sphere": manifold_sphere,
+    "mixture": manifold_mixture,
+}
+DISTANCES: dict[str, Callable[..., Any]] = {
+    "smerf_regression": smerf_regression,
+    "smerf_bilinear": smerf_bilinear,
+    "smerf_radial": smerf_radial,
+}
+"""The settings of `simulate`: manifolds in noise, and points with a matrix of distances."""
+
+ANSWERS = ("proximity", "distance", "indices")
+"""Names of the arrays that can be judged: of proximities, of distances, of nearest rows."""
+
+BLOCK_CELLS = 1 << 22
+"""Pairs of a query and a point that are judged at once, about."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What was written: where, of which setting, and dtype and shape of each array."""
+
+    address: str
+    setting: str
+    asked: dict[str, Any]
+    arrays: dict[str, tuple[str, tuple[int, ...]]]
+
+
+@dataclass(frozen=True)
+class Score:
+    """Means over the queries at one k; ``recall`` is None where nothing is relevant to any query."""
+
+    k: int
+    precision: float
+    recall: float | None
+    chance: float
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """How much of the truth an answer has found."""
+
+    answer: str
+    kind: str
+    truth: str
+    n_points: int
+    n_queries: int
+    scores: tuple[Score, ...]
+
+
+# --- simulate ---------------------------------------------------------------------------------------------
+
+
+def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: bool = False) -> Simulated:
+    """Write simulated points and their truth as a new Zarr group.
+
+    A manifold becomes ``X``, ``latent`` and, in pieces, ``labels``; a setting of SMERF ``X``, ``Z`` and ``y``. The
+    group's attributes say what was asked.
+
+    Parameters
+    ----------
+    setting
+        A key of `MANIFOLDS` or `DISTANCES`.
+    output
+        Path or URL of the new group; a path appears only when it is whole.
+    asked
+        Arguments of the setting's function in `distforest.evaluation.simulate`, by name.
+    overwrite
+        Whether a group at ``output`` may be replaced.
+
+    Raises
+    ------
+    InputError
+        The setting is unknown, an argument is wrong or not one of its own, or the output is in the way.
+    """
+    settings = {**MANIFOLDS, **DISTANCES}
+    if setting not in settings:
+        raise InputError(f"setting must be one of {', '.join(settings)}, found {setting!r}")
+    own = {"n", "random_state"} | ({"p"} if setting in DISTANCES else _NOISE)
+    strange = sorted(set(asked) - own)
+    if strange:
+        takes, found = (", ".join(f"`{name}`" for name in names) for names in (sorted(own), strange))
+        raise InputError(f"{setting} takes {takes}, found {found}; leave it out")
+    check_target(output, overwrite)
+    made = settings[setting](**asked)
+    arrays = _arrays(made)
+    with destination(output, overwrite, f"the simulation of {setting}") as group:
+        for name, values in arrays.items():
+            write_array(group, name, values.shape, values.dtype, [values])
+        told = {"type": "simulation", "version": 1, "arrays": list(arrays), "setting": setting, "asked": dict(asked)}
+        seal(group, {"distforest": told})
+    shapes = {name: (values.dtype.name, values.shape) for name, values in arrays.items()}
+    return Simulated(output, setting, dict(asked), shapes)
+
+
+_NOISE = {"noise_dimensions", "noise", "noise_variance", "rescale", "shuffle"}
+
+
+def _arrays(made: Any) -> dict[str, np.ndarray]:
+    if not isinstance(made, Manifold):
+        return {"X": made.X, "Z": made.Z, "y": made.y}
+    labels = {} if made.labels is None else {"labels": made.labels}
+    return {"X": made.X, "latent": made.latent, **labels}
+
+
+# --- evaluate ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """Which of n points are relevant to some of them: a function of k and their row numbers."""
+
+    n_points: int
+    relevant: Callable[[int, Rows], Floats]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What n points retrieve: a function of row numbers that gives proximities, or lists of nearest rows."""
+
+    kind: str
+    shape: tuple[int, ...]
+    read: Callable[[Rows], np.ndarray]
+
+
+def evaluate(
+    answer: str, truth: str, ks: Sequence[int] = (50,), n_queries: int | None = None, seed: int = 0
+) -> Evaluated:
+    """Geodesic precision and recall of an answer on disk.
+
+    Parameters
+    ----------
+    answer
+        Address of a group that batch scoring wrote, asked about the points themselves (distances, proximities or
+        neighbours); of an array with one of the names in `ANSWERS`; or of a sealed forest, which is asked for the
+        distances of the rows ``X`` beside the truth.
+    truth
+        Address of a group of `simulate`; of an array of distances, shape (n, n), or of labels, shape (n,), of which
+        equal ones make a component.
+    ks
+        How many points a query retrieves. On a manifold in one piece as many are relevant.
+    n_queries
+        Judge only so many points, drawn at random; all by default.
+    seed
+        For drawing them.
+
+    Raises
+    ------
+    InputError
+        The answer or the truth is none of these, they do not fit each other, or a k is out of range.
+    ArtifactError
+        The forest is damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = simulate("line", f"{folder}/line.zarr", {"n": 30, "random_state": 0})
+    ...     known = np.asarray(open_array(f"{folder}/line.zarr/latent")[...])
+    ...     _ = write_array(f"{folder}/found.zarr", "distance", (30, 30), np.dtype(float), [abs(known - known.T)])
+    ...     evaluate(f"{folder}/found.zarr/distance", f"{folder}/line.zarr", [4]).scores[0].precision > 0.9
+    True
+    """
+    known = _truth(truth)
+    n = known.n_points
+    if n < 2:
+        raise InputError(f"{truth}: a query and a point beside it are needed, found {counted(n, 'point')}")
+    for k in ks:
+        if whole("k", k, 1) > n - 1:
+            raise InputError(f"k must be at most {n - 1}, the number of points beside the query, found {k}")
+    given = _answer(answer, truth)
+    if given.shape[0] != n or (given.kind != "indices" and given.shape[1] != n):
+        raise InputError(
+            f"{answer}: answers for the {counted(n, 'point')} of {truth} were expected, found shape {given.shape}"
+        )
+    rows = _chosen(n, n_queries, seed)
+    judged = [_judged(given, known, list(ks), block) for block in _blocks(rows, max(1, BLOCK_CELLS // n))]
+    scores = tuple(_score(Hits.joined(parts), n) for parts in zip(*judged, strict=True))
+    return Evaluated(answer, given.kind, truth, n, len(rows), scores)
+
+
+def _judged(given: _Answer, known: _Truth, ks: Sequence[int], rows: Rows) -> list[Hits]:
+    """The hits of some queries, for each k."""
+    found = given.read(rows)
+    hits = neighbor_hits if given.kind == "indices" else proximity_hits
+    return [hits(found, known.relevant(k, rows), k, rows) for k in ks]
+
+
+def _score(hits: Hits, n_points: int) -> Score:
+    recall = None if np.isnan(hits.recall) else hits.recall
+    return Score(hits.n_retrieved, hits.precision, recall, float(np.mean(hits.n_relevant)) / (n_points - 1))
+
+
+def _chosen(n: int, n_queries: int | None, seed: int) -> Rows:
+    """Row numbers of the queries, ascending."""
+    if n_queries is None:
+        return np.arange(n)
+    if not 1 <= n_queries <= n:
+        raise InputError(f"n_queries must be in 1..{n}, found {n_queries}")
+    return np.sort(np.random.default_rng(seed).choice(n, n_queries, replace=False))
+
+
+def _blocks(rows: Rows, size: int) -> Iterator[Rows]:
+    for first in range(0, len(rows), size):
+        yield rows[first : first + size]
+
+
+def _truth(address: str) -> _Truth:
+    told = attributes_of(address).get("distforest")
+    if isinstance(told, dict) and told.get("type") == "simulation":
+        setting = str(told.get("setting"))
+        if setting in DISTANCES:
+            return _truth(f"{address.rstrip('/')}/Z")
+        if setting not in MANIFOLDS:
+            raise InputError(f"{address}: a simulation of {', '.join(MANIFOLDS)} was expected, found {setting!r}")
+        latent = np.asarray(open_array(f"{address.rstrip('/')}/latent")[...])
+        if latent.dtype != np.float64 or latent.ndim != 2 or latent.shape[1] != (2 if setting == "sphere" else 1):
+            raise InputError(f"{address}/latent: coordinates of a {setting} were expected, found shape {latent.shape}")
+        return _Truth(len(latent), Manifold(np.empty((len(latent), 0), np.float32), latent, setting).relevant)
+    array = open_array(address)
+    if len(array.shape) == 1:
+        labels = np.asarray(array[...])
+        return _Truth(len(labels), lambda _k, rows: relevant_by_component(labels, rows))
+    if len(array.shape) != 2 or array.shape[0] != array.shape[1]:
+        raise InputError(f"{address}: distances (n, n) or labels (n,) were expected, found shape {array.shape}")
+    return _Truth(array.shape[0], lambda k, rows: relevant_by_distance(array.oindex[rows], k, rows))
+
+
+def _answer(address: str, truth: str) -> _Answer:
+    if _is_forest(address):
+        return _answer_of(open_forest(address), f"{truth.rstrip('/')}/X")
+    told = attributes_of(address).get("distforest")
+    name = address.rstrip("/").rsplit("/", 1)[-1]
+    if isinstance(told, dict):
+        kinds = {"distance": "distance", "proximity": "proximity", "neighbors": "indices"}
+        name = kinds.get(str(told.get("answer")), "")
+        if not name:
+            raise InputError(
+                f"{address}: an answer of {', '.join(kinds)} was expected, found {told.get('answer')!r}; "
+                "write one with `distforest score --answer`"
+            )
+        address = f"{address.rstrip('/')}/{name}"
+    array = open_array(address)
+    if name not in ANSWERS:
+        raise InputError(f"{address}: an array named {', '.join(ANSWERS)} was expected, found {name!r}")
+    if len(array.shape) != 2:
+        raise InputError(f"{address}: a row of answers for each point was expected, found shape {array.shape}")
+    if name == "distance":
+        return _Answer(name, array.shape, lambda rows: -np.asarray(array.oindex[rows], np.float64))
+    return _Answer(name, array.shape, lambda rows: np.asarray(array.oindex[rows]))
+
+
+def _is_forest(address: str) -> bool:
+    """Whether a sealed forest lies at an address; what cannot be reached is told of when it is opened as an array."""
+    try:
+        return Folder(address).exists(MANIFEST)
+    except (OSError, ImportError, ValueError):
+        return False
+
+
+def _answer_of(forest: Forest, features: str) -> _Answer:
+    """What a forest answers about the rows at an address, as the negative of distances."""
+    nodes = scoring.apply(forest, forest.source(np.asarray(open_array(features)[...])))
+    n = nodes.shape[1]
+    return _Answer(
+        "forest", (n, n), lambda rows: -scoring.distance(forest, np.ascontiguousarray(nodes[:, rows]), nodes)
+    )

@@ -1,0 +1,1 @@
+"""What a forest over pairs of points says."""

@@ -1,0 +1,408 @@
+"""The forest on disk: a Zarr v3 group of checksummed arrays, and one manifest written last.
+
+::
+
+    lazega.forest.zarr/
+        zarr.json                   the group
+        manifest.json               meaning, digests, provenance; its presence is the seal
+        left/ right/ threshold/ ... one array each, in chunks of whole rows
+
+A reader enters by the manifest alone. It holds the sha256 of every chunk, because a missing Zarr chunk reads silently
+as zeros. Nothing in the group is ever unpickled, and nothing is handed to a kernel before `Forest.check`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import zarr
+
+from distforest.amounts import counted
+from distforest.errors import ArtifactError, InputError
+from distforest.forest.estimates import Estimates
+from distforest.forest.forest import (
+    FORMAT,
+    NEAREST,
+    NODE_ARRAYS,
+    UNTAUGHT,
+    VOICES,
+    Forest,
+    Meaning,
+    array_entry,
+    canonical,
+    chunk_digest,
+    chunk_rows,
+    chunks,
+    digest_of,
+)
+from distforest.forest.leaves import MAX_CLASS_WEIGHT
+from distforest.forest.pairs.pair_leaves import AGGREGATIONS, VOTINGS
+from distforest.forest.sealed.packings import PACKINGS, Packing, without_empty
+from distforest.sources.arrays import create_array, store_to_read, zarr_store
+from distforest.sources.feature_names import FeatureNames
+from distforest.sources.kernels import KERNELS
+from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
+from distforest.stores.addresses import may_pass, put_file, reaching, read_file, size_of, store_of
+from distforest.stores.outputs import MANIFEST
+from distforest.stores.room import told_if_full
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_MANIFEST_BYTES = 16 << 20
+"""No manifest is read that is larger: half of them are the digests of chunks, 4 GiB of forest to 70 KB."""
+MAX_ZARR_JSON_BYTES = 64 << 10
+MORE_BYTES = 1 << 10
+"""By so many bytes, and a 128th, a chunk that cannot be compressed may be larger than its values."""
+MAX_ARRAY_BYTES = 1 << 36
+"""No array of a forest may announce more than this; refused before anything is allocated."""
+
+Prepared = zarr.Array[Any]
+"""An array of a forest, open to be filled; it may be sent to whoever writes its chunks."""
+
+LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances", *UNTAUGHT, "votes", "ranks"]
+LEAF_WORDS = {"votes": ("voting", VOTINGS), "ranks": ("aggregation", AGGREGATIONS)}
+"""Of the kinds of leaf tables over pairs: the name of the word that they need, and its values."""
+_DTYPES = {
+    **dict.fromkeys(("tree_size", "n_rows"), "int64"),
+    **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes"), "int32"),
+    **dict.fromkeys(
+        ("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate", "scores"), "float64"
+    ),
+    **dict.fromkeys(("feature_weights", "dependence", "targets"), "float64"),
+    **dict.fromkeys(("distances", "objects"), "float32"),
+    "in_bag": "uint8",
+}
+
+
+def save(forest: Forest, address: str) -> str:
+    """Write a forest that is in memory, and seal it.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    address
+        Path or URL of the new group.
+
+    Returns
+    -------
+    str
+        The forest's digest.
+
+    Raises
+    ------
+    ArtifactError
+        There is something at the address already.
+    """
+    fs, path = store_of(address)
+    with reaching(address):
+        is_taken = fs.exists(path)
+    if is_taken:
+        raise ArtifactError(
+            f"{address}: exists already, and nothing is replaced; save to another address, or remove it"
+        )
+    zarr.open_group(zarr_store(address), mode="w-")
+    entries = {}
+    for name, array in forest.arrays().items():
+        digests = write_rows(prepare(address, name, array.shape, array.dtype), 0, array)
+        entries[name] = array_entry(array.shape, array.dtype, digests)
+    return seal(address, forest.meaning, entries, forest.provenance)
+
+
+def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Prepared:
+    """Make the empty array ``name``; several writers may then fill its chunks."""
+    return create_array(address, name, shape, dtype, chunk_rows(shape, dtype))
+
+
+def write_rows(array: Prepared, first: int, values: np.ndarray) -> list[str]:
+    """Write whole chunks beginning at row ``first``; returns the digest of each. Doing it twice changes nothing."""
+    step, digests = array.chunks[0], []
+    for begin in range(0, len(values), step):  # one by one: Zarr holds what it encodes twice
+        chunk = values[begin : begin + step]
+        with told_if_full(str(array.store_path), chunk.nbytes):
+            array[first + begin : first + begin + len(chunk)] = chunk
+        digests.append(chunk_digest(chunk))
+    return digests
+
+
+def seal(address: str, meaning: Meaning, entries: dict[str, Any], provenance: dict[str, Any]) -> str:
+    """Write the manifest, which makes the group a forest; returns the digest."""
+    digest = digest_of(meaning, entries)
+    manifest = {
+        "format": FORMAT,
+        "digest": digest,
+        "meaning": meaning.to_dict(),
+        "arrays": entries,
+        "provenance": provenance,
+    }
+    put_file(f"{address}/{MANIFEST}", canonical(manifest))
+    return digest
+
+
+def read_manifest(address: str) -> dict[str, Any]:
+    """The manifest of a sealed forest, its form checked but not its arrays.
+
+    Raises
+    ------
+    ArtifactError
+        There is no sealed forest, or its manifest is damaged or of an unknown format.
+    OSError
+        A remote store does not answer.
+    """
+    try:
+        raw = read_file(f"{address}/{MANIFEST}", MAX_MANIFEST_BYTES)
+    except (OSError, ValueError) as error:
+        if may_pass(error, address):
+            raise
+        raise ArtifactError(f"{address}: no sealed forest here ({MANIFEST} cannot be read: {error})") from error
+    try:
+        manifest = json.loads(raw, parse_constant=_no_number, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{address}: {MANIFEST} is not JSON ({error})") from error
+    return _checked_manifest(manifest)
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
+
+
+def _checked_manifest(manifest: Any) -> dict[str, Any]:
+    if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
+        raise ArtifactError(f"{MANIFEST}: an object with a format number was expected")
+    if manifest["format"] != FORMAT:
+        raise ArtifactError(f"{MANIFEST}: format {manifest['format']} is unknown, this version reads format {FORMAT}")
+    expected = {"format": int, "digest": str, "meaning": dict, "arrays": dict, "provenance": dict}
+    for key, kind in expected.items():
+        if not isinstance(manifest.get(key), kind):
+            raise ArtifactError(f"{MANIFEST}: {key} is missing or not a {kind.__name__}")
+    if set(manifest) != set(expected):
+        raise ArtifactError(f"{MANIFEST}: unknown keys {sorted(set(manifest) - set(expected))}")
+    for name, entry in manifest["arrays"].items():
+        _check_entry(name, entry)
+    Estimates.of(manifest["provenance"])
+    meaning = _meaning(manifest["meaning"])
+    lie = set() if meaning.rows["kind"] == PAIRS else {"leaves"}
+    missing = {*NODE_ARRAYS, *lie, "in_bag"} - set(manifest["arrays"])
+    if missing:
+        raise ArtifactError(f"{min(missing)}: missing from {MANIFEST}")
+    if "features" in manifest["provenance"]:
+        _check_names(manifest["provenance"]["features"], meaning.n_features)
+    return manifest
+
+
+def _check_names(entry: Any, n_features: int) -> None:
+    """Refuse names that are not one string of a bounded length for each feature."""
+    try:
+        names = FeatureNames.of_entry(entry, n_features)
+    except InputError as error:
+        raise ArtifactError(f"{MANIFEST}: provenance.features: {error}") from error
+    if not names.are_short():
+        raise ArtifactError(f"{MANIFEST}: provenance.features: a name or all of them are longer than a forest keeps")
+
+
+def _check_entry(name: str, entry: Any) -> None:
+    """Refuse an array whose announcement cannot be true, before anything is allocated."""
+    if name not in _DTYPES:
+        raise ArtifactError(f"{MANIFEST}: a forest has no array {name!r}")
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "chunk_rows", "sha256"}:
+        raise ArtifactError(f"{name}: dtype, shape, chunk_rows and sha256 were expected")
+    shape, digests = entry["shape"], entry["sha256"]
+    if entry["dtype"] != _DTYPES[name]:
+        raise ArtifactError(f"{name}: dtype {_DTYPES[name]} was expected, found {entry['dtype']!r}")
+    if not isinstance(shape, list) or not 1 <= len(shape) <= 2 or not all(type(s) is int and s >= 0 for s in shape):
+        raise ArtifactError(f"{name}: shape must be one or two sizes, found {shape!r}")
+    if max(*shape, math.prod(shape)) * np.dtype(_DTYPES[name]).itemsize > MAX_ARRAY_BYTES:
+        raise ArtifactError(f"{name}: shape {shape} is larger than {MAX_ARRAY_BYTES} bytes")
+    rows = chunk_rows(tuple(shape), np.dtype(_DTYPES[name]))
+    if entry["chunk_rows"] != rows or not isinstance(digests, list) or len(digests) != -(-shape[0] // rows):
+        raise ArtifactError(f"{name}: chunk_rows {rows} and one digest for each chunk were expected")
+    if not all(isinstance(digest, str) for digest in digests):
+        raise ArtifactError(f"{name}: digests are strings")
+
+
+def _meaning(found: dict[str, Any]) -> Meaning:
+    """The manifest's meaning, refused where a scorer would stumble over it."""
+    kinds = {"method": str, "params": dict, "seed": int, "rows": dict, "leaf": dict}
+    if set(found) != {*kinds, "classes"} or not all(isinstance(found[key], kind) for key, kind in kinds.items()):
+        raise ArtifactError(f"{MANIFEST}: meaning needs {', '.join(kinds)} and classes")
+    rows, leaf, classes = found["rows"], found["leaf"], found["classes"]
+    if not isinstance(rows.get("kind"), str):
+        raise ArtifactError(f"{MANIFEST}: meaning.rows must name its kind, found {rows!r}")
+    if leaf.get("kind") not in LEAF_KINDS:
+        raise ArtifactError(f"leaf.kind: unknown leaf table {leaf.get('kind')!r}")
+    for key in ("n_columns", "n_features"):
+        if key in rows and (type(rows[key]) is not int or not 0 < rows[key] < 2**31):
+            raise ArtifactError(f"{MANIFEST}: meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
+    if "n_columns" not in rows or rows.get("kind") not in {"features", "dense", *KERNELS, PAIRS}:
+        raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
+    if rows["kind"] in KERNELS and not {"gamma", "n_features"} <= set(rows):
+        raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
+    _check_numbers(rows, leaf)
+    if classes is not None and not isinstance(classes, list):
+        raise ArtifactError(f"{MANIFEST}: classes must be a list, found {classes!r}")
+    if "class_weights" in leaf:
+        _check_class_weights(leaf)
+    _check_pairs(rows, leaf)
+    _check_voting(rows, leaf)
+    return Meaning(**found)
+
+
+def _check_numbers(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
+    """Refuse numbers that are none, or of which no answer can be worked out."""
+    numbers = {"gamma": rows.get("gamma", 1.0), "factor": leaf.get("factor", 1.0), "scale": leaf.get("scale", 1.0)}
+    for key, value in numbers.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
+            raise ArtifactError(f"{MANIFEST}: {key} must be a positive number, found {value!r}")
+    offset = leaf.get("offset", 0.0)
+    if not isinstance(offset, (int, float)) or isinstance(offset, bool) or not abs(offset) <= sys.float_info.max:
+        raise ArtifactError(f"{MANIFEST}: offset must be a finite number, found {offset!r}")
+
+
+def _check_pairs(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
+    """Refuse a forest over pairs whose meaning does not say what is read of a pair, or what a node says of it."""
+    if (rows["kind"] == PAIRS) != (leaf["kind"] in LEAF_WORDS):
+        raise ArtifactError(f"{MANIFEST}: leaf tables {', '.join(LEAF_WORDS)} go with rows of kind {PAIRS}")
+    if rows["kind"] != PAIRS:
+        return
+    name, words = LEAF_WORDS[leaf["kind"]]
+    if leaf.get(name) not in words:
+        raise ArtifactError(f"{MANIFEST}: leaf.{name} must be one of {', '.join(words)}, found {leaf.get(name)!r}")
+    blocks = rows.get("blocks")
+    if set(rows) != {"kind", "family", "n_columns", "n_features", "blocks"} or rows["family"] not in FAMILIES:
+        raise ArtifactError(f"{MANIFEST}: meaning.rows of pairs needs a known family, n_features and blocks")
+    if not isinstance(blocks, list) or not all(_is_block(block) for block in blocks):
+        raise ArtifactError(
+            f"{MANIFEST}: meaning.rows.blocks must be pairs of a known word and a size, found {blocks!r}"
+        )
+    expected = PairColumns.of_rows(rows)
+    if expected.n_columns != rows["n_columns"] or expected.width >= 2**31:
+        raise ArtifactError(
+            f"{MANIFEST}: meaning.rows.n_columns must be {expected.n_columns}, found {rows['n_columns']}"
+        )
+
+
+def _is_block(block: Any) -> bool:
+    if not isinstance(block, list) or len(block) != 2 or block[0] not in REDUCTIONS:
+        return False
+    return type(block[1]) is int and 0 < block[1] < 2**31
+
+
+def _check_class_weights(leaf: dict[str, Any]) -> None:
+    weights = leaf["class_weights"]
+    if leaf["kind"] != "class_counts":
+        raise ArtifactError(f"{MANIFEST}: leaf.class_weights go with class_counts, found {leaf['kind']!r}")
+    if not isinstance(weights, list) or not all(type(c) is int and 0 < c <= MAX_CLASS_WEIGHT for c in weights):
+        raise ArtifactError(f"{MANIFEST}: leaf.class_weights must be integers from 1 to {MAX_CLASS_WEIGHT}")
+
+
+def _check_voting(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
+    """Refuse votes of nearest training objects where nothing says what they vote for, or how near they are."""
+    if rows["kind"] == PAIRS or "voting" not in leaf:
+        return
+    if leaf["voting"] != NEAREST or leaf["kind"] not in VOICES or rows["kind"] == "features":
+        found = f"{leaf['voting']!r} of {leaf['kind']} over {rows['kind']}"
+        wanted = f"{NEAREST!r} of {' or '.join(VOICES)} over similarities"
+        raise ArtifactError(f"{MANIFEST}: leaf.voting must be {wanted}, found {found}")
+
+
+def open_forest(address: str) -> Forest:
+    """Open a sealed forest: every chunk against its digest, every array against the rules of a forest.
+
+    Parameters
+    ----------
+    address
+        Path or URL of the group.
+
+    Raises
+    ------
+    ArtifactError
+        Anything is damaged; the message names the array and the place.
+    OSError
+        A remote store does not answer.
+    """
+    manifest = read_manifest(address)
+    meaning = _meaning(manifest["meaning"])
+    arrays = {name: _read_array(address, name, entry) for name, entry in manifest["arrays"].items()}
+    if digest_of(meaning, manifest["arrays"]) != manifest["digest"]:
+        raise ArtifactError(f"{MANIFEST}: its digest does not fit its content")
+    forest = Forest.of(meaning, arrays, manifest["provenance"])
+    if set(forest.arrays()) != set(arrays):
+        raise ArtifactError(f"{MANIFEST}: a forest of this kind has no {sorted(set(arrays) - set(forest.arrays()))}")
+    if (meaning.classes is not None) != ("class_counts" in arrays) and meaning.rows["kind"] != PAIRS:
+        raise ArtifactError(f"{MANIFEST}: classes go with class_counts, found {meaning.classes!r}")
+    if (
+        meaning.classes is not None
+        and meaning.rows["kind"] != PAIRS
+        and arrays["class_counts"].shape[1:] != (len(meaning.classes),)
+    ):
+        raise ArtifactError(f"class_counts: expected {counted(len(meaning.classes), 'class', 'classes')}")
+    forest.check()
+    return forest
+
+
+def read_array(address: str, manifest: Mapping[str, Any], name: str) -> np.ndarray:
+    """One array of a forest by its manifest, against its digests; raises ArtifactError where it is damaged."""
+    return _read_array(address, name, manifest["arrays"][name])
+
+
+def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
+    """One array, chunk by chunk against its digests."""
+    _check_sizes(address, name, entry, _checked_packing(address, name, entry))
+    values = np.empty(entry["shape"], entry["dtype"])
+    step = entry["chunk_rows"]
+    try:
+        stored = zarr.open_array(store_to_read(f"{address}/{name}"), mode="r", zarr_format=3)
+        for first in range(0, len(values), step):
+            values[first : first + step] = stored[first : first + step]
+    except Exception as error:  # a damaged chunk can make a codec raise anything
+        if may_pass(error, address):
+            raise
+        raise ArtifactError(f"{name}: cannot be read ({type(error).__name__}: {error})") from error
+    for number, (chunk, expected) in enumerate(zip(chunks(values), entry["sha256"], strict=True)):
+        if chunk_digest(chunk) != expected:
+            raise ArtifactError(f"{name}: chunk {number} is missing or damaged (its sha256 differs)")
+    return values
+
+
+def _check_sizes(address: str, name: str, entry: dict[str, Any], packing: Packing) -> None:
+    """Refuse a chunk that would decode to another size than a chunk of this array, before it is decoded."""
+    row = math.prod(max(1, size) for size in entry["shape"][1:])
+    expected = entry["chunk_rows"] * row * np.dtype(entry["dtype"]).itemsize
+    for number in range(len(entry["sha256"])):
+        key = "/".join(["c", str(number), *("0" for _ in entry["shape"][1:])])
+        try:
+            fs, path = store_of(f"{address}/{name}/{key}")
+            with reaching(address):
+                n_stored = size_of(fs, path, expected + expected // 128 + MORE_BYTES)
+                size = packing.size(fs.cat_file(path, start=0, end=min(packing.head, n_stored)), n_stored)
+        except (OSError, ValueError) as error:
+            if may_pass(error, address):
+                raise
+            raise ArtifactError(f"{name}: chunk {number} is missing or cannot be read ({error})") from error
+        if size != expected:
+            raise ArtifactError(f"{name}: chunk {number} is damaged: it announces {size} bytes, not {expected}")
+
+
+def _checked_packing(address: str, name: str, entry: dict[str, Any]) -> Packing:
+    """How an array is packed; refuses Zarr metadata that are not those that we write, before Zarr reads them."""
+    try:
+        metadata = json.loads(read_file(f"{address}/{name}/zarr.json", MAX_ZARR_JSON_BYTES))
+        found = canonical(without_empty(metadata))
+    except (OSError, ValueError, RecursionError) as error:
+        if may_pass(error, address):
+            raise
+        raise ArtifactError(f"{name}: zarr.json is missing or damaged ({error!r})") from error
+    for packing in PACKINGS:
+        if found == canonical(without_empty(packing.metadata(entry))):
+            return packing
+    raise ArtifactError(f"{name}: zarr.json does not agree with {MANIFEST}")

@@ -1,0 +1,78 @@
+"""Best cuts between two clusters: the fused twin of projecting a level and cutting its values.
+
+A few nodes are projected at a time, so that their values are still in the processor's cache when they are cut.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.forest.frontier import pick
+from distforest.growth.cuts.clusters import SCORES, TwoClusters, choose
+from distforest.growth.cuts.criteria import Cuts
+from distforest.growth.cuts.gaussians import TWO_MEANS, cut_clusters
+from distforest.growth.grower import Limits, judge_and_cut
+from distforest.jit import kernel
+from distforest.sources.arrays import ArraySource, project_array
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source
+
+if TYPE_CHECKING:
+    from distforest.forest.frontier import Frontier
+    from distforest.growth.cuts.criteria import Criterion
+
+CACHE_CELLS = 1 << 15
+"""Projected values (float64) of nodes that are cut together; a larger node stands alone."""
+
+
+def project_and_cut_clusters(
+    source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+) -> tuple[Cuts, Floats]:
+    """`judge_and_cut` for the best cuts on projections of an array."""
+    if not isinstance(source, ArraySource) or not isinstance(criterion, TwoClusters) or not criterion.takes_best:
+        return judge_and_cut(source, criterion, frontier, projections, limits)
+    cuts, picked = Cuts.none(frontier.n_nodes), np.empty(len(frontier.rows))
+    cut_as_projected(
+        *(source.values, frontier.rows, frontier.starts, frontier.weights, frontier.weight),
+        *(projections.offset, projections.columns, projections.weights),
+        *(SCORES[criterion.score], limits.min_samples_leaf, criterion.relative, cuts, picked),
+    )
+    return cuts, picked
+
+
+@kernel
+def cut_as_projected(
+    array: Float32s,
+    rows: Rows,
+    starts: Ints,
+    in_bag: Rows,
+    weight: Ints,
+    offset: Ints,
+    columns: Rows,
+    weights: Floats,
+    score: int,
+    min_leaf: int,
+    relative: bool,
+    cuts: Cuts,
+    picked: Floats,
+) -> None:
+    """`project_array`, `cut_clusters` of the best candidate only, `choose` and `pick`; a few nodes at a time."""
+    n_nodes, width = weight.shape[0], (offset.shape[0] - 1) // weight.shape[0]
+    room = np.empty(max(CACHE_CELLS, width * (starts[1:] - starts[:-1]).max()))
+    first = 0
+    while first < n_nodes:
+        begin, last = starts[first], first + 1
+        while last < n_nodes and width * (starts[last + 1] - begin) <= CACHE_CELLS:
+            last += 1
+        end = starts[last]
+        values = room[: width * (end - begin)].reshape(width, end - begin)
+        own = starts[first : last + 1] - begin
+        candidates = offset[width * first : width * last + 1]
+        project_array(array, rows[begin:end], own, candidates, columns, weights, values)
+        thresholds, scores = np.empty((2, width, last - first))
+        cut_clusters(own, in_bag[begin:end], values, score, min_leaf, relative, True, thresholds, scores)
+        candidate, threshold, gain = cuts.candidate[first:last], cuts.threshold[first:last], cuts.gain[first:last]
+        choose(thresholds, scores, score == TWO_MEANS, weight[first:last], candidate, threshold, gain)
+        pick(own, values, candidate, picked[begin:end])
+        first = last

@@ -1,0 +1,134 @@
+"""Two clusters: what a cut is judged by where nothing is taught (URerF, section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.growth.cuts.criteria import Criterion, Cuts
+from distforest.growth.cuts.fences import LEFT_OUT, LOWER, MARGIN, UPPER
+from distforest.growth.cuts.gaussians import EQUAL_BIC, FAST_BIC, TWO_MEANS, cut_clusters, judge_cuts
+from distforest.growth.cuts.mixture import part_mixture
+from distforest.growth.cuts.random_cuts import Places
+from distforest.growth.cuts.two_means import ROUNDING
+from distforest.growth.cuts.witnesses import Witnesses
+from distforest.growth.rng import Keys
+from distforest.jit import borrowing
+from distforest.sources.source import Floats, Ints, Rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.forest.frontier import Frontier
+
+SCORES = {"two_means": TWO_MEANS, "fast_bic": FAST_BIC, "equal_bic": EQUAL_BIC}
+MCLUST_BIC = "mclust_bic"
+
+
+@dataclass(frozen=True)
+class TwoClusters:
+    """How well two clusters describe the values of a candidate.
+
+    Attributes
+    ----------
+    score
+        ``"two_means"``, ``"fast_bic"``, ``"equal_bic"`` or ``"mclust_bic"``.
+    relative
+        Whether a score is that of two clusters less that of one.
+    at_random
+        Whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and judged by
+        what lies within its fences, or is cut at its best.
+    witnesses
+        Features that confirm a cut.
+    places
+        Where the candidates of this attempt are cut, if at random.
+    """
+
+    score: str
+    relative: bool = True
+    at_random: bool = False
+    witnesses: Witnesses | None = None
+    places: Places | None = None
+    unit: float = 1.0
+
+    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
+        """Itself."""
+        return self
+
+    def attempted(self, keys: Keys, attempt: int) -> Criterion:
+        """The same with the places and the witnesses of this attempt."""
+        places = Places(keys, attempt, MARGIN) if self.at_random else None
+        witnesses = self.witnesses.attempted(keys, attempt) if self.witnesses else None
+        return replace(self, places=places, witnesses=witnesses)
+
+    def judged_on(self, frontier: Frontier) -> Frontier:
+        """Some rows of each large node, drawn from its stream, if cuts are made at random; else all."""
+        return frontier if self.places is None else self.places.some_rows(frontier)
+
+    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
+        """Whether a node holds two rows."""
+        return frontier.sizes > 1
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best cut of each node: among its candidates' own cuts the one of the largest score."""
+        thresholds = np.full((len(values), frontier.n_nodes), np.nan)
+        scores = np.full(thresholds.shape, -np.inf)
+        where = frontier.starts, frontier.weights, values
+        if self.score == MCLUST_BIC:
+            part_mixture(*where, min_leaf, self.relative, thresholds, scores)
+        elif self.places is not None:
+            fences = self.places.fences(frontier, values)
+            thresholds = self.places.within(fences)
+            judged_by = SCORES[self.score], min_leaf, self.relative
+            judge_cuts(*where, *judged_by, thresholds, fences[LOWER], fences[UPPER], scores)
+            spread_first(fences[LEFT_OUT], MARGIN, scores)
+        else:
+            cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, self.takes_best, thresholds, scores)
+        if self.witnesses:
+            self.witnesses.confirm(frontier, values, thresholds, scores)
+        cuts = Cuts.none(frontier.n_nodes)
+        choose(thresholds, scores, self.score == "two_means", frontier.weight, *cuts)
+        return cuts
+
+    @property
+    def takes_best(self) -> bool:
+        """Whether each node takes the best cut of all its candidates, which only one has to have found."""
+        return self.score in SCORES and not self.at_random and self.witnesses is None
+
+
+def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
+    """Take the cut, a score of -inf, from candidates whose middle values are copies, in nodes where others have one.
+
+    ``left_out``, shape (width, n_nodes), is the margin that they needed. Of a sum that is mostly zero, the zeros look
+    like a tight cluster, whatever the others are.
+    """
+    copies = left_out < margin
+    others = ((scores > -np.inf) & ~copies).any(axis=0)
+    scores[copies & others] = -np.inf
+
+
+@borrowing
+def choose(
+    thresholds: Floats,
+    scores: Floats,
+    is_sum: bool,
+    weight: Ints,
+    candidate: Rows,
+    threshold: Floats,
+    gain: Floats,
+) -> None:
+    """Of each node's candidates the one of the largest score, the first of those that may differ by rounding alone.
+
+    That is by a share of the terms that a score is made of: of itself where it is a sum of squares, else of the weight.
+    """
+    for node in range(scores.shape[1]):
+        top = -np.inf
+        for k in range(scores.shape[0]):
+            top = max(top, scores[k, node])
+        least = top - ROUNDING * (abs(top) if is_sum else weight[node])
+        for k in range(scores.shape[0]):
+            if scores[k, node] > -np.inf and scores[k, node] >= least:
+                candidate[node], threshold[node], gain[node] = k, thresholds[k, node], scores[k, node]
+                break

@@ -1,0 +1,387 @@
+"""Criteria: the best cut of each open node. All of them lower the mean pairwise distance (SMERF, Eq. 1).
+
+For a set S of rows with weights w, let m = sum w and P(S) = sum over ordered pairs of w_i w_j z_ij, self pairs
+included. A cut into L and R gains ``P(S)/m - P(L)/m_L - P(R)/m_R``, which is n I(S) - n_L I(S_L) - n_R I(S_R).
+Rows whose value is missing are not in S: they stay behind, and nothing is gained for them.
+What differs is how P is had: in closed form from labels (Gini) or from vectors (variance), here; from a matrix, in
+`distforest.growth.cuts.mean_distance`.
+Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows.
+
+Ties: the largest gain, then the candidate drawn first, then the lowest threshold. Gains that differ by rounding are
+equal; the sums of the two sides are added first, so that a cut and its mirror image gain the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.errors import InputError
+from distforest.forest.frontier import Frontier
+from distforest.growth.cuts.ordering import order_values
+from distforest.growth.rng import Keys
+from distforest.jit import borrowing, kernel
+from distforest.sources.source import Floats, Ints, Rows
+
+ROUNDING = 1e-12
+"""A gain below this share of its own terms is rounding, and counts as 0; so does a difference of two gains."""
+
+NO_CUT = -1.0
+"""Less than any gain: a cut that gains 0 is a cut all the same, as in CART, since those below it may gain."""
+
+
+class Cuts(NamedTuple):
+    """For each node the candidate chosen (-1: none), its threshold and its gain in fixed-point units (`NO_CUT`)."""
+
+    candidate: Rows
+    threshold: Floats
+    gain: Floats
+
+    @classmethod
+    def none(cls, n_nodes: int) -> Cuts:
+        """No cut for any node."""
+        return cls(np.full(n_nodes, -1, np.int32), np.zeros(n_nodes), np.full(n_nodes, NO_CUT))
+
+
+class Criterion(Protocol):
+    """What a cut is judged by."""
+
+    @property
+    def unit(self) -> float:
+        """A gain of 1 in `Cuts` in units of the distance."""
+
+    def at(self, frontier: Frontier) -> Criterion:
+        """The criterion for the level of ``frontier`` and those below it: itself, or one that holds less data."""
+
+    def attempted(self, keys: Keys, attempt: int) -> Criterion:
+        """The criterion for one attempt of the nodes with these streams: itself, or one that has drawn where to cut."""
+
+    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
+        """Whether a cut of each node could gain anything, shape (n_nodes,)."""
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best cut of each node over the candidates' ``values``, shape (width, n_rows)."""
+
+
+@dataclass(frozen=True)
+class Gini:
+    """z_ij = 1[y_i != y_j], so P(S) = m^2 - sum_k m_k^2: the Gini impurity (SMERF, Proposition 1).
+
+    With ``class_weights``, integers c_k, shape (n_classes,), a row of weight w counts as w c_k in all sums of a
+    gain, and as w where a side must not be too light.
+    """
+
+    codes: Rows
+    n_classes: int
+    unit: float = 1.0
+    class_weights: Ints | None = None
+
+    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
+        """Itself."""
+        return self
+
+    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
+        """Itself."""
+        return self
+
+    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
+        """Whether a node holds two classes."""
+        return _differs(frontier, self.codes)
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best cut of each node."""
+        cuts = Cuts.none(frontier.n_nodes)
+        plain = self.class_weights is None
+        cut_gini(
+            *(frontier.starts, frontier.rows, frontier.weights, values, self.codes),
+            *(np.ones(self.n_classes, np.int64) if plain else self.class_weights, min_leaf, *cuts),
+        )
+        return cuts
+
+
+@dataclass(frozen=True)
+class Variance:
+    """z_ij = f ||Y_i - Y_j||^2, so P(S) = 2 f (m sum w ||Y||^2 - ||sum w Y||^2) (SMERF, Proposition 2, f = 1/2)."""
+
+    fixed: Ints
+    unit: float
+
+    @classmethod
+    def of(cls, vectors: Floats, factor: float, name: str = "targets") -> Variance:
+        """Hold ``vectors``, shape (n_rows, n_dimensions), about their middle as integers whose sums fit 63 bits.
+
+        Raises
+        ------
+        InputError
+            The targets, or what ``name`` calls them, differ by less than 1e-150 or by more than 1e150: their squares
+            have no float64.
+        """
+        centred = vectors - (vectors.min(axis=0) / 2.0 + vectors.max(axis=0) / 2.0)
+        largest = float(np.abs(centred).max(initial=0.0))
+        if largest and not 1e-150 < largest < 1e150:
+            where = f", with {furthest_of(vectors, median_of(vectors))}" if largest > 1.0 else ""
+            found = f"found a range of {2.0 * largest:g}{where}"
+            raise InputError(f"values of the {name} must differ by 1e-150 to 1e150, {found}; correct or scale them")
+        bits = bits_of(len(vectors))
+        scale = power_of_two(largest, bits)
+        return cls(np.rint(centred * scale).astype(np.int64), 2.0 * factor * scale**-2.0)
+
+    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
+        """Itself."""
+        return self
+
+    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
+        """Itself."""
+        return self
+
+    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
+        """Whether a node holds two different vectors."""
+        found = np.zeros(frontier.n_nodes, np.bool_)
+        for dimension in self.fixed.T:
+            found |= _differs(frontier, dimension)
+        return found
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best cut of each node."""
+        cuts = Cuts.none(frontier.n_nodes)
+        cut_variance(
+            *(frontier.starts, frontier.rows, frontier.weights, values),
+            *(self.fixed, min_leaf, *cuts),
+        )
+        return cuts
+
+
+def bits_of(n_rows: int) -> int:
+    """Bits of the integers as which vectors are held: the sum of as many of them as there are rows has 60 at most."""
+    return min(50, 60 - int(np.ceil(np.log2(max(2, n_rows)))))
+
+
+def median_of(vectors: Floats) -> Floats:
+    """The median of each dimension, the upper one of two, shape (n_dimensions,)."""
+    middle = len(vectors) // 2
+    median: Floats = np.partition(vectors, middle, axis=0)[middle]
+    return median
+
+
+def furthest_of(vectors: Floats, place: Floats) -> str:
+    """The value that lies furthest from a place, shape (n_dimensions,), and its row, in words."""
+    apart = np.abs(vectors / 2.0 - place / 2.0)  # halves do not overflow
+    row, dimension = np.unravel_index(int(np.argmax(apart)), apart.shape)
+    return f"{vectors[row, dimension]:.9g} in row {row}"
+
+
+def power_of_two(largest: float, bits: int) -> float:
+    """The power of two that takes ``largest`` into [2^(bits-1), 2^bits]; a power, so that scaling is exact."""
+    if largest == 0.0:
+        return 1.0
+    return float(2.0 ** (bits - np.ceil(np.log2(largest))))
+
+
+def _differs(frontier: Frontier, values: NDArray[np.int32] | Ints) -> NDArray[np.bool_]:
+    """Whether two rows of a node differ in ``values``."""
+    own = values[frontier.rows]
+    low = np.minimum.reduceat(own, frontier.starts[:-1])
+    high = np.maximum.reduceat(own, frontier.starts[:-1])
+    return np.asarray(low < high)
+
+
+@borrowing
+def keep_best(
+    node: int,
+    candidate: int,
+    below: float,
+    above: float,
+    gain: float,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Let the cut between the values ``below`` < ``above`` be the node's cut if its gain is the largest so far."""
+    if best[node] >= 0 and gain <= gains[node] * (1.0 + ROUNDING):
+        return
+    middle = below + (above - below) / 2.0
+    best[node] = candidate
+    gains[node] = gain
+    threshold[node] = middle if middle < above else below  # rounding must not send the right side left
+
+
+@kernel
+def cut_gini(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    values: Floats,
+    codes: Rows,
+    class_weights: Ints,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """P(S) = m^2 - sum_k m_k^2, kept while the rows go over from right to left in the order of a candidate.
+
+    m and m_k are sums of ``own``, a row's weight times that of its class; ``min_leaf`` is compared with plain sums.
+    """
+    longest = (starts[1:] - starts[:-1]).max()
+    order = np.empty(longest, np.int64)
+    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    code, own = np.empty(longest, np.int32), np.empty(longest, np.int64)
+    counts = np.empty((3, class_weights.shape[0]), np.int64)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        counts[2] = 0
+        for r in range(first, last):
+            c = codes[rows[r]]
+            code[r - first], own[r - first] = c, weights[r] * class_weights[c]
+            counts[2, c] += own[r - first]
+        for k in range(values.shape[0]):
+            n = order_values(values[k, first:last], order, keys, spare)
+            counts[1] = counts[2]
+            if n < last - first:  # only the observed rows take part
+                counts[1] = 0
+                for e in range(n):
+                    counts[1, code[order[e]]] += own[order[e]]
+            scan_gini(
+                *(node, k, values[k, first:last], order[:n], weights[first:last], own, code, min_leaf),
+                *(counts[0], counts[1], best, threshold, gains),
+            )
+
+
+@borrowing
+def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, squares_right: int) -> float:
+    """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = m^2 - squares; 0 where it is rounding."""
+    inside = (m_left * m_left - squares_left) / m_left + (m_right * m_right - squares_right) / m_right
+    gain = whole - inside
+    return gain if gain > ROUNDING * (whole + inside) else 0.0
+
+
+@borrowing
+def scan_gini(
+    node: int,
+    candidate: int,
+    values: Floats,
+    order: Ints,
+    weights: Rows,
+    own: Ints,
+    code: Rows,
+    min_leaf: int,
+    left: Ints,
+    right: Ints,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Take the rows over from ``right`` to ``left``, sums of ``own`` by class, in the order of one candidate."""
+    left[:] = 0
+    m, squares_right, squares_left = np.int64(0), np.int64(0), np.int64(0)
+    for c in range(right.shape[0]):
+        m += right[c]
+        squares_right += right[c] * right[c]
+    n_left, n_right = np.int64(0), np.int64(0)
+    for place in order:
+        n_right += weights[place]
+    m_left, m_right = np.int64(0), m
+    whole = (m * m - squares_right) / m
+    least, before = gains[node], np.nan
+    for place in order:
+        value = values[place]
+        if value > before and n_left >= min_leaf and n_right >= min_leaf:
+            gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
+            if gain > least:
+                keep_best(node, candidate, before, value, gain, best, threshold, gains)
+                least = gains[node]
+        before = value
+        n_left += weights[place]
+        n_right -= weights[place]
+        c, w = code[place], np.int64(own[place])
+        squares_left += w * (2 * left[c] + w)
+        squares_right -= w * (2 * right[c] - w)
+        left[c] += w
+        right[c] -= w
+        m_left += w
+        m_right -= w
+
+
+@kernel
+def cut_variance(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    values: Floats,
+    fixed: Ints,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """P(S)/m - P(L)/m_L - P(R)/m_R = m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels."""
+    longest = (starts[1:] - starts[:-1]).max()
+    order = np.empty(longest, np.int64)
+    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    sums = np.empty((2, fixed.shape[1]), np.int64)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        for k in range(values.shape[0]):
+            n = order_values(values[k, first:last], order, keys, spare)
+            scan_variance(
+                *(node, k, values[k, first:last], order[:n], rows[first:last], weights[first:last]),
+                *(fixed, min_leaf, sums[0], sums[1], best, threshold, gains),
+            )
+
+
+@borrowing
+def variance_gain(m_left: int, left: Ints, m_right: int, right: Ints) -> float:
+    """m_L m_R / m ||mean_L - mean_R||^2 from the sums of the two sides; 0 where it is rounding.
+
+    Rounding is a difference of two fixed-point units, or of the last bits of the means.
+    """
+    apart, rounding = 0.0, 0.0
+    for q in range(left.shape[0]):
+        mean_left, mean_right = left[q] / m_left, right[q] / m_right
+        apart += (mean_left - mean_right) ** 2
+        rounding += (2.0 + 1e-15 * (abs(mean_left) + abs(mean_right))) ** 2
+    return apart * (m_left * m_right / (m_left + m_right)) if apart > rounding else 0.0
+
+
+@borrowing
+def scan_variance(
+    node: int,
+    candidate: int,
+    values: Floats,
+    order: Ints,
+    rows: Rows,
+    weights: Rows,
+    fixed: Ints,
+    min_leaf: int,
+    left: Ints,
+    right: Ints,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Take the rows over from ``right`` to ``left``, sums of the vectors, in the order of one candidate."""
+    left[:] = 0
+    right[:] = 0
+    m_left, m_right = np.int64(0), np.int64(0)
+    for place in order:
+        m_right += weights[place]
+        for q in range(fixed.shape[1]):
+            right[q] += weights[place] * fixed[rows[place], q]
+    least, before = gains[node], np.nan
+    for place in order:
+        value = values[place]
+        if value > before and m_left >= min_leaf and m_right >= min_leaf:
+            gain = variance_gain(m_left, left, m_right, right)
+            if gain > least:
+                keep_best(node, candidate, before, value, gain, best, threshold, gains)
+                least = gains[node]
+        before = value
+        w = np.int64(weights[place])
+        for q in range(fixed.shape[1]):
+            left[q] += w * fixed[rows[place], q]
+            right[q] -= w * fixed[rows[place], q]
+        m_left += w
+        m_right -= w

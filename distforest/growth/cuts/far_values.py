@@ -1,0 +1,248 @@
+"""Far values: a few targets, or places in an embedding, beside which all others look alike.
+
+One typing error is enough, or what stands for "missing" in a file, such as 9.97e36. `Variance` holds all values at one
+scale, and means are taken about the middle of all: what differs by less than 2^-50 of the range is lost there. So where
+most values lie so close together that this matters, each node has a scale of its own, and means are taken about 0. All
+other data keep the one scale, which costs less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.forest.frontier import Frontier
+from distforest.growth.cuts.criteria import (
+    ROUNDING,
+    Criterion,
+    Cuts,
+    Variance,
+    bits_of,
+    cut_variance,
+    furthest_of,
+    median_of,
+)
+from distforest.growth.cuts.fences import MARGIN, fences_of
+from distforest.growth.rng import Keys
+from distforest.sources.source import Floats, Ints
+
+CLOSE = 2.0**-30
+"""Share of the range within which values lose digits that count, if they are taken about its middle."""
+
+LOST = 2.0**-20
+"""Share of a value that it may differ by from what is left of it so."""
+
+LEVELS = 12
+"""Bits that a value needs at least to be told from those near it."""
+
+SAME = 2.0**-44
+"""Share of a value up to which differences are rounding of whoever worked it out."""
+
+PART = 8
+"""One of so many values is not few, and neither are so many of any."""
+
+FEW, NEARLY_ALL = 0.02, 0.95
+"""Share of the targets that are few, as one is of any, and of all squared differences that leaves others little."""
+
+ODD = np.uint64(0x9E3779B97F4A7C15)
+"""By which `keys_of` mixes: 2^64 over the golden ratio (Knuth's multiplicative hash)."""
+
+
+@dataclass(frozen=True)
+class FarVariance:
+    """`Variance` with a scale for each node: its own range fills the bits, or ``radius`` where that is larger.
+
+    Attributes
+    ----------
+    vectors
+        Shape (n_rows, n_dimensions).
+    factor
+        As of `Variance`.
+    radius
+        What `radius_of_most` says, so that most values are told apart as they would be if there were no others.
+    unit
+        Gains in `Cuts` are in units of the distance.
+    """
+
+    vectors: Floats
+    factor: float
+    radius: float
+    unit: float = 1.0
+
+    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
+        """Itself."""
+        return self
+
+    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
+        """Itself."""
+        return self
+
+    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
+        """Whether a node holds two different vectors."""
+        fixed, _ = self._fixed(frontier, self.vectors[frontier.rows])
+        low, high = (ufunc.reduceat(fixed, frontier.starts[:-1]) for ufunc in (np.minimum, np.maximum))
+        return np.asarray((low < high).any(axis=1))
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best cut of each node; a candidate that lacks rows has the scale of the others."""
+        lacking, best = np.isnan(values), Cuts.none(frontier.n_nodes)
+        step = 1 if lacking.any() else len(values)
+        for first in range(0, len(values), step):
+            own = self.vectors[frontier.rows]
+            own[lacking[first]] = np.nan
+            found = self._cut(frontier, values[first : first + step], own, min_leaf)
+            better = (found.candidate >= 0) & ((best.candidate < 0) | (found.gain > best.gain * (1.0 + ROUNDING)))
+            best.candidate[better] = found.candidate[better] + first
+            best.threshold[better], best.gain[better] = found.threshold[better], found.gain[better]
+        return best
+
+    def _cut(self, frontier: Frontier, values: Floats, own: Floats, min_leaf: int) -> Cuts:
+        """The best cut over candidates that all lack the same rows; ``own``: the vector of each row, NaN of those."""
+        cuts, (fixed, units) = Cuts.none(frontier.n_nodes), self._fixed(frontier, own)
+        places = np.arange(len(fixed), dtype=np.int32)
+        cut_variance(frontier.starts, places, frontier.weights, values, fixed, min_leaf, *cuts)
+        return cuts._replace(gain=cuts.gain * units)
+
+    def _fixed(self, frontier: Frontier, own: Floats) -> tuple[Ints, Floats]:
+        """Each row's vector about the middle of its node's, rint(v 2^bits), 0 for NaN; what a gain of 1 is there."""
+        low, high = (ufunc.reduceat(own, frontier.starts[:-1]) for ufunc in (np.fmin, np.fmax))
+        half = np.fmax((high / 2.0 - low / 2.0).max(axis=1), self.radius)
+        bits = bits_of(len(self.vectors)) - np.frexp(half)[1]
+        centred = own - (low / 2.0 + high / 2.0)[frontier.place]
+        fixed = np.nan_to_num(np.rint(np.ldexp(centred, bits[frontier.place, None]))).astype(np.int64)
+        return fixed, 2.0 * self.factor * np.ldexp(1.0, -2 * bits)
+
+
+def variance_of(vectors: Floats, factor: float, name: str) -> Variance | FarVariance:
+    """The criterion for some vectors, shape (n_rows, n_dimensions); raises InputError as `Variance.of` does."""
+    plain, radius = Variance.of(vectors, factor, name), radius_of_most(vectors)
+    return FarVariance(vectors, factor, radius) if radius else plain
+
+
+def radius_of_most(vectors: Floats) -> float:
+    """The radius of most of the different vectors about their median, if some lie far away from these; else 0.
+
+    They do if the radius is below the share `CLOSE` of the largest distance from there, or if the one scale has fewer
+    than `LEVELS` bits left for it. The radius is the median of max_q |v_q - median_q|, where a difference up to the
+    share `SAME` of the median is rounding, and counts as none.
+
+    Examples
+    --------
+    >>> radius_of_most(np.array([[1.0], [2.0], [4.0], [1e20]]))
+    3.0
+    >>> radius_of_most(np.array([[1.0], [2.0], [4.0], [1e8]]))
+    0.0
+    """
+    if not vectors.size:
+        return 0.0
+    distinct = vectors[different(vectors)]
+    median = median_of(distinct)
+    apart = np.abs(distinct - median)
+    apart[apart <= SAME * np.abs(median)] = 0.0
+    lengths = apart.max(axis=1)
+    radius = float(median_of(lengths))
+    share = max(CLOSE, 2.0 ** (LEVELS - bits_of(len(vectors))))
+    return radius if radius < share * lengths.max() else 0.0
+
+
+def different(vectors: Floats) -> Ints:
+    """Of each different vector, shape (n_rows, n_dimensions), a row that holds it."""
+    return np.unique(keys_of(vectors), return_index=True)[1]
+
+
+def keys_of(rows: Floats | Ints) -> NDArray[np.uint64]:
+    """A number for each row that only equal rows share, shape (n_rows,): numbers are sorted sooner than rows are."""
+    keys = np.zeros(len(rows), np.uint64)
+    for column in (rows + 0).T:  # 0 in the place of -0
+        keys = (keys ^ np.ascontiguousarray(column).view(np.uint64)) * ODD
+        keys ^= keys >> np.uint64(32)
+    return keys
+
+
+def middle_of(vectors: Floats) -> Floats:
+    """What means of ``vectors``, shape (n_rows, n_dimensions), are taken about, shape (n_dimensions,).
+
+    It is the middle of the range, to round little; or 0, where most values lie close together, or where one in `PART`
+    of those that are not 0 would lose its digits.
+    """
+    middle = vectors.min(axis=0) / 2.0 + vectors.max(axis=0) / 2.0
+    if radius_of_most(vectors):
+        return np.zeros_like(middle)
+    is_lost = np.abs(vectors - middle + middle - vectors) > LOST * np.abs(vectors)
+    many = is_lost.any(axis=0) & (PART * is_lost.sum(axis=0) >= (vectors != 0.0).sum(axis=0))
+    return np.where(many, 0.0, middle)
+
+
+def told_of_far(vectors: Floats, judge: str) -> str:
+    """What there is to say of values that are taught and lie far from the others; see `told_of_alike`, `told_of_stray`.
+
+    Raises InputError as `Variance.of` does.
+    """
+    return told_of_alike(vectors, judge) or (told_of_stray(vectors[:, 0]) if judge == "targets" else "")
+
+
+def told_of_alike(vectors: Floats, name: str) -> str:
+    """Which vectors that differ are one to the cuts, where they are not few; else nothing.
+
+    They are where the others lie far from them and from each other, so that one scale is right for these. Raises
+    InputError as `Variance.of` does.
+
+    Examples
+    --------
+    >>> told = told_of_alike(np.r_[np.arange(10.0), np.arange(1.0, 20.0) * 1e20][:, None], "targets")
+    >>> print(told.partition(", as they")[0])
+    targets: 10 of 29 different values, such as 0 in row 0 and 9 in row 9, count as equal where cuts are judged
+    """
+    if not vectors.size:  # what is asked of its rows is told later
+        return ""
+    fixed, rows = Variance.of(vectors, 1.0, name).fixed, different(vectors)
+    _, cell, sizes = np.unique(keys_of(fixed[rows]), return_inverse=True, return_counts=True)
+    alike = rows[cell == np.argmax(sizes)]
+    if len(alike) < max(PART, len(rows) / PART) or radius_of_most(vectors):
+        return ""
+    span = np.ptp(vectors[alike], axis=0)
+    if (span <= SAME * np.abs(vectors[alike[0]])).all():
+        return ""
+    ends = [int(alike[find(vectors[alike, np.argmax(span)])]) for find in (np.argmin, np.argmax)]
+    pair = " and ".join(f"{vectors[end, np.argmax(span)]:.9g} in row {end}" for end in ends)
+    found = f"{len(alike):,} of {len(rows):,} different values, such as {pair}, count as equal where cuts are judged"
+    whole = f"the range, which reaches to {furthest_of(vectors, vectors[alike[0]])}"
+    cure = "correct what is an error, leave out rows that lack a value, or give logarithms"
+    return f"{name}: {found}, as they differ by less than 2^-{bits_of(len(vectors))} of {whole}; {cure}"
+
+
+def told_of_stray(targets: Floats) -> str:
+    """Which few of some targets, shape (n,), have nearly all of the squared differences from the others' mean; or none.
+
+    They are beyond the fences, `FEW` of all at most, and have the share `NEARLY_ALL` at least. A forest of means is
+    then grown to be rid of them, and a leaf in which one is left with others predicts neither. Where most targets are
+    equal, as amounts of what is rare are, the few are all that there is to learn.
+
+    Examples
+    --------
+    >>> print(told_of_stray(np.r_[np.arange(40.0), 1e6]))
+    targets: 1e+06 in row 40 lies so far from the others that it has 100% of all squared differences from their mean,
+    and leaves that hold it predict nothing else; correct or remove it, or, if it is meant, give logarithms or ranks
+    >>> told_of_stray(np.exp(np.arange(40.0)))
+    ''
+    """
+    _, _, lower, upper, own = fences_of(targets, MARGIN, np.empty(len(targets)))
+    stray = np.flatnonzero((targets < lower) | (targets > upper))
+    if own < MARGIN or not 0 < len(stray) <= max(1.0, FEW * len(targets)):
+        return ""
+    apart = targets / 2.0 - np.delete(targets, stray).mean() / 2.0  # halves do not overflow
+    furthest = int(np.argmax(np.abs(apart)))
+    squares = (apart / apart[furthest]) ** 2
+    share = squares[stray].sum() / squares.sum()
+    if share < NEARLY_ALL:
+        return ""
+    what = f"{targets[furthest]:.6g} in row {furthest}"
+    found = f"{what} lies so far from the others that it has"
+    if len(stray) > 1:
+        found = f"{len(stray):,} of {len(targets):,}, the furthest {what}, lie so far from the others that they have"
+    it = "it" if len(stray) == 1 else "them"
+    whole = f"{100.0 * share:.3g}% of all squared differences from their mean"
+    cure = f"correct or remove {it}, or, if {'it is' if it == 'it' else 'they are'} meant, give logarithms or ranks"
+    return f"targets: {found} {whole}, and leaves that hold {it if it == 'it' else 'one'} predict nothing else; {cure}"

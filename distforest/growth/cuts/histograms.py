@@ -1,0 +1,215 @@
+"""Cuts of binned columns: the fused twin of projecting the codes, ordering them and scanning them.
+
+A node of many rows is searched through a histogram of each candidate's codes, a small one in the order of its codes;
+both take the rows over in ascending order and with the same gains as `distforest.growth.cuts.criteria`, so that the
+cuts are the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.forest.frontier import Frontier
+from distforest.growth.cuts.criteria import (
+    Criterion,
+    Cuts,
+    Gini,
+    Variance,
+    gini_gain,
+    keep_best,
+    scan_gini,
+    scan_variance,
+    variance_gain,
+)
+from distforest.growth.cuts.ordering import order_values
+from distforest.growth.grower import Limits, project_and_cut
+from distforest.jit import borrowing, kernel
+from distforest.sources.binned import BinnedSource
+from distforest.sources.source import Floats, Ints, Projections, Rows, Source, taken
+
+Codes = NDArray[np.uint8]
+
+_BINS = 256
+_FEW = 32
+"""Rows up to which a node is searched in the order of its codes."""
+
+
+def cut_codes(
+    source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+) -> tuple[Cuts, Floats]:
+    """`project_and_cut` for single columns of a binned source: the codes are read where they lie."""
+    is_weighted = isinstance(criterion, Gini) and criterion.class_weights is not None
+    if not isinstance(source, BinnedSource) or not isinstance(criterion, (Gini, Variance)) or is_weighted:
+        return project_and_cut(source, criterion, frontier, projections, limits)
+    cuts = Cuts.none(frontier.n_nodes)
+    columns = projections.columns.reshape(frontier.n_nodes, projections.width)
+    where = (frontier.starts, frontier.rows, frontier.weights, source.codes, columns)
+    if isinstance(criterion, Gini):
+        cut_codes_gini(*where, criterion.codes, criterion.n_classes, limits.min_samples_leaf, *cuts)
+    else:
+        cut_codes_variance(*where, criterion.fixed, limits.min_samples_leaf, *cuts)
+    nodes = np.arange(frontier.n_nodes)
+    chosen = taken(projections, nodes, cuts.candidate.clip(0))
+    return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
+
+
+@kernel
+def cut_codes_gini(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    codes: Codes,
+    columns: Rows,
+    labels: Rows,
+    n_classes: int,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """As `cut_gini`, over the codes of column columns[f, k] for candidate k of node f."""
+    order, own, label = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.int32)
+    keys = np.empty(_FEW, np.uint64)
+    counts = np.empty((2, n_classes), np.int64)
+    filled, sums = np.empty(_BINS, np.int64), np.empty((_BINS, n_classes), np.int64)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        size = last - first
+        for k in range(columns.shape[1]):
+            column = columns[node, k]
+            counts[1] = 0
+            for r in range(first, last):
+                counts[1, labels[rows[r]]] += weights[r]
+            if size <= _FEW:
+                for r in range(first, last):
+                    own[r - first] = codes[rows[r], column]
+                    label[r - first] = labels[rows[r]]
+                order_values(own[:size], order, keys, keys)
+                scan_gini(
+                    *(node, k, own[:size], order[:size], weights[first:last], weights[first:last], label, min_leaf),
+                    *(counts[0], counts[1], best, threshold, gains),
+                )
+                continue
+            filled[:] = 0
+            sums[:] = 0
+            for r in range(first, last):
+                b = codes[rows[r], column]
+                filled[b] += weights[r]
+                sums[b, labels[rows[r]]] += weights[r]
+            walk_gini(node, k, filled, sums, min_leaf, counts[0], counts[1], best, threshold, gains)
+
+
+@borrowing
+def walk_gini(
+    node: int,
+    candidate: int,
+    filled: Ints,
+    sums: Ints,
+    min_leaf: int,
+    left: Ints,
+    right: Ints,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """`scan_gini` over bins of total weight filled[b] and class weights sums[b]."""
+    left[:] = 0
+    m, squares_left, squares_right = np.int64(0), np.int64(0), np.int64(0)
+    for c in range(right.shape[0]):
+        m += right[c]
+        squares_right += right[c] * right[c]
+    whole = (m * m - squares_right) / m
+    m_left, m_right, before = np.int64(0), m, -1
+    for b in range(_BINS):
+        if filled[b] == 0:
+            continue
+        if before >= 0 and m_left >= min_leaf and m_right >= min_leaf:
+            gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
+            if gain > gains[node]:
+                keep_best(node, candidate, before, b, gain, best, threshold, gains)
+        before = b
+        for c in range(right.shape[0]):
+            moved = sums[b, c]
+            squares_left += moved * (2 * left[c] + moved)
+            squares_right -= moved * (2 * right[c] - moved)
+            left[c] += moved
+            right[c] -= moved
+        m_left += filled[b]
+        m_right -= filled[b]
+
+
+@kernel
+def cut_codes_variance(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    codes: Codes,
+    columns: Rows,
+    fixed: Ints,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """As `cut_variance`, over the codes of column columns[f, k] for candidate k of node f."""
+    n_dimensions = fixed.shape[1]
+    order, own, keys = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
+    sides = np.empty((2, n_dimensions), np.int64)
+    filled, sums = np.empty(_BINS, np.int64), np.empty((_BINS, n_dimensions), np.int64)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        size = last - first
+        for k in range(columns.shape[1]):
+            column = columns[node, k]
+            if size <= _FEW:
+                for r in range(first, last):
+                    own[r - first] = codes[rows[r], column]
+                order_values(own[:size], order, keys, keys)
+                scan_variance(
+                    *(node, k, own[:size], order[:size], rows[first:last], weights[first:last]),
+                    *(fixed, min_leaf, sides[0], sides[1], best, threshold, gains),
+                )
+                continue
+            filled[:] = 0
+            sums[:] = 0
+            for r in range(first, last):
+                b = codes[rows[r], column]
+                filled[b] += weights[r]
+                for q in range(n_dimensions):
+                    sums[b, q] += weights[r] * fixed[rows[r], q]
+            walk_variance(node, k, filled, sums, min_leaf, sides[0], sides[1], best, threshold, gains)
+
+
+@borrowing
+def walk_variance(
+    node: int,
+    candidate: int,
+    filled: Ints,
+    sums: Ints,
+    min_leaf: int,
+    left: Ints,
+    right: Ints,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """`scan_variance` over bins of total weight filled[b] and sums of vectors sums[b]."""
+    left[:] = 0
+    right[:] = 0
+    m_left, m_right, before = np.int64(0), np.int64(0), -1
+    for b in range(_BINS):
+        m_right += filled[b]
+        right += sums[b]
+    for b in range(_BINS):
+        if filled[b] == 0:
+            continue
+        if before >= 0 and m_left >= min_leaf and m_right >= min_leaf:
+            gain = variance_gain(m_left, left, m_right, right)
+            if gain > gains[node]:
+                keep_best(node, candidate, before, b, gain, best, threshold, gains)
+        before = b
+        left += sums[b]
+        right -= sums[b]
+        m_left += filled[b]
+        m_right -= filled[b]

@@ -1,0 +1,467 @@
+"""The mean pairwise distance from a matrix (SMERF, Eq. 1): all cuts of all candidates from one pass over a block.
+
+The distances of a node are read in fixed point, as integers below 2^26, so that one times a multiplicity up to 31 fits
+32 bits and every sum is exact. Each node has a scale of its own, so that a large distance blinds no node but those
+that hold it. The scale follows from the node's largest distance, which is guessed from two of its rows; a node in which
+the guess turns out too small is read again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.errors import InputError
+from distforest.forest.frontier import Frontier
+from distforest.growth.cuts.blocks import (
+    LINE,
+    PACKED_CELLS,
+    SPREAD,
+    Blocks,
+    Where,
+    begin_of,
+    gather,
+    in_lines,
+    lay,
+    pack_blocks,
+)
+from distforest.growth.cuts.criteria import ROUNDING, Cuts, keep_best
+from distforest.growth.cuts.ordering import order_values
+from distforest.growth.rng import Keys
+from distforest.jit import borrowing, fetch
+from distforest.sources.source import Float32s, Floats, Ints, Rows
+
+DISTANCE_BITS = 26
+"""Bits of the integers as which distances are read; the largest of a node has at most three fewer."""
+
+STEP = 4
+"""Scales of nodes differ from that of the matrix by multiples of so many powers of two.
+
+So a guess of the largest distance is mostly good enough where it is too small.
+"""
+
+MOST_BITS = 126
+"""Power of two of the finest scale that has a float32."""
+
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
+"""The largest distance that has a float32."""
+
+MOST_DRAWS = 31
+"""Multiplicity up to which a distance times its weight fits 32 bits."""
+
+CHUNK = 64
+"""Cells of a row that are added up in 32 bits where all of them together fit, as they do if not all are the largest."""
+
+NEAR_CELLS = 1 << 17
+"""Cells of a matrix that lies near the processor as a whole, so that nothing is gained by packing."""
+
+
+@dataclass(frozen=True)
+class MeanDistance:
+    """z_ij from a symmetric float32 matrix, all of them below 2^exponent; a gain in `Cuts` is one of the distance."""
+
+    distances: Float32s
+    exponent: int
+    packed: Blocks | None = None
+    unit: float = 1.0
+
+    @classmethod
+    def of(cls, distances: Float32s, largest: float) -> MeanDistance:
+        """Judge by ``distances``, shape (n_rows, n_rows), the largest of which, with its sign left out, is given."""
+        return cls(distances, math.frexp(largest)[1])
+
+    def at(self, frontier: Frontier) -> MeanDistance:
+        """Itself, or with the blocks of this level packed if their cells lie scattered among twice as many."""
+        n_cells = int((frontier.sizes**2).sum())
+        if not 0 < n_cells <= min(PACKED_CELLS, self._scattered_among(frontier) // 2):
+            return self
+        return self.pack(frontier)
+
+    def attempted(self, keys: Keys, attempt: int) -> MeanDistance:  # noqa: ARG002  (nothing is drawn)
+        """Itself."""
+        return self
+
+    def pack(self, frontier: Frontier) -> MeanDistance:
+        """The same criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""
+        sizes = frontier.sizes
+        cells = np.empty(int((sizes**2).sum()), np.float32)
+        place, begin = frontier.place, np.cumsum(sizes**2) - sizes**2
+        slot = (np.arange(len(place)) - frontier.starts[place]).astype(np.int32)
+        row_start = begin[place] + slot * sizes[place]
+        pack_blocks(frontier.starts, self.where(frontier), cells)
+        entry, n_entries = self._entries(frontier), (int(frontier.tree.max()) + 1) * len(self.distances)
+        blocks = Blocks(cells, np.zeros(n_entries, np.int64), np.zeros(n_entries, np.int32))
+        blocks.row_start[entry], blocks.slot[entry] = row_start, slot
+        return replace(self, packed=blocks)
+
+    def _entries(self, frontier: Frontier) -> Ints:
+        """For each row of each node its entry in `Blocks`."""
+        return np.repeat(frontier.tree * len(self.distances), frontier.sizes) + frontier.rows
+
+    def _scattered_among(self, frontier: Frontier) -> int:
+        """Cells that hold the level's blocks now; 0 where the matrix is too small for that to matter."""
+        if self.packed is not None:
+            return len(self.packed.cells)
+        n_cells = len(self.distances) ** 2
+        return n_cells * len(np.unique(frontier.tree)) if n_cells > NEAR_CELLS else 0
+
+    def where(self, frontier: Frontier) -> Where:
+        """Where a kernel finds the block of each node."""
+        if self.packed is None:
+            row_start = frontier.rows.astype(np.int64) * self.distances.shape[1]
+            return Where.of(np.asarray(self.distances).reshape(-1), row_start, frontier.rows)
+        entry = self._entries(frontier)
+        return Where.of(self.packed.cells, self.packed.row_start[entry], self.packed.slot[entry])
+
+    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
+        """Whether two pairs of a node differ in their distance."""
+        found = np.zeros(frontier.n_nodes, np.bool_)
+        row = np.empty(frontier.sizes.max(initial=0), np.float32)
+        distances_differ(frontier.starts, self.where(frontier), row, found)
+        return found
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best cut of each node."""
+        cuts = Cuts.none(frontier.n_nodes)
+        if frontier.weights.max(initial=0) > MOST_DRAWS:
+            raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
+        room = Room.of(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
+        where = self.where(frontier)
+        cut_distances(frontier.starts, where, frontier.weights, values, min_leaf, self.exponent, room, *cuts)
+        return cuts
+
+
+class Room(NamedTuple):
+    """Room for a node, and how a row of its block lies there.
+
+    ::
+
+        rows of the node    3  5  6  9            whole:    row     z3 z4 z5 z6 z7 z8 z9    gathered:    z3 z5 z6 z9
+                                                            share   w3  0 w5 w6  0  0 w9                 w3 w5 w6 w9
+                                                            place    0  2  3  6                           0  1  2  3
+
+    There are two ``rows`` in fixed point; ``gathered`` is one that is not. ``rank`` has the shape of one for each
+    candidate; ``order``, ``earlier`` and ``across``, the sums c_i and r_i, have an entry for each row of the node, and
+    so has ``itself``, w_i z_ii.
+    """
+
+    rows: Rows
+    share: Rows
+    gathered: Float32s
+    place: Rows
+    n_observed: Ints
+    order: Ints
+    rank: Rows
+    earlier: Ints
+    across: Ints
+    itself: Rows
+    keys: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, n_candidates: int, longest: int, n_rows: int) -> Room:
+        """Room for nodes of up to ``longest`` rows of ``n_rows``."""
+        order, earlier, across = np.empty((3, n_candidates, longest), np.int64)
+        place, itself = np.empty((2, longest), np.int32)
+        cells = in_lines(4 + n_candidates, min(int(SPREAD * longest), n_rows))
+        keys, spare = np.empty((2, longest), np.uint64)
+        n_observed = np.empty(n_candidates, np.int64)
+        room = (place, n_observed, order, cells[4:], earlier, across, itself, keys, spare)
+        return cls(cells[:2], cells[2], cells[3].view(np.float32), *room)
+
+
+@borrowing
+def distances_differ(starts: Ints, where: Where, row: Float32s, found: NDArray[np.bool_]) -> None:
+    """found[f] = whether two of the node's z_ij differ, self pairs included; mostly seen in the first row."""
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        reference = np.float32(0.0)
+        for i in range(last - first):
+            gather(i, first, last, where, row)
+            if i == 0:
+                reference = row[0]
+            for j in range(last - first):
+                if row[j] != reference:
+                    found[node] = True
+                    break
+            if found[node]:
+                break
+
+
+@borrowing
+def cut_distances(
+    starts: Ints,
+    where: Where,
+    weights: Rows,
+    values: Floats,
+    min_leaf: int,
+    exponent: int,
+    room: Room,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """All cuts of all candidates from one pass over the node's block of the matrix.
+
+    With rows in the order of a candidate, c_i = sum over earlier j of w_j z_ij and r_i = sum over all j of w_j z_ij:
+    P(L_m) = sum over the first m rows of w_i (2 c_i + w_i z_ii), and P(R_m) = P(S) - 2 sum w_i r_i + P(L_m).
+    A row of a block is read once for all candidates; "earlier" is a mask on ranks, so that no row is permuted.
+    """
+    n_candidates = values.shape[0]
+    share, place, n_observed, order, rank = room.share, room.place, room.n_observed, room.order, room.rank
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        size, own_weights = last - first, weights[first:last]
+        length, is_whole = lay(where.slot[first:last], own_weights, place, share)
+        for k in range(n_candidates):
+            n = order_values(values[k, first:last], order[k], room.keys, room.spare)
+            n_observed[k] = n
+            rank[k, :length] = size  # unobserved, and rows of other nodes: after everything
+            for e in range(n):
+                rank[k, place[order[k, e]]] = e
+        bits = bits_of(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered))
+        if not sum_rows(first, last, where, is_whole, length, bits, room):
+            bits = bits_of(exponent, largest_exponent(first, last, where, size, room.gathered))
+            sum_rows(first, last, where, is_whole, length, bits, room)
+        scan_distances(node, values[:, first:last], own_weights, room, min_leaf, best, threshold, gains)
+        if best[node] >= 0:
+            gains[node] = math.ldexp(gains[node], -int(bits))
+
+
+@borrowing
+def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Float32s) -> np.int64:
+    """The least e with |z_ij| < 2^e in ``n_rows`` of a node's rows, at least -126.
+
+    They are the first, the one farthest from it, and so on; or all, in their order.
+    """
+    largest, farthest, size = np.int32(0), 0, last - first
+    for step in range(n_rows):
+        gather(farthest if n_rows < size else step, first, last, where, row)
+        patterns = row[:size].view(np.int32)  # without its sign the larger number has the larger pattern
+        for j in range(size):
+            pattern = np.int32(patterns[j] & 0x7FFFFFFF)
+            if pattern > largest:
+                largest, farthest = pattern, j
+    return np.int64(largest >> 23) - 126
+
+
+@borrowing
+def bits_of(exponent: int, own: int) -> np.int64:
+    """The power of two of a node's scale: 2^own, which its distances are below, comes to 2^23 ... 2^26.
+
+    2^exponent, which all distances are below, would come to 2^26 or to 2^4, 2^8 ... times as much.
+    """
+    return np.int64(min(DISTANCE_BITS - exponent + (exponent - own) // STEP * STEP, MOST_BITS))
+
+
+class FixedPoint(NamedTuple):
+    """What takes distances to integers, and below what they have at most `DISTANCE_BITS`."""
+
+    scale: np.float32
+    limit: np.float32
+
+
+@borrowing
+def sum_rows(first: int, last: int, where: Where, is_whole: bool, length: int, bits: int, room: Room) -> bool:
+    """c_i and r_i of each row and candidate, at a scale of 2^bits; False where the node's distances do not fit."""
+    limit = min(math.ldexp(1.0, int(DISTANCE_BITS - bits)), LARGEST_FLOAT)
+    fixed = FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit))
+    if length < CHUNK:
+        return sum_short_rows(first, last, where, is_whole, length, fixed, room)
+    return sum_long_rows(first, last, where, is_whole, length, fixed, room)
+
+
+@borrowing
+def sum_short_rows(
+    first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: Room
+) -> bool:
+    """`sum_rows`, row after row."""
+    size, row, share = last - first, room.rows[0, :length], room.share[:length]
+    for i in range(size):
+        if is_whole:
+            begin = begin_of(i, first, last, where)
+            whole, reach = weigh(where.cells[begin : begin + length], fixed, share, row)
+        else:
+            gather(i, first, last, where, room.gathered)
+            whole, reach = weigh(room.gathered[:length], fixed, share, row)
+        if reach >> DISTANCE_BITS:
+            return False
+        own = room.place[i]
+        room.itself[i] = row[own]
+        for k in range(room.n_observed.shape[0]):
+            rank, n = room.rank[k, :length], np.int32(room.n_observed[k])
+            room.earlier[k, i] = wide_sum(row, rank, rank[own])
+            room.across[k, i] = wide_sum(row, rank, n) if n < size else whole
+    return True
+
+
+@borrowing
+def sum_long_rows(
+    first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: Room
+) -> bool:
+    """The same by twos, so that ranks are read once for two rows; the last of an odd number goes with itself.
+
+    While two rows are summed the next two are fetched, a part of them for each candidate.
+    """
+    size, n_candidates = last - first, room.n_observed.shape[0]
+    one, other = room.rows[0, :length], room.rows[1, :length]
+    for i in range(0, size, 2):
+        j = min(i + 1, size - 1)
+        whole, is_narrow, fits = take_row(i, first, last, where, is_whole, fixed, room, one)
+        other_whole, other_is_narrow, other_fits = take_row(j, first, last, where, is_whole, fixed, room, other)
+        if not (fits and other_fits):
+            return False
+        is_narrow = is_narrow and other_is_narrow
+        places = (room.place[i], room.place[j])
+        room.itself[i], room.itself[j] = one[places[0]], other[places[1]]
+        begin, other_begin = begin_of(i + 2, first, last, where), begin_of(i + 3, first, last, where)
+        for k in range(n_candidates):
+            rank, n, part = room.rank[k, :length], np.int32(room.n_observed[k]), length * k // n_candidates
+            limits, ahead = (rank[places[0]], rank[places[1]]), (begin + part, other_begin + part)
+            sums = masked_sums(one, other, rank, limits, is_narrow, where, ahead)
+            room.earlier[k, i], room.earlier[k, j] = sums
+            room.across[k, i], room.across[k, j] = whole, other_whole
+            if n < size:
+                sums = masked_sums(one, other, rank, (n, n), is_narrow, where, ahead)
+                room.across[k, i], room.across[k, j] = sums
+    return True
+
+
+@borrowing
+def take_row(
+    i: int, first: int, last: int, where: Where, is_whole: bool, fixed: FixedPoint, room: Room, row: Rows
+) -> tuple[np.int64, bool, bool]:
+    """Row i of a node's block, read as a whole or gathered, as `weigh_chunks` says."""
+    length = row.shape[0]
+    if is_whole:
+        begin = begin_of(i, first, last, where)
+        return weigh_chunks(where.cells[begin : begin + length], fixed, room.share[:length], row)
+    gather(i, first, last, where, room.gathered)
+    return weigh_chunks(room.gathered[:length], fixed, room.share[:length], row)
+
+
+@borrowing
+def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Rows, row: Rows) -> tuple[np.int64, bool, bool]:
+    """`weigh`; the sum, whether there are whole chunks and any values of each fit 32 bits, and whether all values fit.
+
+    The values of a chunk do where none of them has a sign and all of them fit.
+    """
+    n_whole = values.shape[0] - values.shape[0] % CHUNK
+    for j in range(n_whole):
+        row[j] = in_fixed_point(values[j], fixed)
+    total, reach = weigh(values[n_whole:], fixed, weights[n_whole:], row[n_whole:])
+    most, signs = np.int64(0), np.int32(0)
+    for first in range(0, n_whole, CHUNK):
+        own = np.int64(0)
+        for j in range(first, first + CHUNK):
+            value = row[j]
+            reach = np.int32(reach | (abs(value) if weights[j] > 0 else np.int32(0)))
+            value = np.int32(value * weights[j])
+            row[j] = value
+            own += np.int64(value)
+            signs = np.int32(signs | value)
+        total += own
+        most = max(most, own)
+    return total, bool(n_whole > 0 and signs >= 0 and most < 1 << 32), bool(reach >> DISTANCE_BITS == 0)
+
+
+@borrowing
+def weigh(values: Float32s, fixed: FixedPoint, weights: Rows, row: Rows) -> tuple[np.int64, np.int32]:
+    """row[j] = weights[j] values[j] in fixed point; their sum, and the bits of those that weigh anything."""
+    total, reach = np.int64(0), np.int32(0)
+    for j in range(values.shape[0]):
+        value = in_fixed_point(values[j], fixed)
+        reach = np.int32(reach | (abs(value) if weights[j] > 0 else np.int32(0)))
+        row[j] = np.int32(value * weights[j])
+        total += np.int64(row[j])
+    return total, reach
+
+
+@borrowing
+def in_fixed_point(value: np.float32, fixed: FixedPoint) -> np.int32:
+    """rint(value scale), cut off at the limit: what reaches it has too many bits, or weighs nothing."""
+    return np.int32(np.rint(max(min(value, fixed.limit), -fixed.limit) * fixed.scale))
+
+
+@borrowing
+def masked_sums(
+    one: Rows,
+    other: Rows,
+    rank: Rows,
+    limits: tuple[np.int32, np.int32],
+    is_narrow: bool,
+    where: Where,
+    ahead: tuple[np.int64, np.int64],
+) -> tuple[np.int64, np.int64]:
+    """Sum of one[j] over the j with rank[j] < limits[0], and of the other likewise with its own limit.
+
+    Whole chunks are summed in 32 bits where `weigh` says that they fit. With each chunk a line is fetched from the two
+    places ahead.
+    """
+    limit, other_limit = limits
+    if not is_narrow:
+        return wide_sum(one, rank, limit), wide_sum(other, rank, other_limit)
+    total, other_total = np.int64(0), np.int64(0)
+    n_whole, nothing = one.shape[0] - one.shape[0] % CHUNK, np.uint32(0)
+    for first in range(0, n_whole, CHUNK):
+        if where.is_far:
+            fetch(where.cells, ahead[0] + first // CHUNK * LINE)
+            fetch(where.cells, ahead[1] + first // CHUNK * LINE)
+        own, other_own = nothing, nothing
+        for j in range(first, first + CHUNK):
+            value, other_value = np.uint32(one[j]), np.uint32(other[j])
+            own = np.uint32(own + (value if rank[j] < limit else nothing))
+            other_own = np.uint32(other_own + (other_value if rank[j] < other_limit else nothing))
+        total += np.int64(own)
+        other_total += np.int64(other_own)
+    total += wide_sum(one[n_whole:], rank[n_whole:], limit)
+    return total, other_total + wide_sum(other[n_whole:], rank[n_whole:], other_limit)
+
+
+@borrowing
+def wide_sum(values: Rows, rank: Rows, limit: np.int32) -> np.int64:
+    """One of `masked_sums`, in 64 bits; without a branch, so that it runs on vectors."""
+    total = np.int64(0)
+    for j in range(values.shape[0]):
+        value = np.int64(values[j])
+        total += value if rank[j] < limit else np.int64(0)
+    return total
+
+
+@borrowing
+def scan_distances(
+    node: int,
+    values: Floats,
+    weights: Rows,
+    room: Room,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Walk each candidate's order with P(L) += w_i (2 c_i + w_i z_ii), and P(R) = P(S) - 2 sum w_i r_i + P(L)."""
+    for k in range(values.shape[0]):
+        m, total = 0, 0
+        for e in range(room.n_observed[k]):
+            i = room.order[k, e]
+            m += weights[i]
+            total += weights[i] * room.across[k, i]
+        m_left, left, moved = 0, 0, 0
+        whole = total / m if m else 0.0
+        for e in range(room.n_observed[k] - 1):
+            i, after = room.order[k, e], room.order[k, e + 1]
+            m_left += weights[i]
+            left += weights[i] * (2 * room.earlier[k, i] + room.itself[i])
+            moved += weights[i] * room.across[k, i]
+            if values[k, i] == values[k, after] or m_left < min_leaf or m - m_left < min_leaf:
+                continue
+            inside_left, inside_right = left / m_left, (total - 2 * moved + left) / (m - m_left)
+            gain = whole - (inside_left + inside_right)
+            rounding = ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
+            if gain >= -rounding:  # distances that are not squares of Euclidean ones may gain less than 0
+                own = gain if gain > rounding else 0.0
+                keep_best(node, k, values[k, i], values[k, after], own, best, threshold, gains)

@@ -1,0 +1,138 @@
+"""Cuts at random places, as in extremely randomised trees (Geurts, Ernst, Wehenkel, 2006): cheap, and not greedy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.forest.frontier import Frontier
+from distforest.growth.cuts.criteria import Criterion, Cuts
+from distforest.growth.cuts.fences import FIRST, LAST, find_fences
+from distforest.growth.rng import Keys, mix, unit
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Ints, offsets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FIRST_SHARE = 1 << 33
+"""Place in a node's stream of the first number that says where to cut; projections are drawn from those before it."""
+
+FIRST_CHOICE = 1 << 36
+"""Added to a node's stream and the attempt to give the stream that chooses rows."""
+
+JUDGED_ROWS = 256
+"""Rows of a larger node on which its cuts are judged: at random places they are no better for being judged on more."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the candidates of some nodes are cut: between two quantiles of their values, anywhere with equal chance.
+
+    Attributes
+    ----------
+    keys, attempt
+        The nodes' streams, shape (n_nodes,), and which attempt this is.
+    margin
+        Share of a node's values that is left out at each end, below 1/2; 0: anywhere between the extremes.
+    """
+
+    keys: Keys
+    attempt: int
+    margin: float
+
+    def some_rows(self, frontier: Frontier) -> Frontier:
+        """The same nodes with at most `JUDGED_ROWS` of their rows, drawn without replacement, in their order.
+
+        A node that asks again has found no cut on some of its rows: all of them judge then.
+        """
+        if self.attempt > 0 or frontier.sizes.max(initial=0) <= JUDGED_ROWS:
+            return frontier
+        starts = offsets(np.minimum(frontier.sizes, JUDGED_ROWS))
+        chosen = np.empty(starts[-1], np.int64)
+        choose_rows(frontier.starts, self.keys, self.attempt, starts, chosen)
+        return Frontier(frontier.tree, frontier.node, starts, frontier.rows[chosen], frontier.weights[chosen])
+
+    def fences(self, frontier: Frontier, values: Floats) -> Floats:
+        """What `distforest.growth.cuts.fences` finds of each candidate of each node, shape (5, width, n_nodes).
+
+        ``values`` has shape (width, n_rows); those that are NaN take no part.
+        """
+        found = np.empty((5, len(values), frontier.n_nodes))
+        find_fences(frontier.starts, values, self.margin, found)
+        return found
+
+    def within(self, fences: Floats) -> Floats:
+        """A threshold for each candidate of each node, shape (width, n_nodes); NaN where its values are all equal."""
+        found = np.empty(fences.shape[1:])
+        draw_cuts(fences[FIRST], fences[LAST], self.keys, self.attempt, found)
+        return found
+
+    def thresholds(self, frontier: Frontier, values: Floats) -> Floats:
+        """The thresholds `within` the `fences` of the values."""
+        return self.within(self.fences(frontier, values))
+
+
+@kernel
+def choose_rows(starts: Ints, keys: Keys, attempt: int, chosen_starts: Ints, chosen: Ints) -> None:
+    """Let each row in turn be chosen with the chance wanted / left, so that every choice of rows is equally likely.
+
+    (Knuth, The art of computer programming, volume 2, 3.4.2, algorithm S.)
+    """
+    for node in range(starts.shape[0] - 1):
+        place, last = chosen_starts[node], chosen_starts[node + 1]
+        key = mix(keys[node] + np.uint64(FIRST_CHOICE + attempt))
+        for r in range(starts[node], starts[node + 1]):
+            if place == last:
+                break
+            if unit(key, r - starts[node]) * (starts[node + 1] - r) < last - place:
+                chosen[place] = r
+                place += 1
+
+
+@kernel
+def draw_cuts(first: Floats, last: Floats, keys: Keys, attempt: int, thresholds: Floats) -> None:
+    """thresholds[k, f] = first + u (last - first), u the share that node f draws for candidate k in this attempt."""
+    width = thresholds.shape[0]
+    for node in range(thresholds.shape[1]):
+        for k in range(width):
+            low, high = first[k, node], last[k, node]
+            place = low + unit(keys[node], FIRST_SHARE + attempt * width + k) * (high - low)
+            thresholds[k, node] = low if place >= high else place  # rounding must not send the right side left
+
+
+@dataclass(frozen=True)
+class AtRandom:
+    """A criterion that looks at nothing but the sides of a cut, and cuts at random places: one for each candidate."""
+
+    criterion: Criterion
+    places: Places | None = None
+
+    @property
+    def unit(self) -> float:
+        """As of the criterion."""
+        return self.criterion.unit
+
+    def at(self, frontier: Frontier) -> Criterion:
+        """The same of the criterion for the level."""
+        return replace(self, criterion=self.criterion.at(frontier))
+
+    def attempted(self, keys: Keys, attempt: int) -> Criterion:
+        """The same with the places of this attempt."""
+        return replace(self, places=Places(keys, attempt, 0.0))
+
+    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
+        """As of the criterion."""
+        return self.criterion.impure(frontier)
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best of each node's candidates, each cut at its own place."""
+        assert self.places is not None  # noqa: S101  (a node is cut in some attempt)
+        thresholds = self.places.thresholds(frontier, values)
+        own = np.repeat(thresholds, frontier.sizes, axis=1)
+        sides = np.where(np.isnan(values) | np.isnan(own), np.nan, values > own)
+        cuts = self.criterion.cut(frontier, sides, min_leaf)
+        chosen = thresholds[cuts.candidate.clip(0), np.arange(frontier.n_nodes)]
+        return cuts._replace(threshold=np.where(cuts.candidate >= 0, chosen, 0.0))

@@ -1,0 +1,180 @@
+"""Cuts of two classes with costs: what parts must-link from cannot-link pairs (RFD), and the cells of a LeafRank.
+
+Let m_s = c_s n_s for the classes s = 0, 1, with costs c_s and counts n_s, and P(S) = 2 m_0 m_1. A cut of S into L and R
+gains ``P(S)/m - P(L)/m_L - P(R)/m_R``: with costs of 1 the Gini gain of `distforest.growth.cuts.criteria`. With the
+costs n / (2 n_s) of a TreeRank cell its two classes weigh the same, and m_0 - m_1 of a part C is, but for a constant,
+Lambda(C) (Clemencon, Vogel, section 3.1; see `distforest.growth.pairs.tree_rank`).
+
+Counts are integers, so a cut does not depend on the order of the rows. Ties as in `distforest.growth.cuts.criteria`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.forest.frontier import Frontier
+from distforest.growth.cuts.criteria import NO_CUT, ROUNDING, Criterion, Cuts, keep_best
+from distforest.growth.cuts.ordering import order_values
+from distforest.growth.rng import Keys
+from distforest.jit import borrowing, kernel
+from distforest.sources.source import Floats, Ints, Rows
+
+if TYPE_CHECKING:
+    Codes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class TwoClasses:
+    """Two classes with costs.
+
+    Attributes
+    ----------
+    codes
+        Class of each row, 0 or 1, shape (n_rows,), uint8.
+    costs
+        Of the two classes in each tree of the frontier, shape (n_trees, 2).
+    """
+
+    codes: Codes
+    costs: Floats
+    unit: float = 1.0
+
+    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
+        """Itself."""
+        return self
+
+    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
+        """Itself."""
+        return self
+
+    def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
+        """Whether a node holds both classes."""
+        counts = self.counts(frontier)
+        return np.logical_and(counts[:, 0] > 0, counts[:, 1] > 0)
+
+    def counts(self, frontier: Frontier) -> Ints:
+        """Weight of each class in each node, shape (n_nodes, 2)."""
+        counts = np.zeros((frontier.n_nodes, 2), np.int64)
+        count_classes(frontier.starts, frontier.rows, frontier.weights, self.codes, counts)
+        return counts
+
+    def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
+        """The best cut of each node."""
+        cuts, counts = Cuts.none(frontier.n_nodes), self.counts(frontier)
+        where = (frontier.starts, frontier.rows, frontier.weights, self.codes)
+        cut_two_classes(*where, values, counts, self.costs[frontier.tree], min_leaf, *cuts)
+        return cuts
+
+
+def even_costs(counts: Ints) -> Floats:
+    """Costs n / (2 n_s) with which the two classes of a cell weigh the same, from its counts, shape (n_cells, 2)."""
+    costs: Floats = counts.sum(axis=1, keepdims=True) / (2.0 * counts)
+    return costs
+
+
+@borrowing
+def count_classes(starts: Ints, rows: Rows, weights: Rows, codes: Codes, counts: Ints) -> None:
+    """counts[f, s] = sum of the weights of the rows of node f whose class is s."""
+    for node in range(starts.shape[0] - 1):
+        for r in range(starts[node], starts[node + 1]):
+            counts[node, codes[rows[r]]] += weights[r]
+
+
+@borrowing
+def two_class_gain(whole: float, left_0: float, left_1: float, right_0: float, right_1: float) -> float:
+    """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = 2 m_0 m_1, ``whole`` = P(S)/m; 0 where it is rounding."""
+    left, right = left_0 + left_1, right_0 + right_1
+    inside = 2.0 * (left_0 * left_1 * right + right_0 * right_1 * left) / (left * right)  # one division, not two
+    gain = whole - inside
+    return gain if gain > ROUNDING * (whole + inside) else 0.0
+
+
+@borrowing
+def gain_of_counts(whole: float, left: Ints, counts: Ints, costs: Floats, min_leaf: int) -> float:
+    """The gain of a cut with ``left`` of ``counts`` on one side, shapes (2,); `NO_CUT` if a side is too light."""
+    n_left = left[0] + left[1]
+    n_right = counts[0] + counts[1] - n_left
+    if n_left < max(1, min_leaf) or n_right < max(1, min_leaf):
+        return NO_CUT
+    return two_class_gain(
+        *(whole, costs[0] * left[0], costs[1] * left[1]),
+        *(costs[0] * (counts[0] - left[0]), costs[1] * (counts[1] - left[1])),
+    )
+
+
+@borrowing
+def whole_of(counts: Ints, costs: Floats) -> float:
+    """P(S)/m of a node."""
+    m_0, m_1 = costs[0] * counts[0], costs[1] * counts[1]
+    return 2.0 * m_0 * m_1 / (m_0 + m_1)
+
+
+@kernel
+def cut_two_classes(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    codes: Codes,
+    values: Floats,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """P(S) = 2 m_0 m_1, kept while the rows go over to the left in the order of a candidate; values are observed."""
+    longest = (starts[1:] - starts[:-1]).max()
+    order, kinds = np.empty(longest, np.int64), np.empty(longest, np.uint8)
+    keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
+    left = np.empty(2, np.int64)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        read_codes(rows[first:last], codes, kinds)
+        for k in range(values.shape[0]):
+            n = order_values(values[k, first:last], order, keys, spare)
+            scan_two_classes(
+                *(node, k, values[k, first:last], order[:n], weights[first:last], kinds),
+                *(counts[node], costs[node], min_leaf, left, best, threshold, gains),
+            )
+
+
+@borrowing
+def read_codes(rows: Rows, codes: Codes, kinds: Codes) -> None:
+    """kinds[r] = codes[rows[r]]: read once for all candidates of a node."""
+    places = rows.view(np.uint32)  # see `distforest.jit`
+    for r in range(places.shape[0]):
+        kinds[r] = codes[places[r]]
+
+
+@borrowing
+def scan_two_classes(
+    node: int,
+    candidate: int,
+    values: Floats,
+    order: Ints,
+    weights: Rows,
+    kinds: Codes,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    left: Ints,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Take the rows over to ``left``, counts of the two classes (``kinds``), in the order of one candidate."""
+    left[:] = 0
+    whole, before = whole_of(counts, costs), np.nan
+    for place in order:
+        value = values[place]
+        if value > before:
+            gain = gain_of_counts(whole, left, counts, costs, min_leaf)
+            if gain > gains[node]:
+                keep_best(node, candidate, before, value, gain, best, threshold, gains)
+        before = value
+        left[kinds[place]] += weights[place]

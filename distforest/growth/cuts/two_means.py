@@ -1,0 +1,312 @@
+"""The best two-means cut of a node's values on one candidate, found without a sort: only a few of them are looked at.
+
+With z the values less their mean, weights w, and S and a the sums of w z and w to the left of a cut, two-means wants
+the cut of the largest gain g = S^2 n / (a (n - a)). The values are counted in bins of equal width: that gives S, a and
+g at the edges of each bin. Inside a bin j of its c values by weight may lie left of a cut, and as z rises there
+
+::
+
+    S  >=  max(S_first + j low,  S_last - (c - j) high)          low, high: the bin's edges
+                                                                 (0 >= S everywhere)
+    S_first .                       . S_last
+              .                 .
+                 .          .                                    both lines meet at j*
+                    .    .
+                      j*
+
+On either line S^2 n / (a (n - a)) is convex in j, a square over something concave, so that g inside the bin is at most
+the largest of its values at 0, j* and c. Bins that cannot hold the best cut stay closed; the values of the others are
+sorted and scanned, as `distforest.growth.cuts.gaussians.scan_clusters` scans them all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.growth.cuts.ordering import order_values
+from distforest.jit import borrowing, kernel
+from distforest.sources.source import Floats, Ints, Rows
+
+MOST_BINS = 512
+FEW = 40
+"""Values that are sorted in less time than they are counted."""
+
+ROUNDING = 1e-12
+"""Gains of one candidate's cuts that differ by less, as a share of the squares, are equal: the lowest cut stands."""
+
+_NARROWEST, _WIDEST = 1e-120, 1e120  # of such values all squares and products are floats
+_QUARTER = 0.2500001
+_EDGE = 1e-9  # by how much of its width a value may lie outside its bin when all is rounded
+
+
+COUNT, TOTAL, OPEN, TWIN = range(4)
+"""What is known of a bin: the sum of w, that of w z (of the bin, then of all before it), and whether it is open.
+
+Every other value is counted in a twin, `TWIN` further on: neighbours often lie in one bin, where one sum would wait for
+the other.
+"""
+
+
+class Room(NamedTuple):
+    """Where the longest node is worked on: bins, shape (5, MOST_BINS + 1), its weights; values in open bins, theirs."""
+
+    bins: Floats
+    own_weights: Floats
+    values: Floats
+    weights: Floats
+    order: Ints
+    keys: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+
+
+class Line(NamedTuple):
+    """Where values lie: the weight n, the ends, z(x) = (x - origin) - mean, and the bin of x, (x - lowest) scale."""
+
+    n: float
+    lowest: float
+    highest: float
+    origin: float
+    mean: float
+    n_bins: int
+    scale: float
+
+
+@kernel
+def room_for(longest: int) -> Room:
+    """Room for nodes of up to ``longest`` rows."""
+    return Room(
+        np.empty((5, MOST_BINS + 1)),
+        np.empty(longest),
+        np.empty(longest),
+        np.empty(longest),
+        np.empty(longest, np.int64),
+        np.empty(longest, np.uint64),
+        np.empty(longest, np.uint64),
+    )
+
+
+@borrowing
+def cut_two_means(
+    starts: Ints,
+    node: int,
+    weights: Rows,
+    values: Floats,
+    min_leaf: int,
+    relative: bool,
+    best_only: bool,
+    room: Room,
+    thresholds: Floats,
+    scores: Floats,
+) -> None:
+    """Threshold and score of the best cut of each candidate of a node; NaN where all its values must be sorted.
+
+    That is where one is missing, where all are equal, and where their squares are too large or too small to be floats.
+    With ``best_only`` a candidate that cannot reach the best score so far has no cut, a score of -inf, or a lesser one.
+    """
+    first, last, bins = starts[node], starts[node + 1], room.bins
+    w, n, rival = room.own_weights[: last - first], 0.0, -np.inf
+    for r in range(last - first):
+        w[r] = weights[first + r]
+        n += w[r]
+    for k in range(values.shape[0]):
+        own = values[k, first:last]
+        thresholds[k, node] = scores[k, node] = np.nan
+        line = line_of(own, w, n)
+        if line.scale == 0.0:
+            continue
+        square = fill_bins(own, w, line, bins)
+        single, slack = 0.0 if relative else square, ROUNDING * square
+        least = add_up_bins(line, min_leaf, bins)
+        if rival > -np.inf:
+            least = max(least, (rival + single - 8.0 * ROUNDING * abs(rival)) / line.n)
+        least -= 8.0 * slack / line.n
+        gain = -np.inf
+        if open_bins(line, least, bins):
+            thresholds[k, node], gain = search_open(own, w, min_leaf, line, least, slack, room)
+        scores[k, node] = min(gain, square) - single
+        if best_only:
+            rival = max(rival, scores[k, node])
+
+
+@borrowing
+def search_open(
+    values: Floats, weights: Floats, min_leaf: int, line: Line, least: float, slack: float, room: Room
+) -> tuple[float, float]:
+    """Threshold and gain of the best cut in the bins that are open and stay so."""
+    if not close_bins(line, least, room.bins):
+        return np.nan, -np.inf
+    n_open = fetch_open(values, weights, line, room)
+    n_open = order_values(room.values[:n_open], room.order, room.keys, room.spare)
+    return scan_bins(line, min_leaf, slack, room.order[:n_open], room)
+
+
+@borrowing
+def bin_of(x: float, lowest: float, scale: float) -> np.uint32:
+    """The bin of a value; unsigned, so that Numba need not ask whether an index counts from the end."""
+    return np.uint32((x - lowest) * scale)
+
+
+@borrowing
+def less(x: float, y: float) -> float:
+    """The lesser one, y if one is NaN: in one instruction, as Numba's ``min`` is not."""
+    return x if x < y else y  # noqa: FURB136
+
+
+@borrowing
+def more(x: float, y: float) -> float:
+    """The greater one, y if one is NaN."""
+    return x if x > y else y  # noqa: FURB136
+
+
+@borrowing
+def line_of(values: Floats, weights: Floats, n: float) -> Line:
+    """Where the values lie; a scale of 0 where they cannot be put into bins.
+
+    Every fourth value has sums of its own, so that a processor works on four of them at once.
+    """
+    origin, m = values[0], values.shape[0]
+    low_0 = low_1 = low_2 = low_3 = origin
+    high_0 = high_1 = high_2 = high_3 = origin
+    sum_0 = sum_1 = sum_2 = sum_3 = 0.0
+    for r in range(0, m - 3, 4):
+        x_0, x_1, x_2, x_3 = values[r], values[r + 1], values[r + 2], values[r + 3]
+        low_0, low_1, low_2, low_3 = less(x_0, low_0), less(x_1, low_1), less(x_2, low_2), less(x_3, low_3)
+        high_0, high_1, high_2, high_3 = more(x_0, high_0), more(x_1, high_1), more(x_2, high_2), more(x_3, high_3)
+        sum_0 += weights[r] * (x_0 - origin)
+        sum_1 += weights[r + 1] * (x_1 - origin)
+        sum_2 += weights[r + 2] * (x_2 - origin)
+        sum_3 += weights[r + 3] * (x_3 - origin)
+    for r in range(m - m % 4, m):
+        low_0, high_0 = less(values[r], low_0), more(values[r], high_0)
+        sum_0 += weights[r] * (values[r] - origin)
+    lowest, highest = min(low_0, low_1, low_2, low_3), max(high_0, high_1, high_2, high_3)
+    total = (sum_0 + sum_1) + (sum_2 + sum_3)
+    n_bins, scale = min(MOST_BINS, 16 + m // 12), 0.0
+    if np.isfinite(total) and _NARROWEST < highest - lowest < _WIDEST:
+        scale = n_bins * (1.0 - 1e-9) / (highest - lowest)
+    return Line(n, lowest, highest, origin, total / n, n_bins, scale)
+
+
+@borrowing
+def fill_bins(values: Floats, weights: Floats, line: Line, bins: Floats) -> float:
+    """The sums of w and of w z in each bin; returns the sum of w z^2."""
+    for b in range(line.n_bins):
+        bins[COUNT, b] = bins[TOTAL, b] = bins[TWIN + COUNT, b] = bins[TWIN + TOTAL, b] = 0.0
+    lowest, scale, origin, mean = line.lowest, line.scale, line.origin, line.mean  # to be held in registers
+    square = 0.0
+    for r in range(values.shape[0]):
+        b = bin_of(values[r], lowest, scale)
+        z, w = (values[r] - origin) - mean, weights[r]
+        twin = np.uint32(TWIN * (r & 1))
+        bins[twin + np.uint32(COUNT), b] += w
+        bins[twin + np.uint32(TOTAL), b] += w * z
+        square += w * z * z
+    return square
+
+
+@borrowing
+def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
+    """The sums before each bin in place of those inside, and the largest g / n of cuts between two bins."""
+    a, s, n = 0.0, 0.0, line.n
+    best, over = 0.0, 1.0
+    for b in range(line.n_bins):
+        inside, sum_inside = bins[COUNT, b] + bins[TWIN + COUNT, b], bins[TOTAL, b] + bins[TWIN + TOTAL, b]
+        bins[COUNT, b], bins[TOTAL, b] = a, s
+        a += inside
+        s += sum_inside
+        if a >= min_leaf and n - a >= min_leaf and s * s * over > best * (a * (n - a)):
+            best, over = s * s, a * (n - a)
+    bins[COUNT, line.n_bins], bins[TOTAL, line.n_bins] = a, s
+    return best / over
+
+
+@borrowing
+def open_bins(line: Line, least: float, bins: Floats) -> bool:
+    """Open the bins in which g / n may reach ``least``, as far as few steps tell: S >= its lower end - c width / 4.
+
+    Returns whether there is one.
+    """
+    n, quarter, found = line.n, _QUARTER / line.scale, False
+    for b in range(line.n_bins):
+        a, a_last, s, s_last = bins[COUNT, b], bins[COUNT, b + 1], bins[TOTAL, b], bins[TOTAL, b + 1]
+        over, over_last = a * (n - a), a_last * (n - a_last)
+        lowest = min(s, s_last) - (a_last - a) * quarter
+        opened = (lowest * lowest >= least * min(over, over_last)) & (a_last > a)
+        bins[OPEN, b] = opened
+        found |= opened
+    return found
+
+
+@borrowing
+def close_bins(line: Line, least: float, bins: Floats) -> bool:
+    """Close the bins in which g / n stays below ``least`` at both ends and where the lines meet.
+
+    Returns whether one stays open.
+    """
+    n, width, start = line.n, 1.0 / line.scale, (line.lowest - line.origin) - line.mean
+    found = False
+    for b in range(line.n_bins):
+        if bins[OPEN, b]:
+            a, a_last, s, s_last = bins[COUNT, b], bins[COUNT, b + 1], bins[TOTAL, b], bins[TOTAL, b + 1]
+            low, high = start + (b - _EDGE) * width, start + (b + 1 + _EDGE) * width
+            j = min(max((s_last - s - (a_last - a) * high) / (low - high), 0.0), a_last - a)
+            lowest, between = s + j * low, a + j
+            stays = (
+                lowest * lowest >= least * between * (n - between)
+                or (a > 0.0 and s * s >= least * a * (n - a))
+                or (a_last < n and s_last * s_last >= least * a_last * (n - a_last))
+            )
+            bins[OPEN, b] = stays
+            found |= stays
+    return found
+
+
+@borrowing
+def fetch_open(values: Floats, weights: Floats, line: Line, room: Room) -> int:
+    """Values and weights in open bins, into the room; returns how many.
+
+    First all between the lowest open bin and the highest one, as nearly all others lie outside.
+    """
+    bins, lowest, scale = room.bins, line.lowest, line.scale
+    low, high = 0, line.n_bins
+    while low < high and not bins[OPEN, low]:
+        low += 1
+    while low < high and not bins[OPEN, high - 1]:
+        high -= 1
+    n_between, n_open = 0, 0
+    for r in range(values.shape[0]):
+        place = (values[r] - lowest) * scale
+        room.order[n_between] = r
+        n_between += (place >= low) & (place < high)
+    for r in room.order[:n_between]:
+        room.values[n_open], room.weights[n_open] = values[r], weights[r]
+        n_open += bins[OPEN, bin_of(values[r], lowest, scale)] > 0.0
+    return n_open
+
+
+@borrowing
+def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: Room) -> tuple[float, float]:
+    """Threshold and gain of the best cut between two distinct values that lie side by side in open bins."""
+    threshold, best, n = np.nan, -np.inf, line.n
+    bins = room.bins
+    a, s, b, before = 0.0, 0.0, -1, np.nan
+    for place in order:
+        x = room.values[place]
+        own = int(bin_of(x, line.lowest, line.scale))
+        if own != b:
+            if bins[COUNT, own] != a:  # values in closed bins lie between
+                before = np.nan
+            b, a, s = own, bins[COUNT, own], bins[TOTAL, own]
+        if x > before and a >= min_leaf and n - a >= min_leaf:
+            gain = s * s * n / (a * (n - a))
+            if gain > best + slack:
+                middle = before + (x - before) / 2.0
+                threshold = middle if middle < x else before  # rounding must not send the right side left
+                best = gain
+        before = x
+        a += room.weights[place]
+        s += room.weights[place] * ((x - line.origin) - line.mean)
+    return threshold, best

@@ -1,0 +1,147 @@
+"""Draws: which projections an open node tries. Each is a function of the node's random stream alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from distforest.forest.frontier import Frontier
+from distforest.growth.draws.column_weights import ColumnWeights, column_at
+from distforest.growth.rng import Keys, below, mix, unit
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Ints, Projections, Rows, offsets
+
+TRIES = 32
+"""How often a candidate draws in vain before it is content with the columns it has."""
+
+
+class Draw(Protocol):
+    """Candidate projections of open nodes; a node without a cut asks again, ``attempts`` times in all."""
+
+    @property
+    def width(self) -> int:
+        """Candidates of a node in one attempt."""
+
+    @property
+    def attempts(self) -> int:
+        """How often a node may ask."""
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """The candidates of each node of ``frontier``, from ``keys``, the nodes' streams, shape (n_nodes,)."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Single columns, ``width`` at a time along a random order of all ``n_columns``, until they are used up."""
+
+    n_columns: int
+    width: int
+
+    @property
+    def attempts(self) -> int:
+        """As many as it takes to try every column."""
+        return -(-self.n_columns // self.width)
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """Entries attempt * width, ... of each node's order of the columns."""
+        first = attempt * self.width
+        width = min(self.width, self.n_columns - first)
+        columns = np.empty((frontier.n_nodes, width), np.int32)
+        axis_columns(keys, self.n_columns, first, columns)
+        n = frontier.n_nodes * width
+        return Projections(width, np.arange(n + 1, dtype=np.int64), columns.reshape(-1), np.ones(n))
+
+
+@kernel
+def axis_columns(keys: Keys, n_columns: int, first: int, columns: Rows) -> None:
+    """Entries first, first + 1, ... of a Fisher-Yates shuffle of 0..n_columns-1, one shuffle for each key."""
+    order = np.arange(n_columns)
+    swapped = np.empty(n_columns, np.int64)
+    last = first + columns.shape[1]
+    for f in range(keys.shape[0]):
+        for t in range(last):
+            swapped[t] = t + below(keys[f], t, n_columns - t)
+            order[t], order[swapped[t]] = order[swapped[t]], order[t]
+        for t in range(first, last):
+            columns[f, t - first] = order[t]
+        for t in range(last - 1, -1, -1):  # undone, so that a node costs last steps and not n_columns
+            order[t], order[swapped[t]] = order[swapped[t]], order[t]
+
+
+@dataclass(frozen=True)
+class Oblique:
+    """Sparse sums of columns (SMERF, section 2; Tomita et al., SPORF).
+
+    Each of the ``width`` candidates reads one column, and ``width * (combinations - 1)`` further columns (rounded)
+    are dealt out among them at random; the columns of one candidate differ. A column's coefficient is +1 or -1, or
+    normal with the standard deviation ``scales`` of the column, shape (n_columns,): collinear columns would cancel
+    exactly with signs alone.
+    """
+
+    columns: ColumnWeights
+    width: int
+    combinations: float
+    scales: Floats | None = None
+    attempts: int = 3
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """``width`` candidates for each node."""
+        total = self.width + round(self.width * (self.combinations - 1.0))
+        size = np.zeros(frontier.n_nodes * self.width, np.int64)
+        columns = np.empty(frontier.n_nodes * total, np.int32)
+        weights = np.empty(frontier.n_nodes * total)
+        scales = np.empty(0) if self.scales is None else self.scales
+        n = oblique_terms(keys, attempt, self.columns.cumulative, scales, self.width, size, columns, weights)
+        return Projections(self.width, offsets(size), columns[:n], weights[:n])
+
+
+@kernel
+def oblique_terms(
+    keys: Keys,
+    attempt: int,
+    cumulative: Floats,
+    scales: Floats,
+    width: int,
+    size: Ints,
+    columns: Rows,
+    weights: Floats,
+) -> int:
+    """Deal the columns out: ``size`` of each candidate, then its distinct columns, each with its coefficient.
+
+    A candidate that drew nothing new `TRIES` times is content with the columns it has: others may have no weight.
+    """
+    extra = columns.shape[0] // keys.shape[0] - width if keys.shape[0] else 0
+    filled = 0
+    for f in range(keys.shape[0]):
+        key = mix(keys[f] + np.uint64(attempt))
+        drawn = 0
+        own = size[f * width : (f + 1) * width]
+        own[:] = 1
+        for _ in range(extra):
+            own[below(key, drawn, width)] += 1
+            drawn += 1
+        for k in range(width):
+            begin, tries = filled, 0
+            while filled < begin + own[k] and tries < TRIES:
+                column = column_at(cumulative, unit(key, drawn))
+                if column in columns[begin:filled]:
+                    tries += 1
+                else:
+                    columns[filled] = column
+                    weights[filled] = coefficient(key, drawn + 1, column, scales)
+                    filled, tries = filled + 1, 0
+                drawn += 3
+            own[k] = filled - begin
+    return filled
+
+
+@kernel
+def coefficient(key: np.uint64, draw: int, column: int, scales: Floats) -> float:
+    """+1 or -1; or scales[column] sqrt(-2 log(1 - u)) cos(2 pi v), normal (Box, Muller, 1958), u and v the next two."""
+    u = unit(key, draw)
+    if scales.shape[0] == 0:
+        return 1.0 if u < 0.5 else -1.0
+    return scales[column] * math.sqrt(-2.0 * math.log(1.0 - u)) * math.cos(2.0 * math.pi * unit(key, draw + 1))

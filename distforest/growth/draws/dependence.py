@@ -1,0 +1,260 @@
+"""The dependence screen: which features know of others, by their ranks alone, so whatever their scales and shapes.
+
+Features of a manifold depend on each other, features of noise on none. Each feature is cut into B bins of equal
+numbers of rows, ties at random. For a pair of features
+
+    G = 2 m MI = 2 (sum o_ab log o_ab - sum o_a log o_a - sum o_b log o_b + m log m)
+
+over the counts of m rows is about chi-square with df = (B - 1)^2 if they are independent, as B is 8, or less where a
+cell would hold fewer than `ROWS_IN_CELL` rows on average, times 1 + (B + 1)^2 / (6 m) (Williams, 1976: its tail is
+heavier where cells hold few rows). Of the p (p - 1) / 2 pairs of p independent features
+
+    c = p (p - 1) / 2 P(chi-square > G / (1 + (B + 1)^2 / (6 m)))
+
+are expected to have a G as large. A feature is significant if c of its largest G is below `FALSE_PAIRS`; its dependence
+is u = (largest G - df) / (2 m log B), from 0 to 0.999.
+
+It is blind to a feature that is independent of each other one alone: the height of a swiss roll, a lone bimodal one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import chdtrc
+
+from distforest.growth.cuts.ordering import order_values
+from distforest.growth.rng import shuffle, stream
+from distforest.jit import kernel
+from distforest.sources.source import Float32s, Floats, Ints, Rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Codes = NDArray[np.uint8]
+
+MOST_BINS = 8
+ROWS_IN_CELL = 5
+"""Rows that a cell of a pair's table should hold on average: of fewer G is too large."""
+
+FALSE_PAIRS = 0.01
+"""Significant pairs that are expected in a table of independent features."""
+
+SCREEN_ROWS = 10_000
+"""Rows, drawn at random where there are more, that a screen looks at."""
+
+NEAR = 1000
+"""Features for which all pairs are looked at; of more, those that `polynomial_statistic` likes best."""
+
+NEAR_ROWS = 256
+"""Rows that it looks at."""
+
+SCREEN_TREE = 1 << 40
+"""The tree number under which a screen draws."""
+
+_STEPS = 48.0  # the largest of the three polynomials is sqrt(7), and 48 sqrt(7) < 128
+
+
+@dataclass(frozen=True)
+class Screen:
+    """What a screen has found.
+
+    Attributes
+    ----------
+    dependence
+        u of each feature, 0 for one that is not significant, shape (n_features,).
+    weights
+        How likely each feature should be drawn, shape (n_features,); their sum is 1.
+    """
+
+    dependence: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, largest: Floats, n_rows: int) -> Screen:
+        """The screen for the largest G of each feature, shape (n_features,), from ``n_rows`` rows.
+
+        Let q be the share of significant features, u' the mean of their u. A feature that is not significant has the
+        weight 1, one that is significant (u / u') (1 - q (1 - q)) / q^2, but no more than `FALSE_PAIRS` / c: evidence
+        that chance might have given takes little from the others. The weights are then divided by their sum: with
+        evidence enough the significant features get 1 - q (1 - q) of it.
+
+        Examples
+        --------
+        >>> Screen.of(np.array([3000.0, 3000.0, 40.0, 40.0]), n_rows=1000).weights
+        array([0.375, 0.375, 0.125, 0.125])
+        >>> Screen.of(np.array([88.0, 88.0, 40.0, 40.0]), n_rows=1000).weights.round(3)
+        array([0.352, 0.352, 0.148, 0.148])
+        """
+        by_chance = false_pairs(largest, n_rows)
+        significant = by_chance < FALSE_PAIRS
+        n_bins = bin_count(n_rows)
+        u = np.clip((largest - (n_bins - 1) ** 2) / (2.0 * n_rows * math.log(n_bins)), 0.0, 0.999)
+        u = np.where(significant, u, 0.0)
+        weights = np.ones(len(u))
+        if significant.any():
+            share = float(significant.mean())
+            with np.errstate(divide="ignore", over="ignore"):  # evidence may be overwhelming
+                paid_for = FALSE_PAIRS / by_chance[significant]
+            wanted = u[significant] / u[significant].mean() * ((1.0 - share * (1.0 - share)) / share**2)
+            weights[significant] = np.minimum(wanted, paid_for)
+        return cls(u, weights / weights.sum())
+
+
+def bin_count(n_rows: int) -> int:
+    """B for so many rows: from 2 to 8.
+
+    Examples
+    --------
+    >>> [bin_count(m) for m in (10, 60, 100, 200, 320, 10_000)]
+    [2, 3, 4, 6, 8, 8]
+    """
+    return max(2, min(MOST_BINS, math.isqrt(n_rows // ROWS_IN_CELL)))
+
+
+def false_pairs(largest: Floats, n_rows: int) -> Floats:
+    """How many pairs of as many independent features are expected to have a G as large: c of each.
+
+    Examples
+    --------
+    >>> false_pairs(np.array([49.0, 110.0, 150.0]), 1000).round(6)
+    array([1.498496e+00, 6.000000e-06, 0.000000e+00])
+    """
+    n_pairs, n_bins = len(largest) * (len(largest) - 1) / 2.0, bin_count(n_rows)
+    correction = 1.0 + (n_bins + 1) ** 2 / (6.0 * n_rows)
+    return np.asarray(max(n_pairs, 1.0) * chdtrc((n_bins - 1) ** 2, largest / correction))
+
+
+def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Rows:
+    """The rows that a screen looks at, ascending: all, or ``most`` drawn at random, shape (m,)."""
+    rows = np.arange(n_rows, dtype=np.int32)
+    if n_rows <= most:
+        return rows
+    shuffle(np.uint64(stream(seed, SCREEN_TREE, 0)), 0, rows, most)  # a kernel gives a plain, hence a signed integer
+    return np.sort(rows[:most])
+
+
+def ranks(matrix: Float32s, rows: Rows, columns: Rows, seed: int) -> Rows:
+    """The rank, from 0, of each of ``rows`` in each of ``columns``, equal values in random order.
+
+    Returns
+    -------
+    ndarray
+        Shape (n_columns, m).
+    """
+    found = np.empty((len(columns), len(rows)), np.int32)
+    rank_columns(matrix, rows, columns, seed, found)
+    return found
+
+
+@kernel
+def rank_columns(matrix: Float32s, rows: Rows, columns: Rows, seed: int, found: Rows) -> None:
+    """found[c, r] = rank of matrix[rows[r], columns[c]]; the rows are shuffled first, and then sorted stably."""
+    m = rows.shape[0]
+    order, keys, spare = np.empty(m, np.int64), np.empty(m, np.uint64), np.empty(m, np.uint64)
+    values = np.empty(m)
+    for c in range(columns.shape[0]):
+        places = np.arange(m)
+        shuffle(stream(seed, SCREEN_TREE, columns[c] + 1), 0, places, m)
+        for r in range(m):
+            values[r] = matrix[rows[places[r]], columns[c]]
+        order_values(values, order, keys, spare)
+        for rank in range(m):
+            found[c, places[order[rank]]] = rank
+
+
+def bins(ranks_of_columns: Rows) -> Codes:
+    """floor(B rank / m): the bin of each rank, shape (n_columns, m)."""
+    m = ranks_of_columns.shape[1]
+    return (ranks_of_columns.astype(np.int64) * bin_count(m) // m).astype(np.uint8)
+
+
+def largest_dependence(codes: Codes, others: Codes) -> tuple[Floats, Floats]:
+    """The largest G of each column over the ``others``, and of each of these over the columns.
+
+    Parameters
+    ----------
+    codes, others
+        Bins as `bins` gives them, shapes (k, m) and (l, m); one and the same array for the pairs within it.
+
+    Returns
+    -------
+    own, theirs : ndarray
+        Shapes (k,) and (l,).
+    """
+    m = codes.shape[1]
+    counts = np.arange(m + 1, dtype=np.float64)
+    terms = counts * np.log(np.maximum(counts, 1.0))
+    own, theirs = np.zeros(len(codes)), np.zeros(len(others))
+    compare(codes, others, codes is others, bin_count(m), terms, own, theirs)
+    return own, theirs
+
+
+@kernel
+def compare(codes: Codes, others: Codes, within: bool, n_bins: int, terms: Floats, own: Floats, theirs: Floats) -> None:
+    """own[a] = max over b of G(a, b), theirs[b] = max over a; ``terms[o]`` = o log o; pairs a < b within one set."""
+    m = codes.shape[1]
+    together = np.zeros(n_bins * n_bins, np.int64)
+    alone = np.zeros(n_bins, np.int64)
+    for r in range(m):
+        alone[codes[0, r]] += 1  # the same in every column: bins of ranks
+    margin = 0.0
+    for b in range(n_bins):
+        margin += terms[alone[b]]
+    for a in range(codes.shape[0]):
+        for b in range(a + 1 if within else 0, others.shape[0]):
+            together[:] = 0
+            for r in range(m):
+                together[codes[a, r] * n_bins + others[b, r]] += 1
+            total = 0.0
+            for cell in range(n_bins * n_bins):
+                total += terms[together[cell]]
+            g = 2.0 * (total - 2.0 * margin + terms[m])
+            own[a] = max(own[a], g)
+            theirs[b] = max(theirs[b], g)
+
+
+def polynomials(ranks_of_columns: Rows) -> Float32s:
+    """Legendre polynomials of degree 1 to 3 of the ranks, in whole steps of 1/48, shape (3, n_columns, m).
+
+    They are orthonormal over ranks spread from -1 to 1. In whole steps a float32 sum over 256 rows is exact, so that
+    it does not depend on the order in which a library adds.
+    """
+    m = ranks_of_columns.shape[1]
+    x = (2.0 * np.arange(m) + 1.0) / m - 1.0
+    table = np.stack(
+        [math.sqrt(3.0) * x, math.sqrt(5.0) * (3.0 * x**2 - 1.0) / 2.0, math.sqrt(7.0) * (5.0 * x**3 - 3.0 * x) / 2.0]
+    )
+    table -= table.mean(axis=1, keepdims=True)
+    return np.rint(_STEPS * table).astype(np.float32)[:, ranks_of_columns]
+
+
+def polynomial_statistic(own: Float32s, others: Float32s) -> Floats:
+    """Sum of the squared products of the polynomials of two columns: their dependence where it is smooth.
+
+    Over m rows it is m times the sum of nine squared correlations, in other units.
+
+    Parameters
+    ----------
+    own, others
+        As `polynomials` gives them, shapes (3, k, m) and (3, l, m).
+
+    Returns
+    -------
+    ndarray
+        Shape (k, l), whole numbers.
+    """
+    total = np.zeros((own.shape[1], others.shape[1]))
+    for mine in own:
+        for theirs in others:
+            total += np.square((mine @ theirs.T).astype(np.float64))
+    return total
+
+
+def nearest_features(statistic: Floats, n_kept: int = NEAR) -> Ints:
+    """The ``n_kept`` features of the largest statistic, ascending; of equal ones the first."""
+    order = np.lexsort((np.arange(len(statistic)), -statistic))
+    return np.sort(order[:n_kept])

@@ -1,0 +1,207 @@
+"""Pairs of unlike objects as draws (SimForest): two columns of similarities, means of more of them, or features.
+
+A pair is (j, i), see `distforest.growth.draws.unlike_pairs`; one that is no direction is drawn again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
+from distforest.growth.draws.unlike_pairs import (
+    FreshPairs,
+    KeptPairs,
+    Pairing,
+    Unlikeness,
+    rules_of_similarities,
+    unlikeness,
+    usable_pairs,
+)
+from distforest.growth.rng import below, number, shuffle
+from distforest.jit import kernel
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets
+
+if TYPE_CHECKING:
+    from distforest.forest.frontier import Frontier
+    from distforest.growth.rng import Keys
+
+EXTRA = 1 << 32
+"""The draw of a node's stream from which on there are the streams of its candidates, for all that a pair needs more."""
+
+ATTEMPTS = 4
+"""How often a node asks for candidates."""
+
+SUBSET_SIZES = (1, 2, 4)
+"""Numbers of features of a random similarity, equally likely."""
+
+
+@dataclass(frozen=True)
+class TwoObjects:
+    """The mean of some columns on the side of j minus that of some on the side of i, ``n_columns`` of each.
+
+    S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive, or where that is never so and S_ii and
+    S_jj say nothing, S_kj - S_ki differ over the node. The other columns of a side are objects of the node, drawn
+    without replacement, that are less unlike its own object than the other one (classes: of its class). With landmarks
+    all columns are landmarks: those of `landmarks_near` in place of the node's objects. Where pairs are kept, ``trees``
+    are the streams of the trees that grow, shape (n_trees,).
+    """
+
+    source: Source
+    unlike: Unlikeness
+    width: int
+    n_columns: int = 1
+    attempts: int = ATTEMPTS
+    landmarks: Landmarks = ANY_OBJECT
+    kept: bool = False
+    trees: Keys | None = None
+    of_distances: bool = False
+
+    def of_trees(self, keys: Keys) -> TwoObjects:
+        """The draw for the trees of these streams."""
+        return replace(self, trees=keys)
+
+    @property
+    def pairing(self) -> Pairing:
+        """How pairs are drawn."""
+        if not self.kept:
+            return FreshPairs(self.unlike, self.landmarks)
+        assert self.trees is not None  # noqa: S101  (whoever grows trees says which)
+        return KeptPairs(self.unlike, self.trees)
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """``width`` candidates for each node; empty where no pair could be found."""
+        rules = rules_of_similarities(self.source, frontier, self.of_distances)
+        pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, rules)
+        n_found = int((pairs[:, 0] >= 0).sum())
+        size = np.empty(len(pairs), np.int64)
+        columns, weights = np.empty(2 * self.n_columns * n_found, np.int32), np.empty(2 * self.n_columns * n_found)
+        n = fill_sides(
+            *(pairs, self.width, self.n_columns, keys, attempt, frontier.starts, frontier.rows),
+            *(self.unlike.targets, self.unlike.by_class, self.landmarks.rows, self.landmarks.among),
+            *(size, columns, weights),
+        )
+        return Projections(self.width, offsets(size), columns[:n], weights[:n])
+
+
+@dataclass(frozen=True)
+class FeatureSubsets:
+    """Linear similarities over random features F: S_kj - S_ki = sum over F of x_kf (x_jf - x_if).
+
+    F is 1, 2 or 4 of the features in which j and i differ, or as many as there are.
+    """
+
+    features: Float32s
+    unlike: Unlikeness
+    width: int
+    attempts: int = ATTEMPTS
+
+    def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
+        """``width`` candidates for each node; empty where no pair could be found."""
+        pairs = usable_pairs(FreshPairs(self.unlike), self.width, frontier, keys, attempt, [self._differ])
+        most = SUBSET_SIZES[-1] * int((pairs[:, 0] >= 0).sum())
+        size = np.empty(len(pairs), np.int64)
+        columns, weights = np.empty(most, np.int32), np.empty(most)
+        n = fill_subsets(pairs, self.width, keys, attempt, self.features, SUBSET_SIZES, size, columns, weights)
+        return Projections(self.width, offsets(size), columns[:n], weights[:n])
+
+    def _differ(self, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:  # noqa: ARG002  (in any node)
+        differs: NDArray[np.bool_] = (self.features[j] != self.features[i]).any(axis=1)
+        return differs
+
+
+@kernel
+def fill_sides(
+    pairs: Rows,
+    width: int,
+    n_columns: int,
+    keys: Keys,
+    attempt: int,
+    starts: Ints,
+    rows: Rows,
+    targets: Floats,
+    by_class: bool,
+    landmarks: Rows,
+    among: NDArray[np.bool_],
+    size: Ints,
+    columns: Rows,
+    weights: Floats,
+) -> int:
+    """Columns of j's side with weights 1 / their number, then those of i's side with -1 / theirs; how many in all."""
+    filled = 0
+    for candidate in range(pairs.shape[0]):
+        begin = filled
+        if pairs[candidate, 0] >= 0:
+            node = candidate // width
+            extra = number(keys[node], EXTRA + attempt * width + candidate % width)
+            group = rows[starts[node] : starts[node + 1]]
+            drawn = 0
+            for side in range(2):
+                own, other = pairs[candidate, side], pairs[candidate, 1 - side]
+                n_side = 1
+                columns[filled] = own
+                if n_columns > 1:
+                    pool = group
+                    if landmarks.shape[0] > 0:
+                        pool = landmarks_near(targets[own], group, landmarks, among, targets, by_class)
+                    near = near_side(own, other, pool, targets, by_class)
+                    n_side = min(n_columns, 1 + near.shape[0])
+                    shuffle(extra, drawn, near, n_side - 1)
+                    drawn += n_side - 1
+                    columns[filled + 1 : filled + n_side] = near[: n_side - 1]
+                weights[filled : filled + n_side] = (1.0 - 2.0 * side) / n_side
+                filled += n_side
+        size[candidate] = filled - begin
+    return filled
+
+
+@kernel
+def near_side(own: int, other: int, group: Rows, targets: Floats, by_class: bool) -> Rows:
+    """The rows of a group, without the pair, that are less unlike ``own`` than ``other``, in their order."""
+    near = np.empty(group.shape[0], np.int32)
+    n = 0
+    for row in group:
+        if row not in (own, other) and (
+            unlikeness(targets[row], targets[own], by_class) < unlikeness(targets[row], targets[other], by_class)
+        ):
+            near[n] = row
+            n += 1
+    return near[:n]
+
+
+@kernel
+def fill_subsets(
+    pairs: Rows,
+    width: int,
+    keys: Keys,
+    attempt: int,
+    features: Float32s,
+    sizes: tuple[int, ...],
+    size: Ints,
+    columns: Rows,
+    weights: Floats,
+) -> int:
+    """Random features in which j and i differ, with weights x_jf - x_if; how many in all."""
+    filled = 0
+    differing = np.empty(features.shape[1], np.int32)
+    for candidate in range(pairs.shape[0]):
+        begin = filled
+        if pairs[candidate, 0] >= 0:
+            j, i = features[pairs[candidate, 0]], features[pairs[candidate, 1]]
+            extra = number(keys[candidate // width], EXTRA + attempt * width + candidate % width)
+            n = 0
+            for f in range(features.shape[1]):
+                if j[f] != i[f]:
+                    differing[n] = f
+                    n += 1
+            n_drawn = min(n, sizes[below(extra, 0, len(sizes))])
+            shuffle(extra, 1, differing[:n], n_drawn)
+            for f in differing[:n_drawn]:
+                columns[filled] = f
+                weights[filled] = np.float64(j[f]) - np.float64(i[f])
+                filled += 1
+        size[candidate] = filled - begin
+    return filled

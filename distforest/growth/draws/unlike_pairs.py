@@ -1,0 +1,286 @@
+"""Pairs of unlike objects (SimForest): which two a node's candidates compare.
+
+A pair is (j, i). Of *fresh* pairs, as the paper draws them, i is uniform over the node's objects and j has a
+probability in proportion to its unlikeness to i. *Kept* pairs have this law at the root, but a tree draws them once for
+all its nodes: each of its candidates has a random order of all objects, i is the first of the node and j the first
+unlike it. So i comes again in the node below in which it lies, and j in its own where i does not (of targets, almost
+always), as long as something there is unlike it; its similarities are known already.
+
+::
+
+    an order of the objects     c  f  a  d  b  e      of class 0: c a d, of class 1: f b e
+    a node of   a b c d e f     c  f                  i = c, j = f
+    below it    a c d e         c  .  a  d  .  e      i = c again, j = e
+                b f             .  f  .  .  b  .      one class: a leaf
+
+With landmarks the pair of classes is drawn so, and then a landmark of each; of targets, the pair is drawn of landmarks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
+from distforest.growth.rng import below, number, unit
+from distforest.jit import kernel
+from distforest.sources.source import Floats, Ints, Projections, Rows, Source, runs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distforest.forest.frontier import Frontier
+    from distforest.growth.rng import Keys
+
+FIRST_LANDMARK = 1 << 35
+"""The draw of a node's stream from which on there are those that choose landmarks for the classes of a pair."""
+
+TRIES = 4
+"""How many pairs are drawn for a candidate until one is a direction."""
+
+ROUNDING = 1e-9
+"""Share of S_ii and S_jj by which the square of a length may be negative from rounding."""
+
+
+@dataclass(frozen=True)
+class Unlikeness:
+    """How unlike two objects are, shape of ``targets`` (n_rows,): 1[y != y'] of classes, |y - y'| of targets."""
+
+    targets: Floats
+    by_class: bool
+
+
+class Usable(Protocol):
+    """Which of some pairs (j, i), drawn for candidates of these nodes, shape (n_pairs,), may be used."""
+
+    def __call__(self, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:
+        """Tell."""
+
+
+class Pairing(Protocol):
+    """How pairs are drawn: pairs[e] = (j, i) for candidate wanted[e] of all nodes', left as it is where there is none.
+
+    ``trial`` counts a candidate's pairs, over all its attempts.
+    """
+
+    def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Rows) -> None:
+        """Draw, from the nodes' streams ``keys`` or those of their trees."""
+
+
+class AnyPairs:
+    """i is uniform over the objects of the node, j over the others."""
+
+    def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Rows) -> None:
+        """See `draw_any_pairs`."""
+        draw_any_pairs(wanted, width, trial * 2 * width, keys, frontier.starts, frontier.rows, pairs)
+
+
+@dataclass(frozen=True)
+class FreshPairs:
+    """Each node draws its own, of the landmarks if there are any."""
+
+    unlike: Unlikeness
+    landmarks: Landmarks = ANY_OBJECT
+
+    def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Rows) -> None:
+        """See `draw_pairs`."""
+        where = (wanted, width, trial * 2 * width, keys, frontier.starts, frontier.rows)
+        draw_pairs(*where, self.unlike.targets, self.unlike.by_class, self.landmarks.rows, self.landmarks.among, pairs)
+
+
+@dataclass(frozen=True)
+class KeptPairs:
+    """The nodes of a tree draw by the same orders of the objects; ``trees``: the streams of those, shape (n_trees,)."""
+
+    unlike: Unlikeness
+    trees: Keys
+
+    def __call__(
+        self,
+        wanted: Ints,
+        width: int,
+        trial: int,
+        frontier: Frontier,
+        keys: Keys,  # noqa: ARG002  (a node has no say)
+        pairs: Rows,
+    ) -> None:
+        """See `draw_kept_pairs`."""
+        where = (wanted, width, trial * width, self.trees, frontier.tree, frontier.starts, frontier.rows)
+        draw_kept_pairs(*where, self.unlike.targets, self.unlike.by_class, pairs)
+
+
+def usable_pairs(
+    pairing: Pairing,
+    width: int,
+    frontier: Frontier,
+    keys: Keys,
+    attempt: int,
+    rules: Sequence[Usable],
+) -> Rows:
+    """``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 where none is found in `TRIES` trials.
+
+    A candidate's pair is the first that the first rule calls usable; where there is none, the second rule decides.
+    """
+    pairs = np.full((frontier.n_nodes * width, 2), -1, np.int32)
+    missing = np.arange(len(pairs))
+    for rule, trial in product(rules, range(attempt * TRIES, (attempt + 1) * TRIES)):
+        drawn = np.full((len(missing), 2), -1, np.int32)
+        pairing(missing, width, trial, frontier, keys, drawn)
+        usable = drawn[:, 0] >= 0
+        usable[usable] = rule(missing[usable] // width, drawn[usable, 0], drawn[usable, 1])
+        pairs[missing[usable]] = drawn[usable]
+        missing = missing[~usable]
+        if not len(missing):
+            break
+    return pairs
+
+
+def rules_of_similarities(source: Source, frontier: Frontier, of_distances: bool) -> tuple[Usable, Usable]:
+    """Pairs are directions; or, where the diagonal says nothing of them, at least tell a node's objects apart."""
+    return partial(are_directions, source), partial(tell_apart, source, frontier, of_distances)
+
+
+def are_directions(source: Source, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:  # noqa: ARG001  (in any node)
+    """Whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
+    asked = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j]))
+    s_ii, s_jj, s_ij = asked.reshape(3, -1)
+    positive: NDArray[np.bool_] = s_ii + s_jj - 2.0 * s_ij > 0.0  # False where one of them is unobserved
+    return positive
+
+
+def tell_apart(
+    source: Source, frontier: Frontier, of_distances: bool, nodes: Ints, j: Rows, i: Rows
+) -> NDArray[np.bool_]:
+    """Whether S_ii and S_jj say nothing, S_ij is observed, and S_kj - S_ki differs over the node's objects k.
+
+    They say nothing where one of them is unobserved or, unless S is -d^2/2, 0; and where they are so small that the
+    square of the length from i to j would be negative. Of objects that are the same it is 0: their columns are not
+    read, which a lazy source would have to ask for. What is not observed of S_kj - S_ki does not count.
+    """
+    s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j])).reshape(3, -1)
+    is_blank = np.isnan(s_ii + s_jj) | (s_ii + s_jj - 2.0 * s_ij < -ROUNDING * (np.abs(s_ii) + np.abs(s_jj)))
+    if not of_distances:
+        is_blank |= (s_ii == 0.0) | (s_jj == 0.0)
+    found = is_blank & ~np.isnan(s_ij)
+    n = int(found.sum())
+    if n:
+        starts, places = runs(frontier.starts, nodes[found])
+        columns, weights = np.stack([j[found], i[found]], axis=1).reshape(-1), np.tile([1.0, -1.0], n)
+        differences = Projections(1, 2 * np.arange(n + 1), columns, weights)
+        values = source.project(frontier.rows[places], starts, differences)[0]
+        found[found] = np.fmin.reduceat(values, starts[:-1]) < np.fmax.reduceat(values, starts[:-1])
+    return found
+
+
+@kernel
+def draw_any_pairs(wanted: Ints, width: int, first: int, keys: Keys, starts: Ints, rows: Rows, pairs: Rows) -> None:
+    """pairs[e] = (j, i): i uniform over the rows of a node, j over its others; left as it is for one row."""
+    for e in range(wanted.shape[0]):
+        node, draw = wanted[e] // width, first + 2 * (wanted[e] % width)
+        group = rows[starts[node] : starts[node + 1]]
+        if group.shape[0] > 1:
+            i = below(keys[node], draw, group.shape[0])
+            j = below(keys[node], draw + 1, group.shape[0] - 1)
+            pairs[e, 0] = group[j + 1 if j >= i else j]
+            pairs[e, 1] = group[i]
+
+
+@kernel
+def draw_pairs(
+    wanted: Ints,
+    width: int,
+    first: int,
+    keys: Keys,
+    starts: Ints,
+    rows: Rows,
+    targets: Floats,
+    by_class: bool,
+    landmarks: Rows,
+    among: NDArray[np.bool_],
+    pairs: Rows,
+) -> None:
+    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to 1[y_j != y_i] or |y_j - y_i|; left as it is if all 0.
+
+    With landmarks j and i are drawn of `landmarks_near`: of targets in this way, else uniformly, each for its class.
+    """
+    for e in range(wanted.shape[0]):
+        node, k = wanted[e] // width, wanted[e] % width
+        group = rows[starts[node] : starts[node + 1]]
+        draw = first + 2 * k
+        if landmarks.shape[0] > 0 and not by_class:
+            group = landmarks_near(0.0, group, landmarks, among, targets, by_class)
+        i = group[below(keys[node], draw, group.shape[0])]
+        total = 0.0
+        for row in group:
+            total += unlikeness(targets[row], targets[i], by_class)
+        goal = unit(keys[node], draw + 1) * total
+        reached = 0.0
+        for row in group:
+            part = unlikeness(targets[row], targets[i], by_class)
+            reached += part
+            if part > 0.0:
+                pairs[e, 0] = row
+                pairs[e, 1] = i
+                if reached > goal:
+                    break
+        if landmarks.shape[0] > 0 and by_class and pairs[e, 0] >= 0:
+            for side in range(2):
+                near = landmarks_near(targets[pairs[e, side]], group, landmarks, among, targets, by_class)
+                pairs[e, side] = near[below(keys[node], FIRST_LANDMARK + draw + side, near.shape[0])]
+
+
+@kernel
+def draw_kept_pairs(
+    wanted: Ints,
+    width: int,
+    first: int,
+    trees: Keys,
+    tree: Ints,
+    starts: Ints,
+    rows: Rows,
+    targets: Floats,
+    by_class: bool,
+    pairs: Rows,
+) -> None:
+    """pairs[e] = (j, i): i = argmin u_row over the node, j = argmin (E_row - E_i) / unlikeness(row, i).
+
+    u are the numbers of order first + k of the tree, uniform in [0, 1), and E = -log(1 - u) exponential: what is left
+    of the others' E beyond the least one is exponential again, so P(j | i) is in proportion to the unlikeness. Of
+    classes j is the argmin of u over the other classes. Left as it is where all are alike.
+    """
+    for e in range(wanted.shape[0]):
+        node, k = wanted[e] // width, wanted[e] % width
+        group = rows[starts[node] : starts[node + 1]]
+        order = number(trees[tree[node]], first + k)
+        i, j = -1, -1
+        u_i, least = 2.0, math.inf
+        for row in group:
+            u = unit(order, row)
+            if u < u_i:
+                if by_class and i >= 0 and targets[row] != targets[i]:
+                    j, least = i, u_i
+                i, u_i = row, u
+            elif by_class and targets[row] != targets[i] and u < least:
+                j, least = row, u
+        if not by_class:
+            for row in group:
+                if targets[row] != targets[i]:
+                    wait = (math.log(1.0 - u_i) - math.log(1.0 - unit(order, row))) / abs(targets[row] - targets[i])
+                    if j < 0 or wait < least:
+                        j, least = row, wait
+        if j >= 0:
+            pairs[e, 0], pairs[e, 1] = j, i
+
+
+@kernel
+def unlikeness(y: float, other: float, by_class: bool) -> float:
+    """1[y != y'] of two classes, |y - y'| of two targets."""
+    if by_class:
+        return 1.0 if y != other else 0.0
+    return abs(y - other)

@@ -1,0 +1,1 @@
+"""How trees over pairs of points grow."""

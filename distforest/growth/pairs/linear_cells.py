@@ -1,0 +1,156 @@
+"""LeafRank by a linear classifier: a cell is parted by one oblique cut over all columns of a pair.
+
+Clemencon and Vogel (appendix 6.3) name a support vector machine with costs; here the classifier is logistic.
+A classifier with the costs of the cell is fitted by stochastic gradient steps to blocks of its pairs, each column over
+its standard deviation, so that the columns of at most a block are ever held; then the cell is cut where the projection
+onto its weights is best cut. A value beyond a column's fences (`distforest.growth.cuts.fences`) has no say in the
+weights: one step along a far pair would be longer than all others together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.forest.frontier import Frontier
+from distforest.forest.table import LEAF, NodeTable
+from distforest.growth.cuts.fences import fence_columns
+from distforest.growth.cuts.two_classes import TwoClasses, even_costs
+from distforest.growth.pairs.tree_rank import Parted
+from distforest.sources.source import Projections, offsets
+
+if TYPE_CHECKING:
+    from distforest.sources.point_pairs import PointPairs
+    from distforest.sources.source import Floats, Ints, Rows
+
+    Codes = NDArray[np.uint8]
+
+BLOCK = 1 << 12
+"""Pairs whose columns are held at once."""
+
+STEPS = 1 << 14
+"""Gradient steps for a cell that are aimed at; all its pairs are passed over a whole number of times."""
+
+MOST_PASSES = 64
+
+
+@dataclass(frozen=True)
+class LinearCells:
+    """LeafRank by a linear classifier.
+
+    Attributes
+    ----------
+    min_samples_leaf
+        Fewest pairs on each side of a cut.
+    """
+
+    min_samples_leaf: int
+
+    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> Parted:
+        """Small trees of one cut, or none where no place of a projection gains."""
+        n, n_columns = cells.n_nodes, pairs.shape[1]
+        costs = even_costs(counts)
+        weights = np.empty((n, n_columns))
+        for cell in range(n):
+            rows = cells.rows[cells.starts[cell] : cells.starts[cell + 1]]
+            weights[cell] = _classifier(pairs, rows, codes, costs[cell], int(names[cell]))
+        columns = np.tile(np.arange(n_columns, dtype=np.int32), n)
+        projections = Projections(1, np.arange(n + 1) * n_columns, columns, weights.reshape(-1))
+        values = pairs.project(cells.rows, cells.starts, projections)
+        of_cells = Frontier(np.arange(n), cells.node, cells.starts, cells.rows, cells.weights)
+        cuts = TwoClasses(codes, costs).cut(of_cells, values, self.min_samples_leaf)
+        is_cut, side = cuts.candidate >= 0, of_cells.sides(values[0], cuts.threshold)
+        ends = np.where(np.repeat(is_cut, cells.sizes), 1 + side, 0).astype(np.int32)
+        return Parted(_one_cut_each(is_cut, cuts.threshold, cuts.gain, weights), ends)
+
+
+def _classifier(pairs: PointPairs, rows: Rows, codes: Codes, costs: Floats, name: int) -> Floats:
+    """Weights of a logistic classifier of unlike pairs, over the columns as they are, shape (n_columns,)."""
+    from sklearn.linear_model import SGDClassifier  # noqa: PLC0415  (a second that other forests do without)
+
+    order = np.random.default_rng(name).permutation(len(rows)) if len(rows) > BLOCK else np.arange(len(rows))
+    standard = Standard.of(pairs, rows, rows[order[:BLOCK]])
+    passes = min(MOST_PASSES, -(-STEPS // len(rows)))
+    own = SGDClassifier("log_loss", average=True, max_iter=passes, tol=None, random_state=name % (1 << 31))
+    if len(rows) <= BLOCK:
+        own.fit(standard.columns(rows), codes[rows], sample_weight=costs[codes[rows]])
+    else:
+        for some in (one for _ in range(passes) for one in _blocks(rows[order])):
+            own.partial_fit(standard.columns(some), codes[some], classes=[0, 1], sample_weight=costs[codes[some]])
+    weights: Floats = own.coef_[0] / standard.deviation
+    return weights
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Columns of pairs on one scale.
+
+    Attributes
+    ----------
+    pairs
+        The pairs.
+    fences
+        Beyond which a value has no say, shape (2, n_columns).
+    mean, deviation
+        Of the values within the fences, shape (n_columns,); the deviation is 1 where these are equal.
+    """
+
+    pairs: PointPairs
+    fences: Floats
+    mean: Floats
+    deviation: Floats
+
+    @classmethod
+    def of(cls, pairs: PointPairs, rows: Rows, some: Rows) -> Standard:
+        """By ``rows``; the fences by ``some`` of them."""
+        fences = np.empty((2, pairs.shape[1]))
+        fence_columns(_all_columns(pairs, some), np.arange(len(some)), fences)
+        about = np.clip(_all_columns(pairs, rows[:1])[0], *fences)  # so that nothing cancels
+        n, sums, squares = np.zeros(len(about), np.int64), np.zeros(len(about)), np.zeros(len(about))
+        for own in _blocks(rows):
+            values = _all_columns(pairs, own)
+            heard = _within(fences, values)
+            differences = np.where(heard, values - about, 0.0)
+            n += heard.sum(axis=0)
+            sums += differences.sum(axis=0)
+            squares += (differences**2).sum(axis=0)
+        mean = sums / n
+        deviation = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
+        return cls(pairs, fences, about + mean, np.where(deviation > 0.0, deviation, 1.0))
+
+    def columns(self, rows: Rows) -> Floats:
+        """(value - mean) / deviation of all columns of some pairs, shape (n, n_columns); 0 beyond the fences."""
+        values = _all_columns(self.pairs, rows)
+        return np.where(_within(self.fences, values), (values - self.mean) / self.deviation, 0.0)
+
+
+def _within(fences: Floats, values: Floats) -> NDArray[np.bool_]:
+    within: NDArray[np.bool_] = (fences[0] <= values) & (values <= fences[1])
+    return within
+
+
+def _all_columns(pairs: PointPairs, rows: Rows) -> Floats:
+    return pairs.block(rows, np.arange(pairs.shape[1], dtype=np.int32))
+
+
+def _blocks(rows: Rows) -> Iterator[Rows]:
+    for begin in range(0, len(rows), BLOCK):
+        yield rows[begin : begin + BLOCK]
+
+
+def _one_cut_each(is_cut: NDArray[np.bool_], threshold: Floats, gain: Floats, weights: Floats) -> NodeTable:
+    """Trees of a root and two leaves, or of a leaf alone."""
+    tree_size = np.where(is_cut, 3, 1)
+    root, size = offsets(tree_size)[:-1], int(tree_size.sum())
+    cut, n_columns = root[is_cut], weights.shape[1]
+    left, right = np.full(size, LEAF, np.int32), np.full(size, LEAF, np.int32)
+    left[cut], right[cut] = 1, 2
+    thresholds, gains, width = np.zeros(size), np.zeros(size), np.zeros(size, np.int32)
+    thresholds[cut], gains[cut], width[cut] = threshold[is_cut], gain[is_cut], n_columns
+    columns = np.tile(np.arange(n_columns, dtype=np.int32), len(cut))
+    own = weights[is_cut].reshape(-1)
+    return NodeTable(tree_size, left, right, thresholds, width, columns, own, gains, np.zeros(size, np.int64))

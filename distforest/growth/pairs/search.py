@@ -1,0 +1,373 @@
+"""Cuts of pairs of points: the fused twin of projecting all candidates, ordering and scanning them.
+
+A node of many pairs is cut at the edges of bins: histograms of its candidates' codes are filled block by block. A small
+one is cut at any value, in the order of its values; and so is a large one that the bins cannot part. Neither holds more
+than the codes of a block, a histogram, or the values of one candidate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.growth.cuts.criteria import Criterion, Cuts, keep_best
+from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.two_classes import TwoClasses, gain_of_counts, read_codes, scan_two_classes, whole_of
+from distforest.growth.pairs.bins import SEARCHED, PairBins, cell_of, code_of, search
+from distforest.jit import borrowing
+from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value, read_column
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, taken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distforest.forest.frontier import Frontier
+    from distforest.growth.grower import Limits
+
+    Codes = NDArray[np.uint8]
+    Bools = NDArray[np.bool_]
+
+BLOCK = 128
+"""Pairs that are coded together: their codes stay in the processor's cache."""
+
+FEW = 32
+"""Pairs up to which a node is cut at any value, and not at the edges of bins."""
+
+
+def few_pairs(sizes: Ints, bins: PairBins | None) -> Bools:
+    """Which nodes are cut at any value from the start: the small ones, or all without bins."""
+    return sizes <= FEW if bins else np.ones(len(sizes), np.bool_)
+
+
+class Level(NamedTuple):
+    """A level as the kernels of a search take it.
+
+    Attributes
+    ----------
+    nodes
+        Where each node begins, its pairs, their weights and classes, and the candidate columns of each node.
+    pairs
+        The points of the pairs, and what is read of a pair.
+    judged
+        Counts and costs of the two classes in each node, and the fewest pairs of a side.
+    """
+
+    nodes: tuple[Any, ...]
+    pairs: tuple[Any, ...]
+    judged: tuple[Any, ...]
+
+    @classmethod
+    def of(
+        cls, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> Level:
+        """The level of a search of pairs of two classes."""
+        assert isinstance(source, PointPairs)  # noqa: S101  (what is searched here)
+        assert isinstance(criterion, TwoClasses)  # noqa: S101  (and by what it is judged)
+        columns = projections.columns.reshape(frontier.n_nodes, projections.width)
+        return cls(
+            (frontier.starts, frontier.rows, frontier.weights, criterion.codes, columns),
+            (*source.where, *source.what),
+            (criterion.counts(frontier), criterion.costs[frontier.tree], limits.min_samples_leaf),
+        )
+
+
+def cut_level(few: Bools, cuts: Cuts, at_values: Callable[[Bools], None], at_edges: Callable[[Bools], None]) -> None:
+    """Cut the nodes of few pairs at any value, the others at the edges of bins, and where that is in vain at any value.
+
+    A bin is made for all pairs: those of a node may lie in one and differ.
+    """
+    at_values(few)
+    if few.all():
+        return
+    at_edges(~few)
+    in_vain = ~few & (cuts.gain <= 0.0)
+    if in_vain.any():
+        at_values(in_vain)
+
+
+@dataclass(frozen=True)
+class PairSearch:
+    """The best cut of each node over single columns of pairs.
+
+    Attributes
+    ----------
+    bins
+        Of the columns; None: every node is cut at any value.
+    """
+
+    bins: PairBins | None
+
+    def __call__(
+        self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> tuple[Cuts, Floats]:
+        """The cuts, and the value of each pair on the chosen column."""
+        level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
+        sizes, bins = frontier.sizes, self.bins
+
+        def at_values(nodes: Bools) -> None:
+            cut_at_values(*level.nodes, *level.pairs, nodes, *level.judged, OrderedNode.of(sizes[nodes]), *cuts)
+
+        def at_edges(nodes: Bools) -> None:
+            assert bins is not None  # noqa: S101  (or all are few)
+            room = CodedNode.of(projections.width, bins.table)
+            cut_at_edges(*level.nodes, *level.pairs, *bins.table, nodes, *level.judged, room, *cuts)
+
+        cut_level(few_pairs(sizes, bins), cuts, at_values, at_edges)
+        chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
+        return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
+
+
+class OrderedNode(NamedTuple):
+    """Room for the values of the pairs of a node, their order and their classes, and for the sides of a cut."""
+
+    values: Floats
+    order: Ints
+    keys: NDArray[np.uint64]
+    spare: NDArray[np.uint64]
+    kinds: Codes
+    sides: Ints
+
+    @classmethod
+    def of(cls, sizes: Ints) -> OrderedNode:
+        """Room for nodes of some sizes."""
+        longest = int(sizes.max(initial=0))
+        keys, spare = np.empty((2, longest), np.uint64)
+        order, kinds = np.empty(longest, np.int64), np.empty(longest, np.uint8)
+        return cls(np.empty(longest), order, keys, spare, kinds, np.empty(2, np.int64))
+
+
+@borrowing
+def cut_at_values(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    codes: Codes,
+    columns: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    wanted: Bools,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    room: OrderedNode,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """As `cut_two_classes`, of the ``wanted`` nodes, one candidate after another."""
+    own, order, keys, spare, kinds, sides = room
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        size = last - first
+        if not wanted[node]:
+            continue
+        read_codes(rows[first:last], codes, kinds)
+        for k in range(columns.shape[1]):
+            read_column(
+                *(columns[node, k], rows[first:last], points, others, left, right),
+                *(family, n_features, n_of_family, begin, reduction, own),
+            )
+            n = order_values(own[:size], order, keys, spare)
+            scan_two_classes(
+                *(node, k, own[:size], order[:n], weights[first:last], kinds),
+                *(counts[node], costs[node], min_leaf, sides, best, threshold, gains),
+            )
+
+
+class CodedNode(NamedTuple):
+    """Room for the values, codes, classes and cells of a block of pairs, what is counted, and the sides of a cut."""
+
+    values: Floats
+    coded: Codes
+    kinds: Codes
+    cells: NDArray[np.uint32]
+    filled: NDArray[np.int32]
+    sides: Ints
+
+    @classmethod
+    def of(cls, width: int, table: tuple[np.ndarray, ...]) -> CodedNode:
+        """Room for so many candidates, counted in the bins of a table."""
+        n_columns, n_bins = table[-1].shape
+        kinds, cells = np.empty(BLOCK, np.uint8), np.empty(n_columns, np.uint32)
+        coded, filled = np.empty((width, BLOCK), np.uint8), np.empty((width, n_bins, 2), np.int32)
+        return cls(np.empty(BLOCK), coded, kinds, cells, filled, np.empty(2, np.int64))
+
+
+@borrowing
+def cut_at_edges(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    codes: Codes,
+    columns: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    low: Floats,
+    scale: Floats,
+    code: NDArray[np.uint16],
+    edges: Floats,
+    wanted: Bools,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    room: CodedNode,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """filled[k, b, s] = weight of the pairs of class s with code b on candidate k; then cuts of the ``wanted`` nodes.
+
+    A block of pairs is coded on all candidates, then counted candidate by candidate; where all columns are candidates
+    they are coded in their own order, side by side.
+    """
+    n_columns, width = edges.shape[0], columns.shape[1]
+    is_all = width == n_columns and family != MAX_MIN
+    values, coded, kinds, cells, filled, sides = room
+    for node in range(starts.shape[0] - 1):
+        if not wanted[node]:
+            continue
+        filled[:] = 0
+        for first in range(starts[node], starts[node + 1], BLOCK):
+            some = rows[first : min(first + BLOCK, starts[node + 1])]
+            if is_all:
+                code_all(
+                    *(some, points, others, left, right, family, n_features, n_of_family, begin, reduction),
+                    *(low, scale, code, edges, cells, coded),
+                )
+            else:
+                for k in range(width):
+                    code_one(
+                        *(columns[node, k], some, points, others, left, right),
+                        *(family, n_features, n_of_family, begin, reduction, low, scale, code, edges, values, coded[k]),
+                    )
+            read_codes(some, codes, kinds)
+            count_block(weights[first : first + some.shape[0]], kinds, coded, filled)
+        for k in range(width):
+            c = columns[node, k]
+            own = c if is_all else k
+            walk_bins(
+                *(node, k, filled[own], edges[c], counts[node], costs[node], min_leaf, sides),
+                *(best, threshold, gains),
+            )
+
+
+@borrowing
+def code_all(
+    some: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    low: Floats,
+    scale: Floats,
+    code: NDArray[np.uint16],
+    edges: Floats,
+    cells: NDArray[np.uint32],
+    coded: Codes,
+) -> None:
+    """coded[c, r] = code of pair some[r] in column c, for all columns; the cells of a pair are worked out together."""
+    some, left, right = some.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
+    for r in range(some.shape[0]):
+        a, b = points[left[some[r]]], others[right[some[r]]]
+        for c in range(n_features):
+            cells[c] = cell_of(np.float64(abs(a[c] - b[c])), low[c], scale[c])
+        for c in range(n_features, n_of_family):
+            middle = (a[c - n_features] + b[c - n_features]) * np.float32(0.5)
+            cells[c] = cell_of(np.float64(middle), low[c], scale[c])
+        for c in range(n_of_family, cells.shape[0]):
+            value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
+            cells[c] = cell_of(value, low[c], scale[c])
+        for c in range(cells.shape[0]):
+            found = np.uint32(code[c, cells[c]])
+            if found == SEARCHED:
+                value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
+                found = search(value, edges[c])
+            coded[c, r] = found
+
+
+@borrowing
+def code_one(
+    c: int,
+    some: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    low: Floats,
+    scale: Floats,
+    code: NDArray[np.uint16],
+    edges: Floats,
+    values: Floats,
+    coded: Codes,
+) -> None:
+    """coded[r] = code of pair some[r] in column c; ``values`` has room for those of the column."""
+    read_column(c, some, points, others, left, right, family, n_features, n_of_family, begin, reduction, values)
+    own, start, step, ends = code[c], low[c], scale[c], edges[c]
+    for r in range(some.shape[0]):
+        coded[r] = code_of(values[r], start, step, own, ends)
+
+
+@borrowing
+def count_block(weights: Rows, kinds: Codes, coded: Codes, filled: NDArray[np.int32]) -> None:
+    """filled[k, coded[k, r], kinds[r]] += weights[r]."""
+    for k in range(coded.shape[0]):
+        own, counted = filled[k], coded[k]
+        for r in range(weights.shape[0]):
+            own[counted[r], kinds[r]] += weights[r]
+
+
+@borrowing
+def walk_bins(
+    node: int,
+    candidate: int,
+    filled: NDArray[np.int32],
+    edges: Floats,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    left: Ints,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """`scan_two_classes` over bins; the cut between two bins is the edge in the middle of those between them."""
+    left[:] = 0
+    whole, before = whole_of(counts, costs), -1
+    for b in range(filled.shape[0]):
+        if filled[b, 0] == 0 and filled[b, 1] == 0:
+            continue
+        if before >= 0:
+            gain = gain_of_counts(whole, left, counts, costs, min_leaf)
+            if gain > gains[node]:
+                edge = edges[(before + b - 1) // 2]
+                keep_best(node, candidate, edge, edge, gain, best, threshold, gains)
+        before = b
+        left[0] += filled[b, 0]
+        left[1] += filled[b, 1]

@@ -1,0 +1,284 @@
+"""Square cuts: a coordinate and a place part the pairs that it separates from those that lie on one side of it.
+
+::
+
+    coordinate    a   b                 c         d          value
+                  |---|   .             |----.----|           a pair (min, max)
+                          A                  A
+                  both below: LEFT      separated: RIGHT      separated where min <= A < max
+
+The cells of TreeRank's square regions (Clemencon, Vogel, appendix 6.3) are such pairs, or the others. Candidate c below
+p is a coordinate; candidate c from p on is the further column c - p of a pair, which is cut like any column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.growth.cuts.criteria import Criterion, Cuts, keep_best
+from distforest.growth.cuts.ordering import order_values
+from distforest.growth.cuts.two_classes import gain_of_counts, read_codes, scan_two_classes, whole_of
+from distforest.growth.pairs.bins import PairBins, code_of
+from distforest.growth.pairs.search import BLOCK, Level, code_one, cut_level, few_pairs, walk_bins
+from distforest.jit import kernel
+from distforest.sources.point_pairs import PointPairs, read_column
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source
+
+if TYPE_CHECKING:
+    from distforest.forest.frontier import Frontier
+    from distforest.growth.grower import Limits
+
+    Codes = NDArray[np.uint8]
+    Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class SquareSearch:
+    """The best square cut of each node, or cut of a further column of pairs.
+
+    Attributes
+    ----------
+    bins
+        As of `PairSearch`.
+    of_points
+        The code of each coordinate of each point, shape (n_points, p).
+    """
+
+    bins: PairBins | None
+    of_points: Codes
+
+    @classmethod
+    def of(cls, bins: PairBins | None, pairs: PointPairs) -> SquareSearch:
+        """The search of pairs of some points."""
+        of_points = np.zeros((len(pairs.points) if bins else 0, pairs.columns.n_features), np.uint8)
+        if bins is not None:
+            code_points(pairs.points, *bins.table, of_points)
+        return cls(bins, of_points)
+
+    def __call__(
+        self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+    ) -> tuple[Cuts, Floats]:
+        """The cuts, and for each pair a value at most the threshold where it goes left."""
+        level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
+        bins = self.bins
+
+        def at_values(nodes: Bools) -> None:
+            cut_squares_at_values(*level.nodes, *level.pairs, nodes, *level.judged, *cuts)
+
+        def at_edges(nodes: Bools) -> None:
+            assert bins is not None  # noqa: S101  (or all are few)
+            coded = (*bins.table, self.of_points)
+            cut_squares_at_edges(*level.nodes, *level.pairs, *coded, nodes, *level.judged, *cuts)
+
+        cut_level(few_pairs(frontier.sizes, bins), cuts, at_values, at_edges)
+        columns = level.nodes[-1]
+        chosen = columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
+        values = np.empty(len(frontier.rows))
+        take_sides(frontier.starts, frontier.rows, chosen, cuts.threshold, *level.pairs, values)
+        return cuts, values
+
+
+@kernel
+def cut_squares_at_values(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    codes: Codes,
+    columns: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    wanted: Bools,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """The ``wanted`` nodes: a pair is separated from its lesser end on, until its greater one."""
+    longest = 0
+    for node in range(starts.shape[0] - 1):
+        if wanted[node]:
+            longest = max(longest, starts[node + 1] - starts[node])
+    ends, order = np.empty(2 * longest), np.empty(2 * longest, np.int64)
+    keys, spare = np.empty(2 * longest, np.uint64), np.empty(2 * longest, np.uint64)
+    kinds, separated = np.empty(longest, np.uint8), np.empty(2, np.int64)
+    for node in range(starts.shape[0] - 1):
+        first, last = starts[node], starts[node + 1]
+        size = last - first
+        if not wanted[node]:
+            continue
+        read_codes(rows[first:last], codes, kinds)
+        for k in range(columns.shape[1]):
+            c = columns[node, k]
+            if c >= n_features:
+                read_column(
+                    *(c + n_of_family - n_features, rows[first:last], points, others, left, right),
+                    *(family, n_features, n_of_family, begin, reduction, ends),
+                )
+                n = order_values(ends[:size], order, keys, spare)
+                scan_two_classes(
+                    *(node, k, ends[:size], order[:n], weights[first:last], kinds),
+                    *(counts[node], costs[node], min_leaf, separated, best, threshold, gains),
+                )
+                continue
+            for r in range(size):
+                one, other = points[left[rows[first + r]], c], others[right[rows[first + r]], c]
+                ends[r], ends[size + r] = min(one, other), max(one, other)
+            n = order_values(ends[: 2 * size], order, keys, spare)
+            scan_ends(
+                *(node, k, ends[: 2 * size], order[:n], weights[first:last], kinds),
+                *(counts[node], costs[node], min_leaf, separated, best, threshold, gains),
+            )
+
+
+@kernel
+def scan_ends(
+    node: int,
+    candidate: int,
+    ends: Floats,
+    order: Ints,
+    weights: Rows,
+    kinds: Codes,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    separated: Ints,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """Move the place of the cut over the ends of the pairs, lesser ends first in ``ends``, then the greater ones."""
+    separated[:] = 0
+    size = weights.shape[0]
+    whole, before = whole_of(counts, costs), np.nan
+    for place in order:
+        value = ends[place]
+        if value > before:
+            gain = gain_of_counts(whole, separated, counts, costs, min_leaf)
+            if gain > gains[node]:
+                keep_best(node, candidate, before, value, gain, best, threshold, gains)
+        before = value
+        if place < size:
+            separated[kinds[place]] += weights[place]
+        else:
+            separated[kinds[place - size]] -= weights[place - size]
+
+
+@kernel
+def cut_squares_at_edges(
+    starts: Ints,
+    rows: Rows,
+    weights: Rows,
+    codes: Codes,
+    columns: Rows,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    low: Floats,
+    scale: Floats,
+    code: NDArray[np.uint16],
+    edges: Floats,
+    of_points: Codes,
+    wanted: Bools,
+    counts: Ints,
+    costs: Floats,
+    min_leaf: int,
+    best: Rows,
+    threshold: Floats,
+    gains: Floats,
+) -> None:
+    """changed[k, b, s] = weight of class s that is separated from the edge of bin b on, less what is no longer.
+
+    The code of the lesser end of a pair is the lesser code of its two points.
+    """
+    changed = np.empty((columns.shape[1], edges.shape[1], 2), np.int32)
+    sides, coded, values = np.empty(2, np.int64), np.empty(BLOCK, np.uint8), np.empty(BLOCK)
+    for node in range(starts.shape[0] - 1):
+        last = starts[node + 1]
+        if not wanted[node]:
+            continue
+        changed[:] = 0
+        for first in range(starts[node], last, BLOCK):
+            some = rows[first : min(first + BLOCK, last)]
+            for k in range(columns.shape[1]):
+                c, own = columns[node, k], changed[k]
+                if c < n_features:
+                    for r in range(some.shape[0]):
+                        one, other = of_points[left[some[r]], c], of_points[right[some[r]], c]
+                        own[min(one, other), codes[some[r]]] += weights[first + r]
+                        own[max(one, other), codes[some[r]]] -= weights[first + r]
+                    continue
+                code_one(
+                    *(c + n_of_family - n_features, some, points, others, left, right),
+                    *(family, n_features, n_of_family, begin, reduction, low, scale, code, edges, values, coded),
+                )
+                for r in range(some.shape[0]):
+                    own[coded[r], codes[some[r]]] += weights[first + r]
+        for k in range(columns.shape[1]):
+            c = columns[node, k]
+            if c >= n_features:
+                c += n_of_family - n_features
+            walk_bins(
+                *(node, k, changed[k], edges[c]),
+                *(counts[node], costs[node], min_leaf, sides, best, threshold, gains),
+            )
+
+
+@kernel
+def code_points(
+    points: Float32s, low: Floats, scale: Floats, code: NDArray[np.uint16], edges: Floats, of_points: Codes
+) -> None:
+    """of_points[i, c] = code of coordinate c of point i."""
+    for i in range(of_points.shape[0]):
+        for c in range(of_points.shape[1]):
+            of_points[i, c] = code_of(np.float64(points[i, c]), low[c], scale[c], code[c], edges[c])
+
+
+@kernel
+def take_sides(
+    starts: Ints,
+    rows: Rows,
+    chosen: Rows,
+    threshold: Floats,
+    points: Float32s,
+    others: Float32s,
+    left: Rows,
+    right: Rows,
+    family: int,
+    n_features: int,
+    n_of_family: int,
+    begin: Ints,
+    reduction: Rows,
+    values: Floats,
+) -> None:
+    """values[r] = infinity where the cut separates pair r, minus infinity where not; a further column as it is."""
+    for node in range(starts.shape[0] - 1):
+        c, place = chosen[node], threshold[node]
+        first, last = starts[node], starts[node + 1]
+        if c >= n_features:
+            read_column(
+                *(c + n_of_family - n_features, rows[first:last], points, others, left, right),
+                *(family, n_features, n_of_family, begin, reduction, values[first:last]),
+            )
+            continue
+        for r in range(first, last):
+            one, other = points[left[rows[r]], c], others[right[rows[r]], c]
+            values[r] = np.inf if min(one, other) <= place < max(one, other) else -np.inf

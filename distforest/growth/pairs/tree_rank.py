@@ -1,0 +1,316 @@
+r"""TreeRank over pairs: a tree whose leaves, from left to right, rank pairs from alike to unlike (Clemencon, Vogel).
+
+Cell (d, k) of depth d, k-th from the left, is parted by a LeafRank: a small tree with costs whose leaves are called
+alike or unlike. The union of the former goes left, to (d+1, 2k), the rest right, to (d+1, 2k+1). The small tree is a
+part of the node table, its leaves are pointers to the two next cells::
+
+    cell (d, k)        o                     nodes of the small tree, numbered after their cell
+                     /   \
+                    o     \
+                   / \     \
+    alike?        +   -     +                + : left child of the cell, - : its right child
+
+With F_s(C) the share of all pairs of sign s that lie in C, alpha(d, k) is the share of unlike pairs in the cells to the
+left, and Lambda(C) = F_-(cell) F_+(C) - F_+(cell) F_-(C) what a part C of the cell gains for the area under the curve
+(section 3.1). As F_-(cell) : F_+(cell) are the costs of an alike and an unlike pair, a leaf is called alike exactly
+where its Lambda is positive: n_+(leaf) n_-(cell) > n_-(leaf) n_+(cell), in whole numbers. The score of cell (d, k) is
+1 - k / 2^d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.forest.frontier import LEFT, RIGHT, Frontier
+from distforest.forest.table import LEAF, NodeTable
+from distforest.growth.cuts.two_classes import TwoClasses, even_costs
+from distforest.growth.grower import Growth, Level, Limits, Watch, unwatched
+from distforest.growth.rng import streams
+from distforest.jit import kernel
+from distforest.sources.point_pairs import ALIKE, UNLIKE
+from distforest.sources.source import offsets, runs
+
+if TYPE_CHECKING:
+    from distforest.sources.point_pairs import PointPairs
+    from distforest.sources.source import Floats, Ints, Rows
+
+    Codes = NDArray[np.uint8]
+
+MIXED = 2
+"""A node of a small tree below which are leaves of both kinds."""
+
+NO_CELL = -1.0
+
+
+class Parted(NamedTuple):
+    """Small trees, one for each cell, and the node of its small tree in which each pair ends, shape (m,)."""
+
+    table: NodeTable
+    ends: Rows
+
+
+class LeafRank(Protocol):
+    """What parts cells."""
+
+    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> Parted:
+        """The small trees of some cells, numbered by ``names``; ``counts`` has those of the two classes in each."""
+
+
+@dataclass(frozen=True)
+class SmallTrees:
+    """LeafRank by trees of small depth whose cuts are judged with the costs of the cell.
+
+    ``square`` trees have cuts that stand for two nodes: see `distforest.growth.pairs.square_search`.
+    """
+
+    growth: Growth
+    square: bool
+
+    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> Parted:
+        """The small trees."""
+        n = cells.n_nodes
+        growth = replace(self.growth, source=pairs, criterion=TwoClasses(codes, even_costs(counts)))
+        roots = Frontier(np.arange(n), np.zeros(n, np.int32), cells.starts, cells.rows, cells.weights)
+        ends = np.zeros(len(codes), np.int32)
+
+        def lie(frontier: Frontier) -> None:
+            ends[frontier.rows] = np.repeat(frontier.node, frontier.sizes)
+
+        table = growth.grow_from(names, roots, lie)
+        if not self.square:
+            return Parted(table, ends[cells.rows])
+        twice, place = doubled(table, pairs.columns.n_features)
+        return Parted(twice, place[table.tree_start[cells.place] + ends[cells.rows]])
+
+
+def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Rows]:
+    r"""Trees of square cuts as trees of plain ones, and the new place of each node in its tree, shape (N,).
+
+    ::
+
+        separated by A at c?            max_c <= A
+          no /     \ yes              yes /   \ no
+         left       right            left    min_c <= A
+                                              yes /   \ no
+                                             right     left
+    """
+    twice = np.zeros(len(table.left), np.int64)
+    inner = np.flatnonzero(~table.is_leaf)
+    twice[inner] = table.columns < n_features
+    total = offsets(1 + twice)
+    tree_start = total[table.tree_start]
+    root = np.repeat(tree_start[:-1], table.tree_size)
+    place = (total[:-1] - root).astype(np.int32)
+    here, size = total[:-1], int(total[-1])
+    second = here[twice == 1] + 1
+    own_root = np.repeat(table.tree_start[:-1], table.tree_size)
+    child = {name: place[own_root + getattr(table, name).clip(0)] for name in ("left", "right")}
+    left, right = np.full(size, LEAF, np.int32), np.full(size, LEAF, np.int32)
+    left[here[inner]], right[here[inner]] = child["left"][inner], child["right"][inner]
+    right[second - 1] = place[twice == 1] + 1
+    left[second], right[second] = child["right"][twice == 1], child["left"][twice == 1]
+    arrays = {name: np.repeat(getattr(table, name), 1 + twice) for name in ("threshold", "width", "gain", "n_rows")}
+    arrays["gain"][second] = 0.0
+    plain = np.where(table.columns < n_features, table.columns, table.columns + n_features)
+    columns = np.repeat(plain, 1 + twice[inner]).astype(np.int32)
+    columns[np.flatnonzero(np.isin(np.flatnonzero(arrays["width"]), second))] += n_features
+    found = NodeTable(np.diff(tree_start), left, right, columns=columns, weights=np.ones(len(columns)), **arrays)
+    return found, place
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How ranking trees grow.
+
+    Attributes
+    ----------
+    leafrank
+        What parts a cell.
+    limits
+        When a cell is a leaf.
+    optimise_fpr
+        Cells to whose left there is already this share of the unlike pairs are leaves: the left part of the curve is
+        bent, where it matters. None: all cells are parted.
+    seed
+        Of the forest.
+    watch
+        Told of every level of cells.
+    """
+
+    leafrank: LeafRank
+    limits: Limits
+    optimise_fpr: float | None
+    seed: int
+    watch: Watch = unwatched
+
+    def watched(self, watch: Watch) -> Ranking:
+        """The same, with ``watch`` told of every level of cells."""
+        return replace(self, watch=watch)
+
+    def grow(
+        self, trees: Ints, pairs: PointPairs, codes: Codes, roots: Frontier
+    ) -> tuple[NodeTable, dict[str, np.ndarray]]:
+        """The trees, and the score of each of their cells."""
+        criterion, written = TwoClasses(codes, np.ones((len(trees), 2))), _Cells(len(trees))
+        totals, frontier, depth = criterion.counts(roots), roots, 0
+        before, scores = np.zeros(roots.n_nodes, np.int64), np.ones(roots.n_nodes)
+        while frontier.n_nodes:
+            counts = criterion.counts(frontier)
+            is_open = self.limits.open(frontier, depth, criterion)
+            if self.optimise_fpr is not None:
+                is_open &= before < self.optimise_fpr * totals[frontier.tree, UNLIKE]
+            opened, _ = frontier.take(is_open)
+            parts = self._part(opened, trees, pairs, codes, counts[is_open])
+            self.watch(Level(depth, opened.n_nodes, opened.n_nodes - int(parts.found.sum())))
+            is_open[is_open] = parts.found
+            cut, rows = opened.take(parts.found)
+            left = written.add(frontier, scores, is_open, parts)
+            frontier = cut.descend(parts.side[rows], left, left + np.int32(1))
+            depth += 1
+            unlike_left = criterion.counts(frontier)[::2, UNLIKE]
+            own, step = before[is_open], 0.5**depth
+            before = np.stack([own, own + unlike_left], axis=1).reshape(-1)
+            scores = np.stack([scores[is_open], scores[is_open] - step], axis=1).reshape(-1)
+        table, cell_scores = written.table()
+        return table, {"scores": cell_scores}
+
+    def _part(self, cells: Frontier, trees: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> Parts:
+        """Part some cells, and send their pairs left or right."""
+        keys = np.empty(cells.n_nodes, np.uint64)
+        streams(self.seed, trees[cells.tree], cells.node, keys)
+        names = (keys >> np.uint64(2)).astype(np.int64)  # a cell's small tree is numbered by its stream
+        if not cells.n_nodes:
+            return Parts.none()
+        table, ends = self.leafrank.part(cells, names, pairs, codes, counts)
+        leaf = table.tree_start[cells.place] + ends
+        size, weights = len(table.left), cells.weights
+        own = [np.bincount(leaf[at], weights[at], size) for at in (codes[cells.rows] == s for s in (ALIKE, UNLIKE))]
+        alike, unlike = (np.rint(n).astype(np.int64) for n in own)
+        of = np.repeat(np.arange(cells.n_nodes), table.tree_size)
+        lambdas = alike * counts[of, UNLIKE] - unlike * counts[of, ALIKE]
+        says = np.where(lambdas > 0, LEFT, RIGHT).astype(np.int8)
+        side = says[leaf]
+        agree(table.tree_start, table.left, table.right, says)
+        return Parts(says[table.tree_start[:-1]] == MIXED, side, says, table)
+
+
+class Parts(NamedTuple):
+    """How some cells are parted: which of them, the side of each pair, what each node of the small trees says."""
+
+    found: NDArray[np.bool_]
+    side: NDArray[np.int8]
+    says: NDArray[np.int8]
+    table: NodeTable
+
+    @classmethod
+    def none(cls) -> Parts:
+        """No cells."""
+        ints, floats, small = np.empty(0, np.int32), np.empty(0), np.empty(0, np.int8)
+        table = NodeTable(np.empty(0, np.int64), ints, ints, floats, ints, ints, floats, floats, np.empty(0, np.int64))
+        return cls(np.empty(0, np.bool_), small, small, table)
+
+
+@kernel
+def agree(tree_start: Ints, left: Rows, right: Rows, says: NDArray[np.int8]) -> None:
+    """says[node] = what both its children say, or mixed; leaves say what they do. Children come after their parents."""
+    for tree in range(tree_start.shape[0] - 1):
+        root = tree_start[tree]
+        for node in range(tree_start[tree + 1] - 1, root - 1, -1):
+            if left[node] >= 0:
+                own = says[root + left[node]]
+                says[node] = own if own == says[root + right[node]] else MIXED
+
+
+@dataclass
+class _Cells:
+    """The cells written so far, each with the small tree that parts it."""
+
+    n_trees: int
+    tree: list[Ints] = field(default_factory=list)
+    columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    ragged: list[tuple[Rows, Floats]] = field(default_factory=list)
+    next_node: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.next_node = np.ones(self.n_trees, np.int64)
+
+    def add(self, frontier: Frontier, scores: Floats, is_cut: NDArray[np.bool_], parts: Parts) -> Rows:
+        """Write a level's cells, and the small trees of those that are cut; the numbers of their left children."""
+        cells = np.flatnonzero(is_cut)
+        table = parts.table
+        of = np.repeat(np.arange(len(table.tree_size)), table.tree_size)
+        kept = np.flatnonzero((parts.says == MIXED) & parts.found[of]) if len(of) else np.empty(0, np.int64)
+        of = (np.cumsum(parts.found) - 1)[of[kept]]  # number of the cell among those that are cut
+        is_root = kept == np.repeat(table.tree_start[:-1][parts.found], np.bincount(of, minlength=len(cells)))
+        tree = frontier.tree[cells]
+        below = self._numbers(tree[of], (~is_root).astype(np.int64))
+        number = np.where(is_root, frontier.node[cells][of].astype(np.int64), below)
+        left = self._numbers(tree, np.full(len(cells), 2)).astype(np.int32)
+        self._write_leaves(frontier, scores, ~is_cut)
+        pointers = np.zeros(len(table.left), np.int64)
+        pointers[kept] = number
+        self._append(
+            tree[of],
+            number,
+            {
+                "left": self._pointed(parts, table.left, kept, left[of], pointers),
+                "right": self._pointed(parts, table.right, kept, left[of], pointers),
+                "threshold": table.threshold[kept],
+                "width": table.width[kept],
+                "gain": table.gain[kept],
+                "scores": np.where(is_root, scores[cells][of], NO_CELL),
+            },
+        )
+        self.ragged.append(table.projections(kept)[2:])
+        return left
+
+    def _pointed(self, parts: Parts, child: Rows, kept: Ints, left: Rows, pointers: Ints) -> Ints:
+        """Where each kept node points: a node that says left or right stands for the cell's child."""
+        root = np.repeat(parts.table.tree_start[:-1], parts.table.tree_size)[kept]
+        own = root + child[kept]
+        says = parts.says[own]
+        return np.where(says == MIXED, pointers[own], left + (says == RIGHT))
+
+    def _write_leaves(self, frontier: Frontier, scores: Floats, is_leaf: NDArray[np.bool_]) -> None:
+        number = frontier.node[is_leaf].astype(np.int64)
+        none, zeros = np.full(len(number), LEAF), np.zeros(len(number))
+        own = {"left": none, "right": none, "threshold": zeros, "width": np.zeros(len(number), np.int32)}
+        self._append(frontier.tree[is_leaf], number, {**own, "gain": zeros, "scores": scores[is_leaf]})
+        self.ragged.append((np.empty(0, np.int32), np.empty(0)))
+
+    def _append(self, tree: Ints, number: Ints, columns: dict[str, np.ndarray]) -> None:
+        self.tree.append(tree)
+        for name, values in {"number": number, **columns}.items():
+            self.columns.setdefault(name, []).append(values)
+
+    def _numbers(self, tree: Ints, wanted: Ints) -> Ints:
+        """The first of ``wanted`` next numbers for each entry, whose trees ascend; they are then taken."""
+        total = offsets(wanted)[:-1]
+        first = np.searchsorted(tree, np.arange(self.n_trees))
+        begin = np.append(total, wanted.sum())[first]
+        found = self.next_node[tree] + total - begin[tree]
+        self.next_node += np.bincount(tree, wanted, self.n_trees).astype(np.int64)
+        return found
+
+    def table(self) -> tuple[NodeTable, Floats]:
+        """The node table, without the weights of its nodes, and the scores of its cells."""
+        tree = np.concatenate(self.tree)
+        columns = {name: np.concatenate(values) for name, values in self.columns.items()}
+        order = np.lexsort((columns.pop("number"), tree))
+        _, entry = runs(offsets(columns["width"]), order)
+        scores = columns.pop("scores")[order]
+        columns = {name: values[order] for name, values in columns.items()}
+        for name in ("left", "right"):
+            columns[name] = columns[name].astype(np.int32)
+        table = NodeTable(
+            tree_size=self.next_node.copy(),
+            **columns,
+            n_rows=np.zeros(len(order), np.int64),
+            columns=np.concatenate([c for c, _ in self.ragged])[entry],
+            weights=np.concatenate([w for _, w in self.ragged])[entry],
+        )
+        return table, scores

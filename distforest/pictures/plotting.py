@@ -1,0 +1,478 @@
+"""Pictures of what a forest has learned: link predictions, how well its distance separates classes, what it cost.
+
+Needs matplotlib (``pip install 'distforest[plot]'``). Nothing here touches pyplot or a display: every function
+takes arrays and returns a `Picture`, which a notebook shows and ``savefig`` saves; one with a single axes also draws on
+yours. Colours are those of Okabe and Ito, told apart under all common forms of colour blindness.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from distforest.amounts import counted
+from distforest.arguments import check_finite, numbers, whole
+from distforest.errors import InputError
+from distforest.evaluation.metrics import average_precision, roc_auc
+from distforest.pictures.pictured import Budgets, Classes, Importances, Links, Weights, as_drawn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.figure import FigureBase
+    from matplotlib.image import AxesImage
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = [
+    "Budgets",
+    "Classes",
+    "Importances",
+    "Links",
+    "Picture",
+    "Weights",
+    "budget_curve",
+    "class_separation",
+    "feature_importances",
+    "feature_weights",
+    "link_prediction",
+    "overview",
+    "principal_coordinates",
+]
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8A8A8A"
+CLASS_COLOURS = (ORANGE, BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+BINS = 40
+MOST_FEATURES = 12
+"""Features of the largest shares that are named."""
+
+
+class Picture(Figure):
+    """A figure that a notebook shows, which shows one of matplotlib's own only where pyplot is set up for it.
+
+    Examples
+    --------
+    >>> drawn = blank(7.0, 4.0)
+    >>> drawn, drawn._repr_png_()[1:4]
+    (<Picture size 700x400 with 0 Axes>, b'PNG')
+    """
+
+    def _repr_png_(self) -> bytes:
+        """What IPython asks for."""
+        stream = io.BytesIO()
+        self.savefig(stream, format="png")
+        return stream.getvalue()
+
+
+def link_prediction(links: Links) -> Picture:
+    """Draw a graph beside its predicted links, and the ROC and precision-recall curves of the scored pairs.
+
+    Parameters
+    ----------
+    links
+        The graph and the predictions.
+
+    Examples
+    --------
+    >>> truth = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]])
+    >>> pairs = truth[[0, 0, 1], [1, 2, 2]]
+    >>> link_prediction(Links(truth, 1 - truth, np.array([0, 0, 1]), pairs, 1.0 - pairs))
+    <Picture size 1400x400 with 4 Axes>
+    """
+    as_drawn(links, Links)
+    figure = blank(14.0, 4.0)
+    _draw_links(figure, links)
+    return figure
+
+
+def class_separation(classes: Classes) -> Picture:
+    """Draw a distance matrix by class, its distances within and between classes, and a map of the rows.
+
+    Parameters
+    ----------
+    classes
+        The rows.
+
+    Examples
+    --------
+    >>> codes = np.array([0, 0, 1, 1])
+    >>> class_separation(Classes((codes[:, None] != codes) * 0.8, codes, ["bad", "good"]))
+    <Picture size 1400x400 with 3 Axes>
+    """
+    as_drawn(classes, Classes)
+    figure = blank(14.0, 4.0)
+    _draw_classes(figure, classes)
+    return figure
+
+
+def overview(links: Links, classes: Classes) -> Picture:
+    """Draw `link_prediction` above `class_separation`.
+
+    Parameters
+    ----------
+    links, classes
+        As they take them.
+    """
+    as_drawn(links, Links)
+    as_drawn(classes, Classes)
+    figure = blank(14.0, 8.0)
+    parts: Any = figure.subfigures(2, 1, hspace=0.06)
+    _draw_links(parts[0], links)
+    _draw_classes(parts[1], classes)
+    return figure
+
+
+def budget_curve(budgets: Budgets, ax: Axes | None = None) -> Picture | Axes:
+    """Draw the accuracy of forests against the similarities that they have paid for.
+
+    Parameters
+    ----------
+    budgets
+        The forests, and their rival.
+    ax
+        Draw here, and return it; None: in a picture of its own.
+
+    Examples
+    --------
+    >>> budget_curve(Budgets(np.array([100, 200]), np.array([0.7, 0.8]), 300, "1-NN", 0.75))
+    <Picture size 700x400 with 1 Axes>
+    """
+    as_drawn(budgets, Budgets)
+    shown, axes = canvas(7.0, 4.0, ax)
+    axes.plot(budgets.evaluations, budgets.accuracy, "o-", color=BLUE, linewidth=2, label="forest")
+    axes.axhline(budgets.rival_accuracy, color=ORANGE, linestyle="--", linewidth=1.5, label=budgets.rival)
+    axes.axvline(
+        budgets.n_pairs, color=GREY, linestyle=":", linewidth=1.5, label=f"all {counted(budgets.n_pairs, 'pair')}"
+    )
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    axes.set(xlabel="pairs that the forest has paid for", ylabel="accuracy on held-out objects")
+    axes.set_xlim(left=0)
+    axes.set_title(budgets.title)
+    axes.spines[["top", "right"]].set_visible(False)
+    name_lines(shown, axes)
+    return shown
+
+
+def feature_weights(weights: Weights) -> Picture:
+    """Draw the dependence of each feature, those marked that depend on others, and the features drawn most.
+
+    Without a screen the shares stand in the place of the dependence.
+
+    Parameters
+    ----------
+    weights
+        The features.
+
+    Examples
+    --------
+    >>> feature_weights(Weights(np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.2, 0.0]), ["a", "b", "c"]))
+    <Picture size 1200x400 with 2 Axes>
+    """
+    as_drawn(weights, Weights)
+    figure = blank(12.0, 4.0)
+    figure.suptitle(weights.title, fontweight="bold")
+    every, most = figure.subplots(1, 2, width_ratios=(1.6, 1))
+    _draw_every_feature(every, weights)
+    _draw_most(most, weights)
+    return figure
+
+
+def feature_importances(importances: Importances, ax: Axes | None = None) -> Picture | Axes:
+    """Draw the importances of the features that have the largest, by name.
+
+    Parameters
+    ----------
+    importances
+        Of the features.
+    ax
+        Draw here, and return it; None: in a picture of its own.
+
+    Examples
+    --------
+    >>> feature_importances(Importances({"differences": np.array([0.6, 0.1]), "middles": np.array([0.1, 0.2])}))
+    <Picture size 700x400 with 1 Axes>
+    """
+    as_drawn(importances, Importances)
+    shown, axes = canvas(7.0, 4.0, ax)
+    total = np.sum([*importances.parts.values()], axis=0)
+    most = np.argsort(-total, kind="stable")[:MOST_FEATURES]
+    begin = np.zeros(len(most))
+    for (part, shares), colour in zip(importances.parts.items(), (BLUE, ORANGE), strict=False):
+        axes.barh(np.arange(len(most)), shares[most], left=begin, color=colour, label=part)
+        begin = begin + shares[most]
+    axes.axvline(1.0 / len(total), color=GREY, linestyle="--", linewidth=1.5, label="all alike")
+    _name_features(axes, most, importances.names)
+    axes.set(xlabel=f"share of {importances.of}", ylabel="feature", xlim=(0.0, None))
+    told = f", {len(most)} of {len(total):,}" if len(most) < len(total) else ""
+    axes.set_title(f"{importances.title}{told}")
+    axes.spines[["top", "right"]].set_visible(False)
+    name_lines(shown, axes)
+    return shown
+
+
+def canvas(width: float, height: float, ax: Axes | None) -> tuple[Picture | Axes, Axes]:
+    """Where one axes is drawn: what is shown of it, and the axes, given or in a picture of its own."""
+    if ax is not None:
+        if not isinstance(ax, Axes):
+            raise InputError(f"ax: axes of matplotlib were asked for, found {type(ax).__name__}")
+        return ax, ax
+    picture = blank(width, height)
+    return picture, picture.subplots()
+
+
+def name_lines(shown: Picture | Axes, axes: Axes) -> None:
+    """Name what is drawn: below a picture of our own, where nothing lies; within given axes, where least does."""
+    if isinstance(shown, Picture):
+        legend_below(shown, axes)
+    else:  # what is beside the axes is not ours
+        axes.legend(loc="best", framealpha=1.0, edgecolor="none")
+
+
+def legend_below(figure: FigureBase, axes: Axes) -> None:
+    """Name what is drawn on axes below them, where none of it can lie."""
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+
+
+def blank(width: float, height: float) -> Picture:
+    """Make an empty picture of so many inches."""
+    return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, wspace=0.03))
+
+
+# --- feature weights --------------------------------------------------------------------------------------
+
+
+def _draw_every_feature(axes: Axes, weights: Weights) -> None:
+    """Draw each feature by its number: its dependence, or its share where there is none."""
+    screened = weights.dependence is not None
+    heights = np.asarray(weights.dependence if screened else weights.shares)
+    marked, n_features = heights > 0.0, len(heights)
+    kind = "depends on another" if screened else "drawn"
+    told = f"{kind}: {int(marked.sum()):,} of {n_features:,}, {weights.shares[marked].sum():.0%} of the draws"
+    for chosen, colour, size, label in ((~marked, GREY, 6, "the others"), (marked, ORANGE, 18, told)):
+        places = np.flatnonzero(chosen)
+        if len(places):
+            axes.vlines(places, 0.0, heights[places], color=colour, linewidth=1, alpha=0.6)
+            axes.scatter(places, heights[places], s=size, color=colour, label=label, zorder=3)
+    axes.set(xlabel="feature", ylabel="dependence" if screened else "share of the draws")
+    top = max(float(heights.max()), 1e-9)
+    axes.set(ylim=(-0.03 * top, 1.25 * top), xlim=(-0.5 - 0.01 * n_features, 1.01 * n_features - 0.5))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+    axes.set_title("By how much each feature depends on another" if screened else "How often each feature is drawn")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper right", ncols=2, frameon=False)
+
+
+def _draw_most(axes: Axes, weights: Weights) -> None:
+    """Draw the shares of the features that are drawn most, by name."""
+    most = np.argsort(-weights.shares, kind="stable")[:MOST_FEATURES]
+    marked = np.ones(len(most), bool) if weights.dependence is None else weights.dependence[most] > 0.0
+    axes.barh(np.arange(len(most)), weights.shares[most], color=np.where(marked, ORANGE, GREY).tolist())
+    axes.axvline(1.0 / len(weights.shares), color=BLUE, linestyle="--", linewidth=1.5)
+    _name_features(axes, most, weights.names)
+    axes.set(xlabel="share of the draws", ylabel="feature", xlim=(0.0, None))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
+    axes.set_title("Drawn most (dashed: all alike)")
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _name_features(axes: Axes, most: np.ndarray, names: Sequence[str]) -> None:
+    """Name a bar for each feature, from the top: by its name, or else by its number."""
+    told = [shortened(names[k]) if len(names) else str(k) for k in most.tolist()]
+    axes.set_yticks(np.arange(len(most)), told, parse_math=False)
+    axes.invert_yaxis()
+
+
+def shortened(name: str, most: int = 24) -> str:
+    """Cut a long name, and drop what is no character to be seen.
+
+    Examples
+    --------
+    >>> shortened("a rather long name of a feature")
+    'a rather long name of a…'
+    """
+    shown = "".join(letter if letter.isprintable() else " " for letter in name)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+# --- links ------------------------------------------------------------------------------------------------
+
+
+def _draw_links(figure: FigureBase, links: Links) -> None:
+    figure.suptitle(links.title, fontweight="bold")
+    known, predicted, roc, precision = figure.subplots(1, 4)
+    order = _seriated(links.distance)
+    held_out = links.held_out[order].astype(bool)
+    known.imshow(links.adjacency[np.ix_(order, order)], cmap=ListedColormap(["white", BLUE]), vmin=0, vmax=1)
+    known.set_title("Known links")
+    known.set_ylabel("node, in the order of the prediction")
+    closeness = 1.0 - links.distance[np.ix_(order, order)]
+    image = predicted.imshow(closeness, cmap="Blues", vmin=0)
+    predicted.set_title("Predicted: 1 minus forest distance")
+    _add_bar(figure, predicted, image)
+    for axes in (known, predicted):
+        _mark(axes, held_out)
+    _draw_roc(roc, links.linked, -links.scored)
+    _draw_precision(precision, links.linked, -links.scored)
+
+
+def _add_bar(figure: FigureBase, axes: Axes, image: AxesImage) -> None:
+    """Add a colour bar that takes no room from its matrix, so that all panels of a row are of one size."""
+    figure.colorbar(image, cax=axes.inset_axes((1.09, 0.0, 0.06, 1.0)))
+
+
+def _mark(axes: Axes, held_out: NDArray[np.bool_]) -> None:
+    """Mark the held-out nodes on both sides of a matrix."""
+    places = np.flatnonzero(held_out)
+    outside = len(held_out) + 0.6
+    axes.plot(places, np.full(len(places), outside), "^", color=ORANGE, markersize=4, clip_on=False)
+    axes.plot(np.full(len(places), outside), places, "<", color=ORANGE, markersize=4, clip_on=False)
+    axes.set(xticks=[], yticks=[], xlim=(-0.5, len(held_out) - 0.5), ylim=(len(held_out) - 0.5, -0.5))
+    axes.set_xlabel("▲ held-out node", color=ORANGE, labelpad=8)
+
+
+def _draw_roc(axes: Axes, linked: np.ndarray, score: np.ndarray) -> None:
+    hits, alarms = _counts(linked, score)
+    axes.plot(alarms / alarms[-1], hits / hits[-1], color=BLUE, linewidth=2)
+    axes.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="chance")
+    axes.set_title(f"ROC: area {roc_auc(linked, score):.3f}")
+    on_unit_square(axes, "false positive rate", "true positive rate")
+    axes.legend(loc="lower right", frameon=False)
+
+
+def _draw_precision(axes: Axes, linked: np.ndarray, score: np.ndarray) -> None:
+    hits, alarms = _counts(linked, score)
+    precision = hits[1:] / (hits[1:] + alarms[1:])
+    axes.step(hits[1:] / hits[-1], precision, where="pre", color=BLUE, linewidth=2)
+    axes.axhline(linked.mean(), color=GREY, linestyle="--", linewidth=1, label="chance: the share of links")
+    axes.set_title(f"Precision and recall: area {average_precision(linked, score):.3f}")
+    on_unit_square(axes, "recall", "precision")
+    axes.legend(loc="upper right", frameon=False)
+
+
+def on_unit_square(axes: Axes, x: str, y: str) -> None:
+    """Give axes of two shares, named ``x`` and ``y``, their ticks and their form."""
+    axes.set(xlabel=x, ylabel=y, xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+    axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _counts(positive: np.ndarray, score: np.ndarray) -> tuple[Floats, Floats]:
+    """Count positives and negatives at or above each distinct score, from the highest; both begin with 0."""
+    order = np.argsort(-score, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
+    hits = np.cumsum(positive[order].astype(np.float64))[last]
+    return np.append(0.0, hits), np.append(0.0, last + 1.0 - hits)
+
+
+def _seriated(distance: np.ndarray) -> NDArray[np.intp]:
+    """Order rows along the first principal coordinate of their distances, so that near rows stand together."""
+    return np.argsort(principal_coordinates(distance, 1)[:, 0], kind="stable")
+
+
+def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
+    """Place points so that their Euclidean distances resemble given ones: classical scaling (Torgerson).
+
+    Parameters
+    ----------
+    distance
+        Shape (n, n), symmetric.
+    n_dimensions
+        Of the map.
+
+    Returns
+    -------
+    ndarray
+        Shape (n, n_dimensions), the widest dimension first, the sign of each such that its largest entry is
+        positive.
+
+    Raises
+    ------
+    InputError
+        The distances are no square of finite numbers, or it is no number of dimensions.
+
+    Examples
+    --------
+    >>> points = np.array([0.0, 1.0, 5.0])
+    >>> places = principal_coordinates(np.abs(points[:, None] - points), 1)
+    >>> np.allclose(places[:, 0], points - 2.0)
+    True
+    """
+    distance = numbers(distance, "distance", 2)
+    if distance.shape[0] != distance.shape[1] or not len(distance):
+        raise InputError(f"distance must be a square matrix with rows, found shape {distance.shape}")
+    check_finite(distance, "distance")
+    squares = distance**2
+    centred = squares - squares.mean(axis=0) - squares.mean(axis=1, keepdims=True) + squares.mean()
+    values, vectors = np.linalg.eigh(-centred / 2.0)
+    widest = np.argsort(values)[::-1][: whole("n_dimensions", n_dimensions, 1)]
+    places = vectors[:, widest] * np.sqrt(np.maximum(values[widest], 0.0))
+    largest = places[np.argmax(np.abs(places), axis=0), np.arange(places.shape[1])]
+    signed: Floats = places * np.where(largest < 0, -1.0, 1.0)
+    return signed
+
+
+# --- classes ----------------------------------------------------------------------------------------------
+
+
+def _draw_classes(figure: FigureBase, classes: Classes) -> None:
+    figure.suptitle(classes.title, fontweight="bold")
+    matrix, spread, places = figure.subplots(1, 3, width_ratios=(1, 1.35, 1.35))
+    order = np.lexsort((principal_coordinates(classes.distance, 1)[:, 0], classes.codes))
+    image = matrix.imshow(classes.distance[np.ix_(order, order)], cmap="cividis", vmin=0)
+    _add_bar(figure, matrix, image)
+    matrix.set_title("Forest distances, rows by class")
+    _name_blocks(matrix, classes)
+    _draw_spread(spread, classes)
+    _draw_map(places, classes)
+
+
+def _name_blocks(axes: Axes, classes: Classes) -> None:
+    """Name the blocks of a matrix whose rows are ordered by class, and draw lines between them."""
+    sizes = np.bincount(classes.codes, minlength=len(classes.names))
+    ends = np.cumsum(sizes)
+    for end in ends[:-1]:
+        axes.axhline(end - 0.5, color="white", linewidth=1.5)
+        axes.axvline(end - 0.5, color="white", linewidth=1.5)
+    middles = ends - sizes / 2.0 - 0.5
+    axes.set_xticks(middles, classes.names)
+    axes.set_yticks(middles, classes.names, rotation=90, verticalalignment="center")
+    axes.tick_params(length=0)
+
+
+def _draw_spread(axes: Axes, classes: Classes) -> None:
+    """Draw how the distances within and between classes are spread."""
+    i, j = np.triu_indices(len(classes.codes), 1)
+    distance, is_same = classes.distance[i, j], classes.codes[i] == classes.codes[j]
+    bins = np.linspace(0.0, max(float(distance.max(initial=0.0)), 1e-9), BINS + 1)
+    for chosen, colour, name in ((is_same, BLUE, "same class"), (~is_same, ORANGE, "different classes")):
+        if chosen.any():
+            share = np.full(int(chosen.sum()), 1.0 / chosen.sum())
+            axes.hist(distance[chosen], bins.tolist(), weights=share, color=colour, alpha=0.55, label=name)
+            axes.axvline(float(np.median(distance[chosen])), color=colour, linestyle="--", linewidth=1.5)
+    axes.set(xlabel="forest distance", ylabel="share of pairs", xlim=(0, bins[-1]))
+    axes.set_title("Distances within and between classes (dashed: medians)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+
+
+def _draw_map(axes: Axes, classes: Classes) -> None:
+    """Draw the rows in the plane that shows most of their distances."""
+    places = principal_coordinates(classes.distance, 2)
+    markers: Any = ("o", "s", "^", "D", "v", "P")
+    for code, name in enumerate(classes.names):
+        x, y = places[classes.codes == code].T
+        style = code % len(CLASS_COLOURS)
+        axes.scatter(x, y, s=28, color=CLASS_COLOURS[style], marker=markers[style], alpha=0.7, linewidths=0, label=name)
+    axes.set(xlabel="first principal coordinate", ylabel="second principal coordinate")
+    axes.set_title("Map of the rows by their distances")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)

@@ -1,0 +1,547 @@
+"""Pictures of ranking forests: the cells of a tree with their pairs and cuts, and the ROC curves of all its trees.
+
+Needs matplotlib (``pip install 'distforest[plot]'``). As in `distforest.pictures.plotting` every function returns a
+`Picture`, which a notebook shows and ``savefig`` saves; one with a single axes also draws on yours.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.text import Text
+
+from distforest.amounts import counted
+from distforest.arguments import whole
+from distforest.errors import InputError, warn_caller
+from distforest.estimators.loading import load
+from distforest.estimators.tree_rank import TreeRank
+from distforest.evaluation.roc import ROC
+from distforest.forest.feature_shares import read_names
+from distforest.forest.pairs.cells import Cells
+from distforest.forest.pairs.pair_scores import columns_of, ranks_of
+from distforest.forest.table import LEAF
+from distforest.pictures.pictured import listed
+from distforest.pictures.plotting import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Picture,
+    blank,
+    canvas,
+    legend_below,
+    name_lines,
+    on_unit_square,
+    shortened,
+)
+from distforest.sources.point_pairs import PairColumns, named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from distforest.forest.pairs.pair_leaves import Ranks
+
+    Floats = NDArray[np.float64]
+
+DEPTH = 3
+"""Depth to which cells are drawn unless another is asked for, or given axes have less room."""
+
+MOST_DEPTH = 6
+"""A picture of the cells to this depth is some three metres wide."""
+
+MOST_CURVES = 100
+"""Trees whose own curves are drawn: the first ones."""
+
+SIDES = LinearSegmentedColormap.from_list("sides", ["#F3B994", "#FFFFFF", "#9CCBE8"])
+"""From cells of unlike pairs to cells of pairs alike, pale enough for black words."""
+
+TITLE, LABEL, LETTERS = 12.0, 10.0, 8.0
+"""Points of a title, of the name of an axis, and of words."""
+
+SIZES = (LETTERS, 7.0, 6.0, 5.0)
+"""Points of the words on given axes, from which the largest are taken that have room."""
+
+MINUS = "\N{MINUS SIGN}"
+
+SCORE = "score: a cell stands amid those of its leaves"
+KEY = f"+ alike and {MINUS} unlike training pairs; where the words below a cell hold, its pairs go left"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell as it is drawn.
+
+    Attributes
+    ----------
+    depth, place
+        It is the ``place``-th of its depth from the left, both from 0.
+    alike, unlike
+        Training pairs of the tree in it.
+    cut
+        In words, what sends a pair to its left; empty for a leaf.
+    n_leaves
+        Leaves below it; 1 for a leaf.
+    """
+
+    depth: int
+    place: int
+    alike: int
+    unlike: int
+    cut: str
+    n_leaves: int
+
+    @property
+    def middle(self) -> float:
+        """Where it stands between 0, the most alike, and 1."""
+        return (self.place + 0.5) / 2.0**self.depth
+
+
+def ranking(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence[str] = ()) -> Picture:
+    """Draw a tree of a ranking forest beside the ROC curves of all trees, on a linear and on a logarithmic scale.
+
+    Parameters
+    ----------
+    forest, tree, depth, names
+        As of `ranking_tree`.
+
+    Raises
+    ------
+    InputError
+        As of `ranking_tree`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import TreeRank
+    >>> forest = TreeRank(3, n_pairs=500, leafrank_depth=1, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> ranking(forest, depth=2)
+    <Picture size 1180x660 with 3 Axes>
+    """
+    cells, curves = cells_of(forest, tree, depth, names), forest.tree_rocs_
+    width = _width(cells)
+    figure = blank(width + 5.0, 6.6)
+    parts: Any = figure.subfigures(1, 2, width_ratios=(width, 5.0))
+    _draw_tree(parts[0].subplots(), cells, _title(forest, tree))
+    linear, logarithmic = parts[1].subplots(2, 1)
+    _draw_curves(linear, curves, log=False, title="ROC of the training pairs")
+    _draw_curves(logarithmic, curves, log=True, title="The same, left end")
+    legend_below(parts[1], logarithmic)
+    return figure
+
+
+def sealed_ranking(address: str, features: str | None = None) -> Picture:
+    """Draw the first tree and the curves of a sealed ranking forest, as `ranking` does.
+
+    Parameters
+    ----------
+    address
+        Path or URL of the forest.
+    features
+        Address of an array whose ``feature_names`` name them, as `distforest ingest` writes it; None: by the
+        forest's own names, or their numbers.
+
+    Raises
+    ------
+    ArtifactError
+        There is no sealed forest, or it is damaged.
+    InputError
+        It is no ranking forest, or there are no names at ``features``, or not one for each feature.
+    """
+    forest = load(address)
+    if not isinstance(forest, TreeRank):
+        raise InputError(f"{address}: a forest of TreeRank was asked for, found {forest.forest_.meaning.method!r}")
+    return ranking(forest, names=read_names(features, columns_of(forest.forest_).n_features))
+
+
+def ranking_tree(
+    forest: TreeRank, tree: int = 0, depth: int | None = None, names: Sequence[str] = (), ax: Axes | None = None
+) -> Picture | Axes:
+    """Draw the cells of a ranking tree: their training pairs, and what parts them.
+
+    A cell stands where its score is, the most alike pairs on the left. What parts it is told in words where that is
+    one cut; else the number of nodes of the small tree, and what its first one reads.
+
+    Parameters
+    ----------
+    forest
+        Fitted, or opened by `distforest.load`.
+    tree
+        Its number.
+    depth
+        Deepest cells that are drawn, 1 to `MOST_DEPTH`; None: 3, and on given axes no deeper than they have room for.
+    names
+        Of the features of a point; the forest's own, or their numbers, where it is empty.
+    ax
+        Draw here, and return it, in smaller letters where there is little room; None: in a picture of its own.
+
+    Raises
+    ------
+    InputError
+        It is no fitted forest of TreeRank, there is no such tree, or not one name for each feature, or the depth is not
+        in its range.
+
+    Warns
+    -----
+    UserWarning
+        The given axes have no room for the words of this depth.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from distforest import TreeRank
+    >>> forest = TreeRank(1, n_pairs=500, leafrank_depth=1, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> ranking_tree(forest, depth=2)
+    <Picture size 680x490 with 1 Axes>
+    """
+    cells, title = cells_of(forest, tree, DEPTH if depth is None else depth, names), _title(forest, tree)
+    shown, axes = canvas(_width(cells), 1.3 + 1.2 * (1 + max(cell.depth for cell in cells)), ax)
+    if isinstance(shown, Picture):
+        _draw_tree(axes, cells, title)
+        return shown
+    _frame(
+        axes, _wrapped(axes, title, TITLE), "\n".join(_wrapped(axes, line, LETTERS) for line in (SCORE, KEY)), LETTERS
+    )
+    drawn, points = _roomy(axes, cells, shallower=depth is None)
+    if not points:
+        deepest = max(cell.depth for cell in drawn)
+        cure = "draw on larger ones" + (", or give a smaller depth" if deepest > 1 else "")
+        warn_caller(f"the words of cells to depth {deepest} have no room on these axes; {cure}")
+    _draw_cells(axes, drawn, points or SIZES[-1])
+    return shown
+
+
+def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC", ax: Axes | None = None) -> Picture | Axes:
+    """Draw the ROC curves of trees, and their mean.
+
+    Parameters
+    ----------
+    curves
+        One for each tree, such as `TreeRank.tree_rocs_`; of more than `MOST_CURVES` the first are drawn, and the mean
+        of all.
+    log
+        Whether false positive rates stand on a logarithmic scale, which shows the few pairs that rank highest.
+    title
+        What the curves are of.
+    ax
+        Draw here, and return it; None: in a picture of its own.
+
+    Raises
+    ------
+    InputError
+        There is no curve, or something else.
+
+    Examples
+    --------
+    >>> roc_curves([ROC([0, 0.1, 1], [0, 0.9, 1]), ROC([0, 0.2, 1], [0, 0.8, 1])], log=True)
+    <Picture size 560x500 with 1 Axes>
+    """
+    curves = _curves(curves)
+    shown, axes = canvas(5.6, 5.0, ax)
+    _draw_curves(axes, curves, log, title)
+    name_lines(shown, axes)
+    return shown
+
+
+def _curves(curves: Any) -> list[ROC]:
+    """Curves as a list; raises InputError for anything else."""
+    try:
+        found = [*curves]
+    except TypeError:
+        found = [None]
+    strange = next((own for own in found if not isinstance(own, ROC)), None) if found else None
+    if strange is not None or found == [None]:
+        told = type(curves if found == [None] else strange).__name__
+        raise InputError(f"curves: a list of ROC was asked for, found {told}")
+    return found
+
+
+# --- cells ------------------------------------------------------------------------------------------------
+
+
+def cells_of(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence[str] = ()) -> list[Cell]:
+    """Take the cells of a ranking tree down to some depth: the numbers and words of `ranking_tree`.
+
+    Parameters
+    ----------
+    forest, tree, depth, names
+        As of `ranking_tree`.
+
+    Returns
+    -------
+    list of Cell
+        The root first, depth by depth, from the left.
+
+    Raises
+    ------
+    InputError
+        As of `ranking_tree`.
+
+    Examples
+    --------
+    >>> from distforest import TreeRank
+    >>> points, labels = [[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]], [0, 0, 0, 1, 1, 1]
+    >>> forest = TreeRank(1, leafrank_depth=1, min_samples_leaf=1, random_state=0).fit(points, labels)
+    >>> [(cell.alike, cell.unlike, cell.cut) for cell in cells_of(forest, names=["height"])]
+    [(6, 9, '|d height| ≤ 2.5'), (6, 0, ''), (0, 9, '')]
+    """
+    if not isinstance(forest, TreeRank):
+        raise InputError(f"forest: a TreeRank was asked for, found {type(forest).__name__}")
+    if not hasattr(forest, "forest_"):
+        raise InputError("forest: a fitted TreeRank was asked for, found one that is not; call `fit` first")
+    ranks, words = ranks_of(forest.forest_), _words(forest, names)
+    if not whole("tree", tree, 0) < forest.forest_.n_trees:
+        raise InputError(f"tree: a number in 0..{forest.forest_.n_trees - 1} was asked for, found {tree!r}")
+    if not whole("depth", depth, 1) <= MOST_DEPTH:
+        raise InputError(f"depth: 1 to {MOST_DEPTH} can be drawn, found {depth!r}")
+    cells = Cells.of(ranks, tree)
+    n_leaves, found, level = _leaves_below(cells), list[Cell](), [(0, 0)]
+    for at in range(depth + 1):
+        parted = []
+        for node, place in level:
+            is_leaf = cells.better[node] == LEAF
+            cut = "" if is_leaf else words.of_cut(ranks, cells.start, node, int(cells.better[node]))
+            alike, unlike = cells.counts[node].tolist()
+            found.append(Cell(at, place, alike, unlike, cut, int(n_leaves[node])))
+            if not is_leaf:
+                parted += [(int(cells.better[node]), 2 * place), (int(cells.worse[node]), 2 * place + 1)]
+        level = parted
+    return found
+
+
+def _leaves_below(cells: Cells) -> NDArray[np.int64]:
+    """Number of leaves below each cell; children come after their parents."""
+    found = np.ones(len(cells.better), np.int64)
+    for cell in np.flatnonzero(cells.better != LEAF)[::-1]:
+        found[cell] = found[cells.better[cell]] + found[cells.worse[cell]]
+    return found
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What the features of a point, and the columns of a pair, are called."""
+
+    columns: PairColumns
+    features: list[str]
+    named: list[str]
+
+    def of_cut(self, ranks: Ranks, start: int, cell: int, better: int) -> str:
+        """What sends a pair of a cell to the better part: in words, or how many nodes do."""
+        table, inner = ranks.table, _small_tree(ranks, start, cell)
+        first = start + cell
+        column, width = int(table.columns[table.offset[first]]), int(table.width[first])
+        threshold, holds = f"{table.threshold[first]:.4g}", int(table.left[first]) == better
+        if self._is_square(ranks, start, inner):
+            told = f"{threshold} separates the two" if not holds else f"both on one side of {threshold}"
+            return f"{self.features[column]}\n{told}"
+        name = self.named[column] if width == 1 else f"a sum of {width:,} columns"
+        if len(inner) == 1:
+            return f"{name} {'≤' if holds else '>'} {threshold}"
+        return f"{len(inner):,} nodes, the first by\n{name}"
+
+    def _is_square(self, ranks: Ranks, start: int, inner: list[int]) -> bool:
+        """Whether two nodes are one square cut: max <= A, or else min > A, on one coordinate."""
+        if self.columns.family != "max_min" or len(inner) != 2:
+            return False
+        table, (first, second) = ranks.table, [start + node for node in inner]
+        a, b = (int(table.columns[table.offset[node]]) for node in (first, second))
+        same = b == a + self.columns.n_features and table.threshold[first] == table.threshold[second]
+        return bool(same and table.left[first] == table.right[second])
+
+
+def _words(forest: TreeRank, names: Sequence[str]) -> _Words:
+    """Names of columns; raises InputError where there is not one for each feature."""
+    columns = columns_of(forest.forest_)
+    numbers = [f"feature {k}" for k in range(columns.n_features)]
+    kept = forest.forest_.feature_names  # also of a loaded forest, which reads further columns as features
+    own = getattr(forest, "feature_names_in_", kept.names if kept else numbers)
+    given = listed(names) or listed(own)
+    if len(given) != columns.n_features:
+        n_features = counted(columns.n_features, "feature")
+        raise InputError(f"names: one for each of {n_features} was asked for, found {len(given)}")
+    features = [shortened(name) for name in given]
+    further = [f"further column {k}" for k in range(len(columns.blocks))]
+    return _Words(columns, features, named(columns, features, further))
+
+
+def _small_tree(ranks: Ranks, start: int, cell: int) -> list[int]:
+    """The nodes of the small tree that parts a cell, itself first, numbers within the tree, ascending."""
+    found, open_nodes = [cell], [cell]
+    while open_nodes:
+        node = start + open_nodes.pop()
+        below = [int(child) for child in (ranks.table.left[node], ranks.table.right[node])]
+        inner = [child for child in below if ranks.scores[start + child] < 0.0]
+        found += inner
+        open_nodes += inner
+    return sorted(found)
+
+
+def _title(forest: TreeRank, tree: int) -> str:
+    """Which tree it is, and of how many cells; the area under its own curve."""
+    ranks = ranks_of(forest.forest_)
+    counts = ranks.class_counts[ranks.leaves_in_order(tree)]
+    own = f"tree {tree} of {forest.forest_.n_trees:,}" if forest.forest_.n_trees > 1 else "one tree"
+    area = ROC.of_counts(counts[:, 0], counts[:, 1]).auc
+    return f"TreeRank, {own}: {counted(len(counts), 'leaf', 'leaves')}, area {area:.3f}"
+
+
+# --- drawing ----------------------------------------------------------------------------------------------
+
+
+def _width(cells: Sequence[Cell]) -> float:
+    """Inches that the cells need: those of the deepest level side by side."""
+    return max(6.8, 1.25 * 2.0 ** max(cell.depth for cell in cells))
+
+
+def _roomy(axes: Axes, cells: Sequence[Cell], shallower: bool) -> tuple[Sequence[Cell], float]:
+    """Cells for which given axes have room, ``shallower`` ones if need be, and the points of their words.
+
+    Without room these are 0. Words are parted into two lines where one line has no room.
+    """
+    figure: Any = axes.figure.figure
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)  # which takes room for the words around the axes
+    deepest = max(cell.depth for cell in cells)
+    for depth in range(deepest, 0 if shallower and deepest else deepest - 1, -1):
+        plain = [cell for cell in cells if cell.depth <= depth]
+        parted = [replace(cell, cut=cell.cut.replace(" ≤ ", "\n≤ ").replace(" > ", "\n> ")) for cell in plain]
+        for points in SIZES:
+            for drawn in (plain, parted):
+                if _fit(axes, drawn, points):
+                    return drawn, points
+    return parted, 0.0
+
+
+def _fit(axes: Axes, cells: Sequence[Cell], points: float) -> bool:
+    """Whether in letters of so many points no words of cells lie on others, or leave the axes."""
+    deepest, shown = max(cell.depth for cell in cells), {(cell.depth, cell.place) for cell in cells}
+    frame = axes.get_window_extent()
+    rows: list[list[tuple[float, float, float]]] = [[] for _ in range(2 * deepest + 1)]
+    for cell in cells:
+        is_parted = (cell.depth + 1, 2 * cell.place) in shown
+        for row, told in (
+            (2 * cell.depth, _told(cell, is_parted)),
+            (2 * cell.depth + 1, cell.cut if is_parted else ""),
+        ):
+            if told:
+                rows[row].append((cell.middle * frame.width, *_extent(axes, told, points)))
+    for words in rows:
+        spans = [(x - width / 2.0, x + width / 2.0) for x, width, _ in words]
+        ends = [(-math.inf, 0.0), *spans, (frame.width, math.inf)]
+        if any(right > left for (_, right), (left, _) in pairwise(ends)):
+            return False
+    step = 0.5 * frame.height / (deepest + 0.75)  # from the middle of a cell to that of the words below
+    heights = [max(height for _, _, height in words) for words in rows]
+    return heights[0] <= 1.2 * step and all(sum(own) <= 2.0 * step for own in pairwise(heights))
+
+
+def _extent(axes: Axes, told: str, points: float) -> tuple[float, float]:
+    """Width and height of words in letters of so many points, and of what is about them, in pixels."""
+    text = Text(0.0, 0.0, told, fontsize=points, parse_math=False)
+    text.set_figure(axes.figure)
+    box, around = text.get_window_extent(), points * axes.figure.dpi / 72.0
+    return box.width + around, box.height + around
+
+
+def _wrapped(axes: Axes, line: str, points: float) -> str:
+    """A line in as many as fit into the width of given axes."""
+    n_lines = math.ceil(_extent(axes, line, points)[0] / axes.get_window_extent().width)
+    return line if n_lines < 2 else textwrap.fill(line, math.ceil(len(line) / n_lines) + 4)  # words are not parted
+
+
+def _draw_tree(axes: Axes, cells: Sequence[Cell], title: str) -> None:
+    """Draw cells where their scores are, each below the one that it is a part of, and tell what they are."""
+    _frame(axes, title, f"{SCORE}\n{KEY}", LABEL)
+    _draw_cells(axes, cells, LETTERS)
+
+
+def _frame(axes: Axes, title: str, label: str, points: float) -> None:
+    """Draw what is around cells: the scale of scores, and what it is."""
+    axes.set(xlim=(0.0, 1.0), yticks=[])
+    axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["1", "0.75", "0.5", "0.25", "0"])
+    axes.set_xlabel(label, fontsize=points)
+    axes.set_title(title, fontsize=TITLE)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+
+
+def _draw_cells(axes: Axes, cells: Sequence[Cell], points: float) -> None:
+    """Draw cells, the ways between them, and their words in letters of so many points."""
+    shown = {(cell.depth, cell.place) for cell in cells}
+    for cell in cells:
+        is_parted = (cell.depth + 1, 2 * cell.place) in shown
+        _draw_cell(axes, cell, (cells[0].alike, cells[0].unlike), is_parted, points)
+        if is_parted:
+            _draw_fork(axes, cell, points)
+    axes.set_ylim(-max(cell.depth for cell in cells) - 0.45, 0.3)
+
+
+def _told(cell: Cell, is_parted: bool) -> str:
+    """The pairs of a cell, and its leaves where those are not drawn."""
+    leaves = "" if cell.n_leaves == 1 or is_parted else f"\n{cell.n_leaves:,} leaves"
+    return f"+ {cell.alike:,}\n{MINUS} {cell.unlike:,}{leaves}"
+
+
+def _draw_cell(axes: Axes, cell: Cell, totals: tuple[int, int], is_parted: bool, points: float) -> None:
+    """Draw a box with the pairs of a cell, coloured by the kind of which it has the larger share."""
+    alike, unlike = cell.alike / max(1, totals[0]), cell.unlike / max(1, totals[1])
+    is_leaf = cell.n_leaves == 1
+    box = {
+        "boxstyle": "round,pad=0.35",
+        "facecolor": SIDES(alike / (alike + unlike) if alike + unlike else 0.5),
+        "edgecolor": "black" if is_leaf else GREY,
+        "linewidth": 1.4 if is_leaf else 0.8,
+    }
+    told = _told(cell, is_parted)
+    axes.text(cell.middle, -cell.depth, told, ha="center", va="center", fontsize=points, bbox=box, zorder=3)
+
+
+def _draw_fork(axes: Axes, cell: Cell, points: float) -> None:
+    """Draw the way from a cell to its parts, and upon it what parts it."""
+    x, y, step = cell.middle, -cell.depth, 0.25 / 2.0**cell.depth
+    axes.plot([x, x], [y, y - 0.5], color=GREY, linewidth=1, zorder=1)
+    axes.plot([x - step, x - step, x + step, x + step], [y - 1, y - 0.5, y - 0.5, y - 1], color=GREY, linewidth=1)
+    white = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+    axes.text(x, y - 0.5, cell.cut, ha="center", va="center", fontsize=points, bbox=white, zorder=2, parse_math=False)
+
+
+def _draw_curves(axes: Axes, curves: Sequence[ROC], log: bool, title: str) -> None:
+    """Draw the curves of trees, their mean, and chance."""
+    mean = ROC.mean(curves)
+    places = _left_end(curves) ** np.linspace(1.0, 0.0, 400) if log else np.array([0.0, 1.0])
+    if len(curves) > 1:
+        for number, curve in enumerate(curves[:MOST_CURVES]):
+            label = f"{min(len(curves), MOST_CURVES)} trees" if number == 0 else "_"
+            axes.plot(*_line(curve, places), color=BLUE, alpha=0.35, linewidth=0.7, label=label)
+    area = f"{'their mean' if len(curves) > 1 else 'one tree'}: area {mean.auc:.3f}"
+    axes.plot(*_line(mean, places), color=BLUE, linewidth=2.5, label=area)
+    axes.plot(places, places, color=ORANGE, linestyle="--", linewidth=1, label="chance")
+    on_unit_square(axes, "false positive rate", "true positive rate")
+    if log:
+        axes.set_aspect("auto")
+        axes.set_xscale("log")
+        axes.set_xlim(places[0], 1.0)
+        decades = np.arange(round(np.log10(places[0])), 1)
+        axes.set_xticks(10.0**decades, [f"$10^{{{power}}}$" for power in decades])
+    axes.set_title(title)
+
+
+def _left_end(curves: Sequence[ROC]) -> float:
+    """The power of ten below the least false positive rate of a knot, from 10^-6 to 10^-2."""
+    least = min(float(curve.fpr[curve.fpr > 0.0].min()) for curve in curves)
+    return float(10.0 ** np.clip(np.floor(np.log10(least)), -6.0, -2.0))
+
+
+def _line(curve: ROC, places: Floats) -> tuple[Floats, Floats]:
+    """A curve from the first of some places on: its knots, and what it is at the places between them."""
+    inside = curve.fpr >= places[0]
+    fpr, tpr = np.append(curve.fpr[inside], places), np.append(curve.tpr[inside], curve.at(places))
+    order = np.lexsort((tpr, fpr))
+    return fpr[order], tpr[order]

@@ -1,0 +1,532 @@
+"""Files into Zarr: .npy, .npz, csv, Parquet and libsvm become one group of arrays, all of it or nothing."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.amounts import are, counted
+from distforest.arguments import whole
+from distforest.errors import InputError, warn_caller
+from distforest.sources.arrays import CHUNK_BYTES, write_array
+from distforest.sources.doubts import Sample, told_of_rounding
+from distforest.sources.feature_names import FeatureNames
+from distforest.sources.files.bounds import brief, hold_unfolded, out_of_memory, quoted
+from distforest.sources.files.csv_table import CsvTable
+from distforest.sources.files.npz import StoredArray, hold_archive, is_of_sparse_matrix, stored_arrays, stored_sparse
+from distforest.sources.files.tables import UNKNOWN, LibsvmTable, ParquetTable, is_number
+from distforest.sources.sparse_store import csr_arrays
+from distforest.stores.groups import check_target, destination, seal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from distforest.sources.files.tables import Table
+    from distforest.sources.source import Float32s
+
+    Blocks = Callable[[], Iterable[np.ndarray]]
+
+FORMATS = {
+    ".npy": "npy",
+    ".npz": "npz",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+}
+"""The format of a file by its suffix."""
+
+OPTIONS = {
+    "name": ("the one array of an .npy file", ("npy",)),
+    "label": ("a column of a csv or Parquet file", ("csv", "parquet")),
+    "header": ("the first row of a csv file", ("csv",)),
+    "separator": ("the cells of a csv file", ("csv",)),
+    "n_features": ("the rows of a libsvm file", ("libsvm",)),
+    "zero_based": ("the indices of a libsvm file", ("libsvm",)),
+}
+"""What an option is for, and the formats that have it."""
+
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
+"""Suffixes of files that hold another one."""
+
+MISSING = UNKNOWN | {"NaN", "nan"}
+"""Labels that may say that there is none."""
+
+FEWEST_TO_COUNT = 10
+"""Rows that a column numbers by intent; fewer may go up by one by chance."""
+
+MAX_CLASSES = 1 << 16
+"""More different strings than this in a label column are no classes."""
+
+MAX_TEXT = 1 << 20
+"""Strings of more characters than this do not belong into attributes, which are read at every opening."""
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """An array that was written: its name, shape, dtype, the sha256 of its values in row order, and its attributes."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    sha256: str
+    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class _Array:
+    """An array to write: found good, its blocks not yet read for good; ``told`` is what may be misread in it."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    blocks: Blocks
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    told: str = ""
+
+
+def ingest(
+    source: str,
+    target: str,
+    *,
+    name: str | None = None,
+    label: str | None = None,
+    header: bool | None = None,
+    separator: str | None = None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
+    format: str | None = None,  # noqa: A002 - the word that people say
+    max_bytes: int | None = None,
+    overwrite: bool = False,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> dict[str, Ingested]:
+    r"""Turn a file into a Zarr group with one array for each of its arrays.
+
+    Features become ``X``, float32. Labels become ``y``: integers stay integers, numbers become float64,
+    strings become their places in the attribute ``classes`` of ``y``. The other arrays of an .npz file keep
+    their names and dtypes and may hold NaN; a vector of strings, one for each row, becomes labels as those of ``y``
+    do. Its other strings become attributes, ``feature_names`` of ``X``, ``classes`` of ``y``, the others of the group.
+    Nothing is ever unpickled.
+
+    The names of the columns of a csv or Parquet file become the attribute ``feature_names`` of ``X`` too, and
+    their dtypes, where the file says them, ``feature_dtypes``: a forest that learns from ``X`` keeps both.
+
+    An .npz file of `scipy.sparse.save_npz` becomes ``data``, ``indices`` and ``indptr``, of which the group's
+    attribute ``sparse`` says that they are a sparse matrix: the group's address stands for it.
+
+    The file is read in blocks of rows, more than once: what is wrong with it is found before anything is
+    written. Of an .npz file only arrays in Fortran order, strings and sparse matrices are read as a whole. What a
+    file announces is compared with what it holds, and with ``max_bytes``, before a value is read.
+
+    Parameters
+    ----------
+    source
+        Path of the file.
+    target
+        Path or fsspec URL of the Zarr group. A path appears when everything is written, and not at all after
+        an error; until then the group is beside it, named ``<target>.partial-`` and eight digits, where it
+        stays only if the process is killed. At a URL, which knows no renaming, the arrays are written in
+        place and the group's attributes last: a group without the attribute ``distforest`` is unfinished.
+    name
+        Name of the array of an .npy file; without it, the name of the file. ``"X"`` means features, ``"y"``
+        labels.
+    label
+        Column of a csv or Parquet file that holds the labels; all other columns are features. The columns of
+        a csv file without a header row are called ``"0"``, ``"1"`` and so on.
+    header
+        Whether the first row of a csv file names its columns. None: where none of its cells is a number, one is the
+        label's name, or its numbers, two at least, are 0, 1, 2 and so on, as pandas writes them for a frame without
+        names, which is told by a warning.
+    separator
+        The character that separates the cells of a csv file, ``"tab"`` for the tab; None: a comma, in a file ``.tsv``
+        the tab.
+    n_features
+        Features of a libsvm file; without it, as many as its highest index says. A file to be asked about may lack
+        the last features of the one that a forest was trained with.
+    zero_based
+        Whether the indices of a libsvm file count from 0. None: where one of them is 0, which is told by a warning.
+    format
+        ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"`` or ``"libsvm"``; without it, what the file's suffix
+        says.
+    max_bytes
+        The most bytes that the file may unfold to: the arrays of an .npy or .npz file, the rows of a Parquet file as
+        float64 and those of a libsvm file as float32, which are stored densely; a csv file is as large as its text.
+        None: 1 GiB, or 200 times the file's size if that is more.
+    overwrite
+        Whether to replace a Zarr group at ``target``; nothing else is ever replaced.
+    chunk_bytes
+        Size of a chunk of the arrays, and about that of a block that is read.
+
+    Returns
+    -------
+    dict of str to Ingested
+        The arrays that were written, by name; equal where name, shape, dtype and values are.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read or does not hold what was asked for (rows and columns are counted from 0,
+        lines from 1); it announces more than it holds or may unfold to, has a row of text of more than 32 MiB
+        or more than 1000 members; a feature, as float32, or a label is NaN or infinite; or the target
+        exists.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "plants.csv").write_text("height,width,kind\n1,2,fern\n3,4,moss\n5,6,fern\n")
+    ...     arrays = ingest(f"{folder}/plants.csv", f"{folder}/plants.zarr", label="kind")
+    >>> arrays["X"].shape, arrays["X"].dtype, arrays["y"].shape, arrays["y"].dtype
+    ((3, 2), 'float32', (3,), 'int64')
+    """
+    if chunk_bytes < 1:
+        raise InputError(f"chunk_bytes must be at least 1, found {chunk_bytes!r}")
+    most = None if max_bytes is None else whole("max_bytes", max_bytes, 1)
+    kind = _format_of(source, format)
+    of_csv = {"header": header, "separator": separator}
+    given = {"name": name, "label": label, **of_csv, "n_features": n_features, "zero_based": zero_based}
+    asked = {option: value for option, value in given.items() if value is not None}
+    for option, value in asked.items():
+        thing, kinds = OPTIONS[option]
+        if kind not in kinds:
+            raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
+    check_target(target, overwrite)
+    try:
+        arrays, attributes = _read(source, kind, asked, chunk_bytes, most)
+    except MemoryError as error:
+        raise out_of_memory(source, error) from error
+    for array in arrays:
+        if array.told:
+            warn_caller(f"{source}: {array.told}")
+    with destination(target, overwrite, f"the ingest of {source}") as group:
+        records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
+        seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
+    return records
+
+
+def _format_of(source: str, asked: str | None) -> str:
+    """Tell the format of a local file."""
+    if "://" in source:
+        raise InputError(f"a local file was asked for, found the URL {source!r}; fetch it first")
+    if not Path(source).is_file():
+        other = "a pipe or a device" if Path(source).exists() else "none"
+        raise InputError(f"{source}: a file was asked for, found {'a folder' if Path(source).is_dir() else other}")
+    known = sorted(set(FORMATS.values()))
+    found = FORMATS.get(PurePath(source).suffix.lower()) if asked is None else asked
+    if found not in known:
+        suffix = PurePath(source).suffix
+        told = f"the suffix {suffix!r}" if asked is None else repr(asked)
+        cure = "unpack it" if suffix.lower() in PACKED else "give `format`"
+        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {told}; {cure}")
+    return found
+
+
+def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
+    digest = write_array(
+        group, array.name, array.shape, array.dtype, array.blocks(), array.attributes, chunk_bytes=chunk_bytes
+    )
+    return Ingested(array.name, array.shape, array.dtype.name, digest, array.attributes)
+
+
+def _read(
+    source: str, kind: str, asked: Mapping[str, Any], block_bytes: int, max_bytes: int | None
+) -> tuple[list[_Array], dict[str, Any]]:
+    """Find the arrays to write and the group's attributes."""
+    if kind == "npy":
+        array = StoredArray.open(source, asked.get("name", PurePath(source).stem))
+        hold_unfolded(source, array.n_bytes, max_bytes)
+        return _read_arrays(source, [array], block_bytes)
+    if kind == "npz":
+        hold_archive(source, max_bytes)
+        if is_of_sparse_matrix(source):
+            return _read_sparse(source, max_bytes)
+        return _read_arrays(source, stored_arrays(source), block_bytes)
+    table = _table(source, kind, asked, block_bytes)
+    hold_unfolded(source, table.n_bytes, max_bytes)
+    return _read_table(source, table), {}
+
+
+def _table(source: str, kind: str, asked: Mapping[str, Any], block_bytes: int) -> Table:
+    """Open a file of rows."""
+    label = asked.get("label")
+    if kind == "parquet":
+        return ParquetTable.open(source, label, block_bytes)
+    if kind == "libsvm":
+        return LibsvmTable.open(source, block_bytes, **asked)
+    usual = "\t" if source.lower().endswith(".tsv") else ","
+    return CsvTable.open(source, label, block_bytes, asked.get("header"), asked.get("separator", usual))
+
+
+def _read_table(source: str, table: Table) -> list[_Array]:
+    """``X``, and ``y`` where there are labels."""
+    names = FeatureNames(tuple(table.names), tuple(table.dtypes)) if table.names else None
+    arrays = [_features(source, table.n_columns, table.features, names)]
+    if table.labelled:
+        arrays.append(_labels(source, table))
+    _hold_alike(source, arrays)
+    return arrays
+
+
+def _hold_alike(source: str, arrays: list[_Array]) -> None:
+    """Refuse features and labels of different numbers of rows; raises InputError."""
+    n_rows = {array.name: array.shape[0] for array in arrays if array.name in ("X", "y")}
+    if len(set(n_rows.values())) > 1:
+        raise InputError(
+            f"{source}: a label for each row was asked for, "
+            f"found {counted(n_rows['X'], 'row')}, {counted(n_rows['y'], 'label')}"
+        )
+
+
+def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames | None) -> _Array:
+    """``X``, once every value is found finite as float32."""
+    n_rows, n_bad, place, numbering, sample = 0, 0, "", _Numbering(), Sample()
+    for block in blocks():
+        bad = np.argwhere(~np.isfinite(_as_float32(block)))
+        if len(bad) and not n_bad:
+            row, column = map(int, bad[0])
+            place = f"{float(block[row, column])!r} in row {n_rows + row}, {_column(column, names)}"
+        sample.see(block, n_rows)
+        n_bad += len(bad)
+        n_rows += len(block)
+        numbering.follow(block[:, 0])
+    if n_bad:
+        raise InputError(
+            f"{source}: finite float32 numbers were asked for as features, found {n_bad:,} that {are(n_bad)} not, "
+            f"the first {place}; fill them in or leave their rows out"
+        )
+    if n_rows == 0:
+        raise InputError(f"{source}: rows were asked for, found none")
+    if told := told_of_rounding(sample, names):
+        warn_caller(f"{source}: {told}")
+    told = f"{_column(0, names)} {numbering.told()}" if n_columns > 1 and numbering.told() else ""
+    attributes = names.attributes() if names else {}
+    return _Array("X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes, told)
+
+
+def _column(column: int, names: FeatureNames | None) -> str:
+    return f"column {column}" + (f" ({brief(names.names[column])})" if names else "")
+
+
+@dataclass
+class _Numbering:
+    """Whether a column, read block by block, numbers the rows from 0 or 1, as the index of a data frame does."""
+
+    first: float = math.nan
+    n_rows: int = 0
+    goes_on: bool = True
+
+    def follow(self, values: np.ndarray) -> None:
+        """Go on with the values of the next rows."""
+        if self.n_rows == 0 and len(values):
+            self.first = float(values[0])
+            self.goes_on = self.first in {0.0, 1.0}
+        if self.goes_on:
+            self.goes_on = bool((values == self.first + np.arange(self.n_rows, self.n_rows + len(values))).all())
+        self.n_rows += len(values)
+
+    def told(self) -> str:
+        """What to say of it; nothing where it does not, or of so few rows that it may be chance."""
+        if not self.goes_on or self.n_rows < FEWEST_TO_COUNT:
+            return ""
+        return f"numbers the rows from {self.first:.0f}, and is read as a feature; leave it out if it is an index"
+
+
+def _as_float32(block: np.ndarray) -> Float32s:
+    with np.errstate(over="ignore"):  # what is too large becomes infinite and is found as such
+        return block.astype(np.float32)
+
+
+def _labels(source: str, table: Table) -> _Array:
+    """``y`` of integers; of numbers or, failing that, of classes where a label is none."""
+    n_rows, kind = 0, "i"
+    strings: set[str] = set()
+    for block in table.labels():
+        n_rows += len(block)
+        kind = max(kind, _label_kind(block, table.typed), key="ifU".index)
+        if isinstance(block, list) and len(strings) <= MAX_CLASSES:
+            strings.update(block)
+    if kind == "U" and len(strings) > MAX_CLASSES:
+        raise InputError(f"{source}: labels of at most {MAX_CLASSES} classes were asked for, found more strings")
+    classes = sorted(strings) if kind == "U" else []
+    codes = {label: code for code, label in enumerate(classes)}
+    convert: Callable[[Any], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
+    dtype = np.dtype(np.float64 if kind == "f" else np.int64)
+
+    def blocks() -> Iterator[np.ndarray]:
+        return (np.array([convert(label) for label in block], dtype) for block in table.labels())
+
+    if kind == "f":
+        _check_labels(source, blocks())
+    told = _told_of_classes(classes, table.typed)
+    return _Array("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, told)
+
+
+def _told_of_classes(classes: Sequence[str], typed: bool) -> str:
+    """What may be no class among the strings that are: a label that is missing, or where targets were meant."""
+    missing = [label for label in classes if label in MISSING]
+    if missing:
+        found = ", ".join(map(repr, missing))
+        return f"{found} among the labels is read as a class; if it says that a label is missing, leave its rows out"
+    targets = [label for label in classes if is_number(label) and not re.fullmatch(r"[+-]?\d+", label)]
+    if typed or not targets or len(targets) == len(classes):
+        return ""
+    word = next(label for label in classes if not is_number(label))
+    return f"the labels are read as classes, {quoted(targets[0])} among them, as {quoted(word)} is no number"
+
+
+def _label_kind(block: np.ndarray | list[str], typed: bool) -> str:
+    """``"i"``, ``"f"`` or ``"U"``: what the labels of a block are."""
+    if not isinstance(block, list):
+        return "i" if block.dtype.kind == "i" else "f"
+    if typed or not all(map(is_number, block)):
+        return "U"
+    whole = all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in block)  # 18 digits fit int64
+    return "i" if whole else "f"
+
+
+def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
+    """Every label is finite."""
+    n_rows = 0
+    for block in blocks:
+        bad = np.argwhere(~np.isfinite(block))
+        if len(bad):
+            value, row = block[tuple(bad[0])], n_rows + int(bad[0][0])
+            raise InputError(f"{source}: finite labels were asked for, found {float(value)!r} in row {row}")
+        n_rows += len(block)
+
+
+def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict[str, Any]]:
+    """The three arrays of a sparse matrix, and the attribute that tells them from any others."""
+    matrix = stored_sparse(source, max_bytes)
+    try:
+        arrays, attributes = csr_arrays(matrix)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from error
+    return [_held(name, part) for name, part in arrays.items()], attributes
+
+
+def _held(name: str, values: np.ndarray) -> _Array:
+    """An array that is in memory."""
+    return _Array(name, values.shape, values.dtype, lambda: [values])
+
+
+# Arrays of numpy
+
+
+def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
+    """Find the arrays to write and the group's attributes, which are the strings that are no labels of rows."""
+    labels = _labels_beside(arrays)
+    texts = {a.name: _strings(a) for a in arrays if a.is_text and a.name not in {"X", "y", *labels}}
+    found = []
+    for array in arrays:
+        if array.name == "X":
+            found.append(_stored_features(array, texts.pop("feature_names", None), block_bytes))
+        elif array.name == "y":
+            found.append(_stored_labels(array, texts.pop("classes", None) if _is_code(array) else None, block_bytes))
+        elif array.name in labels:
+            found.append(_coded_labels(array, None))
+        elif not array.is_text:
+            dtype = array.dtype.newbyteorder("=")
+            found.append(_Array(array.name, array.shape, dtype, partial(array.blocks, block_bytes)))
+    if not found:
+        cure = "; if these are labels, give `name='y'`" if source.endswith(".npy") else ""
+        raise InputError(f"{source}: an array of numbers was asked for, found none{cure}")
+    _hold_alike(source, found)
+    return found, texts
+
+
+def _is_code(array: StoredArray) -> bool:
+    """Whether labels may be places in ``classes``."""
+    return array.is_text or array.dtype.kind in "iu"
+
+
+def _labels_beside(arrays: list[StoredArray]) -> set[str]:
+    """Names of the vectors of strings, one for each row, that are neither ``y`` nor belong to it or ``X``."""
+    n_rows = {array.shape[0] for array in arrays if not array.is_text or (array.name == "y" and array.shape)}
+    own = {"y"}
+    own |= {"feature_names" for array in arrays if array.name == "X"}
+    own |= {"classes" for array in arrays if array.name == "y" and _is_code(array)}
+    return {a.name for a in arrays if a.is_text and len(a.shape) == 1 and a.shape[0] in n_rows} - own
+
+
+def _strings(array: StoredArray) -> Any:
+    """Read an array of strings as JSON: nested lists, or one string."""
+    _hold_text(array, array.dtype.itemsize // 4 * math.prod(array.shape))
+    return array.whole().tolist()
+
+
+def _hold_text(array: StoredArray, size: int) -> None:
+    """Refuse so many characters in an attribute; raises InputError."""
+    if size > MAX_TEXT:
+        raise InputError(
+            f"{array.path}: array {array.name!r}: at most {MAX_TEXT} characters were asked for, "
+            f"as strings become attributes, found {size}; leave it out or code it as numbers"
+        )
+
+
+def _are_names(strings: Any) -> bool:
+    """Whether the strings stood in an array of one dimension."""
+    return isinstance(strings, list) and all(isinstance(string, str) for string in strings)
+
+
+def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array:
+    if array.is_text or len(array.shape) != 2:
+        raise InputError(
+            f"{array.path}: X of numbers and of shape (n_rows, n_columns) was asked for, "
+            f"found dtype {array.dtype} and shape {array.shape}"
+        )
+    if names is not None and not (_are_names(names) and len(names) == array.shape[1]):
+        raise InputError(f"{array.path}: {array.shape[1]} feature_names were asked for, found {brief(str(names))}")
+    named = FeatureNames(tuple(names), (str(array.dtype),) * len(names)) if names else None
+    return _features(array.path, array.shape[1], partial(array.blocks, block_bytes), named)
+
+
+def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array:
+    """``y``: strings become places in ``classes``, which integers must be already; numbers become float64."""
+    if len(array.shape) != 1 and (array.is_text or len(array.shape) != 2):
+        raise InputError(f"{array.path}: y with a label for each row was asked for, found shape {array.shape}")
+    if classes is not None and not (_are_names(classes) and len(set(classes)) == len(classes)):
+        raise InputError(f"{array.path}: classes of different names were asked for, found {brief(str(classes))}")
+    if array.is_text:
+        return _coded_labels(array, classes)
+    native = array.dtype.newbyteorder("=")
+    dtype = np.dtype({"f": np.float64, "b": np.uint8}.get(native.kind, native))
+
+    def blocks() -> Iterator[np.ndarray]:
+        return (block.astype(dtype) for block in array.blocks(block_bytes))
+
+    if native.kind == "f":
+        _check_labels(array.path, blocks())
+    if classes is None:
+        return _Array("y", array.shape, dtype, blocks)
+    low, high = min(int(block.min()) for block in blocks()), max(int(block.max()) for block in blocks())
+    if low < 0 or high >= len(classes):
+        raise InputError(
+            f"{array.path}: labels from 0 to {len(classes) - 1} were asked for, "
+            f"as there {are(len(classes))} {counted(len(classes), 'class', 'classes')}, "
+            f"found labels from {low} to {high}"
+        )
+    return _Array("y", array.shape, dtype, blocks, {"classes": classes})
+
+
+def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
+    """Labels of strings: their places in ``classes``, without these in the sorted strings."""
+    labels = array.whole().tolist()
+    names = sorted(set(labels)) if classes is None else classes
+    _hold_text(array, sum(map(len, names)))
+    codes = {name: code for code, name in enumerate(names)}
+    unknown = sorted(set(labels) - codes.keys())
+    if unknown:
+        asked = f"labels among the classes {brief(str(names))} were asked for"
+        raise InputError(f"{array.path}: {asked}, found {quoted(unknown[0])}")
+    values = np.array([codes[label] for label in labels], np.int64)
+    told = "" if classes else _told_of_classes(names, typed=True)
+    return _Array(array.name, array.shape, values.dtype, lambda: [values], {"classes": names}, told)

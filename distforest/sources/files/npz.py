@@ -1,0 +1,305 @@
+"""Arrays in .npy and .npz files, read in blocks of rows and never unpickled."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import re
+import zipfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse
+
+from distforest.amounts import counted
+from distforest.errors import InputError
+from distforest.sources.files.bounds import brief, hold_unfolded, quoted
+from distforest.sources.files.tables import readable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SPARSE = {"format", "shape", "data", "indices", "indptr", "row", "col", "coords", "offsets", "_is_array"}
+"""What `scipy.sparse.save_npz` writes of one kind of matrix or another."""
+
+MAX_MEMBERS = 1000
+"""Arrays of the largest .npz file: each is opened three times, and becomes a folder of Zarr."""
+
+MAX_DIRECTORY = 1 << 22
+"""Bytes of the largest directory of an .npz file: zipfile parses all of it, into ten times its size, at once."""
+
+MAX_HEADER = 10_000
+"""Bytes of the longest header of an array, as numpy has it, which looks only after it has read the header."""
+
+MAX_SIZE = (1 << 63) - 1
+"""The largest size of an array in any dimension."""
+
+PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""How numpy packs members. zipfile unfolds others without a bound, whatever size they announce."""
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """An array in a file, of which only the header was read; ``member`` is its name in an .npz file."""
+
+    path: str
+    member: str | None
+    name: str
+    shape: tuple[int, ...]
+    in_row_order: bool
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def open(cls, path: str, name: str) -> StoredArray:
+        """Read the header of an .npy file; refuse an array without a name or values, or not of numbers or strings."""
+        with readable(path), Path(path).open("rb") as stream:
+            return cls._of(_Head.of(path, name, stream, os.fstat(stream.fileno()).st_size), None)
+
+    @classmethod
+    def members(cls, path: str) -> list[StoredArray]:
+        """Read the headers of all members of an .npz file; refuse what `open` refuses."""
+        with readable(path), zipfile.ZipFile(path) as archive:
+            return [cls._of(head, head.name + ".npy") for head in _heads(path, archive)]
+
+    @classmethod
+    def _of(cls, head: _Head, member: str | None) -> StoredArray:
+        path, name, shape, dtype = head.path, head.name, head.shape, head.dtype
+        if not re.fullmatch(r"(?!__|distforest$|zarr\.json$)\w[\w .-]*", name):
+            asked = "a plain name was asked for the array"
+            raise InputError(f"{path}: {asked}, found {quoted(name)}; give another `name`")
+        if dtype.kind != "U" and (dtype.kind not in "biuf" or dtype.itemsize > 8):
+            strings = "write strings by .astype(str)"
+            cures = {"O": f"pickled objects are never read, {strings}", "S": strings}
+            raise InputError(
+                f"{head.place}: numbers of at most 64 bits or strings were asked for, "
+                f"found dtype {brief(str(dtype))}; {cures.get(dtype.kind, 'write it as real numbers, or leave it out')}"
+            )
+        if head.n_bytes == 0 or (not shape and dtype.kind != "U"):
+            raise InputError(f"{head.place}: rows of values were asked for, found {head.told}")
+        head.hold_whole()
+        return cls(path, member, name, shape, not head.in_columns or len(shape) < 2, dtype)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is of strings."""
+        return self.dtype.kind == "U"
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the values."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+    def blocks(self, block_bytes: int) -> Iterator[np.ndarray]:
+        """Read the rows in blocks of about ``block_bytes``; a member in Fortran order is unfolded as a whole before."""
+        row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
+        step = max(1, block_bytes // row_bytes)
+        native = self.dtype.newbyteorder("=")
+        for block in self._rows(step) if self.in_row_order else self._columns(step):
+            yield block.astype(native, order="C", copy=False)
+
+    def _rows(self, step: int) -> Iterator[np.ndarray]:
+        """Read an array that stands row by row."""
+        row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
+        with readable(self.path), _stream(self.path, self.member) as stream:
+            header_of(stream)
+            for first in range(0, self.shape[0], step):
+                shape = (min(step, self.shape[0] - first), *self.shape[1:])
+                raw = stream.read(shape[0] * row_bytes)
+                yield np.frombuffer(raw, self.dtype).reshape(shape)
+
+    def _columns(self, step: int) -> Iterator[np.ndarray]:
+        """Read an array that stands column by column; a file is mapped, so that it never is in memory as a whole."""
+        with readable(self.path), _stream(self.path, self.member) as stream:
+            header_of(stream)
+            values: np.ndarray
+            if self.member is None:
+                values = np.memmap(stream, self.dtype, "r", stream.tell(), self.shape, order="F")
+            else:
+                values = np.frombuffer(stream.read(self.n_bytes), self.dtype).reshape(self.shape, order="F")
+            for first in range(0, self.shape[0], step):
+                yield values[first : first + step]
+
+    def whole(self) -> np.ndarray:
+        """Read the array into memory."""
+        with readable(self.path), _stream(self.path, self.member) as stream:
+            values: np.ndarray = np.lib.format.read_array(stream, allow_pickle=False)
+        return values.astype(self.dtype.newbyteorder("="), copy=False)
+
+
+@dataclass(frozen=True)
+class _Head:
+    """What the header of an array says, and ``n_left``, the bytes that follow it."""
+
+    path: str
+    name: str
+    shape: tuple[int, ...]
+    in_columns: bool
+    dtype: np.dtype[Any]
+    n_left: int
+
+    @classmethod
+    def of(cls, path: str, name: str, stream: IO[bytes], size: int) -> _Head:
+        """Read the header of a stream of so many bytes; refuse sizes that are none."""
+        shape, in_columns, dtype = header_of(stream)
+        head = cls(path, name, shape, in_columns, dtype, size - stream.tell())
+        if not all(type(length) is int and 0 <= length <= MAX_SIZE for length in shape):
+            found = f"found shape {brief(str(shape))}"
+            raise InputError(f"{head.place}: sizes from 0 to 2^63 - 1 were asked for, {found}; write the array again")
+        return head
+
+    @property
+    def place(self) -> str:
+        """Where the array is, for messages."""
+        return f"{self.path}: array {quoted(self.name)}"
+
+    @property
+    def told(self) -> str:
+        """Shape and dtype, for messages."""
+        return f"shape {brief(str(self.shape))} and dtype {brief(str(self.dtype))}"
+
+    @property
+    def n_bytes(self) -> int:
+        """What the values take."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+    def hold_whole(self) -> None:
+        """Refuse an array of which bytes are missing, or behind which there are more; raises InputError."""
+        if self.n_left != self.n_bytes:
+            cut_off, further = "it is cut off, write it again", "write each array into a file of its own, or an .npz"
+            raise InputError(
+                f"{self.place}: {counted(self.n_bytes, 'byte')} were asked for, as {self.told} announce, "
+                f"found {self.n_left:,}; {cut_off if self.n_left < self.n_bytes else further}"
+            )
+
+
+def _heads(path: str, archive: zipfile.ZipFile) -> list[_Head]:
+    """Read the headers of all members of an .npz file."""
+    found = []
+    for info in archive.infolist():
+        with archive.open(info) as stream:
+            found.append(_Head.of(path, info.filename.removesuffix(".npy"), stream, info.file_size))
+    return found
+
+
+def stored_arrays(path: str) -> list[StoredArray]:
+    """Read the headers of all arrays of an .npz file.
+
+    Raises
+    ------
+    InputError
+        The file is damaged, or holds something that is not an array of numbers or strings.
+    """
+    with readable(path), zipfile.ZipFile(path) as archive:
+        members = archive.namelist()
+    if not all(member.endswith(".npy") for member in members):
+        raise InputError(f"{path}: .npy members were asked for, found {brief(str(members))}")
+    return StoredArray.members(path)
+
+
+class _ArchiveFile(io.FileIO):
+    """An .npz file of which the directory alone is read."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read so many bytes; raises InputError where they are more than a directory has."""
+        if size is not None and size > MAX_DIRECTORY:
+            asked = f"a directory of at most {MAX_DIRECTORY:,} bytes was asked for, found {size:,}"
+            raise InputError(f"{self.name}: {asked}; write fewer arrays into a file")
+        return super().read(size) or b""
+
+
+def hold_archive(path: str, max_bytes: int | None) -> None:
+    """Refuse an .npz file by its directory, before a member is opened.
+
+    Raises
+    ------
+    InputError
+        The file is damaged; it has too many members, one twice, or one that is packed as numpy packs none; or they
+        unfold to more than ``max_bytes``, which `hold_unfolded` explains.
+    """
+    with readable(path), _ArchiveFile(path) as file, zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+    if len(members) > MAX_MEMBERS:
+        asked = f"at most {MAX_MEMBERS:,} arrays were asked for, found {len(members):,}"
+        raise InputError(f"{path}: {asked}; write them into several files, or stack those that are alike")
+    seen = set()
+    for member in members:
+        if member.filename in seen:
+            raise InputError(f"{path}: different members were asked for, found {quoted(member.filename)} twice")
+        if member.compress_type not in PACKINGS:
+            asked = "members that are stored or deflated were asked for"
+            found = f"found {quoted(member.filename)} of compression {member.compress_type}"
+            raise InputError(f"{path}: {asked}, {found}; write the file by numpy.savez_compressed")
+        seen.add(member.filename)
+    hold_unfolded(path, sum(member.file_size for member in members), max_bytes)
+
+
+def is_of_sparse_matrix(path: str) -> bool:
+    """Whether an .npz file has the members that `scipy.sparse.save_npz` writes."""
+    with readable(path), zipfile.ZipFile(path) as archive:
+        names = {member.removesuffix(".npy") for member in archive.namelist()}
+    return {"format", "shape", "data"} <= names and bool({"indptr", "row", "coords", "offsets"} & names)
+
+
+def stored_sparse(path: str, max_bytes: int | None) -> Any:
+    """Read the sparse matrix of a file of `scipy.sparse.save_npz`, which unpickles nothing.
+
+    Raises
+    ------
+    InputError
+        The file is damaged, holds further arrays, which would be lost, or announces so many rows that where they begin
+        takes more than ``max_bytes``, which `hold_unfolded` explains.
+    """
+    with readable(path):
+        _hold_alone(path)
+        with zipfile.ZipFile(path) as archive:
+            for head in _heads(path, archive):
+                if not head.dtype.hasobject:  # of which SciPy refuses the pickle
+                    head.hold_whole()
+        try:
+            matrix = scipy.sparse.load_npz(path)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:  # of members that do not fit each other
+            raise ValueError(str(error)) from error
+    hold_unfolded(path, 8 * matrix.shape[0], max_bytes)
+    return matrix
+
+
+def _hold_alone(path: str) -> None:
+    """Refuse arrays beside those of a sparse matrix; raises InputError."""
+    with zipfile.ZipFile(path) as archive:
+        further = sorted({member.removesuffix(".npy") for member in archive.namelist()} - SPARSE)
+    if further:
+        raise InputError(
+            f"{path}: a sparse matrix alone was asked for, found {brief(', '.join(map(quoted, further)))} beside it; "
+            "save them as a file of their own"
+        )
+
+
+@contextmanager
+def _stream(path: str, member: str | None) -> Iterator[IO[bytes]]:
+    """Open an .npy file or a member of an .npz file."""
+    if member is None:
+        with Path(path).open("rb") as stream:
+            yield stream
+    else:
+        with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
+            yield stream
+
+
+def header_of(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read shape, Fortran order and dtype; ValueError for what is no .npy file."""
+    version = np.lib.format.read_magic(stream)
+    if version not in {(1, 0), (2, 0), (3, 0)}:
+        raise ValueError(f"the format of an .npy file is 1.0, 2.0 or 3.0, not {version[0]}.{version[1]}")
+    length = stream.read(2 if version == (1, 0) else 4)
+    if int.from_bytes(length, "little") > MAX_HEADER:
+        raise ValueError(f"the header of an .npy file has at most {MAX_HEADER:,} bytes")
+    header = io.BytesIO(length + stream.read(int.from_bytes(length, "little")))
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    try:
+        return read(header)
+    except Exception as error:  # numpy lets out whatever the parsers of Python raise
+        raise ValueError(f"its header is none of an .npy file: {brief(str(error))}") from error

@@ -1,0 +1,449 @@
+"""Tables in files, read in blocks of rows: what they share, Parquet and libsvm; csv has a file of its own."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import re
+import struct
+import zipfile
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.arguments import whole
+from distforest.errors import InputError, warn_caller
+from distforest.sources.files.bounds import RowFile, brief, out_of_memory, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from distforest.sources.source import Floats
+
+    Record = tuple[int, int, list[str]]
+    """Row, counted from 0; line of the file, counted from 1; the row's cells."""
+
+T = TypeVar("T")
+UNKNOWN = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaT"})
+"""What is often written where a value is missing."""
+
+LIBSVM_COLUMNS = 1 << 20
+"""The highest libsvm index: rows are stored densely, and a slip of the pen must not ask for gigabytes."""
+
+DIGITS = 18
+"""Digits of the longest libsvm index, zeros before it among them: so many fit int64."""
+
+LIKELY = 1000
+"""Columns among which one is looked for whose name is nearly what was asked for: to compare names takes time."""
+
+DAMAGE = (
+    *(OSError, ValueError, EOFError, RuntimeError, OverflowError, csv.Error),
+    *(struct.error, zipfile.BadZipFile, zlib.error),
+)
+"""What reading a damaged file raises."""
+
+
+class Table(Protocol):
+    """Rows in a file; features and labels are read apart, each as often as asked, in blocks of rows."""
+
+    typed: ClassVar[bool]
+    """Whether the file says what is a number: if not, labels that look like numbers are numbers."""
+
+    @property
+    def n_columns(self) -> int:
+        """How many features a row has."""
+        ...
+
+    @property
+    def names(self) -> list[str] | None:
+        """The features' names, where the file has some."""
+        ...
+
+    @property
+    def dtypes(self) -> list[str]:
+        """The features' dtypes, in the file's words; none where it says nothing of them."""
+        ...
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the rows have labels."""
+        ...
+
+    @property
+    def n_bytes(self) -> int:
+        """What the file says that its rows unfold to."""
+        ...
+
+    def features(self) -> Iterator[Floats]:
+        """Blocks of features, shape (n_rows, n_columns)."""
+        ...
+
+    def labels(self) -> Iterator[np.ndarray | list[str]]:
+        """Blocks of labels: numbers of shape (n_rows,), or strings."""
+        ...
+
+
+@contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Turn what a damaged or missing file raises into an `InputError` that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeDecodeError as error:
+        found = f"the byte {error.object[error.start]:#04x}"
+        raise InputError(f"{path}: text in UTF-8 was asked for, found {found}; save it in UTF-8") from error
+    except MemoryError as error:
+        raise out_of_memory(path, error) from error
+    except DAMAGE as error:
+        raise InputError(f"{path}: cannot be read ({brief(str(error), 300)})") from error
+
+
+def number(cell: str) -> float:
+    """Read a number; ValueError for any other cell, also for Python's ``1_000``."""
+    if "_" in cell:
+        raise ValueError(cell)
+    return float(cell)
+
+
+def is_number(cell: str) -> bool:
+    """Whether the cell is a number."""
+    try:
+        number(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Group the items into lists of ``size``; the last may be shorter."""
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
+
+
+def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Check the names of all columns: none is empty, there twice, or that of a data frame's index."""
+    seen = set()
+    for position, name in enumerate(names):
+        if not name or re.fullmatch(r"__index_level_.*|Unnamed: \d+", name):
+            is_last = not name and 0 < position == len(names) - 1
+            cure = "if it is a data frame's index, write the file without it (`index` of to_csv), otherwise name it"
+            cure = "name it, or end lines without a separator" if is_last else cure
+            raise InputError(f"{path}: a name was asked for in column {position}, found {quoted(name)}; {cure}")
+        if name in seen:
+            raise InputError(f"{path}: different column names were asked for, found {quoted(name)} twice; rename one")
+        seen.add(name)
+    return tuple(names)
+
+
+def label_position(path: str, names: Sequence[str], label: str | None, cure: str = "") -> int | None:
+    """Which column holds the labels; None where none was asked for; ``cure`` is what may help if there is none."""
+    if label is None:
+        return None
+    if label not in names:
+        likely = [name for name in names[:LIKELY] if len(name) <= 3 * len(label)]
+        near = difflib.get_close_matches(label, likely, n=1)
+        listed = ", ".join(map(quoted, names[:20])) + (", ..." if len(names) > 20 else "")
+        hint = cure or (f"; did you mean {quoted(near[0])}?" if near else "")
+        raise InputError(f"{path}: label column {label!r} was asked for, found {listed}{hint}")
+    if len(names) == 1:
+        raise InputError(f"{path}: features beside the label {label!r} were asked for, found no other column")
+    return names.index(label)
+
+
+def cure_of_words(labelled: bool) -> str:
+    """What may help where a column is not of numbers."""
+    label = "" if labelled else "; if these are the labels, name their column with `label`"
+    return f"{label}; {'' if labelled else 'else '}write the column as numbers or leave it out"
+
+
+@dataclass(frozen=True)
+class LibsvmTable:
+    """A libsvm (svmlight) file: ``label index:value ... # comment``; indices rise from ``first``, the rest is 0."""
+
+    path: str
+    n_rows: int
+    n_columns: int
+    first: int
+    block_bytes: int
+    typed: ClassVar[bool] = False
+    names: ClassVar[list[str] | None] = None
+    dtypes: ClassVar[list[str]] = []
+    labelled: ClassVar[bool] = True
+
+    @classmethod
+    def open(
+        cls, path: str, block_bytes: int, n_features: int | None = None, zero_based: bool | None = None
+    ) -> LibsvmTable:
+        """Find how many features there are, at least as many as the highest index says; and where they begin."""
+        found = _Extent.of(path)
+        if found.highest < 0 and n_features is None:
+            raise InputError(f"{path}: rows of 'label index:value ...' were asked for, found none")
+        first = _first_index(path, found.with_zero, zero_based)
+        n_found = max(1, found.highest + 1 - first)
+        n_columns = n_found if n_features is None else whole("n_features", n_features, 1)
+        if n_columns < n_found:
+            asked = (
+                f"indices from {first} to {n_columns - 1 + first} were asked for, as of {counted(n_columns, 'feature')}"
+            )
+            raise InputError(f"{found.place}: {asked}, found {found.highest}")
+        if n_columns > LIBSVM_COLUMNS:
+            asked = f"at most {LIBSVM_COLUMNS} features were asked for (rows are stored densely)"
+            raise InputError(f"{path}: {asked}, found {n_columns}")
+        return cls(path, found.n_rows, n_columns, first, block_bytes)
+
+    @property
+    def n_bytes(self) -> int:
+        """What the rows unfold to: they are stored densely, as float32."""
+        return 4 * self.n_rows * self.n_columns
+
+    def features(self) -> Iterator[Floats]:
+        """Blocks of features, shape (n_rows, n_columns)."""
+        for batch in self._batches():
+            values = np.zeros((len(batch), self.n_columns))
+            for target, (row, line, cells) in zip(values, batch, strict=True):
+                positions, numbers = self._pairs(row, line, cells)
+                target[positions] = numbers
+            yield values
+
+    def labels(self) -> Iterator[np.ndarray | list[str]]:
+        """Blocks of labels as they are written."""
+        for batch in self._batches():
+            for row, line, cells in batch:
+                if not is_number(cells[0]):
+                    asked = "a number as label was asked for"
+                    raise InputError(f"{self._place(row, line)}: {asked}, found {quoted(cells[0])}")
+            yield [cells[0] for _, _, cells in batch]
+
+    def _batches(self) -> Iterator[list[Record]]:
+        return batches(_libsvm_records(self.path), max(1, self.block_bytes // (8 * self.n_columns)))
+
+    def _pairs(self, row: int, line: int, cells: list[str]) -> tuple[list[int], list[float]]:
+        """Columns and values of a row."""
+        positions: list[int] = []
+        numbers: list[float] = []
+        last = self.first - 1
+        for cell in cells[1:]:
+            index, _, value = cell.partition(":")
+            if not (index.isdecimal() and len(index) <= DIGITS and is_number(value)):
+                raise InputError(f"{self._place(row, line)}: index:value was asked for, found {quoted(cell)}")
+            if int(index) <= last:
+                asked = f"indices from {self.first} that rise were asked for"
+                raise InputError(
+                    f"{self._place(row, line)}: {asked}, found {quoted(cell)}"
+                    + (f" after index {last}" if positions else "; give zero_based=True if indices count from 0")
+                )
+            last = int(index)
+            positions.append(last - self.first)
+            numbers.append(number(value))
+        return positions, numbers
+
+    def _place(self, row: int, line: int) -> str:
+        return f"{self.path}: row {row} (line {line})"
+
+
+@dataclass
+class _Extent:
+    """What the rows of a libsvm file span: how many there are, and where the highest index, -1 without any, stands."""
+
+    place: str
+    n_rows: int = 0
+    highest: int = -1
+    with_zero: bool = False
+
+    @classmethod
+    def of(cls, path: str) -> _Extent:
+        """Go through the rows; raises InputError for an index that is too high."""
+        extent = cls(path)
+        for row, line, cells in _libsvm_records(path):
+            extent.n_rows = row + 1
+            extent.with_zero |= bool(re.match("0+:", (*cells, "")[1]))
+            index = cells[-1].partition(":")[0] if len(cells) > 1 else ""  # the highest of its row, as they rise
+            if index.isdecimal():
+                extent.see(index, f"{path}: row {row} (line {line})")
+        return extent
+
+    def see(self, index: str, place: str) -> None:
+        """Go on with the last index of a row."""
+        if len(index) > DIGITS or int(index) > LIBSVM_COLUMNS:
+            asked = f"indices up to {LIBSVM_COLUMNS} were asked for (rows are stored densely)"
+            raise InputError(f"{place}: {asked}, found {brief(index, 20)}")
+        if int(index) > self.highest:
+            self.highest, self.place = int(index), place
+
+
+def _first_index(path: str, with_zero: bool, zero_based: bool | None) -> int:
+    """From where indices are counted: from 1, unless it is said, or one of them is 0, which is told."""
+    if zero_based is None and with_zero:
+        text = "an index is 0, so indices are counted from 0"
+        warn_caller(f"{path}: {text}; give zero_based=True to this file and to all that go with it")
+    return int(not (with_zero if zero_based is None else zero_based))
+
+
+def _libsvm_records(path: str) -> Iterator[Record]:
+    """Read the rows, split at white space, without comments and empty lines."""
+    with readable(path), RowFile(path) as file, file.text() as stream:
+        row = 0
+        for line, text in enumerate(stream, 1):
+            file.held = 0
+            if cells := text.partition("#")[0].split():
+                yield row, line, cells
+                row += 1
+
+
+@dataclass(frozen=True)
+class ParquetTable:
+    """A Parquet file of columns of numbers; the label column may be of strings. Null is NaN."""
+
+    path: str
+    columns: tuple[str, ...]
+    label: str | None
+    block_bytes: int
+    dtypes: list[str]
+    n_bytes: int
+    typed: ClassVar[bool] = True
+
+    @classmethod
+    def open(cls, path: str, label: str | None, block_bytes: int) -> ParquetTable:
+        """Read the schema."""
+        with _parquet(path) as file:
+            schema, n_bytes = file.schema_arrow, _unfolded(file.metadata)
+            index = _index_of(schema)
+        columns = column_names(path, schema.names)
+        if not columns:
+            raise InputError(f"{path}: columns were asked for, found none")
+        label_position(path, columns, label)
+        features = [column for column in columns if column != label]
+        for column in features:
+            kind = schema.field(column).type
+            if not _is_numeric(kind):
+                cure = cure_of_words(label is not None)
+                found = f"column {quoted(column)}: numbers were asked for, found {brief(str(kind))}"
+                raise InputError(f"{path}: {found}{cure}")
+        _tell_of_index(path, [column for column in features if column in index])
+        kind = schema.field(label).type if label is not None else None
+        if kind is not None and not (_is_numeric(kind) or _is_text(kind)):
+            asked = f"label column {label!r}: numbers or strings were asked for"
+            raise InputError(f"{path}: {asked}, found {brief(str(kind))}")
+        dtypes = [str(schema.field(column).type) for column in features]
+        return cls(path, columns, label, block_bytes, dtypes, n_bytes)
+
+    @property
+    def n_columns(self) -> int:
+        """How many features a row has."""
+        return len(self.names)
+
+    @property
+    def names(self) -> list[str]:
+        """The features' names."""
+        return [column for column in self.columns if column != self.label]
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a label column was asked for."""
+        return self.label is not None
+
+    def features(self) -> Iterator[Floats]:
+        """Blocks of features, shape (n_rows, n_columns)."""
+        names = self.names
+        for batch in self._batches(names):
+            yield np.stack([_floats_of(batch[name]) for name in names], axis=1)
+
+    def labels(self) -> Iterator[np.ndarray | list[str]]:
+        """Blocks of labels: int64 or float64 of shape (n_rows,), or strings."""
+        first, label = 0, str(self.label)
+        with readable(self.path):  # an integer may be too large for int64
+            for batch in self._batches([label]):
+                column = batch[label]
+                if column.null_count:
+                    row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+                    raise InputError(f"{self.path}: row {row}, column {label!r}: a label was asked for, found null")
+                yield _labels_of(column)
+                first += len(column)
+
+    def _batches(self, columns: list[str]) -> Iterator[Any]:
+        rows = max(1, self.block_bytes // (8 * len(self.columns)))
+        with _parquet(self.path, read_dictionary=[self.label] if self.labelled else None) as file:
+            yield from file.iter_batches(batch_size=rows, columns=columns)
+
+
+@contextmanager
+def _parquet(path: str, **options: Any) -> Iterator[Any]:
+    """Open a Parquet file; what Arrow raises, then and later, becomes an `InputError`."""
+    pyarrow = _pyarrow()
+    with readable(path):
+        try:
+            with pyarrow.parquet.ParquetFile(path, **options) as file:
+                yield file
+        except (MemoryError, *DAMAGE):
+            raise
+        except pyarrow.ArrowException as error:
+            raise ValueError(str(error)) from error
+
+
+def _unfolded(metadata: Any) -> int:
+    """What a Parquet file says that it unfolds to: its pages, and its rows, which runs may repeat, as float64."""
+    pages = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    return max(int(pages), 8 * metadata.num_rows * metadata.num_columns)
+
+
+def _index_of(schema: Any) -> list[str]:
+    """Columns that were the index of a data frame, where the file says so as pandas does."""
+    said = schema.pandas_metadata
+    index = said.get("index_columns") if isinstance(said, dict) else None
+    return [column for column in index if isinstance(column, str)] if isinstance(index, list) else []
+
+
+def _tell_of_index(path: str, index: list[str]) -> None:
+    """Warn of features that were the index of a pandas data frame, which its file says."""
+    if index:
+        text = f"{', '.join(map(quoted, index))} was the index of the data frame, and is read as a feature"
+        warn_caller(f"{path}: {text}; leave it out if it only names the rows")
+
+
+def _floats_of(column: Any) -> Floats:
+    """Turn a pyarrow array of numbers into float64, null into NaN."""
+    values: Floats = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _labels_of(column: Any) -> np.ndarray | list[str]:
+    """Turn a pyarrow array without nulls into int64, float64 or strings."""
+    types = _pyarrow().types
+    if types.is_dictionary(column.type):  # a string that runs repeat is held once
+        words = [str(word) for word in column.dictionary.to_pylist()]
+        return [words[code] for code in column.indices.to_pylist()]
+    if _is_text(column.type):
+        return [str(label) for label in column.to_pylist()]
+    whole = types.is_integer(column.type) or types.is_boolean(column.type)
+    if not whole:
+        return _floats_of(column)
+    labels: np.ndarray = column.cast("int64").to_numpy(zero_copy_only=False)
+    return labels
+
+
+def _is_numeric(kind: Any) -> bool:
+    types = _pyarrow().types
+    return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
+
+
+def _is_text(kind: Any) -> bool:
+    types = _pyarrow().types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _pyarrow() -> Any:
+    """Import pyarrow, an optional dependency, with what is used here."""
+    try:
+        import pyarrow.parquet  # noqa: PLC0415
+        import pyarrow.types  # noqa: PLC0415
+    except ImportError as error:
+        raise InputError("a Parquet file needs pyarrow: pip install 'distforest[parquet]'") from error
+    return pyarrow

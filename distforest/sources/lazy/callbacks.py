@@ -1,0 +1,527 @@
+"""The user's function, called: in batches, again after a fault, within a time, and never more at once than allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
+from numbers import Integral, Real
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.errors import CancelledJobError, InputError
+from distforest.sources.lazy.identity import name_of, signature
+from distforest.sources.masked import unmasked
+from distforest.sources.source import NUMBERS
+
+if TYPE_CHECKING:
+    from distforest.sources.source import Floats
+
+_GRACE = 5.0  # seconds that a loop whose coroutines were cancelled has to end, before its thread is abandoned
+
+
+@dataclass(frozen=True, eq=False)
+class Lazy:
+    """A similarity that is asked for, pair by pair, only where a forest needs it.
+
+    Parameters
+    ----------
+    function
+        Takes two equally long sequences of objects and returns as many numbers; NaN, None or masked is unobserved.
+        A coroutine function is awaited. `pairwise` makes one of a function of two objects.
+    objects
+        What positions stand for, shape (n,); None: rows are the objects themselves.
+    symmetric
+        Whether (a, b) and (b, a) are one pair.
+    kind
+        ``"similarity"`` or ``"distance"``.
+    batch_size, concurrency
+        The most pairs in a call, and the most calls at once.
+    retries, timeout
+        How often a pair that failed is asked again, and the seconds that a call may take.
+    budget
+        The most pairs that a fit may pay for.
+    ledger
+        Path of the file that remembers every value.
+    share
+        Of a job: ``"all"``: one process asks for all; ``"worker"``: each worker asks for itself.
+
+    Raises
+    ------
+    InputError
+        Values that are refused: all of them, one a line.
+
+    Examples
+    --------
+    >>> lazy = Lazy(pairwise(lambda a, b: abs(a - b)), kind="distance", budget=100)
+    >>> lazy.kind, lazy.batch_size
+    ('distance', 1000)
+    """
+
+    function: Callable[..., Any]
+    objects: Any = field(default=None, repr=False)
+    _: KW_ONLY
+    symmetric: bool = True
+    kind: str = "similarity"
+    batch_size: int = 1000
+    concurrency: int = 1
+    retries: int = 2
+    timeout: float | None = None
+    budget: int | None = None
+    ledger: str | os.PathLike[str] | None = None
+    share: str = "all"
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"{name} must be {wanted}, found {getattr(self, name)!r}"
+            for name, wanted, is_right in (
+                ("function", "callable", callable(self.function)),
+                ("symmetric", "True or False", isinstance(self.symmetric, (bool, np.bool_))),
+                ("kind", "'similarity' or 'distance'", self.kind in ("similarity", "distance")),
+                ("batch_size", "an integer of at least 1", _is_count(self.batch_size, 1)),
+                ("concurrency", "an integer of at least 1", _is_count(self.concurrency, 1)),
+                ("retries", "an integer of at least 0", _is_count(self.retries, 0)),
+                ("timeout", "seconds above 0 or None", self.timeout is None or _is_time(self.timeout)),
+                ("budget", "an integer of at least 0 or None", self.budget is None or _is_count(self.budget, 0)),
+                ("ledger", "a path or None", self.ledger is None or isinstance(self.ledger, (str, os.PathLike))),
+                ("share", "'all' or 'worker'", self.share in ("all", "worker")),
+            )
+            if not is_right
+        ]
+        if self.share == "worker":
+            faults += [
+                f"share='worker' cannot go with {name}, found {name}={getattr(self, name)!r}: "
+                "each worker would pay for itself; leave one of them out"
+                for name in ("budget", "ledger")
+                if getattr(self, name) is not None
+            ]
+        if faults:
+            raise InputError("\n".join(faults))
+
+    @property
+    def signature(self) -> dict[str, str | None]:
+        """What the function is; a state without content is refused where a ledger has to tell it apart."""
+        return signature(self.function, strict=self.ledger is not None)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Lazy:
+        # Nothing here is ever changed, objects may be many, and a function may hold a connection.
+        return self
+
+
+def _is_count(value: Any, least: int) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
+def _is_time(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Real) and 0 < float(value) < float("inf")
+
+
+class PairFault(Exception):  # noqa: N818 - it carries what was paid for, and no user sees it
+    """A function of two objects failed at ``place``; ``values`` are those before it, ``cause`` is its error.
+
+    Where it is not ``is_exact``, the pair at fault is that at ``place`` or a later one.
+    """
+
+    def __init__(
+        self, values: Sequence[float] | Floats, place: int, cause: BaseException, is_exact: bool = True
+    ) -> None:
+        super().__init__(values, place, cause)
+        self.values, self.place, self.cause, self.is_exact = values, place, cause, is_exact
+
+
+@dataclass(frozen=True, eq=False)
+class Pairwise:
+    """A function of two objects as one of two sequences; made by `pairwise`."""
+
+    function: Callable[[Any, Any], Any]
+
+    def __post_init__(self) -> None:
+        # functools.update_wrapper would assign, and this is frozen
+        for name in functools.WRAPPER_ASSIGNMENTS:
+            if hasattr(self.function, name):
+                object.__setattr__(self, name, getattr(self.function, name))
+        object.__setattr__(self, "__wrapped__", self.function)
+
+    def __call__(self, left: Sequence[Any], right: Sequence[Any]) -> Any:
+        """Values of the pairs, shape (n,); a coroutine that gives them if the function is one."""
+        if is_async(self.function):
+            return self._awaited(left, right)
+        values: list[float] = []
+        try:
+            for a, b in zip(left, right, strict=True):
+                values.append(_finite(self.function(a, b)))
+        except Exception as cause:
+            raise PairFault(values, len(values), cause) from cause
+        return np.array(values, np.float64)
+
+    async def _awaited(self, left: Sequence[Any], right: Sequence[Any]) -> Floats:
+        values: list[float] = []
+        try:
+            for a, b in zip(left, right, strict=True):
+                values.append(_finite(await self.function(a, b)))
+        except Exception as cause:
+            raise PairFault(values, len(values), cause) from cause
+        return np.array(values, np.float64)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        # A decorated function is found under its name, where this object stands in its place.
+        module = getattr(self, "__module__", None)
+        found: Any = sys.modules.get(module) if module and module != "__main__" else None
+        name: str = getattr(self, "__qualname__", "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        return name if found is self else (Pairwise, (self.function,))
+
+
+def pairwise(scalar: Callable[[Any, Any], Any]) -> Pairwise:
+    """Adapt a function of two objects, also a coroutine function, to sequences of them.
+
+    Parameters
+    ----------
+    scalar
+        Takes two objects and returns a number, or None or NaN where there is none.
+
+    Examples
+    --------
+    >>> @pairwise
+    ... def gap(a, b):
+    ...     return abs(a - b)
+    >>> gap([1, 2], [4, 2])
+    array([3., 0.])
+    """
+    return Pairwise(scalar)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How often a pair that failed is asked again, and the seconds that a call may take."""
+
+    retries: int = 2
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Pairs to ask for in one call: their objects, and their names for messages; three sequences of length n."""
+
+    left: Any
+    right: Any
+    names: Sequence[tuple[object, object]]
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What came back: ``values`` of the first pairs of the batch, and what stopped the rest, if anything did."""
+
+    values: Floats
+    error: str | None = None
+
+
+class _Asking:
+    """A batch being asked for: what was paid for, where it stands, and how often the pair there has failed."""
+
+    def __init__(self, function: Callable[..., Any], batch: Batch, policy: Policy, stop: threading.Event) -> None:
+        self.function, self.batch, self.policy, self.stop = function, batch, policy, stop
+        self.kept: list[Floats] = []
+        self.start = self.tries = 0
+        self.is_exact = False
+        self.reason = "stopped"
+
+    def goes_on(self) -> bool:
+        is_open = self.start < len(self.batch.names) and self.tries <= self.policy.retries
+        return is_open and not self.stop.is_set()
+
+    def rest(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        return self.batch.left[self.start :], self.batch.right[self.start :]
+
+    def take(self, raw: Any) -> None:
+        self._keep(checked(raw, len(self.batch.names) - self.start))
+
+    def fail(self, error: BaseException) -> None:
+        self.is_exact = isinstance(error, PairFault) and error.is_exact
+        if isinstance(error, PairFault):
+            self._keep(np.array(error.values, np.float64))
+            error = error.cause
+        self.tries += 1
+        self.reason = reason_of(error)
+
+    def _keep(self, values: Floats) -> None:
+        self.kept.append(values)
+        self.start += len(values)
+        if len(values):
+            self.tries = 0  # another pair is in front now
+
+    def answer(self) -> Answer:
+        values = np.concatenate(self.kept) if self.kept else np.empty(0)
+        if self.start == len(self.batch.names):
+            return Answer(values)
+        rest = [f"({a}, {b})" for a, b in (self.batch.names[self.start], self.batch.names[-1])]
+        n = len(self.batch.names) - self.start
+        where = f"pair {rest[0]}" if self.is_exact or n == 1 else f"pairs {rest[0]} to {rest[1]}, {n} of them"
+        return Answer(
+            values, f"{name_of(self.function)} failed at {where}, tried {counted(self.tries, 'time')}: {self.reason}"
+        )
+
+
+class Reason(Exception):  # noqa: N818 - never seen as a type
+    """Why a call has no values, in words."""
+
+
+class Late(Reason):
+    """A call took longer than it may."""
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(f"no answer within {timeout:g} s")
+
+
+def reason_of(error: BaseException) -> str:
+    """What a message says of an error.
+
+    Examples
+    --------
+    >>> reason_of(ValueError("too dear")), reason_of(Late(0.5))
+    ('ValueError: too dear', 'no answer within 0.5 s')
+    """
+    text = str(error)
+    return text if isinstance(error, Reason) else f"{type(error).__name__}{': ' if text else ''}{text}"
+
+
+def checked(raw: Any, n: int) -> Floats:
+    """What a function returned for n pairs, as numbers; raises `Reason`, or `PairFault` at the first infinite one.
+
+    Examples
+    --------
+    >>> checked([1, None], 2)
+    array([ 1., nan])
+    """
+    values = _floats(raw, n)
+    _refuse_infinite(values)
+    return values
+
+
+def _number(value: Any) -> float:
+    if value is None or value is np.ma.masked:
+        return float("nan")
+    if isinstance(value, (str, bytes, bytearray)):
+        raise Reason(f"returned {value!r}, wanted a number or None")
+    return float(value)
+
+
+def _floats(raw: Any, n: int) -> Floats:
+    if inspect.iscoroutine(raw):
+        raw.close()
+        raise Reason("returned a coroutine; declare the function itself with async def")
+    array = np.asarray(unmasked(raw))
+    if array.shape != (n,):
+        raise Reason(f"returned shape {array.shape}, wanted ({n},)")
+    if array.dtype.kind == "O":
+        return np.array([_number(value) for value in array], np.float64)
+    if array.dtype.kind not in NUMBERS:
+        raise Reason(f"returned {array.dtype} values, wanted real numbers")
+    return array.astype(np.float64)  # a copy: the function may use its buffer again
+
+
+def _finite(value: Any) -> float:
+    number = _number(value)
+    if math.isinf(number):
+        raise _infinite(number)
+    return number
+
+
+def _infinite(value: float) -> Reason:
+    return Reason(f"returned {value}, wanted a finite number, or NaN or None for unobserved")
+
+
+def _refuse_infinite(values: Floats) -> None:
+    is_infinite = np.isinf(values)
+    if is_infinite.any():
+        place = int(is_infinite.argmax())
+        raise PairFault(values[:place], place, _infinite(float(values[place])))
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether a function, or an object that is called, must be awaited.
+
+    Examples
+    --------
+    >>> is_async(asyncio.sleep), is_async(max)
+    (True, False)
+    """
+    if isinstance(function, Pairwise):
+        return is_async(function.function)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def answer(function: Callable[..., Any], batch: Batch, policy: Policy) -> Answer:
+    """Ask a function for the values of one batch.
+
+    After a fault the batch is asked for again from the pair at fault on, or from its first pair without a value where
+    the one at fault is not known; each pair is tried ``policy.retries + 1`` times. Where the function hangs, its
+    thread is abandoned; it never keeps the process from ending.
+
+    Examples
+    --------
+    >>> answer(lambda left, right: [1, None], Batch("ab", "cd", [(0, 2), (1, 3)]), Policy()).values
+    array([ 1., nan])
+    >>> answer(lambda left, right: [1, 2, 3], Batch("ab", "cd", [(0, 2), (1, 3)]), Policy(retries=0)).error
+    '...failed at pairs (0, 2) to (1, 3), 2 of them, tried 1 time: returned shape (3,), wanted (2,)'
+    """
+    ((_, one),) = answers(function, [batch], policy, 1)
+    return one
+
+
+def answers(
+    function: Callable[..., Any], batches: Iterable[Batch], policy: Policy, concurrency: int
+) -> Iterator[tuple[int, Answer]]:
+    """Ask for many batches, at most ``concurrency`` at once; give (place of the batch, answer) as they complete.
+
+    Batches are drawn when they are asked for; nothing new is asked for once the iterator is closed. Functions run
+    in daemon threads (one at a time without a timeout: in the caller's), coroutines on one loop in a daemon thread.
+
+    Examples
+    --------
+    >>> batches = [Batch([1, 2], [3, 4], [(0, 2), (1, 3)]), Batch([5], [6], [(4, 5)])]
+    >>> [(place, one.values.tolist()) for place, one in answers(np.subtract, batches, Policy(), 1)]
+    [(0, [-2.0, -2.0]), (1, [-1.0])]
+    """
+    stop = threading.Event()
+    try:
+        if is_async(function):
+            with _running_loop(stop) as loop:
+                yield from _as_completed(_start_on(loop, function, policy, stop), batches, concurrency)
+        elif concurrency == 1:
+            for place, batch in enumerate(batches):
+                yield place, _answered(_Asking(function, batch, policy, stop))
+        else:
+
+            def start(batch: Batch, report: Callable[[Any], None]) -> None:
+                asking = _Asking(function, batch, policy, stop)
+                _in_thread(lambda: _answered(asking)).add_done_callback(report)
+
+            yield from _as_completed(start, batches, concurrency)
+    finally:
+        stop.set()
+
+
+def _as_completed(
+    start: Callable[[Batch, Callable[[Any], None]], None], batches: Iterable[Batch], concurrency: int
+) -> Iterator[tuple[int, Answer]]:
+    done: SimpleQueue[tuple[int, Future[Answer]]] = SimpleQueue()
+    running = 0
+    for place, batch in enumerate(batches):
+        if running == concurrency:
+            earlier, future = done.get()
+            running -= 1
+            yield earlier, future.result()
+        start(batch, lambda future, place=place: done.put((place, future)))  # type: ignore[misc]
+        running += 1
+    for _ in range(running):
+        earlier, future = done.get()
+        yield earlier, future.result()
+
+
+def _answered(asking: _Asking) -> Answer:
+    timeout = asking.policy.timeout
+    while asking.goes_on():
+        call = functools.partial(asking.function, *asking.rest())
+        try:
+            asking.take(call() if timeout is None else _within(call, timeout))
+        except CancelledJobError:  # of what stands in a function's place
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a user's function raises is a fault to report
+            asking.fail(error)
+    return asking.answer()
+
+
+def _within(call: Callable[[], Any], timeout: float) -> Any:
+    future = _in_thread(call)
+    try:
+        return future.result(timeout)
+    except TimeoutError:
+        if future.done():  # the function's own
+            return future.result()
+        raise Late(timeout) from None
+
+
+def _in_thread(call: Callable[[], Any]) -> Future[Any]:
+    # Not an executor: its threads are joined at exit, and a call that hangs would keep the process.
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="distforest-similarity", daemon=True).start()
+    return future
+
+
+@contextmanager
+def _running_loop(stop: threading.Event) -> Iterator[asyncio.AbstractEventLoop]:
+    ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def wait() -> None:
+        end = asyncio.Event()
+        ready.set_result((asyncio.get_running_loop(), end))
+        await end.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(wait()), name="distforest-similarity", daemon=True)
+    thread.start()
+    loop, end = ready.result()
+    try:
+        yield loop
+    finally:
+        stop.set()  # first: a coroutine that is cancelled from here on is not asked again
+        loop.call_soon_threadsafe(end.set)
+        thread.join(_GRACE)
+
+
+def _start_on(
+    loop: asyncio.AbstractEventLoop, function: Callable[..., Any], policy: Policy, stop: threading.Event
+) -> Callable[[Batch, Callable[[Any], None]], None]:
+    held: set[Future[Any]] = set()  # a loop refers to its tasks weakly
+
+    async def guarded(asking: _Asking, future: Future[Any]) -> None:
+        try:
+            future.set_result(await _awaited(asking))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - an interrupt too: raised again in the caller's thread
+            future.set_exception(error)
+
+    def start(batch: Batch, report: Callable[[Any], None]) -> None:
+        future: Future[Any] = Future()
+        future.add_done_callback(report)
+        task = asyncio.run_coroutine_threadsafe(guarded(_Asking(function, batch, policy, stop), future), loop)
+        held.add(task)
+        task.add_done_callback(held.discard)
+
+    return start
+
+
+async def _awaited(asking: _Asking) -> Answer:
+    while asking.goes_on():
+        limit = asyncio.timeout(asking.policy.timeout)
+        try:
+            async with limit:
+                raw = await asking.function(*asking.rest())
+            asking.take(raw)
+        except asyncio.CancelledError as error:
+            if asking.stop.is_set():
+                raise
+            asking.fail(error)  # the function's own
+        except Exception as error:  # noqa: BLE001 - as for functions
+            asking.fail(Late(asking.policy.timeout or 0.0) if limit.expired() else error)
+    return asking.answer()

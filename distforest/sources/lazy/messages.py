@@ -1,0 +1,162 @@
+"""What a worker and the process of a user's function say to each other, over two pipes that nobody else can reach.
+
+A message is a number, a length, and a pickle of so many bytes: what these two processes have made themselves, and the
+function and the objects, which Dask has brought as pickles. Nothing comes from a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import select
+import struct
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.sources.lazy.callbacks import is_async
+from distforest.sources.lazy.identity import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distforest.sources.lazy.callbacks import Lazy
+    from distforest.sources.source import Floats
+
+_HEAD = struct.Struct(">QQ")
+_PIECE = 1 << 20  # bytes that are read or written at once
+
+TICK = 0.2
+"""Seconds between two looks whether what is waited for is still wanted."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """A function, as it is sent to where it is called.
+
+    Attributes
+    ----------
+    name
+        ``module:function``, for messages.
+    sha256
+        Of its signature: one name may stand for another function tomorrow.
+    is_async
+        Whether it must be awaited.
+    held
+        The function itself, pickled; or the name to import it by, which is refused if its signature is another one.
+    digest
+        Of the pickle.
+    """
+
+    name: str
+    sha256: str
+    is_async: bool
+    held: bytes | str
+    digest: str = ""
+
+    @classmethod
+    def named(cls, lazy: Lazy, name: str) -> Code:
+        """The function of a similarity, which has been imported by its name."""
+        return cls(name_of(lazy.function), str(lazy.signature["sha256"]), is_async(lazy.function), name)
+
+    @classmethod
+    def pickled(cls, lazy: Lazy) -> Code:
+        """The function of a similarity, pickled.
+
+        Raises
+        ------
+        InputError
+            It cannot be pickled.
+        """
+        name = name_of(lazy.function)
+        try:
+            held = cloudpickle.dumps(lazy.function)
+        except Exception as error:  # whatever an object raises that refuses
+            raise InputError(
+                f"{name} cannot be sent to the workers ({type(error).__name__}: {error}); write a function of a module "
+                "that makes what it needs when it is called"
+            ) from error
+        digest = hashlib.sha256(held).hexdigest()
+        return cls(name, str(lazy.signature["sha256"]), is_async(lazy.function), held, digest)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Equal for one function."""
+        return self.name, self.sha256, self.digest or str(self.held)
+
+
+class Call(NamedTuple):
+    """Two equally long sequences of objects, and the seconds that the answer may take."""
+
+    left: Any
+    right: Any
+    timeout: float | None
+
+
+class Told(NamedTuple):
+    """What a function has given: ``values`` of the next pairs, whether that is all, and what stopped it, if anything.
+
+    ``is_exact``: it stopped at the pair after the last of ``values``, and not at a later one.
+    """
+
+    values: Floats = np.empty(0)
+    is_last: bool = True
+    fault: str | None = None
+    is_exact: bool = False
+
+
+def packed(number: int, content: Any) -> bytes:
+    """A message; what only `cloudpickle` can pickle, such as objects of a notebook's classes, is pickled by it.
+
+    Examples
+    --------
+    >>> len(packed(1, None)) > 16
+    True
+    """
+    try:
+        body = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+    except Exception:  # noqa: BLE001  (whatever an object raises that refuses)
+        body = cloudpickle.dumps(content)
+    return _HEAD.pack(number, len(body)) + body
+
+
+def unpacked(body: bytes) -> Any:
+    """The content of a message."""
+    return pickle.loads(body)  # noqa: S301  (what these two processes have made themselves)
+
+
+def send(pipe: int, message: bytes, look: Callable[[], None]) -> None:
+    """Write into a pipe that does not block; ``look`` is called each `TICK` while it is full, and may raise."""
+    rest, looked, room = memoryview(message), time.monotonic(), select.poll()
+    room.register(pipe, select.POLLOUT)
+    while rest:
+        if room.poll(TICK * 1000):
+            rest = rest[os.write(pipe, rest[:_PIECE]) :]
+        if time.monotonic() - looked >= TICK:
+            looked = time.monotonic()
+            look()
+
+
+def receive(pipe: int) -> tuple[int, bytes] | None:
+    """Wait for a message: its number and body; None at the end of the pipe."""
+    head = _read(pipe, _HEAD.size)
+    if head is None:
+        return None
+    number, length = _HEAD.unpack(head)
+    body = _read(pipe, length)
+    return None if body is None else (number, bytes(body))
+
+
+def _read(pipe: int, n: int) -> bytearray | None:
+    found = bytearray()
+    while len(found) < n:
+        piece = os.read(pipe, min(_PIECE, n - len(found)))
+        if not piece:
+            return None
+        found += piece
+    return found

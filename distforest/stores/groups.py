@@ -1,0 +1,116 @@
+"""Zarr groups of arrays as a whole: where a new one may lie, that it appears whole or not at all, its attributes."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from distforest.errors import InputError
+from distforest.stores.addresses import put_file, reaching, read_file, real_address, store_of
+from distforest.stores.claims import owned
+from distforest.stores.outputs import (
+    ARRAYS,
+    BEGUN,
+    GROUP,
+    MAX_METADATA,
+    hold_new,
+    hold_place,
+    look,
+    object_in,
+    publish,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ALLOWING = "`overwrite=True`"
+"""How arrays are allowed to replace others."""
+
+FILES = (".csv", ".tsv", ".txt", ".json", ".npy", ".npz", ".parquet", ".feather", ".xlsx", ".h5", ".hdf5", ".pkl")
+"""Suffixes of files, which a Zarr group, a folder, must not seem to be."""
+
+
+def check_name(target: str) -> None:
+    """Refuse a group that has the name of a file; raises InputError.
+
+    Examples
+    --------
+    >>> check_name("near.csv")
+    Traceback (most recent call last):
+    ...
+    distforest.errors.InputError: near.csv: a Zarr group is written, a folder of arrays; name it near.zarr
+    """
+    name = PurePosixPath(target.rstrip("/")).name
+    if name.lower().endswith(FILES):
+        suggestion = f"{name.rpartition('.')[0]}.zarr"
+        raise InputError(f"{target}: a Zarr group is written, a folder of arrays; name it {suggestion}")
+
+
+def check_target(target: str, overwrite: bool) -> None:
+    """Refuse a target that is in the way or cannot be written to; raises InputError."""
+    hold_place(target)
+    hold_new(target, ARRAYS, overwrite, ALLOWING)
+    check_name(target)
+
+
+@contextmanager
+def destination(target: str, overwrite: bool, job: str = "another writing of arrays") -> Iterator[str]:
+    """Own a target, and give a place to write to; at the block's good end it becomes the target, at a bad end it goes.
+
+    What is built lies in the target's job folder; at a URL, which knows no renaming, new arrays are written in place:
+    a group that is unfinished says so in its attribute ``distforest``.
+
+    Raises
+    ------
+    ConflictError
+        Another job owns the target; ``job`` is what this one is called then.
+    InputError
+        Something is in the way.
+    """
+    with owned(target, job) as claim:
+        hold_new(target, ARRAYS, overwrite, ALLOWING)
+        place = real_address(target)
+        if "://" in place and look(place) is None:
+            with _in_place(place):
+                yield place
+            return
+        building = f"{claim.folder}/arrays.zarr"
+        yield building
+        claim.take()  # it may have been taken over, if this process was frozen for long
+        hold_new(target, ARRAYS, overwrite, ALLOWING)
+        publish(building, target, GROUP)
+
+
+def seal(group: str, attributes: Mapping[str, Any]) -> None:
+    """Write the group's attributes, the last of all: Zarr keeps them in the group's ``zarr.json``."""
+    address = f"{group}/{GROUP}"
+    metadata = json.loads(read_file(address, MAX_METADATA))
+    put_file(address, json.dumps({**metadata, "attributes": dict(attributes)}, indent=2).encode())
+
+
+def attributes_of(group: str) -> dict[str, Any]:
+    """The attributes of the group at an address; none where there is no group that can be read."""
+    try:
+        metadata = object_in(read_file(f"{group.rstrip('/')}/{GROUP}", MAX_METADATA))
+    except (OSError, ValueError):
+        return {}
+    if metadata.get("node_type") != "group":
+        return {}
+    attributes = metadata.get("attributes")
+    return attributes if isinstance(attributes, dict) else {}
+
+
+@contextmanager
+def _in_place(place: str) -> Iterator[None]:
+    """Write a group where nothing is, which says that it is unfinished; at a bad end it goes."""
+    begun = {"zarr_format": 3, "node_type": "group", "attributes": {"distforest": {"type": BEGUN}}}
+    put_file(f"{place}/{GROUP}", json.dumps(begun).encode())
+    try:
+        yield
+    except BaseException:
+        files, path = store_of(place)
+        with reaching(place):
+            files.rm(path, recursive=True)
+        raise

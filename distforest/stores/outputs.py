@@ -1,0 +1,340 @@
+"""Outputs: what distforest writes as a whole, how it is known again, what it may replace, and how it appears.
+
+An output is a forest, the answers of a scoring, or arrays: one folder. It replaces what distforest wrote of the same
+kind, if that is allowed, and never anything else. The new one is whole before the old one goes: in a local file system
+it is renamed, and on an object store, which cannot rename, copied, with the file that makes it whole at last.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from distforest.errors import InputError
+from distforest.stores.addresses import is_within, names_in, put_file, reaching, read_file, real_address, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+FOREST, ANSWERS, ARRAYS, ARRAY = "a forest", "answers", "arrays", "an array"
+"""The kinds of outputs; and a single array, which is none."""
+
+MANIFEST, UNFINISHED, GROUP = "manifest.json", "unfinished.json", "zarr.json"
+"""Files of an output: the seal of a forest; which job builds a forest in place; the metadata of a group."""
+
+MANIFEST_KEYS = {"format", "digest", "meaning", "arrays", "provenance"}
+"""What a manifest holds, in every format."""
+
+ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", "proba"}
+"""All arrays that a scoring writes."""
+
+BEGUN = "unfinished"
+"""The type of a group of arrays that is being written in place."""
+
+BUILDINGS = ("forest.zarr", "answers.zarr", "arrays.zarr", "nodes.zarr")
+"""Folders in a job's folder in which an output is built, or nodes are kept that its answers follow from."""
+
+PUBLISHING = "publishing.json"
+"""The file, in an output's job folder, that says which whole one is being copied to its address."""
+
+MAX_METADATA = 64 << 20
+"""Bytes of a file that is read to learn what an output is."""
+
+SHOWN = 3
+"""So many names of strange files are told."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is at an address: in words, of what kind, the names that belong to it, and what else is there."""
+
+    words: str
+    kind: str | None = None
+    own: frozenset[str] = frozenset()
+    beside: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        beside = f" with {_some(self.beside)}" if self.beside else ""
+        return f"{self.words}{beside}{' beside it' if beside and self.kind else ''}"
+
+    def among(self, names: set[str]) -> Found:
+        """The same, told what there is."""
+        strange = sorted(name for name in names - self.own - {GROUP} if not name.endswith(".partial"))
+        return replace(self, beside=tuple(strange))
+
+
+def job_folder(output: str) -> str:
+    """The folder beside an output in which its job works.
+
+    Examples
+    --------
+    >>> job_folder("/data/wine.forest.zarr/")
+    '/data/wine.forest.zarr.job'
+    """
+    return f"{real_address(output)}.job"
+
+
+# --- what may be replaced ---------------------------------------------------------------------------------
+
+
+def look(address: str) -> Found | None:
+    """Say what is at an address; an empty folder is nothing."""
+    place = real_address(address)
+    fs, path = store_of(place)
+    with reaching(place):
+        if not fs.exists(path):
+            return Found("a link to itself") if "://" not in place and os.path.islink(place) else None
+        if not fs.isdir(path):
+            return Found("a file")
+    names = set(names_in(place))
+    found = _forest_at(place, names) or _group_at(place, names) or Found("a folder")
+    return found.among(names) if names else None
+
+
+def hold_kind(output: str, kind: str) -> Found | None:
+    """Refuse an output at which there is one of another kind, or anything else; raises InputError."""
+    found = look(output)
+    if found and found.kind != kind:
+        raise _never(output, kind, found)
+    return found
+
+
+def hold_new(output: str, kind: str, overwrite: bool, allowing: str = "`run.overwrite`") -> None:
+    """Refuse an output at which there is something that may not be replaced; raises InputError."""
+    found = hold_kind(output, kind)
+    if found and found.beside:
+        raise _never(output, kind, found)
+    if found and not overwrite:
+        raise InputError(
+            f"{output}: a new name was asked for, found {found}; choose another, or allow overwriting ({allowing})"
+        )
+
+
+def _never(output: str, kind: str, found: Found) -> InputError:
+    return InputError(
+        f"{output}: a new name, or {kind} to replace, was asked for, found {found}, which is never replaced; choose "
+        "another name, or move it away"
+    )
+
+
+def hold_place(output: str) -> None:
+    """Refuse an output whose folder is not there: a typo must not become one. Raises InputError."""
+    place = real_address(output)
+    if "://" not in place and not Path(place).parent.is_dir():
+        raise InputError(
+            f"{output}: a folder to write into was asked for, found none; make {Path(place).parent}, or choose "
+            "another name"
+        )
+
+
+def in_the_way(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
+    """Those of the addresses, by their names, that an output is, holds, or lies in; links are followed.
+
+    Examples
+    --------
+    >>> in_the_way("/data/X.zarr", {"features": "/data/./X.zarr/X", "labels": "/data/y.zarr/y"})
+    {'features': '/data/./X.zarr/X'}
+    >>> in_the_way("/data/X.zarr/forest.zarr", {"similarity": "/data/X.zarr"})
+    {'similarity': '/data/X.zarr'}
+    """
+    return {name: own for name, own in addresses.items() if is_within(own, output) or is_within(output, own)}
+
+
+def hold_apart(output: str, addresses: Mapping[str, str]) -> None:
+    """Refuse an output that is, holds, or lies in what its job reads; raises InputError."""
+    for name, address in in_the_way(output, addresses).items():
+        raise InputError(
+            f"output: must not be, hold or lie in what is read, found {output!r}, and {name} is {address!r}; choose "
+            "another output"
+        )
+
+
+def _forest_at(place: str, names: set[str]) -> Found | None:
+    if MANIFEST in names:
+        manifest = _json(place, MANIFEST)
+        if set(manifest) == MANIFEST_KEYS and isinstance(manifest["arrays"], dict):
+            return Found("a sealed forest", FOREST, frozenset({MANIFEST, UNFINISHED, *manifest["arrays"]}))
+    elif UNFINISHED in names and set(_json(place, UNFINISHED)) == {"fingerprint"}:
+        return Found("an unfinished forest", FOREST, frozenset(names))
+    return None
+
+
+def _group_at(place: str, names: set[str]) -> Found | None:
+    if GROUP not in names:
+        return None
+    metadata = _json(place, GROUP)
+    if metadata.get("node_type") == "array":
+        return Found("a Zarr array", ARRAY, frozenset(names))
+    attributes = metadata.get("attributes")
+    told = attributes.get("distforest") if isinstance(attributes, dict) else None
+    if not isinstance(told, dict):
+        return Found("a Zarr group")
+    if set(told) == {"forest", "answer", "complete"}:
+        unfinished = "" if told["complete"] else "unfinished "
+        return Found(f"{unfinished}answers about a forest", ANSWERS, frozenset(ARRAYS_OF_ANSWERS))
+    if told.get("type") == BEGUN:
+        return Found("unfinished arrays", ARRAYS, frozenset(names))
+    if told.get("type") in ("arrays", "simulation") and isinstance(told.get("arrays"), list):
+        return Found("arrays of `distforest`", ARRAYS, frozenset(map(str, told["arrays"])))
+    return Found("a Zarr group")
+
+
+def _json(place: str, name: str) -> Mapping[str, Any]:
+    """The object in a file; an empty one where it holds none."""
+    try:
+        return object_in(read_file(f"{place}/{name}", MAX_METADATA))
+    except (ValueError, FileNotFoundError):
+        return {}
+
+
+def object_in(content: bytes) -> dict[str, Any]:
+    """The object that a file of JSON holds; an empty one where it holds none, or a part of one.
+
+    Examples
+    --------
+    >>> object_in(b'{"from": "forest.zarr"}'), object_in(b'{"from": "for')
+    ({'from': 'forest.zarr'}, {})
+    """
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
+
+
+# --- how it appears ---------------------------------------------------------------------------------------
+
+
+def publish(building: str, output: str, last: str) -> None:
+    """Give what was built whole the address of its output, in place of what is there, which goes after that.
+
+    Parameters
+    ----------
+    building
+        Where it was built: for an object store in the output's job folder, for this host in any store.
+    output
+        The address.
+    last
+        Name of the file without which no reader takes it for what it is.
+    """
+    place = real_address(output)
+    if "://" not in place and "://" in real_address(building):
+        _fetch(building, Path(place))
+        return
+    if "://" not in place:
+        _rename(Path(real_address(building)), Path(place))
+        return
+    journal = json.dumps({"from": PurePosixPath(building).name, "last": last}).encode()
+    put_file(f"{job_folder(output)}/{PUBLISHING}", journal)
+    _finish(output)
+
+
+def mend(output: str) -> None:
+    """Mend what a publishing that was cut off has left; for who owns the output alone.
+
+    In a local file system the older one comes back to its address, and on an object store the whole new one arrives.
+    """
+    place = real_address(output)
+    if "://" not in place:
+        _step_back(Path(place))
+    elif PUBLISHING in names_in(job_folder(output)):
+        _finish(output)
+
+
+def clear(output: str) -> None:
+    """Remove what was built in an output's job folder."""
+    folder = job_folder(output)
+    fs, path = store_of(folder)
+    for name in set(names_in(folder)).intersection(BUILDINGS):
+        with reaching(folder):
+            fs.rm(f"{path}/{name}", recursive=True)
+
+
+def _step_back(target: Path) -> None:
+    older, copy = _beside(target, "older"), _beside(target, "partial")
+    shutil.rmtree(copy, ignore_errors=True)
+    if older.exists() and not target.exists():
+        older.rename(target)
+    shutil.rmtree(older, ignore_errors=True)
+
+
+def _beside(target: Path, suffix: str) -> Path:
+    """A hidden folder in the same file system."""
+    return target.with_name(f".{target.name}.{suffix}")
+
+
+def _rename(source: Path, target: Path) -> None:
+    """Rename a folder; into another file system it is copied beside its target first."""
+    copy = _beside(target, "partial")
+    try:
+        _exchange(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        try:
+            shutil.copytree(source, copy)
+            _exchange(copy, target)
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+        shutil.rmtree(source)
+    shutil.rmtree(_beside(target, "older"), ignore_errors=True)
+
+
+def _fetch(building: str, target: Path) -> None:
+    """Copy from an object store beside a folder, then give the copy its name."""
+    copy = _beside(target, "partial")
+    fs, source = store_of(building)
+    try:
+        with reaching(building):
+            files = fs.find(source)
+            fs.get(files, [f"{copy}{file[len(source) :]}" for file in files])
+        _exchange(copy, target)
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+    shutil.rmtree(_beside(target, "older"), ignore_errors=True)
+    with reaching(building):
+        fs.rm(source, recursive=True)
+
+
+def _exchange(source: Path, target: Path) -> None:
+    """Rename a folder; what has its name steps aside, and comes back if that fails."""
+    older = _beside(target, "older")
+    if target.exists():
+        shutil.rmtree(older, ignore_errors=True)  # of a publishing that was cut off at its very end
+        target.rename(older)
+    try:
+        source.rename(target)
+    except BaseException:
+        if older.exists():
+            older.rename(target)
+        raise
+
+
+def _finish(output: str) -> None:
+    """Copy what the journal names to the output; begun anew where that was cut off."""
+    folder = job_folder(output)
+    journal = _json(folder, PUBLISHING)
+    fs, path = store_of(folder)
+    name, last = str(journal.get("from")), str(journal.get("last"))
+    source, target = f"{path}/{name}", store_of(real_address(output))[1]
+    with reaching(output):
+        if fs.exists(f"{source}/{last}"):
+            if fs.exists(target):
+                fs.rm(target, recursive=True)
+            files = sorted(fs.find(source), key=lambda file: file == f"{source}/{last}")
+            copies = [target + file[len(source) :] for file in files]
+            fs.copy(files[:-1], copies[:-1])
+            fs.cp_file(files[-1], copies[-1])
+        fs.rm_file(f"{path}/{PUBLISHING}")  # before its source: what is half removed must not be copied again
+        if fs.exists(source):
+            fs.rm(source, recursive=True)

@@ -1,0 +1,762 @@
+"""The command line: what it prints, what it exits with, and a whole job in processes."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+
+from distforest import RFD, SMERF, SimForestClassifier
+from distforest.command_line import cli
+from distforest.forest import scoring
+from distforest.forest.proximities import proximity
+from distforest.forest.sealed.artifact import open_forest
+from distforest.jobs.cluster import Here
+from distforest.jobs.inputs import stage_inputs
+from distforest.jobs.spec import Spec
+from distforest.jobs.train import Options, fit, fit_here
+from distforest.sources.arrays import open_array, write_array
+from distforest.stores.folder import Folder
+from tests.service.command_line import run, run_json
+
+SPEC = """\
+format = 1
+method = "smerf"
+seed = 3
+output = "{folder}/forest.zarr"
+[input]
+features = "{folder}/data.zarr/X"
+distances = "{folder}/data.zarr/Z"
+[params]
+n_estimators = 6
+"""
+
+
+def process(*arguments, **options):
+    """The arguments for a command in its own process."""
+    command = [sys.executable, "-m", "distforest", *map(str, arguments)]
+    return {"args": command, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with data, a spec and its sealed forest."""
+    home = tmp_path_factory.mktemp("home")
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(30, 3)).astype(np.float32)
+    arrays = {
+        "X": features,
+        "Z": np.abs(features[:, None, 0] - features[:, 0]),
+        "pairs": np.array([[0, 1], [5, 2], [7, 7]]),
+    }
+    for name, values in arrays.items():
+        write_array(str(home / "data.zarr"), name, values.shape, values.dtype, [values])
+    (home / "spec.toml").write_text(SPEC.format(folder=home))
+    spec = Spec.from_toml(home / "spec.toml")
+    folder = Folder(f"{spec.output}.job")
+    fit(stage_inputs(spec, folder.address), spec.output, folder, Here(1), Options())
+    return home
+
+
+@pytest.fixture
+def spec(home, tmp_path):
+    """The spec as a file of the test's own, writing into the test's own folder."""
+    path = tmp_path / "spec.toml"
+    text = SPEC.format(folder=home).replace(f"{home}/forest.zarr", f"{tmp_path}/forest.zarr")
+    path.write_text(text)
+    return path
+
+
+# --- the whole --------------------------------------------------------------------------------------------
+
+
+def test_help_imports_nothing_heavy():
+    command = [sys.executable, "-X", "importtime", "-c", "import distforest.command_line.cli"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    loaded = {line.rsplit("|", 1)[-1].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert {"distforest", "click"} <= loaded
+    assert not loaded & {"numpy", "dask", "distributed", "numba", "zarr", "sklearn", "scipy", "rich", "matplotlib"}
+
+
+def test_help_names_every_door():
+    code, out, _ = run("--help")
+    assert code == 0
+    doors = ("evaluate", "fit", "ingest", "inspect", "quickstart", "score", "simulate", "verify")
+    assert all(f"\n  {door} " in out for door in doors)
+
+
+def test_it_is_a_command_of_dask(tmp_path):
+    command = [sys.executable, "-m", "dask", "distforest", "verify", str(tmp_path / "nothing.zarr")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (7, "")
+    assert "no sealed forest" in done.stderr
+
+
+def test_an_unknown_command_is_a_usage_error():
+    assert run("fitt")[0] == 2
+
+
+def test_choices_are_those_of_the_jobs():
+    from distforest.jobs.question import ANSWERS
+    from distforest.sources.files.ingest import FORMATS
+
+    assert cli.ANSWERS == ANSWERS
+    assert set(cli.FORMATS) == set(FORMATS.values())
+
+
+def test_control_characters_do_not_reach_the_terminal(tmp_path):
+    code, out, err = run("verify", f"{tmp_path}/\x1b[31mforest.zarr")
+    assert (code, out) == (7, "")
+    assert "error: " in err
+    assert "\x1b" not in err
+
+
+# --- inspect and verify -----------------------------------------------------------------------------------
+
+
+def test_inspect_json(home):
+    forest = open_forest(f"{home}/forest.zarr")
+    code, found = run_json("inspect", home / "forest.zarr")
+    assert code == 0
+    assert (found["digest"], found["method"], found["n_trees"]) == (forest.digest, "smerf", 6)
+    assert found["params"] == forest.meaning.params
+    assert found["n_leaves"] == int(forest.table.is_leaf.sum())
+    assert found["n_bytes"] == sum(array.nbytes for array in forest.arrays().values())
+
+
+def test_inspect_tells_the_leaf_table_and_where_the_forest_is_from(home):
+    code, out, _ = run("inspect", home / "forest.zarr")
+    lines = {line[:10].strip(): line[12:] for line in out.splitlines()}
+    kind = open_forest(f"{home}/forest.zarr").leaf_table.kind
+    assert code == 0
+    assert lines["leaf table"].startswith(f"{kind}: ")
+    assert f"{home}/data.zarr/X" in out
+    assert "numpy" in out
+    assert "threshold       float64" in out
+
+
+def test_inspect_draws_importances(home, tmp_path):
+    assert run("inspect", home / "forest.zarr", "--plot", tmp_path / "a.svg")[0] == 0
+    assert "<!-- share of the gain of all cuts -->" in (tmp_path / "a.svg").read_text()
+    X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
+    RFD(5, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "rfd.zarr")
+    assert run("inspect", tmp_path / "rfd.zarr", "--plot", tmp_path / "b.svg")[0] == 0
+    assert "<!-- middles -->" in (tmp_path / "b.svg").read_text()
+
+
+def test_inspect_draws_importances_of_similarities_over_a_few_features(home, tmp_path):
+    X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
+    forest = SimForestClassifier("feature_subsets", n_estimators=10, random_state=0).fit(X, X[:, 1] > 0)
+    forest.save(tmp_path / "subsets.zarr")
+    assert run("inspect", tmp_path / "subsets.zarr", "--plot", tmp_path / "a.svg")[0] == 0
+    text = (tmp_path / "a.svg").read_text()
+    named = [line.strip() for line in text.splitlines() if re.fullmatch(r"\s*<!-- \d+ -->", line)]
+    assert named[0] == "<!-- 1 -->"  # the feature that decides
+    assert "<!-- share of the gain of all cuts -->" in text
+
+
+def test_forests_without_features_to_draw_are_told(home, tmp_path):
+    X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
+    SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "sim.zarr")
+    with pytest.warns(UserWarning, match="no tree has a cut"):
+        SMERF(2, min_samples_split=99, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "roots.zarr")
+    either = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])  # exclusive or: the first cut gains 0
+    SMERF(2, max_depth=1, bootstrap=False, random_state=0).fit(either, [0, 1, 1, 0]).save(tmp_path / "xor.zarr")
+    idle = "no tree has a cut that gains anything"
+    SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, X[:, 0] > 0).save(tmp_path / "given.zarr")
+    told = {
+        "sim": "its cuts read linear similarities, each of all features, so there is no feature to plot; `distforest",
+        "given": "its cuts read similarities, so there is no feature to plot; `distforest score` asks it for distances",
+        "roots": idle,
+        "xor": idle,
+    }
+    for name, hint in told.items():
+        code, out, err = run("inspect", tmp_path / f"{name}.zarr", "--plot", tmp_path / "a.png")
+        assert (code, out, hint in err) == (2, "", True)
+    assert not (tmp_path / "a.png").exists()
+
+
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("default:no tree has a cut:UserWarning")
+def test_a_forest_that_has_learned_nothing_is_told(home, spec, tmp_path):
+    told = "no tree has a cut, so every distance is the same"
+    why = "a tree draws 30 rows, and min_samples_split=99 makes them one leaf (lower it)"
+    fit_it = ("fit", spec, "--set", "params.min_samples_split=99", "--workers", 1)
+    code, out, err = run(*fit_it)
+    assert (code, f"warning: {told}: {why}\n" in err, told in out) == (0, True, False)
+    code, found = run_json(*fit_it)  # sealed already
+    assert (code, found["n_grown"], found["warnings"]) == (0, 0, [told])
+    assert f"\nwarning     {told}\n" in run("inspect", tmp_path / "forest.zarr")[1]
+    assert run_json("inspect", tmp_path / "forest.zarr")[1]["n_roots"] == 6
+    assert run_json("inspect", home / "forest.zarr")[1]["n_roots"] == 0
+    assert "warning" not in run("inspect", home / "forest.zarr")[1]
+    manifest = (tmp_path / "forest.zarr/manifest.json").read_text()
+    (tmp_path / "alone.zarr").mkdir()
+    (tmp_path / "alone.zarr/manifest.json").write_text(manifest)
+    assert run_json("inspect", tmp_path / "alone.zarr")[1]["n_roots"] is None
+
+
+def test_verify_a_good_forest(home):
+    code, found = run_json("verify", home / "forest.zarr")
+    assert (code, found["valid"], found["digest"]) == (0, True, open_forest(f"{home}/forest.zarr").digest)
+
+
+def test_verify_a_damaged_forest(home, tmp_path):
+    shutil.copytree(home / "forest.zarr", tmp_path / "forest.zarr")
+    chunk = next(path for path in sorted((tmp_path / "forest.zarr/threshold/c").rglob("*")) if path.is_file())
+    content = bytearray(chunk.read_bytes())
+    content[len(content) // 2] ^= 1
+    chunk.write_bytes(content)
+    code, found = run_json("verify", tmp_path / "forest.zarr")
+    assert (code, found["valid"], found["exit_code"]) == (7, False, 7)
+    assert found["error"]["kind"] == "ArtifactError"
+    assert "threshold" in found["error"]["message"]
+    assert run("inspect", tmp_path / "forest.zarr")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("leaf", "told"),
+    [
+        ({"kind": "leaf_distances"}, "leaf_distances: tables of all leaf pairs, 0 B"),
+        ({"kind": "class_counts"}, "class_counts: the classes"),
+        ({"kind": "means", "factor": 0.5}, "means: mean and spread"),
+    ],
+)
+def test_inspect_tells_any_kind_of_leaf_table(home, tmp_path, leaf, told):
+    manifest = json.loads((home / "forest.zarr/manifest.json").read_text())
+    manifest["meaning"]["leaf"] = leaf
+    (tmp_path / "forest.zarr").mkdir()
+    (tmp_path / "forest.zarr/manifest.json").write_text(json.dumps(manifest))
+    code, out, _ = run("inspect", tmp_path / "forest.zarr")
+    assert code == 0
+    assert f"leaf table  {told}" in out
+    assert run("verify", tmp_path / "forest.zarr")[0] == 7
+
+
+def test_a_name_in_a_strangers_forest_does_not_steer_the_terminal(home, tmp_path):
+    manifest = json.loads((home / "forest.zarr/manifest.json").read_text())
+    manifest["provenance"]["versions"] = {"numpy": "\x1b[31m2.0"}
+    (tmp_path / "forest.zarr").mkdir()
+    (tmp_path / "forest.zarr/manifest.json").write_text(json.dumps(manifest))
+    code, out, _ = run("inspect", tmp_path / "forest.zarr")
+    assert code == 0
+    assert "numpy \N{REPLACEMENT CHARACTER}[31m2.0" in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("door", ["verify", "inspect"])
+def test_no_forest_is_exit_7(door, tmp_path):
+    code, out, err = run(door, tmp_path / "nothing.zarr")
+    assert (code, out) == (7, "")
+    assert err.startswith("error: ")
+    assert "no sealed forest" in err
+
+
+# --- validate ---------------------------------------------------------------------------------------------
+
+
+def test_validate_prints_the_complete_spec(spec):
+    code, found = run_json("validate", spec)
+    assert (code, found["valid"]) == (0, True)
+    assert found["spec"] == Spec.from_toml(spec).to_dict()
+
+
+def test_validate_names_all_faults_with_their_lines(spec):
+    spec.write_text(spec.read_text().replace('"smerf"', '"smurf"').replace("seed = 3", "seed = -1") + "extra = 1\n")
+    code, out, err = run("validate", spec)
+    assert (code, out) == (2, "")
+    assert [line.split(":")[0] for line in err.splitlines()] == ["error"] * 2
+    assert "method (line 2)" in err
+    assert "seed (line 3)" in err
+    found = run_json("validate", spec)[1]
+    assert (found["valid"], len(found["error"]["faults"])) == (False, 2)
+
+
+def test_validate_projects_the_memory(spec):
+    spec.write_text(spec.read_text() + '[run]\nworkers = 2\nmemory_limit = "1GiB"\n')
+    code, found = run_json("validate", spec)
+    preview = found["preview"]
+    assert (code, preview["n_rows"], preview["n_trees"]) == (0, 30, 6)
+    assert preview["memory_limit"] == 1 << 30
+    assert 0 < preview["projected_bytes"] < 1 << 30
+    assert preview["inputs"]["input.features"]["shape"] == [30, 3]
+    assert "1.0 GiB" in run("validate", spec)[1]
+
+
+def test_validate_strict_names_every_missing_input(spec):
+    spec.write_text(spec.read_text().replace("data.zarr", "nowhere.zarr"))
+    code, out, _ = run("validate", spec)
+    assert code == 0
+    assert "nowhere.zarr/Z: told by its text alone" in out
+    code, _, err = run("validate", spec, "--strict")
+    assert code == 2
+    assert [line.split(":")[1].strip() for line in err.splitlines()] == ["input.features", "input.distances"]
+
+
+def test_validate_refuses_a_job_that_cannot_fit(spec):
+    spec.write_text(spec.read_text() + '[run]\nmemory_limit = "1MiB"\n')
+    code, found = run_json("validate", spec)
+    assert (code, found["error"]["kind"]) == (1, "MemoryLimitError")
+
+
+@pytest.mark.parametrize("size", ["1KiB", "289MiB", 1])
+def test_workers_that_could_not_start_are_refused_before_anything_is_staged(spec, size):
+    spec.write_text(spec.read_text().replace("data.zarr", "nowhere.zarr"))
+    code, out, err = run("fit", spec, "--set", f"run.memory_limit='{size}'")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: a worker would need about 290 MiB and has ")
+    assert err.endswith("before it reads anything: give workers more memory (--memory-limit)\n")
+
+
+def test_a_spec_that_is_not_there(tmp_path):
+    code, out, err = run("validate", tmp_path / "nothing.toml")
+    assert (code, out) == (2, "")
+    assert "nothing.toml" in err
+
+
+def features_of_others(spec, home, tmp_path):
+    """Features without the second of three chunks, in the place of the spec's own."""
+    address = tmp_path / "others.zarr" / "X"
+    zarr.create_array(str(address), data=open_array(f"{home}/data.zarr/X")[:], chunks=(10, 3))
+    (address / "c" / "1" / "0").unlink()
+    spec.write_text(spec.read_text().replace(f"{home}/data.zarr/X", str(address)))
+    return address
+
+
+@pytest.mark.filterwarnings("default:.* chunks are not stored")
+@pytest.mark.parametrize("command", ["validate", "fit"])
+def test_chunks_that_are_not_stored_are_told_or_refused(command, spec, home, tmp_path):
+    address = features_of_others(spec, home, tmp_path)
+    told = f"{address}: 1 of 3 chunks are not stored and read as 0.0"
+    code, out, err = run(command, spec, "--strict")
+    assert (code, out) == (2, "")
+    assert f"all chunks were asked for (--strict), found that {told.partition(': ')[2]}" in err
+    spec.write_text(spec.read_text() + "[run]\nstrict = true\n")
+    assert run(command, spec)[0] == 2
+    spec.write_text(spec.read_text().replace("strict = true", "strict = false"))
+    code, out, err = run(command, spec)
+    assert code == 0
+    assert told in out + err
+
+
+@pytest.mark.filterwarnings("default:.* chunks are not stored")
+def test_queries_of_which_chunks_are_not_stored_are_told_or_refused(spec, home, tmp_path):
+    address = features_of_others(spec, home, tmp_path)
+    code, _, err = run("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", "--threads-here", 1, "--strict")
+    assert (code, not (tmp_path / "near.zarr").exists()) == (2, True)
+    assert "1 of 3 chunks are not stored" in err
+    code, _, err = run("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", "--threads-here", 1)
+    assert code == 0
+    assert f"warning: {address}: 1 of 3 chunks are not stored and read as 0.0" in err
+
+
+def test_an_array_that_announces_more_than_there_is_is_refused_unless_it_is_allowed(spec, home, tmp_path):
+    address = tmp_path / "huge.zarr"
+    zarr.create_array(str(address), shape=(1 << 40, 3), chunks=(1 << 30, 3), dtype="f4")
+    score = ("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", "--threads-here", 1)
+    fit = ("fit", spec, "--set", f"input.features={address}")
+    for command in (score, fit):
+        code, out, err = run(*command)
+        assert (code, out) == (2, "")
+        assert f"{address}: at most 1,073,741,824 bytes were asked for, found 13,194,139,533,312, of which 0 are" in err
+        assert "if that is right, allow it: --max-bytes 13194139533312\n" in err
+        code, _, err = run(*command, "--max-bytes", "1GiB")
+        assert code == 2
+        assert "at most 1,073,741,824 bytes" in err
+    code, _, err = run(*score, "--max-bytes", "much")
+    assert (code, err) == (
+        2,
+        "error: --max-bytes must be a size such as '4GiB', or a number of bytes from 1, found 'much'\n",
+    )
+    assert not (tmp_path / "near.zarr").exists()
+
+
+def test_a_job_that_no_worker_has_room_for_is_refused_before_anything_is_staged(spec, tmp_path):
+    scratch = tmp_path / "scratch"
+    features = np.zeros((1 << 10, 1 << 10), np.float32)
+    write_array(str(tmp_path / "wide.zarr"), "X", features.shape, features.dtype, [features])
+    write_array(str(tmp_path / "wide.zarr"), "t", (1 << 10,), np.dtype("f8"), [np.arange(1024.0)])
+    spec.write_text(
+        f"""format = 1
+method = "smerf"
+output = "{tmp_path}/forest.zarr"
+input = {{ features = "{tmp_path}/wide.zarr/X", distances = {{ kind = "targets", values = "{tmp_path}/wide.zarr/t" }} }}
+run = {{ memory_limit = "291MiB", scratch = "{scratch}" }}
+"""
+    )
+    code, out, err = run("fit", spec)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: a worker would need about ")
+    assert list(scratch.iterdir()) == []
+    assert not (tmp_path / "forest.zarr.job").exists()
+
+
+def test_a_scratch_folder_that_cannot_be_is_refused_by_its_key(spec, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, out, err = run("fit", spec, "--set", f"run.scratch={tmp_path}/file/scratch")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: a folder for staged files was asked for (`run.scratch`, or DISTFOREST_SCRATCH)")
+
+
+@pytest.mark.parametrize("option", [("--workers", 2), ("--threads", 2), ("--memory-limit", "2GiB")])
+def test_the_size_of_a_cluster_is_not_asked_of_a_scheduler_elsewhere(spec, option):
+    code, out, err = run("fit", spec, "--scheduler", "tcp://127.0.0.1:1", *option)
+    assert (code, out) == (2, "")
+    assert "is for the embedded cluster, --scheduler names another one" in err
+
+
+def test_queries_with_a_damaged_chunk_are_refused_by_its_file(home, tmp_path):
+    address = tmp_path / "queries.zarr"
+    zarr.create_array(str(address), data=open_array(f"{home}/data.zarr/X")[:], chunks=(10, 3))
+    chunk = address / "c" / "1" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:-4])
+    for where in (("--threads-here", 1), ("--workers", 1)):
+        code, out, err = run("score", f"{home}/forest.zarr", address, tmp_path / "near.zarr", *where)
+        assert (code, out) == (2, "")
+        assert f"error: {chunk}: the chunk is damaged: " in err
+        assert "Traceback" not in err
+        assert not (tmp_path / "near.zarr").exists()
+
+
+# --- ingest -----------------------------------------------------------------------------------------------
+
+
+def test_ingest(tmp_path):
+    values = np.arange(6, dtype=np.float64).reshape(3, 2)
+    np.savez(tmp_path / "a.npz", X=values, y=np.array([0, 1, 0]))
+    code, found = run_json("ingest", tmp_path / "a.npz", tmp_path / "a.zarr")
+    assert code == 0
+    assert found["arrays"]["X"]["shape"] == [3, 2]
+    assert (np.asarray(open_array(f"{tmp_path}/a.zarr/X")[...]) == values).all()
+    code, _, err = run("ingest", tmp_path / "a.npz", tmp_path / "a.zarr")
+    assert (code, err.startswith("error: ")) == (2, True)
+    code, out, _ = run("ingest", tmp_path / "a.npz", tmp_path / "a.zarr", "--overwrite")
+    assert (code, "X float32 3 x 2" in out) == (0, True)
+
+
+def test_ingest_takes_the_label_of_a_csv(tmp_path):
+    (tmp_path / "p.csv").write_text("height,kind\n1,fern\n2,moss\n")
+    code, found = run_json("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "kind")
+    assert (code, sorted(found["arrays"])) == (0, ["X", "y"])
+
+
+@pytest.mark.filterwarnings("default:.*is taken as a header:UserWarning")
+def test_ingest_tells_what_it_has_taken_for_what(tmp_path):
+    (tmp_path / "p.csv").write_text("0,1,2\n1.5,2.5,fern\n3.5,4.5,moss\n")
+    code, out, err = run("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "2")
+    assert (code, "give --no-header if it is data, else --header" in err) == (0, True)
+    assert "X float32 2 x 2, feature_names 0, 1\n" in out
+    assert "y int64 2, classes fern, moss\n" in out
+    code, out, err = run(
+        "ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "2", "--no-header", "--overwrite"
+    )
+    assert (code, err) == (0, "")
+    assert "X float32 3 x 2, no feature_names\n" in out
+
+
+def test_ingest_is_told_what_separates_cells(tmp_path):
+    (tmp_path / "p.csv").write_text("height;width;kind\n1;2;fern\n2;3;moss\n")
+    given = ("ingest", tmp_path / "p.csv", tmp_path / "p.zarr", "--label", "kind")
+    code, _, err = run(*given)
+    assert (code, "separated by commas; if they are by semicolons, give --separator ';'\n" in err) == (2, True)
+    code, out, err = run(*given, "--separator", ";")
+    assert (code, err) == (0, "")
+    assert "X float32 2 x 2, feature_names height, width\n" in out
+
+
+def test_ingest_tells_where_strings_have_gone(tmp_path):
+    arrays = {
+        "X": np.eye(2),
+        "kinds": np.array(["a", "b"]),
+        "about": np.array("two"),
+        "many": np.array([list("abcdef")]),
+    }
+    np.savez(tmp_path / "a.npz", **arrays)
+    code, out, _ = run("ingest", tmp_path / "a.npz", tmp_path / "a.zarr")
+    assert code == 0
+    assert "array      kinds int64 2, classes a, b\n" in out
+    assert "attribute  about two\n" in out
+    assert "attribute  many a, b, c, d, e, ... (6)\n" in out
+    _, found = run_json("ingest", tmp_path / "a.npz", tmp_path / "b.zarr")
+    assert (found["arrays"]["kinds"]["attributes"], found["attributes"]) == (["classes"], ["about", "many"])
+
+
+def test_ingest_refuses_what_would_unfold_to_more_than_is_allowed(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", X=np.zeros((50_000, 2)))
+    command = ("ingest", tmp_path / "a.npz", tmp_path / "a.zarr", "--max-bytes")
+    code, out, err = run(*command, "500kB")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "at most 500,000 bytes of values were asked for, found a file of" in err
+    assert "would unfold to 800,128; give --max-bytes 800128 if so many are meant" in err
+    assert run(*command, "1 MiB")[0] == 0
+    for size in ("much", "", "0"):
+        code, out, err = run(*command, size)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert "--max-bytes must be a size such as '4GiB', or a number of bytes from 1, found" in err
+
+
+@pytest.mark.filterwarnings("default:.*an index is 0:UserWarning")
+def test_ingest_takes_a_libsvm_file_as_it_is_told(tmp_path):
+    (tmp_path / "a.svm").write_text("1 0:2\n")
+    command = ("ingest", tmp_path / "a.svm", tmp_path / "a.zarr", "--overwrite")
+    code, out, err = run(*command)
+    assert (code, "X float32 1 x 1" in out, "give --zero-based to this file and to all" in err) == (0, True, True)
+    code, out, err = run(*command, "--zero-based", "--n-features", 3)
+    assert (code, "X float32 1 x 3" in out, err) == (0, True, "")
+    code, out, err = run(*command, "--one-based")
+    assert (code, "give --zero-based if indices count from 0" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "hint"),
+    [
+        ("a.csv", (), "if these are the labels, name their column with --label"),
+        ("a.txt", (), "give --format"),
+        ("a.csv", ("--n-features", 3), "--n-features is for the rows of a libsvm file"),
+        ("a.csv", ("--name", "X"), "--name is for the one array of an .npy file"),
+        ("kinds.npy", (), "if these are labels, give --name y"),
+        ("new name!.npy", (), "a plain name was asked for the array, found 'new name!'; give another --name"),
+    ],
+)
+def test_hints_name_the_flags_of_the_command(tmp_path, file, options, hint):
+    if file.endswith(".npy"):
+        np.save(tmp_path / file, np.array(["a", "b"]))
+    else:
+        (tmp_path / file).write_text("a,b\n1,x\n")
+    code, _, err = run("ingest", tmp_path / file, tmp_path / "a.zarr", *options)
+    assert (code, hint in err) == (2, True)
+
+
+def commands_onto(home, tmp_path, output):
+    """Each command that writes an output, by the kind of what it writes."""
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    return {
+        "ingest": ("ingest", tmp_path / "a.csv", output),
+        "simulate": ("simulate", "line", "--output", output),
+        "score": ("score", home / "forest.zarr", home / "data.zarr/X", output, "--threads-here", 1),
+        "fit": ("fit", home / "spec.toml", "--set", "seed=4", "--workers", 1, "--set", f"output={output}"),
+    }
+
+
+@pytest.mark.cluster
+def test_a_target_in_the_way_is_overwritten_by_a_flag(home, tmp_path):
+    for name, command in commands_onto(home, tmp_path, tmp_path / "a.zarr").items():
+        shutil.rmtree(tmp_path / "a.zarr", ignore_errors=True)
+        if name == "fit":
+            shutil.copytree(home / "forest.zarr", tmp_path / "a.zarr")
+        else:
+            assert run(*command)[0] == 0
+        code, _, err = run(*command)
+        assert (code, "--overwrite" in err) == (2, True)
+        assert run(*command, "--overwrite")[0] == 0
+        assert {path.name for path in tmp_path.iterdir()} == {"a.csv", "a.zarr"}
+
+
+def test_a_question_is_corrected_in_its_flags(home, tmp_path):
+    command = ("score", home / "forest.zarr", home / "data.zarr/X", tmp_path / "a.zarr", "--threads-here", 1)
+    assert (
+        "error: --n-neighbors must be in 1..30, found 31"
+        in run(*command, "--answer", "neighbors", "--n-neighbors", 31)[2]
+    )
+    assert "error: --pairs: the address of an array" in run(*command, "--answer", "pairs")[2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "option", "takes"),
+    [
+        ("apply", ("--pairs", "data.zarr/pairs"), "'pairs'"),
+        ("pairs", ("--pairs", "data.zarr/pairs", "--reference", "data.zarr/X"), "'distance' or 'proximity'"),
+        ("distance", ("--n-neighbors", 3), "'neighbors'"),
+        ("predict", ("--without-self",), "'neighbors'"),
+    ],
+)
+def test_what_an_answer_does_not_take_is_refused(home, tmp_path, answer, option, takes):
+    option = [f"{home}/{own}" if "zarr" in str(own) else own for own in option]
+    command = ("score", home / "forest.zarr", home / "data.zarr/X", tmp_path / "a.zarr", "--threads-here", 1)
+    code, out, err = run(*command, "--answer", answer, *option)
+    assert (code, out) == (2, "")
+    flag = next(own for own in reversed(option) if str(own).startswith("--"))
+    assert (
+        err == f"error: {flag} goes with the answer {takes}, found it with {answer!r}; leave it out, or ask for that\n"
+    )
+
+
+def test_a_warning_is_one_plain_line(spec, home, tmp_path):
+    crooked = np.asarray(open_array(f"{home}/data.zarr/Z")[...]).copy()
+    crooked[0, 1] += 1.0
+    write_array(f"{tmp_path}/z.zarr", "Z", crooked.shape, crooked.dtype, [crooked])
+    arguments = ["fit", str(spec), "--set", f"input.distances={tmp_path}/z.zarr/Z", "--scheduler", "bad://x"]
+    done = subprocess.run(**process(*arguments), check=False, timeout=60)
+    warned, refused = done.stderr.splitlines()  # and no traceback of a client that is collected late
+    assert warned.startswith("warning: distances: z_ij and z_ji differ")
+    assert refused.startswith("error: no Dask scheduler answers at bad://x: unknown address scheme")
+
+
+# --- fit and score, here ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("setting", ["seed", "=3", "params.=3"])
+def test_a_setting_without_key_or_value_is_a_usage_error(spec, setting):
+    assert run("fit", spec, "--set", setting)[0] == 2
+
+
+def test_a_bad_setting_is_told_by_its_key(spec):
+    code, _, err = run("fit", spec, "--set", "params.max_depth=0")
+    assert code == 2
+    assert "params.max_depth: must be" in err
+
+
+def test_a_fault_of_the_file_is_told_with_its_line_despite_settings(spec):
+    spec.write_text(spec.read_text().replace("seed = 3", "seed = -3"))
+    code, _, err = run("fit", spec, "--workers", 2)
+    assert code == 2
+    assert "seed (line 3)" in err
+
+
+def test_a_missing_input_is_exit_2(spec):
+    code, found = run_json("fit", spec, "--set", "input.features=nowhere.zarr/X")
+    assert (code, found["error"]["kind"]) == (2, "SpecError")
+    assert found["error"]["message"].startswith(
+        "input.features: nowhere.zarr/X: a Zarr array was asked for, found none"
+    )
+
+
+def test_no_scheduler_is_exit_3(spec):
+    code, found = run_json("fit", spec, "--scheduler", "bad://nobody")
+    assert (code, found["error"]["kind"], found["exit_code"]) == (3, "UnreachableError", 3)
+    assert "bad://nobody" in found["error"]["message"]
+
+
+def test_score_writes_what_the_forest_says(home, tmp_path):
+    forest = open_forest(f"{home}/forest.zarr")
+    features = np.asarray(open_array(f"{home}/data.zarr/X")[...])
+    nodes = scoring.apply(forest, forest.source(features))
+    question = (home / "forest.zarr", home / "data.zarr/X")
+    code, found = run_json("score", *question, tmp_path / "d.zarr", "--threads-here", 2)
+    assert (code, found["digest"], found["arrays"]) == (0, forest.digest, {"distance": [30, 30]})
+    expected = scoring.distance(forest, nodes, forest.leaves).astype(np.float32)
+    assert (np.asarray(open_array(f"{tmp_path}/d.zarr/distance")[...]) == expected).all()
+    pairs = ("--answer", "pairs", "--pairs", home / "data.zarr/pairs", "--threads-here", 1)
+    assert run("score", *question, tmp_path / "p.zarr", *pairs)[0] == 0
+    expected = scoring.distance(forest, nodes, nodes).astype(np.float32)[[0, 5, 7], [1, 2, 7]]
+    assert np.asarray(open_array(f"{tmp_path}/p.zarr/distance")[...]) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.CSV", "out.npz", "out.parquet/", "a.b.json"])
+def test_a_group_is_not_given_the_name_of_a_file(home, tmp_path, name):
+    output = f"{tmp_path}/{name}"
+    for command in (
+        ("score", home / "forest.zarr", home / "data.zarr/X", output),
+        ("ingest", home / "spec.toml", output, "--format", "csv"),
+        ("simulate", "line", "--output", output),
+    ):
+        code, out, err = run(*command)
+        assert (code, out) == (2, "")
+        hint = name.rstrip("/").rpartition(".")[0] + ".zarr"
+        assert err == f"error: {output}: a Zarr group is written, a folder of arrays; name it {hint}\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_score_does_not_replace_unasked(home, tmp_path):
+    command = ("score", home / "forest.zarr", home / "data.zarr/X", tmp_path / "o.zarr", "--threads-here", 1)
+    assert run(*command, "--answer", "apply")[0] == 0
+    assert run(*command, "--answer", "apply")[0] == 2
+    code, out, err = run(*command, "--answer", "neighbors", "--n-neighbors", 4, "--overwrite")
+    assert (code, "indices 30 x 4" in out) == (0, True)
+    assert err.splitlines()[-1].startswith("score 30/30 rows, 100 %")
+
+
+def test_score_writes_proximities_and_neighbours(home, tmp_path):
+    forest = open_forest(f"{home}/forest.zarr")
+    question = (home / "forest.zarr", home / "data.zarr/X", tmp_path / "o.zarr", "--threads-here", 1, "--overwrite")
+    code, found = run_json("score", *question, "--answer", "proximity")
+    assert (code, found["answer"], found["arrays"]) == (0, "proximity", {"proximity": [30, 30]})
+    written = np.asarray(open_array(f"{tmp_path}/o.zarr/proximity")[...])
+    assert (written == proximity(forest.leaves, forest.leaves).astype(np.float32)).all()
+    code, found = run_json("score", *question, "--answer", "neighbors", "--n-neighbors", 4, "--without-self")
+    assert (code, found["arrays"]) == (0, {"indices": [30, 4], "distance": [30, 4]})
+    _, indices = scoring.kneighbors(forest, forest.leaves, forest.leaves, 4, True)
+    assert (np.asarray(open_array(f"{tmp_path}/o.zarr/indices")[...]) == indices).all()
+
+
+def test_score_wants_one_place_to_run(home, tmp_path):
+    question = (home / "forest.zarr", home / "data.zarr/X", tmp_path / "o.zarr")
+    code, _, err = run("score", *question, "--workers", 2, "--threads-here", 1)
+    assert code == 2
+    assert "one of --workers, --threads-here and --scheduler" in err
+
+
+def test_score_what_the_forest_cannot_answer(home, tmp_path):
+    question = (home / "forest.zarr", home / "data.zarr/X", tmp_path / "o.zarr")
+    assert run("score", *question, "--answer", "pairs", "--threads-here", 1)[0] == 2
+    assert not (tmp_path / "o.zarr").exists()
+
+
+# --- fit, score and verify in processes -------------------------------------------------------------------
+
+
+@pytest.mark.cluster
+def test_fit_score_verify_in_processes(spec, home, tmp_path):
+    expected = fit_here(stage_inputs(Spec.from_toml(spec), f"{tmp_path}/x.job").problem()).digest
+    fitted = subprocess.run(**process("fit", spec, "--workers", 2, "--json"), check=True, timeout=120)
+    found = json.loads(fitted.stdout)
+    assert (found["digest"], found["n_trees"], found["n_grown"]) == (expected, 6, 6)
+    assert found["peak_bytes"] > 0 < found["projected_bytes"]
+    assert "grow 6/6 trees, 100 %" in fitted.stderr
+    assert not (tmp_path / "forest.zarr.job").exists()
+    question = (tmp_path / "forest.zarr", home / "data.zarr/X", tmp_path / "scores.zarr")
+    code, _, err = run("score", *question, "--workers", 2)
+    assert (code, "score 30/30 rows, 100 %" in err) == (0, True)
+    assert open_array(f"{tmp_path}/scores.zarr/distance").shape == (30, 30)
+    code, out, _ = run("verify", tmp_path / "forest.zarr")
+    assert (code, expected in out) == (0, True)
+    code, out, _ = run("fit", spec)
+    assert (code, "sealed by an earlier run of this job" in out) == (0, True)
+    other = subprocess.run(**process("fit", spec, "--set", "seed=4"), check=False, timeout=120)
+    assert (other.returncode, other.stdout) == (2, "")
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_what_is_finished_and_the_same_command_goes_on(number, spec, tmp_path):
+    many = ("fit", spec, "--workers", 1, "--batch", 1, "--json", "--set", "params.n_estimators=300")
+    with subprocess.Popen(**process(*many, start_new_session=True)) as first:
+        next(line for line in first.stderr if line.startswith("grow ") and not line.startswith("grow 0/"))
+        assert list(tmp_path.glob("forest.zarr.job/shards-*/trees-*.npz"))
+        os.killpg(first.pid, number)  # as terminals and batch systems do: to every process of the command
+        out, err = first.communicate(timeout=60)
+    assert (first.returncode, json.loads(out)["exit_code"]) == (6, 6)
+    assert "the same command goes on from there" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "forest.zarr").exists()
+    code, out, _ = run(*many)
+    found = json.loads(out)
+    assert code == 0
+    assert 0 < found["n_grown"] < found["n_trees"] == 300
+    table = {**Spec.from_toml(spec).to_dict(), "params": {"n_estimators": 300}}
+    inputs = stage_inputs(Spec.from_dict(table), f"{tmp_path}/x.job")
+    assert found["digest"] == fit_here(inputs.problem()).digest
+
+
+def test_a_picture_is_written_where_it_can_be(home, tmp_path):
+    for name in ("none/a.png", "a", "none/"):
+        code, out, err = run("inspect", home / "forest.zarr", "--plot", f"{tmp_path}/{name}")
+        assert (code, out) == (2, "")
+        assert err == (
+            f"error: --plot {tmp_path}/{name}: a name such as picture.png was asked for, in a folder that is there\n"
+        )
+
+
+@pytest.mark.filterwarnings("default:.*names none:UserWarning")
+def test_names_that_nothing_is_told_by_are_told(home):
+    code, _, err = run("inspect", home / "forest.zarr", "--features", home / "data.zarr/X")
+    assert (code, err) == (
+        0,
+        "warning: --features names none, as the forest has no weights of features to tell; give --plot\n",
+    )

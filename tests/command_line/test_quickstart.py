@@ -1,0 +1,152 @@
+"""The quickstart: it learns, it leaves what it promises, it gives the same forests again, and it fails clearly."""
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from distforest.command_line import quickstart
+from distforest.errors import InputError, JobError
+from distforest.forest.sealed.artifact import open_forest
+from distforest.jobs.spec import Spec
+from distforest.sources.arrays import open_array
+
+LAZEGA = {
+    "digest": "ab" * 32,
+    "n_trees": 5,
+    "n_training": 50,
+    "n_held_out": 21,
+    "n_pairs": 1260,
+    "share_of_links": 0.17,
+    "auc_roc": 0.7654,
+    "auc_pr": 0.4321,
+}
+IONOSPHERE = {
+    "digest": "cd" * 32,
+    "n_trees": 5,
+    "n_training": 246,
+    "n_held_out": 105,
+    "share_of_majority": 0.6,
+    "accuracy": 0.9123,
+    "auc_roc": 0.9789,
+}
+
+
+@pytest.mark.cluster
+def test_quickstart_twice(tmp_path):
+    home = tmp_path / "quick start"
+    command = [sys.executable, "-m", "distforest", "quickstart", str(home), "--workers", "2", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
+    found = json.loads(done.stdout)
+    assert [line[:5] for line in done.stderr.splitlines() if line.startswith("[")] == [f"[{k}/8]" for k in range(1, 9)]
+    assert "grow 500/500 trees, 100 %" in done.stderr
+    assert found["lazega"]["auc_roc"] > 0.7
+    assert found["lazega"]["auc_pr"] > 1.5 * found["lazega"]["share_of_links"]
+    assert found["ionosphere"]["accuracy"] > 0.85 > found["ionosphere"]["share_of_majority"]
+    assert found["ionosphere"]["auc_roc"] > 0.93
+    for name in ("lazega", "ionosphere"):
+        assert open_forest(f"{home}/forests/{name}.zarr").digest == found[name]["digest"]
+        assert Spec.from_toml(home / f"{name}.toml").output == f"{home}/forests/{name}.zarr"
+        assert not (home / f"forests/{name}.zarr.job").exists()
+    assert (home / "quickstart.png").read_bytes().startswith(b"\x89PNG")
+    assert open_array(f"{home}/scores/lazega-pairs.zarr/distance").shape == (found["lazega"]["n_pairs"],)
+    assert json.loads((home / "quickstart.json").read_text())["complete"] is True
+    (home / "own.txt").write_text("mine")
+    (home / "data" / "stale").write_text("old")
+    again = json.loads(json.dumps(quickstart.run(str(home), workers=1)))
+    assert (found.pop("workers"), again.pop("workers")) == (2, 1)
+    assert found.pop("seconds").keys() == again.pop("seconds").keys()
+    assert again == found
+    assert (home / "own.txt").read_text() == "mine"
+    assert not (home / "data" / "stale").exists()
+
+
+def test_split_links_scores_every_pair_that_training_does_not_know(tmp_path):
+    home = quickstart.fresh_folder(str(tmp_path / "q"))
+    quickstart.split_links(home, seed=5)
+    held_out = quickstart._test(home, "lazega", "held_out").astype(bool)
+    pairs, linked = (quickstart._test(home, "lazega", name) for name in ("pairs", "linked"))
+    adjacency = quickstart._test(home, "lazega", "A")
+    assert held_out.sum() == 21
+    assert len(np.unique(pairs, axis=0)) == len(pairs) == 71 * 70 // 2 - 50 * 49 // 2
+    assert held_out[pairs].any(axis=1).all()
+    assert (linked == adjacency[tuple(pairs.T)]).all()
+    known = np.asarray(open_array(str(home / "data/lazega-train.zarr/A"))[...])
+    assert (known == adjacency[np.ix_(~held_out, ~held_out)]).all()
+
+
+def test_split_returns_standardises_by_the_training_part_alone(tmp_path):
+    home = quickstart.fresh_folder(str(tmp_path / "q"))
+    quickstart.split_returns(home, seed=5)
+    training = np.asarray(open_array(str(home / "data/ionosphere-train.zarr/X"))[...], np.float64)
+    test = quickstart._test(home, "ionosphere", "X")
+    assert (len(training), len(test)) == (246, 105)
+    assert training.mean(axis=0) == pytest.approx(0.0, abs=1e-6)
+    deviation = training.std(axis=0)
+    assert deviation[deviation > 0] == pytest.approx(1.0, abs=1e-6)
+    assert np.abs(test.mean(axis=0)).max() > 0.01
+
+
+def test_another_seed_is_another_split(tmp_path):
+    splits = []
+    for seed in (1, 2):
+        home = quickstart.fresh_folder(str(tmp_path / str(seed)))
+        quickstart.split_links(home, seed)
+        splits.append(quickstart._test(home, "lazega", "held_out"))
+    assert (splits[0] != splits[1]).any()
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "data").mkdir()
+    with pytest.raises(InputError, match="no quickstart folder"):
+        quickstart.fresh_folder(str(tmp_path))
+    assert (tmp_path / "data").is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="found a file"):
+        quickstart.fresh_folder(str(tmp_path / "file"))
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_failed_step_is_named():
+    steps = quickstart.Steps(io.StringIO(), total=2)
+    with steps.step("count the sheep"):
+        pass
+    with pytest.raises(JobError, match=r"quickstart, shear the sheep: .*no sheep"), steps.step("shear the sheep"):
+        raise FileNotFoundError("no sheep")
+    assert steps.stream.getvalue().splitlines() == ["[1/2] count the sheep", "[2/2] shear the sheep"]
+    assert list(steps.seconds) == ["count the sheep"]
+
+
+def test_a_failed_scoring_process_is_told_with_its_code_and_last_words(tmp_path):
+    (tmp_path / "scores").mkdir()
+    with pytest.raises(JobError, match=r"exit code 7.* error: .*no sealed forest"):
+        quickstart.ask(tmp_path, "lazega", "proba")
+
+
+def test_another_digest_is_refused():
+    with pytest.raises(JobError, match="ab was sealed, found cd"):
+        quickstart._same_forest({"cd"}, "ab")
+
+
+def test_without_matplotlib_it_says_so_and_goes_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(quickstart.importlib.util, "find_spec", lambda _name: None)
+    assert quickstart.draw(tmp_path) is None
+    assert "matplotlib is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("picture", [None, "my quick/quickstart.png"])
+def test_the_table_shows_every_result(picture):
+    stream = io.StringIO()
+    found = {"folder": "my quick", "lazega": LAZEGA, "ionosphere": IONOSPHERE, "picture": picture}
+    quickstart.show({**found, "seconds": {"a step": 1.25, "another": 2.0}}, stream)
+    shown = stream.getvalue()
+    assert all(number in shown for number in ("0.765", "0.432", "0.912", "0.979", "ab" * 8, "cd" * 8, "3.2"))
+    assert "distforest inspect 'my quick'/forests/lazega.zarr" in shown
+    assert (picture or "matplotlib is not installed") in shown

@@ -1,0 +1,274 @@
+"""Tables of text: what separates cells, what is a header, and what is wrong is told in words that help."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+import zarr
+from sklearn.datasets import load_iris
+
+from distforest.sources.files import bounds
+from distforest.sources.files import ingest as module
+from distforest.sources.files.ingest import ingest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Refused = Callable[..., str]
+    Write = Callable[[str, str], str]
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "message"),
+    [
+        ("", None, "found an empty file"),
+        ("\n\n", None, "found an empty file"),
+        (
+            "a,b\n",
+            None,
+            "rows were asked for, found none below the first, a,b, which is taken as a header; give header=",
+        ),
+        ("a,b\n1,2\n3\n", None, "row 1 (line 3): as many cells as the first row has, 2, were asked for, found 1"),
+        ("a,b\n1,2\n\n3,4,5\n", None, "row 1 (line 4): as many cells as the first row has, 2, were asked for, found 3"),
+        ("a,b\n1,2\n3,four\n", None, "row 1 (line 3), column 'b': a number was asked for, found 'four'"),
+        ("a,b\n1,2\n3,\n", None, "row 1 (line 3), column 'b': a number was asked for, found ''"),
+        ("a,b\n1,2_0\n", None, "row 0 (line 2), column 'b': a number was asked for, found '2_0'"),
+        ("a,b\n1,nan\n3,-inf\n", None, "found 2 that are not, the first nan in row 0, column 1 (b)"),
+        ("a,b\n1,2\n3,4e38\n", None, "found 1 that is not, the first 4e+38 in row 1, column 1 (b)"),
+        (
+            "a,species\n1,2\n",
+            "specie",
+            "'specie' was asked for, found 'a', 'species'; did you mean 'species'?",
+        ),
+        ("a,kind\n1,x\n2, \n", "kind", "row 1 (line 3), column 'kind': a label was asked for, found ' '"),
+        ("a,kind\n1,1.5\n2,nan\n", "kind", "finite labels were asked for, found nan in row 1"),
+        ("kind\n1\n", "kind", "found no other column"),
+        ("a,a\n1,2\n", None, "found 'a' twice"),
+        (",a\n0,2\n", None, "a name was asked for in column 0, found ''"),
+        (",0,1\n0,2.5,3.5\n", None, "a name was asked for in column 0, found ''; if it is a data frame's index"),
+        ("Unnamed: 0,a\n0,2\n", None, "a name was asked for in column 0, found 'Unnamed: 0'; if it is a data"),
+        ("0.1;0.2\n5.1;3.5\n", None, "a number was asked for, found '5.1;3.5'; cells are read as separated by commas"),
+        ("1.0 2.0\n3.0 4.0\n", None, "a number was asked for, found '3.0 4.0'; cells are read as separated by commas"),
+        ("a,7\n1,2\n", None, "row 0 (line 1), column '0': a number was asked for, found 'a'; if this row names the"),
+        ('a,b\n1,"2\n', None, "cannot be read (unexpected end of data)"),
+    ],
+)
+def test_csv_faults(write: Write, refused: Refused, text: str, label: str | None, message: str) -> None:
+    assert message in refused(write("a.csv", text), label=label, chunk_bytes=16)
+
+
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [("1," * 30_000 + "2\n", 5002), ('"1\n",' * 15_000, 9098), ('"' + "1" * 60_000, 5002)],
+    ids=["a line", "cells in quotes over many lines", "a cell in quotes that does not end"],
+)
+def test_a_row_that_is_too_long(
+    write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch, row: str, line: int
+) -> None:
+    monkeypatch.setattr(bounds, "LONGEST_ROW", 20_000)
+    message = refused(write("a.csv", "a,b\n" + "1,2\n" * 5000 + row))
+    found = re.search(r"line (\d+): rows of at most 20,000 bytes were asked for, found a longer one; look at", message)
+    assert found
+    assert line <= int(found[1]) <= line + 3000
+
+
+def test_cells_in_quotes_may_hold_the_ends_of_lines(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "LONGEST_ROW", 20_000)
+    source = write("a.csv", '"a\nb",kind\n' + '"\n1\n","x\r\ny"\n\n' * 5000)
+    records = ingest(source, str(tmp_path / "a.zarr"), label="kind")
+    assert records["X"].shape == (5000, 1)
+    assert records["X"].attributes["feature_names"] == ["a\nb"]
+    assert records["y"].attributes == {"classes": ["x\r\ny"]}
+
+
+@pytest.mark.parametrize(
+    "text", ["a,b\n1,{}\n", "{},b\n1,c\n", "{0},{0}\n1,2\n", "a,{}\n1,\n", "{},2\n1,2\n", "{},b\n"]
+)
+def test_long_cells_are_shown_in_short(write: Write, refused: Refused, text: str) -> None:
+    source = write("a.csv", text.format("x" * 100_000))
+    for label in (None, "x"):
+        assert len(refused(source, label=label)) < 450 + len(source)
+
+
+def test_a_csv_file_of_other_bytes(write: Write, refused: Refused) -> None:
+    assert r"found '\x00'" in refused(write("a.csv", "a,b\n1,\0\n"))
+    assert "field larger than field limit" in refused(write("a.csv", "\0" * 200_000))
+
+
+def test_a_column_of_names_is_not_a_label(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_CLASSES", 3)
+    source = write("a.csv", "a,id\n" + "".join(f"{row},r{row}\n" for row in range(4)))
+    assert "at most 3 classes" in refused(source, label="id")
+
+
+BY_COMMAS = "cells are read as separated by commas; if they are by {}, give `separator={!r}`"
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "found", "cure"),
+    [
+        ("a;b;kind\n1;2;x\n", "kind", "found 'a;b;kind'", BY_COMMAS.format("semicolons", ";")),
+        ("a\tb\tkind\n1\t2\tx\n", "kind", r"found 'a\tb\tkind'", BY_COMMAS.format("tabs", "tab")),
+        ("a|b|kind\n1|2|x\n", "sort", "found 'a|b|kind'", BY_COMMAS.format("bars", "|")),
+        (
+            "a;b\n1,5;2,5\n",
+            None,
+            "as the first row has, 1, were asked for, found 3",
+            BY_COMMAS.format("semicolons", ";"),
+        ),
+        ("1,5;2,5\n", None, "found '5;2'", BY_COMMAS.format("semicolons", ";")),
+        ("1;2;3\n", None, "found none below the first, 1;2;3,", BY_COMMAS.format("semicolons", ";")),
+        ("a,b\n1,action|drama\n", None, "found 'action|drama'", "if these are the labels, name their column with"),
+        ("made by hand\na,b\n1,2\n", None, "were asked for, found 2", "if the first line is above the table, leave"),
+        ('"a","b"\n"r1",1,2\n', None, "were asked for, found 3", "if the first one names the row, as R writes it,"),
+        ('a,b\n"1,5",2\n', None, "found '1,5'", "write a decimal point, and nothing between thousands"),
+        ('a,b\n"1,250.5",2\n', None, "found '1,250.5'", "write a decimal point, and nothing between thousands"),
+        ("a,b\n1,?\n", None, "found '?'", "fill it in, or leave its row out"),
+        ("a,b\n1,NA\n", None, "found 'NA'", "fill it in, or leave its row out"),
+        ("a,kind\n1,x\n2,\n", "kind", "a label was asked for, found ''", "fill it in, or leave its row out"),
+        ("a,b,\n1,2,\n", None, "asked for in column 2, found ''", "name it, or end lines without a separator"),
+        ("5.1,setosa\n", "kind", "found '0', '1'", "the first row, 5.1,setosa, is taken as data; give header=True if"),
+        (
+            "a\n1\n\n3\n",
+            None,
+            "line 3: a number was asked for, found an empty line",
+            "fill it in, or leave its row out",
+        ),
+        ('a\n1\n""\n3\n', None, "row 1 (line 3), column 'a': a number was asked for, found ''", "fill it in, or"),
+    ],
+)
+def test_what_helps_is_told(
+    write: Write, refused: Refused, text: str, label: str | None, found: str, cure: str
+) -> None:
+    message = refused(write("a.csv", text), label=label)
+    assert found in message
+    assert f"; {cure}" in message
+
+
+def test_a_file_that_is_packed_or_of_other_bytes_is_told(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(b"\x1f\x8b")
+    assert "found the suffix '.gz'; unpack it" in refused(str(tmp_path / "a.csv.gz"))
+    for text, byte in (("a,b\n1,2\n".encode("utf-16"), "0xff"), ("größe\n1\n".encode("latin-1"), "0xf6")):
+        (tmp_path / "a.csv").write_bytes(text)
+        assert f"text in UTF-8 was asked for, found the byte {byte}; save" in refused(str(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("separator", [";", "tab", "\t", "|", " "])
+def test_cells_are_separated_as_is_said(tmp_path: Path, separator: str) -> None:
+    iris = load_iris(as_frame=True).frame
+    iris.columns = [name.replace(" ", "_") for name in iris.columns]
+    iris.to_csv(tmp_path / "a.csv", index=False)
+    iris.to_csv(tmp_path / "b.csv", index=False, sep="\t" if separator == "tab" else separator)
+    usual = ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), label="target")
+    asked = ingest(str(tmp_path / "b.csv"), str(tmp_path / "b.zarr"), label="target", separator=separator)
+    assert usual == asked
+    assert usual["X"].attributes == asked["X"].attributes
+
+
+def test_a_file_of_tabs_says_so_by_its_suffix(write: Write, tmp_path: Path) -> None:
+    records = ingest(write("a.tsv", "a\tkind\n1\tx\n"), str(tmp_path / "a.zarr"), label="kind")
+    assert records["X"].attributes == {"feature_names": ["a"]}
+
+
+@pytest.mark.parametrize("separator", ["", ";;", "e", "5", '"', ".", "\n", "-"])
+def test_what_cannot_separate_is_refused(write: Write, refused: Refused, separator: str) -> None:
+    assert f"found {separator!r}" in refused(write("a.csv", "a,b\n1,2\n"), separator=separator)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("3,4,5\n", [[3, 4, 5]]),
+        ("1,2,3\n4,5,6\n", [[1, 2, 3], [4, 5, 6]]),
+        ("0,1,1\n1,0,0\n1,0,0\n", [[0, 1, 1], [1, 0, 0], [1, 0, 0]]),
+        ('\ufeff"1.5","2"\r\n"3","4"\r\n\r\n', [[1.5, 2], [3, 4]]),
+        ("1,2\r3,4\r", [[1, 2], [3, 4]]),
+        ("\n1,2\n\n3,4\n   \n", [[1, 2], [3, 4]]),
+        ("5\n6\n7\n\n", [[5], [6], [7]]),
+    ],
+)
+def test_plain_data_is_data_without_a_word(write: Write, tmp_path: Path, text: str, rows: list[list[float]]) -> None:
+    ingest(write("a.csv", text), str(tmp_path / "a.zarr"))
+    assert zarr.open_array(str(tmp_path / "a.zarr/X"), mode="r")[:].tolist() == rows
+
+
+@pytest.mark.parametrize("text", ["0\n1\n2\n5\n", "0\n1.5\n2.5\n3.5\n", "0,1,2\n", "2019,2020,2021\n7,1,4\n"])
+def test_what_could_be_a_header_is_data_and_told(write: Write, tmp_path: Path, text: str) -> None:
+    with pytest.warns(UserWarning, match="is taken as data, though it looks like a header; give header=True if it is"):
+        records = ingest(write("a.csv", text), str(tmp_path / "a.zarr"))
+    assert records["X"].shape[0] == text.count("\n")
+
+
+def frame(n_rows: int = 12) -> pd.DataFrame:
+    """Rows of two numbers, and a label."""
+    random = np.random.default_rng(0)
+    return pd.DataFrame({"a": random.random(n_rows), "b": random.random(n_rows), "kind": np.arange(n_rows) % 2})
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("header", [True, False])
+def test_a_column_that_numbers_the_rows_is_told(tmp_path: Path, first: int, header: bool) -> None:
+    given = frame().set_axis(pd.RangeIndex(first, first + 12, name="id"))
+    given.to_csv(tmp_path / "a.csv", header=header)
+    column = r"column 0 \(id\)" if header else "column 0"
+    with pytest.warns(
+        UserWarning, match=f"a.csv: {column} numbers the rows from {first}, and is read as a feature"
+    ) as told:
+        ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), label="kind" if header else "3", chunk_bytes=64)
+    assert [own.filename for own in told] == [__file__]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("ids", [range(9), [*range(11), 12], range(2, 14), range(12, 0, -1)])
+def test_a_column_that_does_not_number_the_rows_is_a_feature(tmp_path: Path, ids: list[int]) -> None:
+    given = frame(len(ids)).set_axis(pd.Index(ids, name="id"))
+    given.to_csv(tmp_path / "a.csv")
+    assert ingest(str(tmp_path / "a.csv"), str(tmp_path / "a.zarr"), label="kind")["X"].shape == (len(ids), 3)
+    pd.DataFrame({"t": np.arange(20)}).to_csv(tmp_path / "b.csv", index=False)  # there is no other feature
+    ingest(str(tmp_path / "b.csv"), str(tmp_path / "b.zarr"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (["x", "NA", "y"], "'NA' among the labels is read as a class; if it says that a label is missing"),
+        (["1", "?", "2"], r"'\?' among the labels is read as a class"),
+        (["nan", "fern", "?"], r"'\?', 'nan' among the labels is read"),
+        (["1.5", "2", "3.O"], "the labels are read as classes, '1.5' among them, as '3.O' is no number"),
+    ],
+)
+def test_labels_that_may_be_missing_or_misspelt_are_told(
+    write: Write, tmp_path: Path, labels: list[str], told: str
+) -> None:
+    source = write("a.csv", "a,y\n" + "".join(f"{row}.5,{label}\n" for row, label in enumerate(labels)))
+    with pytest.warns(UserWarning, match=told):
+        records = ingest(source, str(tmp_path / "a.zarr"), label="y")
+    assert records["y"].attributes == {"classes": sorted(labels)}
+
+
+def test_labels_of_strings_in_an_npz_file_that_may_be_missing_are_told(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=np.eye(3), y=np.array(["x", "nan", "y"]))
+    with pytest.warns(UserWarning, match="'nan' among the labels is read as a class"):
+        ingest(str(tmp_path / "a.npz"), str(tmp_path / "a.zarr"))
+    np.savez(tmp_path / "a.npz", X=np.eye(3), y=np.array(["x", "?", "y"]), classes=np.array(["?", "x", "y"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is said to be a class
+        ingest(str(tmp_path / "a.npz"), str(tmp_path / "a.zarr"), overwrite=True)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("labels", ["01A", "+-+", ["1a", "2", "3"], ["none", "mild", "severe"]])
+def test_labels_of_words_and_whole_numbers_are_classes_without_a_word(
+    write: Write, tmp_path: Path, labels: list[str]
+) -> None:
+    source = write("a.csv", "a,y\n" + "".join(f"{row}.5,{label}\n" for row, label in enumerate(labels)))
+    ingest(source, str(tmp_path / "a.zarr"), label="y")

@@ -1,0 +1,488 @@
+"""Keys and signatures: equal for equal contents in every process, unlike for unlike ones."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+import sklearn.metrics
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distforest.errors import InputError
+from distforest.sources.lazy.callbacks import pairwise
+from distforest.sources.lazy.identity import keys_of, name_of, resolve, signature
+from tests.samples import gap
+
+
+def digest(function: Callable[..., Any]) -> str | None:
+    return signature(function)["sha256"]
+
+
+def power(a: float, b: float, *bound: Any, **named: Any) -> float:
+    return abs(a - b) ** len(bound)
+
+
+def root(a: float, b: float, *bound: Any, **named: Any) -> float:
+    return abs(a - b) ** (1 / len(bound))
+
+
+def test_signature_tells_functions_apart() -> None:
+    def other(a: float, b: float) -> float:
+        return a
+
+    mine = signature(gap)
+    assert mine["function"] == "tests.samples:gap"
+    assert mine == signature(gap)
+    assert mine["sha256"] != signature(pairwise(other))["sha256"]
+    assert signature(np.subtract)["sha256"] == signature(np.subtract)["sha256"]
+    assert signature(np.linalg.norm)["version"] == np.__version__
+    assert signature(sklearn.metrics.accuracy_score)["version"] == sklearn.__version__
+
+
+def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def inner(*args: Any) -> Any:
+        return function(*args)
+
+    return inner
+
+
+def test_signature_sees_through_partials_and_wrappers() -> None:
+    bound = functools.partial(power, k=1)
+    for function in (bound, pairwise(bound), wrapped(bound), pairwise(wrapped(functools.partial(wrapped(power), k=1)))):
+        assert name_of(function) == f"{__name__}:power"
+    for function in (pairwise(bound), functools.cache(bound), pairwise(pairwise(bound))):  # they change no value
+        assert digest(function) == digest(bound)
+    assert digest(pairwise(functools.partial(root, k=1))) != digest(bound)
+
+
+def scaled(by: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def inner(*args: Any) -> Any:
+            return by * function(*args)
+
+        return inner
+
+    return decorate
+
+
+class Scaled:
+    def __init__(self, function: Callable[..., Any], by: float) -> None:
+        functools.update_wrapper(self, function)
+        self.inner, self.by = function, by
+
+    def __call__(self, *args: Any) -> Any:
+        return self.by * self.inner(*args)
+
+
+def test_decorators_are_told_apart_by_what_they_hold() -> None:
+    made = [
+        power,
+        wrapped(power),
+        scaled(1)(power),
+        scaled(2)(power),
+        Scaled(power, 1),
+        Scaled(power, 2),
+        Scaled(root, 2),
+    ]
+    digests = [digest(one) for one in made]
+    assert len(set(digests)) == len(made)
+    assert digests[1:] == [digest(wrapped(power)), *[digest(scaled(by)(power)) for by in (1, 2)], *digests[4:]]
+
+
+def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+    seen: dict[Any, Any] = {}
+    lock = threading.Lock()
+
+    @functools.wraps(function)
+    def inner(*args: Any) -> Any:
+        with lock:
+            return seen[args] if args in seen else seen.setdefault(args, function(*args))
+
+    return inner
+
+
+def test_what_a_decorator_remembers_decides_no_value() -> None:
+    function = remembered(power)
+    before = digest(function)
+    function(1, 2)
+    assert digest(function) == before == digest(remembered(power)) != digest(remembered(root))
+
+
+BOUND = (
+    lambda f: f,
+    lambda f: functools.partial(f, k=1),
+    lambda f: functools.partial(f, k=2),
+    lambda f: functools.partial(f, j=1),
+    lambda f: functools.partial(f, None),
+    lambda f: functools.partial(f, 1),
+    lambda f: functools.partial(f, 1, 2),
+    lambda f: functools.partial(f, [1, 2]),
+    lambda f: functools.partial(f, k=np.arange(2)),
+    lambda f: functools.partial(f, k={"a": None, "b": ("x", 1.5)}),
+    lambda f: functools.partial(f, k={"a": "x", "b": (None, 1.5)}),
+    lambda f: functools.partial(f, k={"x", "y"}),
+    lambda f: functools.partial(f, k=np.subtract),
+    lambda f: functools.partial(f, k=functools.partial(root, 1)),
+    lambda f: functools.partial(f, k=functools.partial(root, 2)),
+)
+
+
+def test_what_a_partial_binds_tells_functions_apart() -> None:
+    assert len({signature(bind(f))["sha256"] for bind in BOUND for f in (power, root)}) == 2 * len(BOUND)
+    swapped = functools.partial(power, k={"b": ("x", 1.5), "a": None})
+    assert signature(swapped) == signature(functools.partial(power, k={"a": None, "b": ("x", 1.5)}))
+
+
+def test_what_a_partial_binds_is_the_same_in_every_process() -> None:
+    function = "functools.partial(numpy.linalg.norm, 'x', k={'a': None, 'b': (1, b'y')}, j=json.loads)"
+    code = f"import functools, json, numpy; from distforest.sources.lazy.identity import *; s = signature({function})"
+    names = {"functools": functools, "json": json, "numpy": np}
+    done = subprocess.run([sys.executable, "-c", f"{code}; print(s)"], capture_output=True, text=True, check=True)
+    assert eval(done.stdout) == signature(eval(function, names))
+
+
+def shifted(by: Any) -> Callable[..., Any]:
+    def apart(a: float, b: float) -> float:
+        return float(a - b - by)
+
+    return apart
+
+
+def defaulting(by: Any) -> Callable[..., Any]:
+    def apart(a: float, b: float, by: Any = by) -> float:
+        return float(a - b - by)
+
+    return apart
+
+
+def naming(by: Any) -> Callable[..., Any]:
+    def apart(a: float, b: float, *, by: Any = by) -> float:
+        return float(a - b - by)
+
+    return apart
+
+
+def wrapped_method(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def inner(self: Any, *args: Any) -> Any:
+        return function(self, *args)
+
+    return inner
+
+
+class Minkowski:
+    def __init__(self, p: Any) -> None:
+        self.p = p
+
+    def __call__(self, a: float, b: float) -> float:
+        return float(abs(a - b) ** self.p)
+
+    def apart(self, a: float, b: float) -> float:
+        return self(a, b)
+
+    @wrapped_method
+    def decorated(self, a: float, b: float) -> float:
+        return self(a, b)
+
+    @classmethod
+    def bound(cls, a: float, b: float) -> float:
+        return cls(2)(a, b)
+
+
+@dataclass
+class Settings:
+    by: Any
+    names: list[str] = field(default_factory=list)
+
+    def __call__(self, a: float, b: float) -> float:
+        return float(a - b - self.by)
+
+
+def class_of(by: Any) -> Callable[..., Any]:
+    class Shift:
+        def __call__(self, a: float, b: float) -> float:
+            return float(a - b - by)
+
+    return Shift()
+
+
+def nested(by: Any) -> Callable[..., Any]:
+    return shifted([shifted(by), {"a": shifted(0)}])
+
+
+HOLDERS = {
+    "closure": shifted,
+    "default": defaulting,
+    "keyword default": naming,
+    "callable object": Minkowski,
+    "method": lambda by: Minkowski(by).apart,
+    "decorated method": lambda by: Minkowski(by).decorated,
+    "dataclass": Settings,
+    "object in a closure": lambda by: shifted(Minkowski(by)),
+    "method of a dict": lambda by: {"a": by}.get,
+    "class with a closure": class_of,
+    "nested functions": nested,
+    "attribute of attribute": lambda by: Minkowski(Settings(by)),
+    "pairwise": lambda by: pairwise(Minkowski(by)),
+    "vectorised": lambda by: np.vectorize(shifted(by)),
+    "partial": lambda by: functools.partial(shifted(by), 1),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS)
+def test_what_a_function_holds_tells_it_apart(holder: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect, "getsource", functools.cache(inspect.getsource))  # of a class it parses the file
+    numbers = (1, 9, 1.0, True, 1j, np.ones(1), np.ones(1, np.float32))
+    values = (*numbers, "1", b"1", None, (1,), [1, 2], {1}, {1: 1}, Path("1"), print, Minkowski)
+    digests = [digest(holder(value)) for value in values]
+    assert len(set(digests)) == len(values)
+    assert digests == [digest(holder(value)) for value in values]
+
+
+def test_a_class_method_belongs_to_its_class() -> None:
+    class Manhattan(Minkowski):
+        pass
+
+    assert digest(Minkowski.bound) == digest(Minkowski.bound) != digest(Manhattan.bound)
+    assert digest(Minkowski(2)) != digest(Manhattan(2)) == digest(Manhattan(2))
+
+
+def test_a_state_is_what_an_object_is_pickled_by() -> None:
+    class Cached(Minkowski):
+        def __call__(self, a: float, b: float) -> float:
+            self.seen = getattr(self, "seen", 0) + 1
+            return super().__call__(a, b)
+
+        def __getstate__(self) -> dict[str, Any]:
+            return {"p": self.p}
+
+    function, plain = Cached(2), Minkowski(2)
+    before = digest(function)
+    function(1, 2)
+    assert digest(function) == before != digest(Cached(3))
+    plain.seen = 1  # type: ignore[attr-defined]
+    assert digest(plain) != digest(Minkowski(2))
+
+
+def test_lambdas_on_one_line_and_functions_without_source_are_told_apart() -> None:
+    one, two, again = [[lambda a, b: 1.0, lambda a, b: 2.0][place] for place in (0, 1, 0)]
+    assert inspect.getsource(one) == inspect.getsource(two)
+    assert digest(one) != digest(two)
+    assert digest(one) == digest(again)
+    texts = (
+        "return 1.0",
+        "return 2.0",
+        "return (lambda: 2.0)()",
+        "return (lambda: 3.0)()",
+        "return a in {'x', 'y', 'z'}",
+    )
+    spaces: list[dict[str, Any]] = [{"__name__": "made"} for _ in texts]
+    for text, space in zip(texts, spaces, strict=True):
+        exec(f"def apart(a, b): {text}", space)
+    assert len({digest(space["apart"]) for space in spaces}) == len(texts)
+
+
+def test_a_function_that_holds_itself_has_a_signature() -> None:
+    def made(by: int) -> Callable[..., Any]:
+        def apart(a: int, b: int) -> int:
+            return by if a == b else apart(a - 1, b)
+
+        return apart
+
+    assert digest(made(1)) == digest(made(1)) != digest(made(2))
+    one, other = Settings(1), Settings(1)
+    one.by, other.by = one, other
+    assert digest(one) == digest(other) != digest(Settings(Settings(1)))
+
+
+STATEFUL = """
+class Apart:
+    limit = 3
+    def __init__(self): self.names, self.table = {'x', 'y', 'zz', 'w'}, {'b': (1, None), 'a': numpy.arange(3)}
+    def __call__(self, a, b): return a in {'x', 'y', 'zz', 'w'}
+def made(held):
+    def apart(a, b, kind={'p', 'q', 'r'}): return held
+    return apart
+digests = [signature(one)['sha256'] for one in (Apart(), made(Apart()), made(Apart().__call__), made(made({1.5, 'x'})))]
+"""
+
+
+def test_what_a_function_holds_is_the_same_in_every_process() -> None:
+    code = f"import numpy\nfrom distforest.sources.lazy.identity import signature\n{STATEFUL}\nprint(digests)"
+    done = [
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+        )
+        for seed in "12"
+    ]
+    assert done[0].stdout == done[1].stdout
+    assert len(set(eval(done[0].stdout))) == 4
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "closure": (lambda: shifted(threading.Lock()), "found lock in 'by'"),
+    "attribute": (lambda: Minkowski(sqlite3.connect(":memory:")), r"found Connection in 'self\.p'"),
+    "method": (lambda: Minkowski({"key": [object()]}).apart, r"found object in 'self\.p\.key'"),
+    "array of objects": (lambda: Minkowski(np.array([object()])), r"found object in 'self\.p'"),
+    "default": (lambda: naming(threading.Lock()), r"found lock in 'defaults\.by'"),
+    "partial": (lambda: functools.partial(power, k=threading.Lock()), r"found lock in 'partial\.k'"),
+    "generator": (lambda: shifted(iter(number for number in (1, 2))), "found generator in 'by'"),
+    "held": (lambda: pairwise(shifted(Settings(threading.Lock()))), r"found lock in 'by\.by'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_state_without_content_is_refused_or_called_by_its_type(case: str) -> None:
+    make, found = REFUSED[case]
+    function, wanted = make(), "what .* holds must have a content .*"
+    with pytest.raises(
+        InputError, match=rf"{wanted}{found}; write a plain function of a module .*Lazy\(objects=\.\.\.\)"
+    ):
+        signature(function)
+    assert signature(function, strict=False) == signature(make(), strict=False)
+
+
+def test_what_has_content_is_told_apart_without_strictness_too() -> None:
+    locked = [Settings((by, threading.Lock())) for by in (1, 2)]
+    one, two = (signature(function, strict=False)["sha256"] for function in locked)
+    assert one != two
+    assert signature(power, strict=False) == signature(power)
+
+
+BROKEN = {
+    "syntax": ("def apart(a, b) return 0", "SyntaxError"),
+    "raises": ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
+    "exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
+    "divides": ("1 / 0", "ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_module_that_cannot_be_imported_is_refused(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, error = BROKEN[case]
+    module = f"a_module_that_{case}"
+    (tmp_path / f"{module}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=rf"'module:function' that can be imported.*found '{module}:apart' \({error}"):
+        resolve(f"{module}:apart")
+
+
+def test_keys_are_the_same_in_every_process() -> None:
+    objects = "['cat', b'cat', 1.5, ('a', 2, [True]), 2**70]"
+    code = f"from distforest.sources.lazy.identity import keys_of; print(keys_of({objects}).tolist())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert eval(done.stdout) == keys_of(eval(objects)).tolist()
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
+def test_integers_are_their_own_keys(ids: list[int]) -> None:
+    assert keys_of(ids).tolist() == ids
+    assert keys_of(np.array(ids, np.int64)).tolist() == ids
+
+
+CONTENTS = st.recursive(st.text() | st.binary() | st.integers() | st.booleans(), st.lists, max_leaves=5)
+
+
+@given(CONTENTS, CONTENTS)
+def test_keys_differ_where_contents_do(a: Any, b: Any) -> None:
+    first, second = keys_of([(a,), (b,)])
+    assert (first == second) == (repr(a) == repr(b))
+
+
+def test_rows_of_a_matrix_are_objects() -> None:
+    matrix = np.random.default_rng(0).random((4, 3))
+    assert keys_of(matrix).tolist() == keys_of(list(matrix)).tolist()
+    assert keys_of(matrix.T.copy().T).tolist() == keys_of(matrix).tolist()
+    assert len({*keys_of(matrix), *keys_of(matrix.astype(np.float32))}) == 8
+    with pytest.raises(InputError, match="found dict"):
+        keys_of([{}])
+
+
+ROWS = st.lists(st.lists(st.integers(-99, 99), min_size=2, max_size=2), min_size=1, max_size=4)
+
+
+@given(ROWS)
+def test_rows_of_equal_numbers_are_one_in_any_container(rows: list[list[int]]) -> None:
+    whole = keys_of(rows).tolist()
+    assert keys_of([tuple(row) for row in rows]).tolist() == whole
+    for dtype in (np.int8, np.int64, ">i4", object):
+        array = np.array(rows, dtype)
+        assert (
+            keys_of(array).tolist()
+            == keys_of(np.asfortranarray(array)).tolist()
+            == keys_of(list(array)).tolist()
+            == whole
+        )
+    halves = [[number / 2 for number in row] for row in rows]
+    broken = keys_of(halves).tolist()
+    assert not set(broken) & set(whole)  # floats are not integers
+    for dtype in (np.float16, np.float32, np.float64, ">f8", np.longdouble):
+        array = np.array(halves, dtype)
+        assert keys_of(array).tolist() == keys_of([list(row) for row in array]).tolist() == broken
+    assert len(set(whole)) == len({tuple(row) for row in rows})
+
+
+def test_a_cube_is_as_its_nested_lists() -> None:
+    cube = np.random.default_rng(0).integers(0, 9, (3, 2, 2))
+    assert keys_of(cube).tolist() == keys_of(cube.tolist()).tolist()
+    assert keys_of(cube.reshape(3, 4)).tolist() != keys_of(cube).tolist()
+    empty = np.empty((2, 0))
+    assert keys_of(empty).tolist() == keys_of([[], ()]).tolist()
+
+
+def test_strings_are_one_in_any_container() -> None:
+    rows = [["a", "bc"], ["bc", "a"]]
+    for dtype in ("<U2", "<U4", object):
+        assert keys_of(np.array(rows, dtype)).tolist() == keys_of(rows).tolist()
+        assert keys_of(np.array(rows[0], dtype)).tolist() == keys_of(rows[0]).tolist()
+
+
+def test_scalars_are_one_in_any_precision() -> None:
+    assert len({*keys_of([1.0, np.float32(1.0), np.float16(1.0), np.longdouble(1.0)])}) == 1
+    assert keys_of(np.array([0.5, 2.0], np.float32)).tolist() == keys_of([0.5, 2.0]).tolist()
+    assert keys_of(np.array([3, 7], np.uint64)).tolist() == keys_of([np.int8(3), 7]).tolist() == [3, 7]
+    for different in ([1, 1.0, True, "1", b"1"], [[1], [1.0], [True], ["1"]], [[1, True], [1, 1], [True, True]]):
+        assert len({*keys_of(different)}) == len(different)
+    assert keys_of(np.array([[True, False]])).tolist() == keys_of([[True, np.False_]]).tolist()
+
+
+def test_numbers_beyond_float64_keep_their_value() -> None:
+    last, next_one = 2**53, 2**53 + 1
+    finer = np.array([1.0, 1.0], np.longdouble)
+    finer[1] += np.finfo(np.longdouble).eps
+    scalars = [finer[0], finer[1], np.longdouble("1e400"), -np.longdouble("1e400"), np.longdouble("inf")]
+    pairs = [[last, 0.5], [next_one, 0.5], [last, 1j], [next_one, 1j], [np.int64(next_one), 1.5]]
+    rows = [np.array([number, 0.5], np.longdouble) for number in scalars]
+    rows += [np.array([number, 0.5], np.clongdouble) for number in finer * 1j]
+    for different in (scalars, pairs, rows, [*finer * 1j]):
+        assert len({*keys_of(different)}) == len(different)
+    assert keys_of([[np.int64(next_one), 0.5], (next_one, np.float32(0.5))]).tolist() == [keys_of(pairs)[1]] * 2
+    matrix = np.stack([finer, np.ones(2, np.longdouble)])
+    assert keys_of(matrix).tolist() == keys_of([list(row) for row in matrix]).tolist()
+    assert keys_of(matrix)[1] == keys_of([[1.0, 1.0]])[0]  # no matter what stands in other rows
+    assert len({*keys_of(np.array([[np.nan, 1.0], [1.0, np.nan]], np.longdouble))}) == 2
+
+
+def test_integers_beyond_64_bits_keep_their_value() -> None:
+    wide = [[2**63, 1], [2**63 - 1, 1], [-(2**63), 1], [2**64 + 1, 1], [2**63 + 1, 1]]
+    assert len({*keys_of(wide)}) == len(wide)
+    unsigned = np.array([[2**63, 1], [2**63 - 1, 1]], np.uint64)
+    assert keys_of(unsigned).tolist() == keys_of(wide[:2]).tolist() == keys_of([list(row) for row in unsigned]).tolist()
+    assert keys_of(unsigned[:, 0]).tolist() == keys_of([2**63, 2**63 - 1]).tolist()

@@ -1,0 +1,332 @@
+"""A function in a process of its own: whatever it does costs a process, is told with its reason, and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from distforest.errors import CancelledJobError, InputError
+from distforest.sources.lazy import own_process
+from distforest.sources.lazy.callbacks import Answer, Batch, Lazy, PairFault, Policy, pairwise
+from distforest.sources.lazy.messages import Call, Code
+from distforest.sources.lazy.own_process import PROCESSES, answers_apart, apart, asking
+from distforest.sources.lazy.source import LazySource, Objects, Supply
+from tests.samples import gap
+from tests.service.processes import until
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+TIMEOUT = 0.1
+ROOT = Path(__file__).parents[3]
+ONCE = Policy(retries=0)
+
+
+def batch_of(n: int, start: int = 0) -> Batch:
+    return Batch(list(range(start, start + n)), [0] * n, [(start + i, 100 + i) for i in range(n)])
+
+
+def asked(
+    function: Callable[..., Any], *batches: Batch, policy: Policy = ONCE, concurrency: int = 1
+) -> dict[int, Answer]:
+    """The answers of a function to batches."""
+    return dict(answers_apart(Code.pickled(Lazy(function)), batches, policy, concurrency))
+
+
+def own_processes() -> set[int]:
+    """The processes that this one has started."""
+    running = psutil.Process().children(recursive=True)
+    return {one.pid for one in running if one.status() != psutil.STATUS_ZOMBIE}
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    """After each test the processes that are kept warm are ended, and no other one is there."""
+    before = own_processes()
+    yield
+    for process in list(PROCESSES._idle):
+        PROCESSES.drop(process)
+        process.end()
+    until(lambda: own_processes() <= before)
+
+
+def hangs(_left: Any, _right: Any) -> None:
+    """Never answer."""
+    threading.Event().wait()
+
+
+def nothing() -> None:
+    """Look at nothing."""
+
+
+DEATHS: dict[str, tuple[Callable[[], Any], str]] = {
+    "exit": (lambda: sys.exit("no credit"), r"it called sys\.exit\('no credit'\)"),
+    "exit code": (sys.exit, r"it called sys\.exit\(\)"),
+    "exit at once": (lambda: os._exit(3), "its process ended with exit code 3"),
+    "abort": (os.abort, "its process was ended by SIGABRT"),
+    "crash": (lambda: ctypes.string_at(0), "its process was ended by SIGSEGV"),
+    "kill": (lambda: os.kill(os.getpid(), 9), "its process was ended by SIGKILL; the system does so where memory is"),
+    "interrupt": (lambda: signal.raise_signal(signal.SIGINT), "KeyboardInterrupt|SIGINT"),
+    "hung up": (lambda: (os.closerange(3, 256), threading.Event().wait()), "has closed the pipe on which it answers"),
+}
+
+
+@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.parametrize("shape", ["sequences", "pairs", "coroutine"])
+def test_a_death_is_a_fault_that_names_function_pair_and_exit(death: str, shape: str, capfd: Any) -> None:
+    die, reason = DEATHS[death]
+
+    def dies(*_given: Any) -> None:
+        die()
+
+    async def dies_awaited(*_given: Any) -> None:
+        die()
+
+    function = {"sequences": dies, "pairs": pairwise(dies), "coroutine": dies_awaited}[shape]
+    found = asked(function, batch_of(3, 7), policy=Policy(retries=1))[0]
+    assert found.values.tolist() == []
+    assert found.error is not None
+    name, _, rest = found.error.partition(" failed at ")
+    assert name.endswith(dies.__qualname__ if shape != "coroutine" else dies_awaited.__qualname__)
+    assert rest.startswith("pairs (7, 100) to (9, 102), 3 of them, tried 2 times: ")
+    assert re.search(reason, rest), rest
+    if death == "crash":
+        assert "Segmentation fault" in capfd.readouterr().err  # in the worker's log it says where
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_function_that_hangs_is_ended_at_its_timeout(concurrency: int) -> None:
+    found = asked(hangs, batch_of(3), batch_of(2, 5), policy=Policy(1, TIMEOUT), concurrency=concurrency)
+    assert [found[place].error for place in range(2)] == [
+        f"{__name__}:hangs failed at pairs (0, 100) to (2, 102), 3 of them, tried 2 times: no answer within 0.1 s",
+        f"{__name__}:hangs failed at pairs (5, 100) to (6, 101), 2 of them, tried 2 times: no answer within 0.1 s",
+    ]
+
+
+def test_a_hang_ends_where_the_interpreter_is_held() -> None:
+    def holds(_left: Any, _right: Any) -> None:
+        ctypes.PyDLL(None).pause()  # does not let other threads run
+
+    assert "no answer within 0.1 s" in str(asked(holds, batch_of(1), policy=Policy(0, TIMEOUT))[0].error)
+
+
+def test_a_call_beside_one_that_hangs_is_left_in_peace(tmp_path: Path) -> None:
+    def waits(left: list[int], _right: Any) -> list[float]:
+        while left[0] == 0 or not (tmp_path / "go").exists():
+            threading.Event().wait(0.01)
+        return [1.0] * len(left)
+
+    code = Code.pickled(Lazy(waits))
+    process = PROCESSES.take(code, 2)
+    process.load(code, nothing)
+    found: list[Any] = []
+    beside = threading.Thread(target=lambda: found.append(process.ask(Call([5, 6], [0, 0], None), nothing)))
+    beside.start()
+    with pytest.raises(PairFault) as late:
+        process.ask(Call([0], [0], TIMEOUT), nothing)
+    assert str(late.value.cause) == "no answer within 0.1 s"
+    assert process.is_retired
+    (tmp_path / "go").touch()
+    beside.join()
+    np.testing.assert_array_equal(found[0], [1.0, 1.0])
+    PROCESSES.give_back(process)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_a_process_that_nobody_waits_for_is_ended_with_all_that_it_has_started(
+    concurrency: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_process, "TICK", 0.01)
+
+    def starts_and_hangs(*_given: Any) -> None:
+        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+        (tmp_path / "started").touch()
+        threading.Event().wait()
+
+    def look() -> None:
+        if (tmp_path / "started").exists():
+            raise CancelledJobError("told to stop")
+
+    before = own_processes()
+    with apart(look), pytest.raises(CancelledJobError, match="told to stop"):
+        asked(starts_and_hangs, batch_of(1), batch_of(1, 1), concurrency=concurrency)
+    until(lambda: own_processes() <= before)
+
+
+def test_a_process_is_kept_warm_and_ends_when_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def who(left: Any, _right: Any) -> list[int]:
+        return [os.getpid()] * len(left)
+
+    lazy = Lazy(who)
+    code, other = Code.pickled(lazy), Code.pickled(Lazy(gap))
+    found = [dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0].values[0] for _ in range(2)]
+    assert found[0] == found[1] != os.getpid()
+    assert dict(answers_apart(other, [batch_of(2)], ONCE, 1))[0].error is None
+    assert dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0].values[0] == found[0]
+    monkeypatch.setattr(own_process, "SPARE", 0)
+    monkeypatch.setattr(PROCESSES, "_most", 1)
+    assert dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0].values[0] == found[0]
+    assert [one.key for one in PROCESSES._idle] == [(code.key, 1)]  # the other one has gone
+    PROCESSES._idle[0].end()
+    monkeypatch.setattr(own_process, "IDLE_SECONDS", 0.01)
+    fresh = dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0].values[0]  # one that died in peace is nobody's fault
+    assert fresh != found[0]
+    until(lambda: int(fresh) not in own_processes() and not PROCESSES._idle)
+
+
+def test_what_a_function_of_two_objects_gave_before_a_death_is_kept(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    @pairwise
+    def dies_once(a: int, _b: int) -> float:
+        with log.open("a") as file:
+            print(a, file=file)
+        if a == 5 and log.read_text().split().count("5") == 1:
+            os._exit(1)
+        return float(a)
+
+    found = asked(dies_once, batch_of(9), policy=Policy(1))[0]
+    assert found.error is None
+    assert found.values.tolist() == list(range(9))
+    times = [log.read_text().split().count(str(a)) for a in range(9)]
+    assert times[:3] == [1, 1, 1]  # they were told, in ever larger pieces
+    assert max(times) == 2
+    always = asked(pairwise(lambda a, b: os._exit(a) if a == 5 else a), batch_of(9))[0]
+    assert 0 < len(always.values) <= 5
+    assert f"failed at pairs ({len(always.values)}, {100 + len(always.values)}) to (8, 108)" in str(always.error)
+
+
+def test_a_pair_at_fault_is_named_as_in_this_process() -> None:
+    @pairwise
+    def broken(a: int, b: int) -> float | None:
+        return {3: float("inf"), 1: None}.get(a, 1.0 / (5 - a) + b)
+
+    for batch, place in ((batch_of(5), 3), (batch_of(3, 4), 1)):
+        found = asked(broken, batch, policy=Policy(1))[0]
+        here = own_process.answers(broken, [batch], Policy(1), 1)
+        assert found.error == next(here)[1].error
+        assert len(found.values) == place
+    assert np.isnan(asked(broken, batch_of(3))[0].values).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("raw", [[1.0], "text", [[1.0], [2.0]], ["a", 1], None])
+def test_what_cannot_be_used_is_refused_in_the_same_words(raw: Any) -> None:
+    def gives(_left: Any, _right: Any) -> Any:
+        return raw
+
+    assert asked(gives, batch_of(2))[0].error == next(own_process.answers(gives, [batch_of(2)], ONCE, 1))[1].error
+
+
+def test_coroutines_run_at_once_and_are_cancelled_when_they_are_late() -> None:
+    async def late(left: list[int], _right: Any) -> list[float]:
+        if left[0] == 0:
+            await asyncio.Event().wait()
+        return [float(os.getpid())] * len(left)
+
+    found = asked(late, batch_of(2), batch_of(2, 5), batch_of(2, 9), policy=Policy(0, TIMEOUT), concurrency=2)
+    assert "no answer within 0.1 s" in str(found[0].error)
+    assert len({*found[1].values, *found[2].values}) == 1  # of one process, which has outlived the one that was late
+    assert asked(late, batch_of(2, 5), policy=Policy(0, TIMEOUT), concurrency=2)[0].values[0] == found[1].values[0]
+
+
+def test_what_a_function_prints_reads_and_forks_is_its_own(capfd: Any, tmp_path: Path) -> None:
+    def busy(left: list[int], _right: Any) -> list[float]:
+        print("asked for", len(left))
+        assert sys.stdin.read() == ""
+        if os.fork() == 0:
+            return [0.0] * len(left)  # a copy that goes on as if it had been asked
+        os.wait()
+        if left[0] == 5:
+            (tmp_path / "left behind").write_text(str(os.fork() or threading.Event().wait()))
+            os._exit(4)
+        return [2.0] * len(left)
+
+    found = asked(busy, batch_of(2), batch_of(3, 5))
+    assert found[0].values.tolist() == [2.0, 2.0]
+    assert "its process ended with exit code 4" in str(found[1].error)
+    assert capfd.readouterr().out.startswith("asked for 2\n")
+    left_behind = int((tmp_path / "left behind").read_text())
+    until(lambda: not psutil.pid_exists(left_behind) or psutil.Process(left_behind).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_objects_of_any_size_and_class_go_there() -> None:
+    class Word:
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+    def lengths(left: list[Word], right: list[Word]) -> list[int]:
+        return [len(a.text) + len(b.text) for a, b in zip(left, right, strict=True)]
+
+    words = [Word("a" * (1 << n)) for n in range(21)]
+    found = asked(lengths, Batch(words, words, [(n, n) for n in range(21)]))[0]
+    assert found.values.tolist() == [2 << n for n in range(21)]
+    text = "an object that cannot be sent"
+    refused = asked(lengths, Batch([threading.Lock()], [text], [(0, 1)]))[0]
+    assert "cannot pickle '_thread.lock' object" in str(refused.error)
+
+
+def test_a_function_that_cannot_be_sent_or_loaded_is_refused_in_words(tmp_path: Path) -> None:
+    lock = threading.Lock()
+
+    def locked(_left: Any, _right: Any) -> None:
+        lock.acquire()
+
+    with pytest.raises(InputError, match=r"locked cannot be sent to the workers \(TypeError: cannot pickle '_thread"):
+        Code.pickled(Lazy(locked))
+    faults = {
+        "raise ValueError('old')": "its process cannot load it: a similarity is .* \\(ValueError: old\\)",
+        "import os; os._exit(2)": "while it was loaded its process ended with exit code 2",
+        "def f(a, b): return a": "its process cannot load it: its file has changed since the job began",
+    }
+    for number, (text, message) in enumerate(faults.items()):
+        (tmp_path / f"module_{number}.py").write_text(text)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(str(tmp_path))
+            code = Code("module:f", "0", False, f"module_{number}:f")
+            found = dict(answers_apart(code, [batch_of(2)], ONCE, 1))[0]
+        assert re.search(f"module:f failed at pairs .*, tried 1 time: {message}", str(found.error)), found.error
+
+
+def test_a_process_ends_with_the_one_that_asks(tmp_path: Path) -> None:
+    program = f"""
+import os, threading
+from distforest.sources.lazy.callbacks import Batch, Lazy, Policy
+from distforest.sources.lazy.messages import Code
+from distforest.sources.lazy.own_process import answers_apart
+def hangs(left, right):
+    open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
+    os.rename({str(tmp_path / "pid")!r}, {str(tmp_path / "written")!r})
+    threading.Event().wait()
+print(list(answers_apart(Code.pickled(Lazy(hangs)), [Batch([0], [0], [(0, 0)])], Policy(), 1)))
+"""
+    asks = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    until((tmp_path / "written").exists)
+    process = psutil.Process(int((tmp_path / "written").read_text()))
+    asks.kill()
+    asks.wait()
+    until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_source_asks_apart_only_where_it_is_told_to() -> None:
+    def who(left: Any, _right: Any) -> list[float]:
+        return [float(os.getpid())] * len(left)
+
+    lazy, objects = Lazy(who), Objects.of(np.arange(4))
+    source = LazySource(lazy, objects, replace(Supply.here(lazy), ask=asking(lazy, Code.pickled(lazy))))
+    first, second = (np.array([number], np.int32) for number in (0, 1))
+    assert source.entries(first, second)[0] == os.getpid()
+    with apart(nothing):
+        assert source.entries(second, first + 2)[0] != os.getpid()

@@ -1,0 +1,244 @@
+"""Outputs: what is replaced is of the same kind, and the new one is whole before the old one goes."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+
+from distforest.errors import InputError
+from distforest.sources.arrays import write_array
+from distforest.stores import outputs
+from distforest.stores.folder import Folder
+from distforest.stores.outputs import (
+    ANSWERS,
+    ARRAYS,
+    FOREST,
+    clear,
+    hold_kind,
+    hold_new,
+    in_the_way,
+    look,
+    mend,
+    publish,
+)
+
+MANIFEST = json.dumps({"format": 99, "digest": "0", "meaning": {}, "arrays": {"left": {}}, "provenance": {}})
+KINDS = {
+    FOREST: {"manifest.json": MANIFEST, "left/c": "1", ".left.0123.partial": "1"},
+    "an unfinished forest": {"unfinished.json": '{"fingerprint": "0"}', "left/c": "1"},
+    ANSWERS: {"zarr.json": {"forest": "0", "answer": "distance", "complete": True}, "distance/c": "1"},
+    "unfinished answers": {"zarr.json": {"forest": "0", "answer": "apply", "complete": False}},
+    ARRAYS: {"zarr.json": {"type": "arrays", "version": 1, "arrays": ["X", "y"]}, "X/c": "1", "y/c": "1"},
+    "a simulation": {"zarr.json": {"type": "simulation", "arrays": ["X"], "asked": {}}, "X/c": "1"},
+    "unfinished arrays": {"zarr.json": {"type": "unfinished"}, "X/c": "1"},
+}
+OF_KIND = {
+    **dict.fromkeys((FOREST, "an unfinished forest"), FOREST),
+    **dict.fromkeys((ANSWERS, "unfinished answers"), ANSWERS),
+    **dict.fromkeys((ARRAYS, "a simulation", "unfinished arrays"), ARRAYS),
+}
+OTHERS: dict[str, tuple[dict[str, Any], str]] = {
+    "files": ({"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "a folder with a, b, c and 2 more"),
+    "a manifest of others": ({"manifest.json": '{"name": "page"}'}, "a folder with manifest.json"),
+    "a broken manifest": ({"manifest.json": "{"}, "a folder with manifest.json"),
+    "a group of others": ({"zarr.json": None, "X/c": "1"}, "a Zarr group with X"),
+    "a strange group": ({"zarr.json": {"type": "x"}, "X/c": "1"}, "a Zarr group with X"),
+    "an array": ({"zarr.json": "array", "c/0": "1"}, "a Zarr array"),
+    "a forest and more": ({**KINDS[FOREST], "notes.txt": "1"}, "a sealed forest with notes.txt beside it"),
+    "arrays and more": ({**KINDS[ARRAYS], "Z/c": "1"}, "arrays of `distforest` with Z beside it"),
+    "answers and more": ({**KINDS[ANSWERS], "figure.png": "1"}, "answers about a forest with figure.png beside it"),
+}
+
+
+@pytest.fixture(params=["path", "memory"])
+def output(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return f"{tmp_path}/a.zarr" if request.param == "path" else f"memory://{uuid.uuid4().hex}/a.zarr"
+
+
+def put(output: str, files: dict[str, Any]) -> None:
+    """Write some files; the metadata of a group by its attribute, or those of an array."""
+    for name, content in files.items():
+        text = content
+        if name == "zarr.json" and content == "array":
+            text = '{"zarr_format": 3, "node_type": "array"}'
+        elif name == "zarr.json":
+            attributes = {} if content is None else {"distforest": content}
+            text = json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes})
+        Folder(output).write(name, text.encode())
+
+
+@pytest.mark.parametrize("there", KINDS)
+@pytest.mark.parametrize("kind", [FOREST, ANSWERS, ARRAYS])
+def test_only_the_same_kind_is_replaced_and_only_if_that_is_allowed(output: str, there: str, kind: str) -> None:
+    put(output, KINDS[there])
+    if OF_KIND[there] != kind:
+        for overwrite in (False, True):
+            with pytest.raises(InputError, match=f"or {kind} to replace, was asked for, found .*, which is never repl"):
+                hold_new(output, kind, overwrite)
+        return
+    with pytest.raises(InputError, match=r"a new name was asked for, found .*; choose another, or allow .*`run.overwr"):
+        hold_new(output, kind, overwrite=False)
+    hold_new(output, kind, overwrite=True)
+
+
+@pytest.mark.parametrize("there", OTHERS)
+def test_nothing_else_is_ever_replaced(output: str, there: str) -> None:
+    files, words = OTHERS[there]
+    put(output, files)
+    for kind in (FOREST, ANSWERS, ARRAYS):
+        for overwrite in (False, True):
+            with pytest.raises(InputError, match=f"found {words}, which is never replaced"):
+                hold_new(output, kind, overwrite)
+
+
+def test_a_file_is_not_replaced_and_an_empty_folder_is_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.zarr").mkdir()
+    assert look(f"{tmp_path}/a.zarr") is None
+    assert look(f"{tmp_path}/none.zarr") is None
+    (tmp_path / "loop.zarr").symlink_to("loop.zarr")
+    with pytest.raises(InputError, match="found a link to itself, which is never replaced"):
+        hold_kind(f"{tmp_path}/loop.zarr", FOREST)
+    (tmp_path / "b.zarr").write_text("mine")
+    with pytest.raises(InputError, match="found a file, which is never replaced; choose another name, or move it away"):
+        hold_kind(f"{tmp_path}/b.zarr", FOREST)
+
+
+def test_a_name_that_is_a_link_says_what_is_behind_it(tmp_path: Path) -> None:
+    put(f"{tmp_path}/real.zarr", KINDS[FOREST])
+    (tmp_path / "link.zarr").symlink_to("real.zarr")
+    assert str(look(f"{tmp_path}/link.zarr")) == "a sealed forest"
+    put(f"{tmp_path}/new", {"manifest.json": "new"})
+    publish(f"{tmp_path}/new", f"{tmp_path}/link.zarr", "manifest.json")
+    assert (tmp_path / "link.zarr").is_symlink()
+    assert (tmp_path / "real.zarr" / "manifest.json").read_text() == "new"
+    assert {path.name for path in tmp_path.iterdir()} == {"link.zarr", "real.zarr"}
+
+
+def test_what_is_read_is_in_the_way_by_whatever_name(tmp_path: Path) -> None:
+    write_array(f"{tmp_path}/d.zarr", "X", (1,), np.dtype(np.int64), [np.zeros(1, np.int64)])
+    (tmp_path / "link.zarr").symlink_to("d.zarr")
+    read = {"features": f"{tmp_path}/d.zarr/X"}
+    for output in ("d.zarr", "d.zarr/X", "d.zarr/X/f.zarr", "link.zarr", "link.zarr/X", "./d.zarr/"):
+        assert in_the_way(f"{tmp_path}/{output}", read) == read
+    assert in_the_way(f"file://{tmp_path}/d.zarr", read) == read
+    for output in ("d.zarr/f.zarr", "d.zarr2", "d.zarr.job", "e.zarr"):
+        assert in_the_way(f"{tmp_path}/{output}", read) == {}
+    assert in_the_way("s3a://b/d.zarr/", {"X": "s3://b/d.zarr/X"})
+    assert in_the_way("s3://b/d.zarr\0", {"X": "/d.zarr\0"}) == {}
+
+
+# --- how it appears ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def built(output: str) -> str:
+    """An older output, and a new one that is whole."""
+    put(output, {"manifest.json": "old", "left/c": "old", "gone/c": "old"})
+    put(f"{output}.job/forest.zarr", {"manifest.json": "new", "left/c": "new", "right/c": "new"})
+    return f"{output}.job/forest.zarr"
+
+
+def told(output: str) -> dict[str, str]:
+    """The files of an output and their contents."""
+    files, root = fsspec.core.url_to_fs(output)
+    return {file[len(root) + 1 :]: files.cat_file(file).decode() for file in files.find(root)}
+
+
+OLD = {"manifest.json": "old", "left/c": "old", "gone/c": "old"}
+NEW = {"manifest.json": "new", "left/c": "new", "right/c": "new"}
+
+
+def test_the_new_one_takes_the_place_of_the_old_one(output: str, built: str) -> None:
+    publish(built, output, "manifest.json")
+    assert told(output) == NEW
+    assert told(f"{output}.job") == {}
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_wherever_a_publishing_is_cut_off_one_of_the_two_is_whole_and_comes_back(
+    output: str, built: str, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Each change of a file counts, and the process is killed before or in one of them."""
+    files, left = fsspec.core.url_to_fs(output)[0], [at]
+
+    def counted(owner: Any, name: str) -> None:
+        real = getattr(owner, name)
+
+        def call(*given: Any, **more: Any) -> Any:
+            left[0] -= 1
+            if left[0] > 0:
+                return real(*given, **more)
+            if left[0] == 0 and name == "rm":  # some of the files have gone
+                files.store.pop(next(iter(files.find(given[0]))))
+            raise KilledError  # and no `except` does anything any more
+
+        monkeypatch.setattr(owner, name, call)
+
+    for name in ("pipe_file", "cp_file", "rm_file", "rm") if "://" in output else ():
+        counted(files, name)
+    for owner, name in ((outputs.Path, "rename"), (outputs.shutil, "rmtree")):
+        counted(owner, name)
+    is_dead = False
+    try:
+        publish(built, output, "manifest.json")
+    except KilledError:
+        is_dead = True
+    monkeypatch.undo()
+    whole = [told(output), told(built)]
+    assert NEW in whole or OLD in whole or told(output.replace("a.zarr", ".a.zarr.older")) == OLD
+    mend(output)
+    clear(output)
+    assert told(output) in (OLD, NEW)
+    assert is_dead or told(output) == NEW
+    assert told(f"{output}.job") == {}
+    if "://" not in output:
+        assert {path.name for path in Path(output).parent.iterdir()} <= {"a.zarr", "a.zarr.job"}
+
+
+def test_a_new_one_is_fetched_from_another_store(tmp_path: Path) -> None:
+    building, output = f"memory://{uuid.uuid4().hex}/forest.zarr", f"{tmp_path}/a.zarr"
+    put(building, NEW)
+    put(output, OLD)
+    publish(building, output, "manifest.json")
+    assert told(output) == NEW
+    assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
+    assert not Folder(building).exists()
+
+
+def test_a_new_one_moves_into_another_file_system(tmp_path: Path, elsewhere: Path) -> None:
+    put(f"{tmp_path}/new", NEW)
+    put(f"{elsewhere}/a.zarr", OLD)
+    put(f"{elsewhere}/.a.zarr.partial", {"x": "of a move that was killed"})
+    mend(f"{elsewhere}/a.zarr")
+    publish(f"{tmp_path}/new", f"{elsewhere}/a.zarr", "manifest.json")
+    assert told(f"{elsewhere}/a.zarr") == NEW
+    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in elsewhere.iterdir()] == ["a.zarr"]
+
+
+def test_a_file_system_that_is_full_keeps_the_old_one(
+    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(f"{tmp_path}/new", NEW)
+    put(f"{elsewhere}/a.zarr", OLD)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copytree", full)
+    with pytest.raises(OSError, match="No space"):
+        publish(f"{tmp_path}/new", f"{elsewhere}/a.zarr", "manifest.json")
+    assert (told(f"{elsewhere}/a.zarr"), told(f"{tmp_path}/new")) == (OLD, NEW)
+    assert [path.name for path in elsewhere.iterdir()] == ["a.zarr"]
