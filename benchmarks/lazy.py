@@ -4,7 +4,7 @@
 
     python benchmarks/lazy.py                          everything (about twenty minutes)
     python benchmarks/lazy.py --quick                  smaller (about two minutes)
-    python benchmarks/lazy.py --only pairs overhead    some of: pairs, overhead, precomputed
+    python benchmarks/lazy.py --only pairs overhead    some of: pairs, overhead, workers, precomputed
 
 stdout is markdown; nothing is asserted. The objects are rows of features; their similarity, the inner product, comes
 from a function that counts the pairs that it is asked for. How deep trees become depends on the classes, and so do the
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+import os
 import sqlite3
 import tempfile
 import threading
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from distributed import LocalCluster
 from measurement import PAIR_CELLS, interleaved, machine, print_table, seconds_cell, timed
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -55,12 +57,14 @@ class Effort:
     union: tuple[int, int]  # objects and trees
     dear: tuple[int, int]
     free: tuple[int, int]
+    on_workers: tuple[int, int]
     precomputed: tuple[int, int]
     pairs: int
 
 
-FULL = Effort((1000, 2000, 4000, 8000, 16_000, 32_000), 5, (2000, 100), (2000, 20), (2000, 100), (5000, 100), 3)
-QUICK = Effort((1000, 2000, 4000, 8000), 1, (500, 100), (1000, 10), (1000, 20), (5000, 100), 1)
+MOST = (1000, 2000, 4000, 8000, 16_000, 32_000)
+FULL = Effort(MOST, 5, (2000, 100), (2000, 20), (2000, 100), (1000, 10), (5000, 100), 3)
+QUICK = Effort(MOST[:4], 1, (500, 100), (1000, 10), (1000, 20), (500, 4), (5000, 100), 1)
 
 
 @dataclass
@@ -224,6 +228,55 @@ def _print_free(effort: Effort) -> None:
     print_table(["ledger", "pairs", "fit", "in the function", "fit, complete matrix", "overhead a pair"], rows)
 
 
+@dataclass
+class Noted:
+    """The inner product, which notes its calls in a folder: on workers it runs in processes of its own."""
+
+    X: Floats
+    folder: str
+    seconds_a_pair: float = 0.0
+
+    def __call__(self, left: Ints, right: Ints) -> Floats:
+        """Say how similar the objects at the two places are."""
+        start = time.time()
+        found: Floats = np.einsum("ij,ij->i", self.X[left], self.X[right])
+        time.sleep(self.seconds_a_pair * len(left))
+        with Path(self.folder, str(os.getpid())).open("a") as file:
+            file.write(f"{start} {time.time()} {len(left)}\n")
+        return found
+
+
+def seconds_noted(folder: str) -> tuple[float, int]:
+    """Seconds in which a call was running, and pairs; the notes go."""
+    calls = []
+    for path in Path(folder).iterdir():
+        calls += [tuple(map(float, line.split())) for line in path.read_text().splitlines()]
+        path.unlink()
+    union, reached = 0.0, -math.inf
+    for start, end, _ in sorted(calls):
+        union += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return union, int(sum(n for *_, n in calls))
+
+
+def print_workers(effort: Effort) -> None:
+    """The same on two workers of a Dask cluster, where the function runs in a process beside each."""
+    n, trees = effort.on_workers
+    print(f"## Two workers of a Dask cluster: n = {n:,}, {trees} trees, concurrency 4\n")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, LocalCluster(2, threads_per_worker=1) as cluster:
+        X, y = noisy(n)
+        for cost, batch_size in ((0.0, 1000), (SECONDS_A_PAIR, 1000), (SECONDS_A_PAIR, 100), (0.0, 1000)):
+            lazy = Lazy(Noted(X, folder, cost), batch_size=batch_size, concurrency=4)
+            forest = SimForestClassifier(lazy, client=cluster.get_client(), n_estimators=trees, random_state=0)
+            seconds, _ = timed(partial(forest.fit, np.arange(n), y))
+            at_work, pairs = seconds_noted(folder)
+            cells = [f"{cost * 1e3:g} ms", str(batch_size), f"{pairs:,}", seconds_cell(seconds)]
+            rows.append([*cells, f"{1 - at_work / seconds:.1%}", f"{(seconds - at_work) / pairs * 1e6:.1f} µs"])
+    head = ["a pair", "batch_size", "pairs", "fit", "of it outside the function", "beside the function a pair"]
+    print_table(head, rows[1:])  # the first compiles
+
+
 def print_precomputed(effort: Effort) -> None:
     """A complete matrix against scikit-learn's forest on features of the same objects."""
     n, trees = effort.precomputed
@@ -241,7 +294,12 @@ def print_precomputed(effort: Effort) -> None:
     print_table(["n_jobs", *PAIR_CELLS], rows)
 
 
-PARTS = {"pairs": print_pairs, "overhead": print_overhead, "precomputed": print_precomputed}
+PARTS = {
+    "pairs": print_pairs,
+    "overhead": print_overhead,
+    "workers": print_workers,
+    "precomputed": print_precomputed,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
