@@ -301,7 +301,7 @@ def _plot(forest: str, meaning: dict[str, Any], drawn: FeatureShares | None, fea
     figure: Any
     if drawn is not None:
         figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
-    elif meaning["method"] == "treerank":
+    elif meaning["leaf"]["kind"] == "ranks":
         figure = ranking_plots.sealed_ranking(forest, features)
     else:
         figure = plotting.feature_importances(_importances(forest, features))

@@ -21,7 +21,7 @@ from distforest.forest.roots import Roots
 from distforest.forest.sealed.artifact import open_forest, save
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.cuts.far_values import told_of_far
-from distforest.growth.methods import METHODS, hold_together, problem
+from distforest.growth.methods import hold_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
 from distforest.growth.standstill import told_of_roots
@@ -41,7 +41,8 @@ from distforest.sources.truth import Truth
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from distforest.forest.forest import Forest
+    from distforest.forest.forest import Forest, Meaning
+    from distforest.growth.methods import Method
     from distforest.sources.source import Float32s, Floats, Ints
 
 RUN = """random_state : int, RandomState or None, default=None
@@ -67,7 +68,7 @@ VECTORS = ("targets", "embedding")
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     """What all estimators share: parameters, growing a forest, sealing it."""
 
-    _method: ClassVar[str]
+    _method: ClassVar[Method]
     _parameters: ClassVar[tuple[Parameter, ...]] = ()
     random_state: Any
     n_jobs: int | None
@@ -114,6 +115,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         self.forest_, self.digest_ = forest, forest.digest
         for name in (*ESTIMATED, *WORKED_OUT):
             self.__dict__.pop(f"{name}_", None)
+
+    @classmethod
+    def _opens(cls, meaning: Meaning) -> bool:
+        """Whether it is the estimator of a forest."""
+        return meaning.method == cls._method.name
 
     def _adopt(self, forest: Forest) -> None:
         """Take a forest that was opened for the fitted one, with what its fit has estimated and its features' names."""
@@ -197,7 +203,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         plain = {name: _plain(value) for name, value in self._given().items()}
         complete(self._parameters, plain)
-        params = {row.name: plain.get(row.name, row.default) for row in METHODS[self._method].parameters}
+        params = {row.name: plain.get(row.name, row.default) for row in self._method.parameters}
         hold_together(params)  # before features are screened
         return params
 
@@ -226,10 +232,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _grow_from(self, data: Data, params: dict[str, Any], seed: int) -> None:
         """Grow the forest, here or on the cluster; warns where it has learned nothing."""
-        method = METHODS[self._method]
         if self.client is None:
             threads = n_threads(self.n_jobs)
-            bound = problem(method, screened_data(data, params, seed, Here(threads)), params, seed)
+            bound = problem(self._method, screened_data(data, params, seed, Here(threads)), params, seed)
             self._hold(fit_here(bound, threads))
             told = [told_of_roots(bound, Roots.of_forest(self.forest_))]
         else:
@@ -237,7 +242,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
 
                 job = Folder(f"{place}/job")
-                inputs = from_data(data, method.name, params, seed, job.address)
+                inputs = from_data(data, self._method.name, params, seed, job.address)
                 done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options())
                 self._hold(open_forest(done.address))
                 told = list(done.warnings)

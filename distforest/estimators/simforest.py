@@ -36,6 +36,7 @@ from distforest.sources.stored import opened
 from distforest.sources.truth import Truth
 
 if TYPE_CHECKING:
+    from distforest.forest.forest import Forest, Meaning
     from distforest.sources.source import Float32s, Floats, Rows
 
 SUBSETS = "feature_subsets"
@@ -137,8 +138,7 @@ class OnSimilarities(OnRows):
 
     def _fit_lazily(self, truth: Truth | None, params: dict[str, Any]) -> None:
         truth = truth or Truth("nothing", np.empty((len(self.objects_), 0)))
-        method, seed = METHODS[self._method], seed_of(self.random_state)
-        self._hold(fit_lazily(self._supplied(), method, truth, params, seed))
+        self._hold(fit_lazily(self._supplied(), self._method, truth, params, seed_of(self.random_state)))
         origin = self.forest_.provenance["similarity"]
         self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
 
@@ -170,8 +170,8 @@ class OnSimilarities(OnRows):
 class _SimForest(OnSimilarities):
     """What the classifier and the regressor share: their parameters, and what their trees say of rows."""
 
-    _method = "simforest"
-    _parameters = (*SIMILARITY, *(p for p in METHODS["simforest"].parameters if p.name != "class_weight"))
+    _method = METHODS["simforest"]
+    _parameters = (*SIMILARITY, *(p for p in _method.parameters if p.name != "class_weight"))
     _relation: ClassVar[type[Labels | Targets]]
 
     similarity: Any = "precomputed"
@@ -229,6 +229,11 @@ class _SimForest(OnSimilarities):
             estimate, count = scoring.out_of_bag(self.forest_)
             self._hold_out_of_bag(estimate, estimated(count, "rows"), truth)
         return self
+
+    @classmethod
+    def _opens(cls, meaning: Meaning) -> bool:
+        """Whether it is the estimator of a forest; classes are those of labels."""
+        return super()._opens(meaning) and (cls._relation is Labels) == (meaning.classes is not None)
 
     def _warn_of_amounts(self, taken: Taken | None, truth: Truth) -> None:
         """Warn where labels may be amounts: whole numbers in the order of a column of what the trees read."""
@@ -308,7 +313,7 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     """
 
     _relation = Labels
-    _parameters = (*SIMILARITY, *METHODS["simforest"].parameters)
+    _parameters = (*SIMILARITY, *_SimForest._method.parameters)
 
     _: KW_ONLY
     class_weight: Any = None
@@ -317,6 +322,10 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     def oob_decision_function_(self) -> Floats:
         """Class shares of each training object over the trees that did not draw it, shape (n, n_classes)."""
         return self._out_of_bag("oob_decision_function_")
+
+    def _adopt(self, forest: Forest) -> None:
+        super()._adopt(forest)
+        self.classes_ = np.asarray(forest.meaning.classes)
 
     def _hold_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
         self.oob_decision_function_ = estimate

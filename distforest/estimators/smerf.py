@@ -75,8 +75,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     {'max_depth': 5}
     """
 
-    _method = "smerf"
-    _parameters = METHODS["smerf"].parameters
+    _method = METHODS["smerf"]
+    _parameters = _method.parameters
     __metadata_request__fit: ClassVar = {"Z": UNUSED}
     __metadata_request__score: ClassVar = {"Z": UNUSED}
 

@@ -73,8 +73,8 @@ class TreeRank(OnPairs):
     True
     """
 
-    _method = "treerank"
-    _parameters = METHODS["treerank"].parameters
+    _method = METHODS["treerank"]
+    _parameters = _method.parameters
 
     n_estimators: int = 44
     _: KW_ONLY
@@ -156,7 +156,7 @@ class TreeRank(OnPairs):
             raise InputError(f"pruning_folds: None or an integer in 2..{most} was asked for, found {folds!r}")
         super()._grow_from(data, params, seed)
         if folds is not None:
-            method, threads = METHODS[self._method], n_threads(self.n_jobs)
+            method, threads = self._method, n_threads(self.n_jobs)
 
             def grow(some: Data) -> Forest:
                 return fit_here(problem(method, some, params, seed), threads)

@@ -1,4 +1,8 @@
-"""The methods, each a row: how its rows are read, what a node draws, and what a cut may be judged by."""
+"""The methods, each a row: how its rows are read, what a node draws, and what a cut may be judged by.
+
+A method is named here alone. What its spec holds follows from the row (`distforest.jobs.input_keys`), and an estimator
+says of which row it is.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.unlike_pairs import Unlikeness
 from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.pairs.methods import hold_pair_parameters, limits_of, rfd, tree_rank
+from distforest.growth.pairs.methods import OverPairs, hold_pair_parameters, limits_of, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
     ISOLATION_PARAMETERS,
@@ -70,7 +74,7 @@ class Method:
     name
         Its name in specs, artifacts and on the command line.
     reads
-        ``"features"`` or ``"similarity"``.
+        ``"features"`` or ``"similarity"``; or ``"points"``, of whose pairs columns are made.
     judged_by
         The kinds of truth that its cuts may be judged by.
     parameters
@@ -80,7 +84,9 @@ class Method:
     untaught
         For a method that needs no truth: what its cuts are judged by, and what its leaves say.
     over_pairs
-        For a method over pairs of points, in place of a draw: what binds it to data.
+        For a method over pairs of points, in place of a draw: how trees grow over those of some data.
+    in_specs
+        Whether a job's spec may name it.
     """
 
     name: str
@@ -89,7 +95,8 @@ class Method:
     parameters: tuple[Parameter, ...]
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
     untaught: Callable[[Data, Params], tuple[Criterion, dict[str, Any]]] | None = None
-    over_pairs: Callable[[Data, Params, int, Callable[[int], int]], PairProblem] | None = None
+    over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
+    in_specs: bool = True
 
 
 def _columns_of_features(data: Data, _source: Source, params: Params, seed: int) -> Draw:
@@ -152,27 +159,29 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     return FeatureSubsets(data.matrix, unlike, n_pairs)
 
 
-SMERF = Method(
-    "smerf",
-    "features",
-    ("distances", "labels", "targets", "embedding"),
-    SMERF_PARAMETERS,
-    _columns_of_features,
+_ROWS = (
+    Method(
+        "smerf",
+        "features",
+        ("distances", "labels", "targets", "embedding"),
+        SMERF_PARAMETERS,
+        _columns_of_features,
+    ),
+    Method("simforest", "similarity", ("labels", "targets"), SIMFOREST_PARAMETERS, _pairs_of_objects),
+    Method("urerf", "features", ("nothing",), URERF_PARAMETERS, _columns_of_features, _two_clusters),
+    Method(
+        "isolation",
+        "similarity",
+        ("nothing",),
+        ISOLATION_PARAMETERS,
+        lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
+        lambda _data, _params: (RandomCut(), {"kind": "path_lengths"}),
+        in_specs=False,
+    ),
+    Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd),
+    Method("treerank", "points", ("labels", "links"), TREERANK_PARAMETERS, over_pairs=tree_rank),
 )
-SIMFOREST = Method("simforest", "similarity", ("labels", "targets"), SIMFOREST_PARAMETERS, _pairs_of_objects)
-URERF = Method("urerf", "features", ("nothing",), URERF_PARAMETERS, _columns_of_features, _two_clusters)
-ISOLATION = Method(
-    "isolation",
-    "similarity",
-    ("nothing",),
-    ISOLATION_PARAMETERS,
-    lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
-    lambda _data, _params: (RandomCut(), {"kind": "path_lengths"}),
-)
-RFD = Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd)
-TREERANK = Method("treerank", "points", ("labels", "links"), TREERANK_PARAMETERS, over_pairs=tree_rank)
-
-METHODS = {method.name: method for method in (SMERF, SIMFOREST, URERF, ISOLATION, RFD, TREERANK)}
+METHODS = {method.name: method for method in _ROWS}
 
 
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
@@ -256,8 +265,19 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
             f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.judge}: "
             "inconsistent numbers of samples"
         )
-    if method.over_pairs is not None:
-        return method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
+    return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
+
+
+def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairProblem:
+    """Bind a method to the pairs of points."""
+    assert method.over_pairs is not None  # noqa: S101  (asked by the caller)
+    own = method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
+    meaning = Meaning(method.name, told(method.parameters, params), seed, data.rows, own.leaf, data.classes)
+    return PairProblem(meaning, data, int(params["n_estimators"]), own.points, own.sampling, own.growth)
+
+
+def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem:
+    """Bind a method to the rows."""
     assert method.draw is not None  # noqa: S101  (a method draws columns, or is one over pairs)
     source, search = _searched(data, params)
     params, class_weights = _weighted(data, params)

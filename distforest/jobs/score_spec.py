@@ -10,9 +10,10 @@ from typing import Any
 
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.callback import Callback
+from distforest.jobs.input_keys import ADDRESS
 from distforest.jobs.question import ANSWERS, Question, unused
 from distforest.jobs.reader import FLAG, MISSING, Key, Place, Reader, exactly, integer, text, word
-from distforest.jobs.spec import ADDRESS, FORMAT, RUN, Run
+from distforest.jobs.spec import FORMAT, RUN, Run
 from distforest.stores.outputs import in_the_way
 
 HEAD = (

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.forest import Meaning
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Axis
 from distforest.growth.grower import Growth, Limits
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.linear_cells import LinearCells
-from distforest.growth.pairs.problem import Classifiers, PairProblem
+from distforest.growth.pairs.problem import Classifiers
 from distforest.growth.pairs.sampling import (
     MOST_PAIRS,
     Constraints,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.growth.grower import Search
+    from distforest.growth.pairs.problem import PairGrowth
     from distforest.growth.problem import Data
     from distforest.sources.source import Rows
 
@@ -45,6 +45,15 @@ SHARE = 1.0 - 1.0 / math.e
 NO_PAIRS = np.empty((0, 2), np.int32)
 NO_CLASSES = TwoClasses(np.empty(0, np.uint8), np.empty((0, 2)))
 """What stands for the pairs, and for their classes, until a tree has drawn some."""
+
+
+class OverPairs(NamedTuple):
+    """How trees grow over pairs: the points, which pairs each tree learns from, how it grows, and what nodes say."""
+
+    points: PointPairs
+    sampling: PairSampling
+    growth: PairGrowth
+    leaf: dict[str, Any]
 
 
 def pair_columns(params: Params, n_features: int, blocks: tuple[tuple[str, int], ...] = ()) -> PairColumns:
@@ -147,7 +156,7 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
     return found
 
 
-def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> PairProblem:
+def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind TreeRank to data; ``width_of`` says how many of some columns a node of a small tree tries."""
     points = points_of(data)
     if data.judge == "labels":
@@ -170,16 +179,12 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
     if params["leafrank"] == "linear":
         leafrank = LinearCells(int(params["min_samples_leaf"]))
     ranking = Ranking(leafrank, limits, params["optimise_fpr"], seed)
-    leaf = {"kind": "ranks", "aggregation": params["aggregation"]}
-    meaning = Meaning("treerank", dict(params), seed, data.rows, leaf, data.classes)
-    return PairProblem(meaning, data, int(params["n_estimators"]), points, sampling, ranking)
+    return OverPairs(points, sampling, ranking, {"kind": "ranks", "aggregation": params["aggregation"]})
 
 
-def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> PairProblem:
+def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind RFD to data; ``width_of`` says how many of some columns a node tries."""
     points, sampling = points_of(data), given_pairs(data, params, seed)
     search = search_of(params, points, sampling, seed)
     growth = Growth(points, axis_of(points.shape[1], width_of), NO_CLASSES, limits_of(params), seed, search, held=1)
-    leaf = {"kind": "votes", "voting": params["voting"]}
-    meaning = Meaning("rfd", dict(params), seed, data.rows, leaf, data.classes)
-    return PairProblem(meaning, data, int(params["n_estimators"]), points, sampling, Classifiers(growth))
+    return OverPairs(points, sampling, Classifiers(growth), {"kind": "votes", "voting": params["voting"]})
