@@ -48,6 +48,7 @@ from distforest.growth.parameters import (
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
+from distforest.sources.row_kinds import Features
 
 if TYPE_CHECKING:
     from distforest.growth.grower import Search
@@ -136,7 +137,7 @@ def _two_clusters(data: Data, params: Params) -> tuple[Criterion, dict[str, Any]
 def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> Draw:
     unlike = Unlikeness(data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.judge == "labels")
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
-    if data.rows["kind"] != "features":
+    if not isinstance(data.rows, Features):
         landmarks = landmarks_of(params["n_landmarks"], unlike.targets, unlike.by_class, seed)
         draw = TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
         return replace(draw, of_distances=data.of_distances)

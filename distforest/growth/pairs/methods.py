@@ -64,7 +64,8 @@ def hold_pair_parameters(params: Params) -> None:
 
 def points_of(data: Data) -> PointPairs:
     """The points, and what is read of a pair; no pairs yet."""
-    points = PointPairs.of(PairColumns.of_rows(data.rows), data.matrix, NO_PAIRS)
+    assert isinstance(data.rows, PairColumns)  # noqa: S101  (held by whoever makes the data)
+    points = PointPairs.of(data.rows, data.matrix, NO_PAIRS)
     hold_points(points.points, points.columns)
     return points
 
