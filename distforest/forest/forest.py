@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
-from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members, expect
+from distforest.forest.leaf_kinds import NEAREST, VOICES, leaf_kind
+from distforest.forest.leaves import LeafDistances, LeafTable, Means, Members, expect
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
-from distforest.forest.path_lengths import PathLengths
-from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import NodeTable
 from distforest.sources.arrays import rows_of
 from distforest.sources.feature_names import FeatureNames
@@ -29,6 +28,7 @@ from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from distforest.forest.leaf_kinds import LeafKind
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Rows, Source
 
@@ -43,15 +43,6 @@ CHUNK_BYTES = 4 << 20
 
 NOT_ROUTED = -1
 """In ``leaves``: a training row that was not routed."""
-
-UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
-"""Leaf tables that follow from the node table alone."""
-
-SHARE, NEAREST = "share", "nearest"
-"""What a tree says of a row: what its leaf keeps; or the class or target of the most similar training object there."""
-
-VOICES = {"class_counts": "codes", "means": "targets"}
-"""The array by which training objects vote, beside each leaf table that they may vote in the place of."""
 
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "surrogate")
 """The arrays that every node table has, in the order of the format."""
@@ -71,7 +62,7 @@ class Meaning:
     rows
         How a query's rows are read (`distforest.sources.row_kinds`).
     leaf
-        The kind of leaf table, with ``factor``, ``offset``, ``class_weights``, ``voting`` or ``aggregation``.
+        What the leaves keep (`distforest.forest.leaf_kinds`).
     classes
         Class labels in the order of the counts, or None.
     """
@@ -80,7 +71,7 @@ class Meaning:
     params: dict[str, Any]
     seed: int
     rows: RowKind
-    leaf: dict[str, Any]
+    leaf: LeafKind
     classes: list[Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,12 +79,13 @@ class Meaning:
         return {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
             "rows": self.rows.to_dict(),
+            "leaf": self.leaf.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Meaning:
         """From a manifest that was checked."""
-        return cls(**{**found, "rows": row_kind(found["rows"])})
+        return cls(**{**found, "rows": row_kind(found["rows"]), "leaf": leaf_kind(found["leaf"])})
 
 
 @dataclass(frozen=True)
@@ -171,7 +163,7 @@ class Forest:
     @property
     def nearest_votes(self) -> bool:
         """Whether a tree votes for the most similar training object of a leaf, not for what the leaf keeps."""
-        return self.meaning.leaf.get("voting") == NEAREST
+        return self.meaning.leaf.nearest
 
     @cached_property
     def voices(self) -> Floats:
@@ -215,7 +207,7 @@ class Forest:
             table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
             leaves = None if isinstance(meaning.rows, PairColumns) else arrays["leaves"]
             in_bag = arrays["in_bag"]
-            leaf_table = _leaf_table(meaning.leaf, table, arrays)
+            leaf_table = meaning.leaf.table(table, arrays)
         except KeyError as error:
             raise ArtifactError(f"{error.args[0]}: missing") from error
         further = {name: arrays.get(name) for name in FURTHER_ARRAYS}
@@ -349,27 +341,6 @@ def hold_columns(name: str, values: Floats | None, n_columns: int) -> None:
         raise ArtifactError(f"{name}: expected a positive number among them")
     if name == "dependence" and values.max() > 1.0:
         raise ArtifactError(f"{name}: expected numbers from 0 to 1")
-
-
-def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.ndarray]) -> AnyLeafTable:
-    kind = leaf.get("kind")
-    if kind == "votes":
-        return Votes(table, arrays["class_counts"], leaf["voting"])
-    if kind == "ranks":
-        return Ranks(table, arrays["class_counts"], arrays["scores"], leaf["aggregation"])
-    if kind == "class_counts":
-        weights = leaf.get("class_weights")
-        return ClassCounts(table, arrays["class_counts"], None if weights is None else tuple(weights))
-    if kind == "means":
-        return Means(table, arrays["means"], arrays["spreads"], float(leaf["factor"]))
-    if kind == "members":
-        how = (float(leaf.get("offset", 0.0)), float(leaf.get("scale", 0.0)))
-        return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], *how)
-    if kind == "leaf_distances":
-        return LeafDistances(table, arrays["leaf_distances"])
-    if kind in UNTAUGHT:
-        return UNTAUGHT[kind](table)
-    raise ArtifactError(f"leaf.kind: unknown leaf table {kind!r}")
 
 
 def chunk_rows(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

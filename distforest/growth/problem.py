@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distforest.forest.forest import NEAREST, VOICES, Forest, Meaning
+from distforest.forest.forest import Forest, Meaning
+from distforest.forest.leaf_kinds import NEAREST, VOICES, KeepsLeafDistances
 from distforest.forest.leaves import (
     Members,
     accumulate,
@@ -216,7 +217,7 @@ class Problem:
         meaning, grown, repeated = self.meaning, list(parts[0]), {}
         if self.data.judge == "distances":
             if all(part["leaf_distances"] for part in parts):
-                meaning = replace(meaning, leaf={"kind": "leaf_distances"})
+                meaning = replace(meaning, leaf=KeepsLeafDistances())
             else:
                 grown.remove("leaf_distances")
                 repeated["distances"] = "truth"
@@ -224,8 +225,8 @@ class Problem:
             repeated["objects"] = "matrix"
         drawn_by = ("feature_weights", "dependence")
         repeated |= {name: name for name in drawn_by if getattr(self.data, name) is not None}
-        if self.meaning.leaf.get("voting") == NEAREST:
-            repeated[VOICES[str(self.meaning.leaf["kind"])]] = "truth"
+        if self.meaning.leaf.nearest:
+            repeated[VOICES[self.meaning.leaf.kind]] = "truth"
         return Contents(meaning, grown, repeated)
 
     def forest(self, parts: Sequence[dict[str, np.ndarray]]) -> Forest:

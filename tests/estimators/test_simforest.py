@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from distforest import SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, load
 from distforest.errors import InputError
+from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
@@ -375,7 +376,7 @@ def test_landmarks_votes_and_pairs_that_are_refused(estimator: Any, rows: np.nda
 def test_what_came_later_is_told_where_it_is_asked_for() -> None:
     plain = SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, Y)
     assert {"n_landmarks", "voting"}.isdisjoint(plain.forest_.meaning.params)
-    assert plain.forest_.meaning.leaf == {"kind": "class_counts"}
+    assert plain.forest_.meaning.leaf == KeepsCounts()
     asked = SimForestClassifier("linear", n_estimators=3, n_landmarks=9, random_state=0).fit(X, Y)
     assert asked.forest_.meaning.params == {**plain.forest_.meaning.params, "n_landmarks": 9}
 

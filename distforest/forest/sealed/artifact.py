@@ -26,10 +26,7 @@ from distforest.errors import ArtifactError, InputError
 from distforest.forest.estimates import Estimates
 from distforest.forest.forest import (
     FORMAT,
-    NEAREST,
     NODE_ARRAYS,
-    UNTAUGHT,
-    VOICES,
     Forest,
     Meaning,
     array_entry,
@@ -39,6 +36,7 @@ from distforest.forest.forest import (
     chunks,
     digest_of,
 )
+from distforest.forest.leaf_kinds import LEAF_KINDS, NEAREST, VOICES, KeepsCounts, KeepsMeans, KeepsRanks, KeepsVotes
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.forest.sealed.packings import PACKINGS, Packing, without_empty
@@ -65,8 +63,7 @@ MAX_ARRAY_BYTES = 1 << 36
 Prepared = zarr.Array[Any]
 """An array of a forest, open to be filled; it may be sent to whoever writes its chunks."""
 
-LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances", *UNTAUGHT, "votes", "ranks"]
-LEAF_WORDS = {"votes": ("voting", VOTINGS), "ranks": ("aggregation", AGGREGATIONS)}
+LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregation", AGGREGATIONS)}
 """Of the kinds of leaf tables over pairs: the name of the word that they need, and its values."""
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
@@ -244,7 +241,7 @@ def _meaning(found: dict[str, Any]) -> Meaning:
     rows, leaf, classes = found["rows"], found["leaf"], found["classes"]
     if not isinstance(rows.get("kind"), str):
         raise ArtifactError(f"{MANIFEST}: meaning.rows must name its kind, found {rows!r}")
-    if leaf.get("kind") not in LEAF_KINDS:
+    if not isinstance(leaf.get("kind"), str) or leaf["kind"] not in LEAF_KINDS:
         raise ArtifactError(f"leaf.kind: unknown leaf table {leaf.get('kind')!r}")
     for key in ("n_columns", "n_features"):
         if key in rows and (type(rows[key]) is not int or not 0 < rows[key] < 2**31):
@@ -262,11 +259,19 @@ def _meaning(found: dict[str, Any]) -> Meaning:
         _check_class_weights(leaf)
     _check_pairs(rows, leaf)
     _check_voting(rows, leaf)
+    if leaf["kind"] == KeepsMeans.kind and "factor" not in leaf:
+        raise ArtifactError("factor: missing")
     meaning = Meaning.from_dict(found)
-    if meaning.rows.to_dict() != rows:
-        known = ", ".join(meaning.rows.to_dict())
-        raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {meaning.rows.kind} has {known} alone, found {rows!r}")
+    _hold_known("rows", meaning.rows.to_dict(), rows)
+    _hold_known("leaf", meaning.leaf.to_dict(), leaf)
     return meaning
+
+
+def _hold_known(name: str, known: dict[str, Any], found: dict[str, Any]) -> None:
+    """Refuse keys that say nothing of this kind."""
+    if known != found:
+        keys = ", ".join(known)
+        raise ArtifactError(f"{MANIFEST}: meaning.{name} of kind {known['kind']} has {keys} alone, found {found!r}")
 
 
 def _check_numbers(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
@@ -311,7 +316,7 @@ def _is_block(block: Any) -> bool:
 
 def _check_class_weights(leaf: dict[str, Any]) -> None:
     weights = leaf["class_weights"]
-    if leaf["kind"] != "class_counts":
+    if leaf["kind"] != KeepsCounts.kind:
         raise ArtifactError(f"{MANIFEST}: leaf.class_weights go with class_counts, found {leaf['kind']!r}")
     if not isinstance(weights, list) or not all(type(c) is int and 0 < c <= MAX_CLASS_WEIGHT for c in weights):
         raise ArtifactError(f"{MANIFEST}: leaf.class_weights must be integers from 1 to {MAX_CLASS_WEIGHT}")

@@ -11,6 +11,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import Meaning
+from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Axis
 from distforest.growth.grower import Growth, Limits
@@ -171,7 +172,7 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
     if params["leafrank"] == "linear":
         leafrank = LinearCells(int(params["min_samples_leaf"]))
     ranking = Ranking(leafrank, limits, params["optimise_fpr"], seed)
-    leaf = {"kind": "ranks", "aggregation": params["aggregation"]}
+    leaf = KeepsRanks(params["aggregation"])
     meaning = Meaning("treerank", dict(params), seed, data.rows, leaf, data.classes)
     return PairProblem(meaning, data, int(params["n_estimators"]), points, sampling, ranking)
 
@@ -181,6 +182,6 @@ def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -
     points, sampling = points_of(data), given_pairs(data, params, seed)
     search = search_of(params, points, sampling, seed)
     growth = Growth(points, axis_of(points.shape[1], width_of), NO_CLASSES, limits_of(params), seed, search, held=1)
-    leaf = {"kind": "votes", "voting": params["voting"]}
+    leaf = KeepsVotes(params["voting"])
     meaning = Meaning("rfd", dict(params), seed, data.rows, leaf, data.classes)
     return PairProblem(meaning, data, int(params["n_estimators"]), points, sampling, Classifiers(growth))

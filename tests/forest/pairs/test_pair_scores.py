@@ -56,7 +56,7 @@ def expected_distance(forest: Forest, x: np.ndarray, x2: np.ndarray) -> float:
     """By the reference, from the trees' own nodes."""
     row = ref.pair_columns(x, x2, forest.meaning.rows.family)
     trees = [as_tree(forest, tree) for tree in range(forest.n_trees)]
-    return float(ref.distance(trees, row, forest.meaning.leaf["voting"], HALF))
+    return float(ref.distance(trees, row, forest.meaning.leaf.voting, HALF))
 
 
 @pytest.mark.parametrize("voting", VOTINGS)
