@@ -17,6 +17,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.growth.rng import streams
 from distforest.sources.lazy.callbacks import pairwise
+from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.source import Projections
 
 if TYPE_CHECKING:
@@ -162,16 +163,16 @@ def truth_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> dict[str, Any]:
 
 def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
     """The data of a case."""
-    matrix, rows = features(n_rows, seed=seed), {"kind": "features", "n_columns": N_COLUMNS}
+    matrix, rows = features(n_rows, seed=seed), Features(N_COLUMNS)
     if case in KERNEL_CASES:
         kind = case.split("_", maxsplit=1)[0]
-        rows = {"kind": kind, "n_columns": n_rows, "n_features": N_COLUMNS, "gamma": 0.25}
+        rows = Kernel(kind, n_rows, N_COLUMNS, 0.25)
     elif case in PAIR_CASES:
         method, params = PAIR_CASES[case]
-        rows = pair_columns(complete(METHODS[method].parameters, params), N_COLUMNS).to_rows()
+        rows = pair_columns(complete(METHODS[method].parameters, params), N_COLUMNS)
     elif case not in FEATURE_CASES:
         matrix = similarities(n_rows, seed, 0.2 if case in INCOMPLETE else 0.0)
-        rows = {"kind": "dense", "measure": "similarity", "n_columns": n_rows}
+        rows = Dense(n_rows)
     weights = np.array([4.0, 3.0, 2.0, 1.0, 0.0]) if case in WEIGHTED_CASES else None
     return Data(rows, matrix, **truth_of(case, n_rows, seed), feature_weights=weights)
 

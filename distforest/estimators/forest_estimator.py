@@ -43,6 +43,7 @@ from distforest.stores.folder import Folder
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest, Meaning
     from distforest.growth.methods import Method
+    from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Ints
 
 RUN = """random_state : int, RandomState or None, default=None
@@ -218,7 +219,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _grow(
         self,
-        rows: dict[str, Any],
+        rows: RowKind,
         matrix: np.ndarray | SparseSource,
         truth: Truth | None,
         params: dict[str, Any],

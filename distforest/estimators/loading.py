@@ -20,6 +20,7 @@ from distforest.growth.parameters import complete
 from distforest.jobs.lockstep import check_origin, warn_of_change
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import Objects, items_of
+from distforest.sources.row_kinds import Dense, Features, Kernel
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Meaning
@@ -64,13 +65,13 @@ def load(address: str | os.PathLike[str], similarity: Lazy | None = None, X: Any
     if "class_weight" in params:
         params["class_weight"] = _by_label(params["class_weight"], meaning.classes or [])
     if issubclass(kind, OnSimilarities):
-        params["similarity"] = {"dense": "precomputed", "features": SUBSETS}.get(rows["kind"], rows["kind"])
-        params["kind"] = rows.get("measure", "similarity")
-        params["gamma"] = rows["gamma"] if rows["kind"] == "rbf" else None
+        params["similarity"] = {Dense.kind: "precomputed", Features.kind: SUBSETS}.get(rows.kind, rows.kind)
+        params["kind"] = rows.measure if isinstance(rows, Dense) else "similarity"
+        params["gamma"] = rows.gamma if isinstance(rows, Kernel) and rows.kind == "rbf" else None
     found: Any = kind(**params, random_state=meaning.seed)
     found._adopt(forest)
     if similarity is not None:
-        if rows["kind"] != "dense" or X is None:
+        if not isinstance(rows, Dense) or X is None:
             raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
         found.similarity, found.kind, found.objects_ = similarity, "similarity", items_of(similarity, X)
         check_origin(forest, similarity, Objects.of(found.objects_))

@@ -31,6 +31,7 @@ from distforest.sources.stored import opened
 from distforest.sources.truth import Truth, pairs_of_rows
 
 if TYPE_CHECKING:
+    from distforest.sources.point_pairs import PairColumns
     from distforest.sources.source import Float32s, Floats, Rows
 
 
@@ -202,9 +203,9 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         distances, indices = pair_scores.kneighbors(self.forest_, points, n_neighbors, own, threads)
         return (distances, indices) if return_distance else indices
 
-    def _rows_of(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _rows_of(self, params: dict[str, Any]) -> PairColumns:
         """How pairs of the points are read."""
-        return pair_columns(params, self.n_features_in_).to_rows()
+        return pair_columns(params, self.n_features_in_)
 
     def _training_points(self, X: Any, labels: Any, seed: int) -> Float32s:  # noqa: ARG002  (for further columns)
         """Read the points that the forest is to learn from, shape (n, n_features)."""

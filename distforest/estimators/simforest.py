@@ -20,7 +20,6 @@ from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
-from distforest.jobs.inputs import dense_rows, kernel_rows
 from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of, source_of
 from distforest.sources.arrays import in_memory
 from distforest.sources.data_frames import told_of_order
@@ -31,6 +30,7 @@ from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import items_of
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
+from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse, with_own_distances
 from distforest.sources.stored import opened
 from distforest.sources.truth import Truth
@@ -53,7 +53,7 @@ SIMILARITY = (
     Parameter("gamma", None, "of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
 )
 
-Taken = tuple[dict[str, Any], np.ndarray | SparseSource]
+Taken = tuple[RowKind, np.ndarray | SparseSource]
 """How rows of queries are read, and the training matrix."""
 
 
@@ -80,15 +80,15 @@ class OnSimilarities(OnRows):
                 raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
             features, gamma = self._read_features(values), self.gamma if self.similarity == "rbf" else None
             self._warn_of_scales(features)
-            return kernel_rows(self.similarity, features, gamma), features
+            return Kernel.of(self.similarity, features, gamma), features
         if self.similarity == SUBSETS:
             features = self._read_features(values)
-            return {"kind": "features", "n_columns": features.shape[1]}, features
+            return Features(features.shape[1]), features
         if self.kind == "distance":
             matrix = self._distances(values)
         else:
             matrix = (read_sparse if is_sparse(values) else read)(values, SIMILARITIES)
-        return dense_rows(matrix.shape, self.kind), matrix
+        return Dense.of(matrix.shape, self.kind), matrix
 
     def _distances(self, values: Any) -> Any:
         """Read distances; told of are those below 0, and those of rows to themselves that are not 0."""
@@ -99,7 +99,7 @@ class OnSimilarities(OnRows):
             seen.see_sparse(stored)
         else:
             matrix = read(values, DISSIMILARITIES, onlooker=seen)
-        dense_rows(matrix.shape, self.kind)  # refused first
+        Dense.of(matrix.shape, self.kind)  # refused first
         if told := seen.told("kind='similarity'"):
             warn_caller(f"distances: {told}")
         return matrix

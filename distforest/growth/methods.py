@@ -16,7 +16,8 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.forest import NEAREST, SHARE, Meaning
+from distforest.forest.forest import Meaning
+from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
 from distforest.growth.cuts.class_weights import ClassWeights
 from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
@@ -52,8 +53,10 @@ from distforest.growth.parameters import (
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
+from distforest.sources.row_kinds import Features
 
 if TYPE_CHECKING:
+    from distforest.forest.leaf_kinds import LeafKind
     from distforest.growth.grower import Search
     from distforest.sources.source import Ints, Source
 
@@ -94,7 +97,7 @@ class Method:
     judged_by: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
-    untaught: Callable[[Data, Params], tuple[Criterion, dict[str, Any]]] | None = None
+    untaught: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
     in_specs: bool = True
 
@@ -131,19 +134,19 @@ def _column_weights(data: Data, params: Params) -> ColumnWeights:
     return ColumnWeights.of(data.feature_weights)
 
 
-def _two_clusters(data: Data, params: Params) -> tuple[Criterion, dict[str, Any]]:
+def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
     """Cuts judged by how well two clusters describe a projection; a leaf says that its rows are near."""
     at_random, n_witnesses = params["splitter"] == "random", int(params["n_witnesses"])
     witnesses = None
     if n_witnesses:
         witnesses = Witnesses(ArraySource.of(data.matrix).values, _column_weights(data, params), n_witnesses)
-    return TwoClusters(params["criterion"], params["relative"], at_random, witnesses), {"kind": "same_leaf"}
+    return TwoClusters(params["criterion"], params["relative"], at_random, witnesses), KeepsNothing("same_leaf")
 
 
 def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> Draw:
     unlike = Unlikeness(data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.judge == "labels")
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
-    if data.rows["kind"] != "features":
+    if not isinstance(data.rows, Features):
         landmarks = landmarks_of(params["n_landmarks"], unlike.targets, unlike.by_class, seed)
         draw = TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
         return replace(draw, of_distances=data.of_distances)
@@ -175,7 +178,7 @@ _ROWS = (
         ("nothing",),
         ISOLATION_PARAMETERS,
         lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
-        lambda _data, _params: (RandomCut(), {"kind": "path_lengths"}),
+        lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
         in_specs=False,
     ),
     Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd),
@@ -286,8 +289,6 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem
     limits = _limits(params, rows_of_trees.n_draws)
     draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
     growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing)
-    if params.get("voting") == NEAREST:
-        leaf = {**leaf, "voting": NEAREST}
     meaning = Meaning(method.name, told(method.parameters, params), seed, data.rows, leaf, data.classes)
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
 
@@ -319,19 +320,17 @@ def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:
     return {**params, "class_weight": weights.given}, weights.integers(n_draws)
 
 
-def _taught(data: Data, params: Params, class_weights: Ints | None) -> tuple[Criterion, dict[str, Any]]:
-    """The criterion for the data's truth, and the leaf table that it leads to."""
-    criterion, leaf = _of_truth(data, class_weights)
+def _taught(data: Data, params: Params, class_weights: Ints | None) -> tuple[Criterion, LeafKind]:
+    """The criterion for the data's truth, and what the leaves then keep."""
+    criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST)
     return (AtRandom(criterion) if params.get("splitter") == "random" else criterion), leaf
 
 
-def _of_truth(data: Data, class_weights: Ints | None) -> tuple[Criterion, dict[str, Any]]:
+def _of_truth(data: Data, class_weights: Ints | None, nearest: bool) -> tuple[Criterion, LeafKind]:
     if data.judge == "labels":
         gini = Gini(data.truth, len(data.classes or ()), class_weights=class_weights)
-        weights = {} if class_weights is None else {"class_weights": class_weights.tolist()}
-        return gini, {"kind": "class_counts", **weights}
+        return gini, KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
     if data.judge == "distances":
-        offset = {"offset": data.offset} if data.offset else {}
-        return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), {"kind": "members", **offset}
+        return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), KeepsMembers(data.offset or None)
     factor = 0.5 if data.judge == "targets" else 1.0
-    return variance_of(data.truth, factor, data.judge), {"kind": "means", "factor": factor}
+    return variance_of(data.truth, factor, data.judge), KeepsMeans(factor, nearest)

@@ -14,6 +14,7 @@ from distforest.forest.roots import Roots
 from distforest.growth.pairs.problem import PairProblem
 from distforest.sources.arrays import row_blocks
 from distforest.sources.lazy.source import LazySource
+from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import SparseSource
 
 if TYPE_CHECKING:
@@ -102,8 +103,8 @@ def _of_rows(data: Data) -> Iterator[str]:
     """Rows that are all alike, or of which most is unobserved; nothing is asked of a function."""
     if isinstance(data.matrix, LazySource):
         return
-    if data.rows["kind"] == "dense":
-        yield from _of_similarities(data)
+    if isinstance(data.rows, Dense):
+        yield from _of_similarities(data, data.rows.reading.name)
         return
     low, high, _ = _ranges(data.matrix)
     weights = np.ones(len(low)) if data.feature_weights is None else data.feature_weights
@@ -112,26 +113,22 @@ def _of_rows(data: Data) -> Iterator[str]:
         yield f"all features{some} are constant (see how they were read)"
 
 
-def _of_similarities(data: Data) -> Iterator[str]:
+def _of_similarities(data: Data, name: str) -> Iterator[str]:
     """Similarities (or distances) of which each column has one value."""
     n_observed, are_alike = _observed(data)
     if n_observed and are_alike:
         share = 100.0 * n_observed / math.prod(data.matrix.shape)
-        told = (
-            f"the {_name(data)} say"
-            if share == 100.0
-            else f"the {share:.3g} % of the {_name(data)} that are observed say"
-        )
+        told = f"the {name} say" if share == 100.0 else f"the {share:.3g} % of the {name} that are observed say"
         yield f"{told} the same of all rows (see how they were read)"
 
 
 def _of_lacking(data: Data) -> Iterator[str]:
     """Similarities (or distances) of which most are unobserved."""
-    if data.rows["kind"] != "dense" or isinstance(data.matrix, LazySource):
+    if not isinstance(data.rows, Dense) or isinstance(data.matrix, LazySource):
         return
     observed = _observed(data)[0] / math.prod(data.matrix.shape)
     if observed < 0.5:
-        yield f"{100.0 - 100.0 * observed:.3g} % of the {_name(data)} are unobserved (observe more of them)"
+        yield f"{100.0 - 100.0 * observed:.3g} % of the {data.rows.reading.name} are unobserved (observe more of them)"
 
 
 def _of_turned(data: Data) -> Iterator[str]:
@@ -157,11 +154,6 @@ def _of_few(problem: Bound) -> Iterator[str]:
     if 2.0 * (1.0 - others / n) ** n_draws > 1.0:
         told = f"all but {others:,} of {n:,} labels are {_label(data, most)}"
         yield f"{told}, and a tree draws {n_draws:,} (raise max_samples)"
-
-
-def _name(data: Data) -> str:
-    """What the entries of a given matrix are called."""
-    return "distances" if data.rows["measure"] == "distance" else "similarities"
 
 
 def _observed(data: Data) -> tuple[int, bool]:

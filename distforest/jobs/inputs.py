@@ -28,7 +28,7 @@ from distforest.sources.distance_doubts import SeenDistances, told_of_distances,
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
 from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
-from distforest.sources.kernels import KERNELS, scale_gamma
+from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, Supply
 from distforest.sources.point_pairs import codes_of_links, hold_pairs, told_of_contradictions
@@ -41,6 +41,7 @@ from distforest.sources.readings import (
     SIMILARITIES,
     largest_entry,
 )
+from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.sparse import SparseSource, StagedSparse
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import Staged, default_scratch, stage
@@ -48,6 +49,7 @@ from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from distforest.jobs.spec import Relation, Spec
+    from distforest.sources.row_kinds import RowKind
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Inputs:
     method: str
     params: dict[str, Any]
     seed: int
-    rows: dict[str, Any]
+    rows: RowKind
     matrix: Staged | StagedSparse
     judge: str
     truth: Staged
@@ -104,7 +106,7 @@ class Inputs:
     def fingerprint(self) -> str:
         """Equal for jobs that lead to the same forest, with the same names of its features."""
         params = told(METHODS[self.method].parameters, self.params)
-        decides = [GROWTH, self.method, params, self.seed, self.rows, self.judge, self.classes]
+        decides = [GROWTH, self.method, params, self.seed, self.rows.to_dict(), self.judge, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
         if self.feature_weights and not self.dependence:  # what a screen finds follows from the rest
@@ -309,45 +311,43 @@ def hold_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: i
         raise InputError(f"{asked}, found {dtype} of shape {shape}")
 
 
-def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], Staged | StagedSparse, Callback | None]:
+def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[RowKind, Staged | StagedSparse, Callback | None]:
     """How rows are read, the staged matrix or objects, and the function if similarities are asked for."""
     scratch = scratch_of(spec.run.scratch)
     reads = METHODS[spec.method].reads
     if reads in {"features", "points"}:
         rows, matrix = _stage_features(spec.input.addresses["features"], scratch)
-        return pair_columns(spec.params, matrix.shape[1]).to_rows() if reads == "points" else rows, matrix, None
+        return pair_columns(spec.params, matrix.shape[1]) if reads == "points" else rows, matrix, None
     similarity = spec.input.relations["similarity"]
     if similarity.kind == "feature_subsets":
         return *_stage_features(similarity.address, scratch), None
     if similarity.kind in KERNELS:
         _, matrix = _stage_features(similarity.address, scratch)
-        gamma = similarity.options.get("gamma")
+        gamma: Any = similarity.options.get("gamma")
         with matrix.watched(scratch) as features:
             told = told_of_scales(features, similarity.kind, _names_at(similarity.address))
-            rows = kernel_rows(similarity.kind, features, gamma)
+            kernel = Kernel.of(similarity.kind, features, gamma)
         if told:
             warn_caller(f"similarity: {told}")
-        return rows, matrix, None
+        return kernel, matrix, None
     measure = str(similarity.options["measure"])
     if similarity.kind == "lazy":
         matrix, callback = _stage_lazy(spec, similarity, n_rows, folder)
-        return dense_rows((matrix.shape[0],) * 2, measure), matrix, callback
+        return Dense.of((matrix.shape[0],) * 2, measure), matrix, callback
     return *_stage_given(similarity.address, measure, folder, scratch), None
 
 
-def _stage_given(
-    address: str, measure: str, folder: str, scratch: Path
-) -> tuple[dict[str, Any], Staged | StagedSparse]:
+def _stage_given(address: str, measure: str, folder: str, scratch: Path) -> tuple[Dense, Staged | StagedSparse]:
     """How rows of a given matrix are read, and the matrix: dense from where it is, sparse from the job's folder."""
     given = open_matrix(address)
     seen = SeenDistances() if measure == "distance" else None
     matrix: Staged | StagedSparse
     if isinstance(given, SparseStore):
-        rows = dense_rows(given.shape, measure)
+        rows = Dense.of(given.shape, measure)
         matrix = replace(stage_sparse("matrix", given.read(measure, seen), folder, scratch), origin=address)
     else:
         matrix = stage(address, DISSIMILARITIES if seen else SIMILARITIES, scratch, seen)
-        rows = dense_rows(matrix.shape, measure)
+        rows = Dense.of(matrix.shape, measure)
         with matrix.watched(scratch) as values:
             told = "" if seen else told_of_distances(values)
         if told:
@@ -358,12 +358,12 @@ def _stage_given(
     return rows, matrix
 
 
-def _stage_features(address: str, scratch: Path) -> tuple[dict[str, Any], Staged]:
+def _stage_features(address: str, scratch: Path) -> tuple[Features, Staged]:
     sample = Sample()
     matrix = stage(address, FEATURES, scratch, sample)
     if told := told_of_rounding(sample, _names_at(address)):
         warn_caller(f"{address}: {told}")
-    return {"kind": "features", "n_columns": matrix.shape[1]}, matrix
+    return Features(matrix.shape[1]), matrix
 
 
 def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, folder: str) -> tuple[Staged, Callback]:
@@ -389,19 +389,6 @@ def callback_of(similarity: Relation, output: str) -> Callback:
             raise InputError(f"the ledger must be a local file, and {output} is no place for one; name it as 'ledger'")
         options["ledger"] = f"{output}.ledger"
     return Callback.of(similarity.address, options)
-
-
-def kernel_rows(kind: str, features: np.ndarray, gamma: Any) -> dict[str, Any]:
-    """How rows of features are read through a built-in similarity."""
-    width = scale_gamma(features) if gamma is None else float(gamma)
-    return {"kind": kind, "n_columns": len(features), "n_features": features.shape[1], "gamma": width}
-
-
-def dense_rows(shape: tuple[int, ...], measure: str) -> dict[str, Any]:
-    """How rows of a precomputed similarity (or distance) matrix are read; raises InputError if it is not square."""
-    if shape[0] != shape[1]:
-        raise InputError(f"a training matrix ({measure}) must be square, a precomputed metric; found shape {shape}")
-    return {"kind": "dense", "measure": measure, "n_columns": shape[1]}
 
 
 def _judge(spec: Spec) -> tuple[str, str]:

@@ -399,7 +399,7 @@ def test_questions_that_cannot_be_used_are_refused(method: str) -> None:
 def test_the_family_of_columns_follows_position() -> None:
     for position, family in ((True, "difference_mean"), (False, "difference")):
         rows = small(position=position).fit(SMALL, SMALL_Y).forest_.meaning.rows
-        assert rows == PairColumns(family, 4).to_rows()
+        assert rows == PairColumns(family, 4)
 
 
 def test_defaults_are_those_of_the_list_of_parameters() -> None:

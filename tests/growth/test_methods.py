@@ -218,7 +218,7 @@ def test_tables_of_leaf_distances_are_kept_where_they_are_no_larger_than_the_mat
     forest_of: Callable[[str], Forest],
 ) -> None:
     small, large = forest_of("distances"), forest_of("members")
-    assert (small.meaning.leaf["kind"], large.meaning.leaf["kind"]) == ("leaf_distances", "members")
+    assert (small.meaning.leaf.kind, large.meaning.leaf.kind) == ("leaf_distances", "members")
     assert set(small.arrays()) ^ set(large.arrays()) == {"leaf_distances", "distances"}
     assert small.leaf_table.arrays()["leaf_distances"].nbytes <= 4 * samples.N_ROWS**2
     limit = samples.problem_of("members").triangle_limit

@@ -43,12 +43,12 @@ def bound_to(data: Data, seed: int = 7, **params: Any) -> PairProblem:
 
 
 def data_of(X: np.ndarray, labels: np.ndarray, position: bool = True) -> Data:
-    rows = PairColumns("difference_mean" if position else "difference", X.shape[1]).to_rows()
+    rows = PairColumns("difference_mean" if position else "difference", X.shape[1])
     return Data(rows, X.astype(np.float32), "labels", labels.astype(np.int32), [0, 1, 2])
 
 
 def linked(X: np.ndarray, pairs: Any, codes: Any) -> Data:
-    rows = PairColumns("difference_mean", X.shape[1]).to_rows()
+    rows = PairColumns("difference_mean", X.shape[1])
     return Data(rows, X.astype(np.float32), "links", np.array(codes, np.uint8), pairs=np.array(pairs, np.int32))
 
 

@@ -18,6 +18,7 @@ from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import LazySource, Objects, Supply
+from distforest.sources.row_kinds import Dense, Features
 from tests.reference import naive_simforest as naive
 from tests.reference.naive_landmarks import drawn
 
@@ -48,7 +49,7 @@ class Case:
     def problem(self) -> Problem:
         """The product's."""
         is_square = self.matrix.shape[0] == self.matrix.shape[1]
-        rows = {"kind": "dense" if is_square else "features", "n_columns": self.matrix.shape[1]}
+        rows = (Dense if is_square else Features)(self.matrix.shape[1])
         classes = [0, 1, 2] if self.judge == "labels" else None
         truth = self.y.astype(np.int32) if self.judge == "labels" else self.y[:, None].astype(float)
         data = Data(rows, self.matrix, self.judge, truth, classes)

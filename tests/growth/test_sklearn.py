@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from distforest.growth.problem import Data
 from distforest.sources.factors import encoded
+from distforest.sources.row_kinds import Features
 from tests import samples
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def data_of(name: str) -> Data:
     X, y = load(name)
-    rows = {"kind": "features", "n_columns": X.shape[1]}
+    rows = Features(X.shape[1])
     if name == "diabetes":
         return Data(rows, X, "targets", y[:, None].astype(np.float64))
     codes, classes = encoded(y)
@@ -201,7 +202,7 @@ def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
         "targets": y[:, None].astype(np.float64),
         "distances": (y[:, None] != y).astype(np.float32),
     }
-    rows = {"kind": "features", "n_columns": n_columns}
+    rows = Features(n_columns)
     data = Data(rows, X, judge, truth[judge], [0, 1] if judge == "labels" else None)
     tree = Tree.of(grown(samples.without_bootstrap(data, max_bins=max_bins)))
     theirs = Tree.of_sklearn(DecisionTreeClassifier(random_state=0).fit(X, y))
@@ -227,7 +228,7 @@ def test_the_tree_of_the_distances_of_the_labels_is_the_tree_of_the_labels(name:
 def test_the_tree_of_the_distances_of_whole_targets_is_the_tree_of_the_targets() -> None:
     rng = np.random.default_rng(0)
     X, y = samples.features(60), rng.integers(-8, 9, 60).astype(np.float64)
-    rows = {"kind": "features", "n_columns": samples.N_COLUMNS}
+    rows = Features(samples.N_COLUMNS)
     z = ((y[:, None] - y) ** 2 / 2).astype(np.float32)
     by_targets = grown(samples.without_bootstrap(Data(rows, X, "targets", y[:, None])))
     by_distances = grown(samples.without_bootstrap(Data(rows, X, "distances", z, None, float(z.max()))))

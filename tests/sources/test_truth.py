@@ -13,6 +13,7 @@ from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.sources import truth as module
 from distforest.sources.arrays import open_array, write_array
+from distforest.sources.judges import Judge
 from distforest.sources.truth import Truth, pairs_of_rows, read_vector
 
 if TYPE_CHECKING:
@@ -82,23 +83,23 @@ def test_a_relation_takes_the_address_of_its_values(kind: Any, values: np.ndarra
 
 
 @pytest.mark.parametrize(
-    ("vector", "leaf", "kind"),
+    ("vector", "learned", "kind"),
     [
         (np.array([1.0, 2.5]), None, Targets),
         (np.array([1.0, 2.0]), None, Labels),
         (np.array([1, 2]), None, Labels),
         (np.array(["a", "b"]), None, Labels),
         (np.array(["a", "b"], object), None, Labels),
-        (np.array([1.0, 2.5]), {"kind": "members", "scale": 1.0}, Targets),
-        (np.array([1, 2]), {"kind": "means", "factor": 0.5}, Targets),
-        (np.array([1, 2]), {"kind": "means", "factor": 1.0}, Embedding),
-        (np.array([1.0, 2.5]), {"kind": "class_counts"}, Labels),
+        (np.array([1.0, 2.5]), Judge.DISTANCES, Targets),
+        (np.array([1, 2]), Judge.TARGETS, Targets),
+        (np.array([1, 2]), Judge.EMBEDDING, Embedding),
+        (np.array([1.0, 2.5]), Judge.LABELS, Labels),
     ],
 )
 def test_a_vector_is_read_by_what_was_learned_or_else_by_its_values(
-    vector: np.ndarray, leaf: dict[str, Any] | None, kind: type
+    vector: np.ndarray, learned: Judge | None, kind: type
 ) -> None:
-    assert isinstance(read_vector(vector, leaf), kind)
+    assert isinstance(read_vector(vector, learned), kind)
 
 
 def spread(n_rows: int, n_different: int) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
+from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes, LeafKind
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Axis
 from distforest.growth.grower import Growth, Limits
@@ -53,7 +54,7 @@ class OverPairs(NamedTuple):
     points: PointPairs
     sampling: PairSampling
     growth: PairGrowth
-    leaf: dict[str, Any]
+    leaf: LeafKind
 
 
 def pair_columns(params: Params, n_features: int, blocks: tuple[tuple[str, int], ...] = ()) -> PairColumns:
@@ -73,7 +74,8 @@ def hold_pair_parameters(params: Params) -> None:
 
 def points_of(data: Data) -> PointPairs:
     """The points, and what is read of a pair; no pairs yet."""
-    points = PointPairs.of(PairColumns.of_rows(data.rows), data.matrix, NO_PAIRS)
+    assert isinstance(data.rows, PairColumns)  # noqa: S101  (held by whoever makes the data)
+    points = PointPairs.of(data.rows, data.matrix, NO_PAIRS)
     hold_points(points.points, points.columns)
     return points
 
@@ -179,7 +181,7 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
     if params["leafrank"] == "linear":
         leafrank = LinearCells(int(params["min_samples_leaf"]))
     ranking = Ranking(leafrank, limits, params["optimise_fpr"], seed)
-    return OverPairs(points, sampling, ranking, {"kind": "ranks", "aggregation": params["aggregation"]})
+    return OverPairs(points, sampling, ranking, KeepsRanks(params["aggregation"]))
 
 
 def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
@@ -187,4 +189,4 @@ def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -
     points, sampling = points_of(data), given_pairs(data, params, seed)
     search = search_of(params, points, sampling, seed)
     growth = Growth(points, axis_of(points.shape[1], width_of), NO_CLASSES, limits_of(params), seed, search, held=1)
-    return OverPairs(points, sampling, Classifiers(growth), {"kind": "votes", "voting": params["voting"]})
+    return OverPairs(points, sampling, Classifiers(growth), KeepsVotes(params["voting"]))

@@ -14,6 +14,7 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from distforest import SimForestClassifier, SimForestRegressor, load
 from distforest.errors import InputError
+from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.forest.leaves import ClassCounts
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights, key_of
 from distforest.growth.cuts.criteria import Gini
@@ -193,7 +194,7 @@ def test_the_tree_of_weighted_classes_is_that_of_scikit_learn_up_to_ties(name: s
 
 
 def test_without_weights_a_forest_says_nothing_of_them(forest_of: Callable[[str], Any]) -> None:
-    assert forest_of("rbf").meaning.leaf == {"kind": "class_counts"}
+    assert forest_of("rbf").meaning.leaf == KeepsCounts()
     assert forest_of("rbf").meaning.params["class_weight"] is None
 
 
@@ -206,7 +207,7 @@ def weighted_forest(case: str = "missing") -> Any:
 
 def test_shares_and_distances_are_of_weighted_counts() -> None:
     forest, c = weighted_forest(), [64, 160, 2560]
-    assert forest.meaning.leaf == {"kind": "class_counts", "class_weights": c}
+    assert forest.meaning.leaf == KeepsCounts(tuple(c))
     table = forest.leaf_table
     assert isinstance(table, ClassCounts)
     forest.check()

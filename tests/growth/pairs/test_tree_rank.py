@@ -269,7 +269,7 @@ def bound(X: np.ndarray, y: np.ndarray, **params: Any) -> PairProblem:
     method = METHODS["treerank"]
     given = complete(method.parameters, {"n_estimators": 5, "max_bins": None, **params})
     points = X.astype(np.float32)
-    rows = pair_columns(given, X.shape[1]).to_rows()
+    rows = pair_columns(given, X.shape[1])
     found = problem(method, Data(rows, points, "labels", y.astype(np.int32), sorted(set(y.tolist()))), given, 3)
     assert isinstance(found, PairProblem)
     return found
