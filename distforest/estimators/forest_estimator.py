@@ -33,6 +33,7 @@ from distforest.sources.arrays import is_stored
 from distforest.sources.data_frames import dtypes_of, hold_numbers, is_data_frame, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
+from distforest.sources.judges import Judge
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse import SparseSource, is_sparse, tell_of_zeros
@@ -61,9 +62,6 @@ ESTIMATED = tuple(field.name for field in fields(Estimates))
 
 WORKED_OUT = ("oob_decision_function", "oob_prediction")
 """What follows from a forest alone, once it is asked for."""
-
-VECTORS = ("targets", "embedding")
-"""Kinds of truth that are numbers of which means are taken."""
 
 
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
@@ -210,7 +208,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _warn_of_far(self, truth: Truth) -> None:
         """Warn where values that are taught lie so far from the others that these cannot be told apart or predicted."""
-        if truth.judge in VECTORS and (told := told_of_far(truth.values, truth.judge)):
+        if truth.judge.is_of_vectors and (told := told_of_far(truth.values, truth.judge)):
             warn_caller(told)
 
     def _given(self) -> dict[str, Any]:
@@ -226,7 +224,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         weights: Floats | None = None,
     ) -> None:
         """Grow the forest from a matrix and its truth, or from nothing but the matrix where there is none."""
-        truth = truth or Truth("nothing", np.empty((matrix.shape[0], 0)))
+        truth = truth or Truth(Judge.NOTHING, np.empty((matrix.shape[0], 0)))
         of_truth = (truth.judge, truth.values, truth.classes, truth.largest)
         data = Data(rows, matrix, *of_truth, weights, offset=truth.offset)
         self._grow_from(data, params, seed_of(self.random_state))

@@ -53,6 +53,7 @@ from distforest.growth.parameters import (
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
+from distforest.sources.judges import Judge
 from distforest.sources.row_kinds import Features
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Method:
 
     name: str
     reads: str
-    judged_by: tuple[str, ...]
+    judged_by: tuple[Judge, ...]
     parameters: tuple[Parameter, ...]
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
     untaught: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
@@ -144,7 +145,7 @@ def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
 
 
 def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> Draw:
-    unlike = Unlikeness(data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.judge == "labels")
+    unlike = Unlikeness(data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.judge == Judge.LABELS)
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if not isinstance(data.rows, Features):
         landmarks = landmarks_of(params["n_landmarks"], unlike.targets, unlike.by_class, seed)
@@ -166,23 +167,23 @@ _ROWS = (
     Method(
         "smerf",
         "features",
-        ("distances", "labels", "targets", "embedding"),
+        (Judge.DISTANCES, Judge.LABELS, Judge.TARGETS, Judge.EMBEDDING),
         SMERF_PARAMETERS,
         _columns_of_features,
     ),
-    Method("simforest", "similarity", ("labels", "targets"), SIMFOREST_PARAMETERS, _pairs_of_objects),
-    Method("urerf", "features", ("nothing",), URERF_PARAMETERS, _columns_of_features, _two_clusters),
+    Method("simforest", "similarity", (Judge.LABELS, Judge.TARGETS), SIMFOREST_PARAMETERS, _pairs_of_objects),
+    Method("urerf", "features", (Judge.NOTHING,), URERF_PARAMETERS, _columns_of_features, _two_clusters),
     Method(
         "isolation",
         "similarity",
-        ("nothing",),
+        (Judge.NOTHING,),
         ISOLATION_PARAMETERS,
         lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
         lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
         in_specs=False,
     ),
-    Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd),
-    Method("treerank", "points", ("labels", "links"), TREERANK_PARAMETERS, over_pairs=tree_rank),
+    Method("rfd", "points", (Judge.LABELS, Judge.LINKS), RFD_PARAMETERS, over_pairs=rfd),
+    Method("treerank", "points", (Judge.LABELS, Judge.LINKS), TREERANK_PARAMETERS, over_pairs=tree_rank),
 )
 METHODS = {method.name: method for method in _ROWS}
 
@@ -263,7 +264,7 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
     hold_together(params)
     if data.judge not in method.judged_by:
         raise InputError(f"{method.name} learns from {' or '.join(method.judged_by)}, found {data.judge}")
-    if data.judge != "links" and len(data.truth) != data.n_rows:
+    if data.judge != Judge.LINKS and len(data.truth) != data.n_rows:
         raise InputError(
             f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.judge}: "
             "inconsistent numbers of samples"
@@ -304,7 +305,7 @@ def _searched(data: Data, params: Params) -> tuple[Source, Search]:
     """The source that growth reads, and how a level of it is searched."""
     max_bins = params.get("max_bins")
     if max_bins is None:
-        return data.source(), judge_and_cut if data.judge != "nothing" else project_and_cut_clusters
+        return data.source(), judge_and_cut if data.judge != Judge.NOTHING else project_and_cut_clusters
     return BinnedSource.of(data.matrix, int(max_bins)), cut_codes
 
 
@@ -313,7 +314,7 @@ def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:
     given = params.get("class_weight")
     if given is None:
         return params, None
-    if data.judge != "labels":
+    if data.judge != Judge.LABELS:
         raise InputError(f"class_weight={given!r} goes with labels, found {data.judge}; leave it out")
     weights = ClassWeights.of(given, data.truth, data.classes or [])
     n_draws = sampling(params, data.n_rows).n_draws
@@ -327,10 +328,10 @@ def _taught(data: Data, params: Params, class_weights: Ints | None) -> tuple[Cri
 
 
 def _of_truth(data: Data, class_weights: Ints | None, nearest: bool) -> tuple[Criterion, LeafKind]:
-    if data.judge == "labels":
+    if data.judge == Judge.LABELS:
         gini = Gini(data.truth, len(data.classes or ()), class_weights=class_weights)
         return gini, KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
-    if data.judge == "distances":
+    if data.judge == Judge.DISTANCES:
         return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), KeepsMembers(data.offset or None)
-    factor = 0.5 if data.judge == "targets" else 1.0
+    factor = 0.5 if data.judge == Judge.TARGETS else 1.0
     return variance_of(data.truth, factor, data.judge), KeepsMeans(factor, nearest)

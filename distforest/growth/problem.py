@@ -23,6 +23,7 @@ from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
 from distforest.growth.rng import bootstrap, subsample
 from distforest.sources.binned import BinnedSource
+from distforest.sources.judges import Judge
 from distforest.sources.lazy.source import LazySource
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_kinds import Dense, Kernel
@@ -48,8 +49,7 @@ class Data:
     matrix
         Features, shape (n, p), float32; or similarities, shape (n, n), float32 or float64, or as a source.
     judge
-        What cuts are judged by: ``"labels"``, ``"targets"``, ``"embedding"``, ``"distances"``, ``"links"`` or
-        ``"nothing"``.
+        What cuts are judged by.
     truth
         Codes, shape (n,); targets or embeddings, shape (n, q); distances, shape (n, n); or nothing, shape (n, 0).
     classes
@@ -65,12 +65,12 @@ class Data:
         `distforest.growth.draws.dependence`, shape (p,).
     pairs
         For a forest over pairs that were given: numbers of the two points of each, shape (m, 2); ``judge`` is then
-        ``"links"`` and ``truth`` the class of each pair, 0 for alike.
+        ``Judge.LINKS`` and ``truth`` the class of each pair, 0 for alike.
     """
 
     rows: RowKind
     matrix: Any
-    judge: str
+    judge: Judge
     truth: np.ndarray
     classes: list[Any] | None = None
     largest: float = 1.0
@@ -186,12 +186,12 @@ class Problem:
         return bool(wanted) or not isinstance(self.data.matrix, LazySource)
 
     def _leaf_arrays(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> dict[str, np.ndarray]:
-        if self.data.judge == "labels":
+        if self.data.judge == Judge.LABELS:
             one_hot = np.eye(len(self.data.classes or ()))[self.data.truth]
             return {"class_counts": accumulate(table, leaves, in_bag, one_hot).astype(np.int32)}
-        if self.data.judge == "distances":
+        if self.data.judge == Judge.DISTANCES:
             return {"leaf_distances": self._triangles(table, leaves, in_bag)}
-        if self.data.judge == "nothing":
+        if self.data.judge == Judge.NOTHING:
             return {}
         return _means(table, leaves, in_bag, self.data.truth, self._middle)
 
@@ -215,7 +215,7 @@ class Problem:
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
         """What a forest of some parts holds; ``parts`` has the lengths of each part's arrays by name."""
         meaning, grown, repeated = self.meaning, list(parts[0]), {}
-        if self.data.judge == "distances":
+        if self.data.judge == Judge.DISTANCES:
             if all(part["leaf_distances"] for part in parts):
                 meaning = replace(meaning, leaf=KeepsLeafDistances())
             else:

@@ -13,6 +13,7 @@ import numpy as np
 from distforest.forest.roots import Roots
 from distforest.growth.pairs.problem import PairProblem
 from distforest.sources.arrays import row_blocks
+from distforest.sources.judges import Judge
 from distforest.sources.lazy.source import LazySource
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import SparseSource
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from distforest.growth.problem import Data
     from distforest.sources.source import Floats
 
-NAMES = {"distances": "distances that were given", "embedding": "places in the embedding"}
+NAMES = {Judge.DISTANCES: "distances that were given", Judge.EMBEDDING: "places in the embedding"}
 """What some kinds of truth are called."""
 
 UNKNOWN = "neither values that are all the same nor a rule that stops trees is behind it"
@@ -47,7 +48,7 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     follows = roots.told()
     if not follows:
         return ""
-    unknown = RAISED if problem.data.judge == "distances" else UNKNOWN
+    unknown = RAISED if problem.data.judge == Judge.DISTANCES else UNKNOWN
     return f"{follows}: {'; '.join(causes(problem, closed)) or unknown}"
 
 
@@ -82,15 +83,16 @@ def _n_drawn(problem: Bound) -> int:
 
 def _of_truth(data: Data) -> Iterator[str]:
     """A truth that is the same for all rows."""
-    if data.judge in {"nothing", "links"}:
+    if data.judge in {Judge.NOTHING, Judge.LINKS}:
         return
     low, high, _ = _ranges(data.truth.reshape(data.n_rows, -1))
-    if (low < high).any() or (data.judge == "distances" and low.min() < high.max()):
+    if (low < high).any() or (data.judge == Judge.DISTANCES and low.min() < high.max()):
         return
-    if data.judge == "labels":
+    if data.judge == Judge.LABELS:
         yield f"all labels are {_label(data, int(low[0]))} (give rows of a second class)"
         return
-    what = {"distances": f"are {low[0] + data.offset:g}", "targets": f"are {low[0]:g}"}.get(data.judge, "are equal")
+    values = {Judge.DISTANCES: f"are {low[0] + data.offset:g}", Judge.TARGETS: f"are {low[0]:g}"}
+    what = values.get(data.judge, "are equal")
     yield f"all {NAMES.get(data.judge, data.judge)} {what} (see how they were read)"
 
 
@@ -133,7 +135,9 @@ def _of_lacking(data: Data) -> Iterator[str]:
 
 def _of_turned(data: Data) -> Iterator[str]:
     """Distances of rows to themselves that are larger than others: each cut raises the mean inside its sides."""
-    if data.judge == "distances" and data.truth.diagonal().mean(dtype=np.float64) > data.truth.mean(dtype=np.float64):
+    if data.judge != Judge.DISTANCES:
+        return
+    if data.truth.diagonal().mean(dtype=np.float64) > data.truth.mean(dtype=np.float64):
         cure = "give 1 - S in their place, or an adjacency matrix as a graph"
         yield f"rows are further from themselves than from others, so these may be similarities ({cure})"
 
@@ -146,7 +150,7 @@ def _of_few(problem: Bound) -> Iterator[str]:
         if (codes == codes[0]).all():
             yield "the pairs that a tree draws are seldom of both kinds (give more pairs)"
         return
-    if data.judge != "labels":
+    if data.judge != Judge.LABELS:
         return
     counts, n, n_draws = np.bincount(data.truth), data.n_rows, problem.sampling.n_draws
     most = int(counts.argmax())

@@ -28,6 +28,7 @@ from distforest.sources.distance_doubts import SeenDistances, told_of_distances,
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
 from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
+from distforest.sources.judges import Judge
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, Supply
@@ -85,7 +86,7 @@ class Inputs:
     seed: int
     rows: RowKind
     matrix: Staged | StagedSparse
-    judge: str
+    judge: Judge
     truth: Staged
     classes: list[Any] | None
     largest: float
@@ -391,20 +392,20 @@ def callback_of(similarity: Relation, output: str) -> Callback:
     return Callback.of(similarity.address, options)
 
 
-def _judge(spec: Spec) -> tuple[str, str]:
+def _judge(spec: Spec) -> tuple[Judge, str]:
     """What the cuts are judged by, and where it is."""
     relation = spec.input.relations.get("distances")
     if relation is not None:
-        return ("distances" if relation.kind in {"dense", "graph"} else relation.kind), relation.address
+        return (Judge.DISTANCES if relation.kind in {"dense", "graph"} else Judge(relation.kind)), relation.address
     if "similar" in spec.input.addresses:
-        return "links", spec.input.addresses["similar"]
-    judge = next((name for name in ("labels", "targets") if name in spec.input.addresses), "nothing")
-    return judge, spec.input.addresses["features" if judge == "nothing" else judge]
+        return Judge.LINKS, spec.input.addresses["similar"]
+    judge = next((own for own in (Judge.LABELS, Judge.TARGETS) if own in spec.input.addresses), Judge.NOTHING)
+    return judge, spec.input.addresses["features" if judge == Judge.NOTHING else judge]
 
 
-def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Staged, list[Any] | None, float]:
+def _stage_truth(judge: Judge, address: str, spec: Spec, folder: str) -> tuple[Staged, list[Any] | None, float]:
     scratch = scratch_of(spec.run.scratch)
-    if judge == "distances":
+    if judge == Judge.DISTANCES:
         graph = spec.input.relations["distances"].kind == "graph"
         distances = stage(address, GRAPH if graph else DISTANCES, scratch)
         with distances.watched(scratch) as values:
@@ -414,19 +415,19 @@ def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Sta
             warn_caller(f"{address}: {told}")
         return distances, None, largest
     array = open_array(address)
-    if judge == "nothing":
+    if judge == Judge.NOTHING:
         return stage_array("truth", np.empty((array.shape[0], 0)), folder, scratch), None, 1.0
     values = np.asarray(array[...])
-    names = array.attrs.get("classes") if judge == "labels" else None
+    names = array.attrs.get("classes") if judge == Judge.LABELS else None
     staged, classes = stage_truth(judge, values, folder, scratch)
     if classes is not None and isinstance(names, list) and all(0 <= c < len(names) for c in classes):
         classes = [names[int(c)] for c in classes]
     return staged, classes, 1.0
 
 
-def _warn_of_amounts(spec: Spec, judge: str, address: str, matrix: Staged | StagedSparse) -> None:
+def _warn_of_amounts(spec: Spec, judge: Judge, address: str, matrix: Staged | StagedSparse) -> None:
     """Warn where labels without names may be amounts, as they are in the order of a column of what the trees read."""
-    labels = open_array(address) if judge == "labels" else None
+    labels = open_array(address) if judge == Judge.LABELS else None
     if labels is None or "classes" in labels.attrs:
         return
     columns, names = np.empty((matrix.shape[0], 0)), None
@@ -443,11 +444,11 @@ def _warn_of_amounts(spec: Spec, judge: str, address: str, matrix: Staged | Stag
     warn_caller(f"labels: {told}, any two of which are equally unlike; if they are amounts, {cure}")
 
 
-def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
+def stage_truth(judge: Judge, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
     """Write codes, targets or embeddings into the job's folder and stage them; the classes of the codes."""
-    if judge == "links":
+    if judge == Judge.LINKS:
         return stage_array("truth", codes_of_links(values), folder, scratch), None
-    if judge == "labels":
+    if judge == Judge.LABELS:
         codes, classes = encoded(values)
         return stage_array("truth", codes, folder, scratch), classes
     vectors = finite_vectors(values, judge)

@@ -14,3 +14,8 @@ class Judge(StrEnum):
     DISTANCES = "distances"
     LINKS = "links"
     NOTHING = "nothing"
+
+    @property
+    def is_of_vectors(self) -> bool:
+        """Whether it is numbers of which leaves keep the mean."""
+        return self in {Judge.TARGETS, Judge.EMBEDDING}

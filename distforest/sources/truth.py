@@ -54,7 +54,7 @@ class Truth:
     Attributes
     ----------
     judge
-        ``"labels"``, ``"targets"``, ``"embedding"`` or ``"distances"``.
+        Which of them.
     values
         Codes, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
     classes
@@ -73,7 +73,7 @@ class Truth:
     array([1., 0.])
     """
 
-    judge: str
+    judge: Judge
     values: np.ndarray
     classes: list[Any] | None = None
     largest: float = 1.0
@@ -104,9 +104,9 @@ class Truth:
         """
         relation = _recognised(opened(given), learned)
         if isinstance(relation, Labels):
-            return cls("labels", *encoded(relation.values))
+            return cls(Judge.LABELS, *encoded(relation.values))
         if isinstance(relation, (Targets, Embedding)):
-            judge = "targets" if isinstance(relation, Targets) else "embedding"
+            judge = Judge.TARGETS if isinstance(relation, Targets) else Judge.EMBEDDING
             return cls(judge, finite_vectors(relation.values, judge))
         is_graph = isinstance(relation, Graph)
         if is_graph or isinstance(relation, Distances):
@@ -117,19 +117,19 @@ class Truth:
         distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
         if learned is None and not is_graph and (told := told_of_truth(distances, reading.offset)):
             warn_caller(f"distances: {told}")
-        return cls("distances", distances, None, largest_entry(distances), reading.offset)
+        return cls(Judge.DISTANCES, distances, None, largest_entry(distances), reading.offset)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
         """Take the true distances of pairs of rows, shape (n_pairs,)."""
-        if self.judge == "distances":
+        if self.judge == Judge.DISTANCES:
             return self.values[left, right].astype(np.float64) + self.offset
         distances: Floats = np.zeros(len(left))
-        if self.judge == "labels":
+        if self.judge == Judge.LABELS:
             distances[self.values[left] != self.values[right]] = 1.0
             return distances
         for column in self.values.T:
             distances += (column[left] - column[right]) ** 2
-        return distances / 2.0 if self.judge == "targets" else distances
+        return distances / 2.0 if self.judge == Judge.TARGETS else distances
 
 
 def _hold_square(shape: tuple[int, ...]) -> None:

@@ -27,12 +27,12 @@ MATRIX = MATRIX + MATRIX.T
 @pytest.mark.parametrize(
     ("given", "judge"),
     [
-        (Labels(["b", "a", "b", "c"]), "labels"),
-        (Targets(RNG.normal(size=5)), "targets"),
-        (Embedding(RNG.normal(size=(5, 3))), "embedding"),
+        (Labels(["b", "a", "b", "c"]), Judge.LABELS),
+        (Targets(RNG.normal(size=5)), Judge.TARGETS),
+        (Embedding(RNG.normal(size=(5, 3))), Judge.EMBEDDING),
     ],
 )
-def test_distances_of_pairs_are_those_of_the_matrix(given: Any, judge: str) -> None:
+def test_distances_of_pairs_are_those_of_the_matrix(given: Any, judge: Judge) -> None:
     truth = Truth.of(given)
     left, right = pairs_of_rows(len(given))
     assert truth.judge == judge
@@ -42,7 +42,7 @@ def test_distances_of_pairs_are_those_of_the_matrix(given: Any, judge: str) -> N
 def test_a_matrix_is_read_as_distances_and_a_graph_as_their_complement() -> None:
     left, right = pairs_of_rows(6)
     truth = Truth.of(MATRIX.tolist())
-    assert truth.judge == "distances"
+    assert truth.judge == Judge.DISTANCES
     assert truth.largest == np.float32(MATRIX.max())
     np.testing.assert_array_equal(truth.distances(left, right), MATRIX.astype(np.float32)[left, right])
     links = (MATRIX > 1).astype(float)
@@ -156,7 +156,7 @@ def test_fractional_numbers_as_labels_of_points_are_told_and_identities_are_not(
 def test_codes_of_classes_that_have_names_are_no_amounts(tmp_path: Path) -> None:
     attributes = {"classes": [f"person {number}" for number in range(106)]}
     write_array(str(tmp_path), "y", SUGAR.shape, SUGAR.dtype, [SUGAR], attributes=attributes)
-    assert Truth.of(f"{tmp_path}/y").judge == "labels"
+    assert Truth.of(f"{tmp_path}/y").judge == Judge.LABELS
 
 
 @pytest.mark.parametrize(
