@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Criterion, Cuts
+from distforest.growth.cuts.criteria import Cuts, Steady
 from distforest.growth.cuts.fences import LEFT_OUT, LOWER, MARGIN, UPPER
 from distforest.growth.cuts.gaussians import EQUAL_BIC, FAST_BIC, TWO_MEANS, cut_clusters, judge_cuts
 from distforest.growth.cuts.mixture import part_mixture
@@ -28,7 +28,7 @@ MCLUST_BIC = "mclust_bic"
 
 
 @dataclass(frozen=True)
-class TwoClusters:
+class TwoClusters(Steady):
     """How well two clusters describe the values of a candidate.
 
     Attributes
@@ -53,11 +53,7 @@ class TwoClusters:
     places: Places | None = None
     unit: float = 1.0
 
-    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
-        """Itself."""
-        return self
-
-    def attempted(self, keys: Keys, attempt: int) -> Criterion:
+    def attempted(self, keys: Keys, attempt: int) -> Self:
         """The same with the places and the witnesses of this attempt."""
         places = Places(keys, attempt, MARGIN) if self.at_random else None
         witnesses = self.witnesses.attempted(keys, attempt) if self.witnesses else None

@@ -14,7 +14,7 @@ equal; the sums of the two sides are added first, so that a cut and its mirror i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +66,20 @@ class Criterion(Protocol):
         """The best cut of each node over the candidates' ``values``, shape (width, n_rows)."""
 
 
+class Steady:
+    """What most criteria are: the same at every level and in every attempt."""
+
+    def at(self, frontier: Frontier) -> Self:  # noqa: ARG002  (the same at every level)
+        """Itself."""
+        return self
+
+    def attempted(self, keys: Keys, attempt: int) -> Self:  # noqa: ARG002  (nothing is drawn)
+        """Itself."""
+        return self
+
+
 @dataclass(frozen=True)
-class Gini:
+class Gini(Steady):
     """z_ij = 1[y_i != y_j], so P(S) = m^2 - sum_k m_k^2: the Gini impurity (SMERF, Proposition 1).
 
     With ``class_weights``, integers c_k, shape (n_classes,), a row of weight w counts as w c_k in all sums of a
@@ -78,14 +90,6 @@ class Gini:
     n_classes: int
     unit: float = 1.0
     class_weights: Ints | None = None
-
-    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
-        """Itself."""
-        return self
-
-    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
-        """Itself."""
-        return self
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two classes."""
@@ -103,7 +107,7 @@ class Gini:
 
 
 @dataclass(frozen=True)
-class Variance:
+class Variance(Steady):
     """z_ij = f ||Y_i - Y_j||^2, so P(S) = 2 f (m sum w ||Y||^2 - ||sum w Y||^2) (SMERF, Proposition 2, f = 1/2)."""
 
     fixed: Ints
@@ -128,14 +132,6 @@ class Variance:
         bits = bits_of(len(vectors))
         scale = power_of_two(largest, bits)
         return cls(np.rint(centred * scale).astype(np.int64), 2.0 * factor * scale**-2.0)
-
-    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
-        """Itself."""
-        return self
-
-    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
-        """Itself."""
-        return self
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two different vectors."""
