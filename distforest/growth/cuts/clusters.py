@@ -81,7 +81,7 @@ class TwoClusters(Steady):
             judge_cuts(*where, *judged_by, thresholds, fences[LOWER], fences[UPPER], scores)
             spread_first(fences[LEFT_OUT], MARGIN, scores)
         else:
-            cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, self.takes_best, thresholds, scores)
+            cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, self.is_plain, thresholds, scores)
         if self.witnesses:
             self.witnesses.confirm(frontier, values, thresholds, scores)
         cuts = Cuts.none(frontier.n_nodes)
@@ -89,7 +89,7 @@ class TwoClusters(Steady):
         return cuts
 
     @property
-    def takes_best(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether each node takes the best cut of all its candidates, which only one has to have found."""
         return self.score in SCORES and not self.at_random and self.witnesses is None
 

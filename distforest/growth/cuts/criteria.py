@@ -50,6 +50,10 @@ class Criterion(Protocol):
     """What a cut is judged by."""
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is nothing but its class, so that a fused search for that class may be used."""
+
+    @property
     def unit(self) -> float:
         """A gain of 1 in `Cuts` in units of the distance."""
 
@@ -59,6 +63,9 @@ class Criterion(Protocol):
     def attempted(self, keys: Keys, attempt: int) -> Criterion:
         """The criterion for one attempt of the nodes with these streams: itself, or one that has drawn where to cut."""
 
+    def judged_on(self, frontier: Frontier) -> Frontier:
+        """The same nodes with the rows that judge cuts where no side can be too light: itself, or one of fewer rows."""
+
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a cut of each node could gain anything, shape (n_nodes,)."""
 
@@ -67,7 +74,12 @@ class Criterion(Protocol):
 
 
 class Steady:
-    """What most criteria are: the same at every level and in every attempt."""
+    """What most criteria are: the same at every level and in every attempt, and judged on all rows."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is nothing but its class: always."""
+        return True
 
     def at(self, frontier: Frontier) -> Self:  # noqa: ARG002  (the same at every level)
         """Itself."""
@@ -76,6 +88,10 @@ class Steady:
     def attempted(self, keys: Keys, attempt: int) -> Self:  # noqa: ARG002  (nothing is drawn)
         """Itself."""
         return self
+
+    def judged_on(self, frontier: Frontier) -> Frontier:
+        """All of it."""
+        return frontier
 
 
 @dataclass(frozen=True)
@@ -91,6 +107,11 @@ class Gini(Steady):
     unit: float = 1.0
     class_weights: Ints | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether all classes weigh the same."""
+        return self.class_weights is None
+
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two classes."""
         return _differs(frontier, self.codes)
@@ -98,10 +119,9 @@ class Gini(Steady):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
-        plain = self.class_weights is None
         cut_gini(
             *(frontier.starts, frontier.rows, frontier.weights, values, self.codes),
-            *(np.ones(self.n_classes, np.int64) if plain else self.class_weights, min_leaf, *cuts),
+            *(np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights, min_leaf, *cuts),
         )
         return cuts
 
