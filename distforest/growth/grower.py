@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from distforest.growth.draws.columns import Draw
     from distforest.growth.rng import Keys
 
-    Search = Callable[[Source, Criterion, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
+    Search = Callable[[Any, Any, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
+    """Of a source and a criterion; a fused one takes its own kinds of them alone."""
 
 SLAB_CELLS = 1 << 22
 """Projected values (float64) held at once: a wide level is searched in slabs of nodes."""
@@ -70,14 +71,6 @@ def project_and_cut(
     return cuts, picked
 
 
-@runtime_checkable
-class Judge(Protocol):
-    """A criterion that judges the cuts of large nodes on some of their rows."""
-
-    def judged_on(self, frontier: Frontier) -> Frontier:
-        """The same nodes with those rows."""
-
-
 def judge_and_cut(
     source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
@@ -85,14 +78,18 @@ def judge_and_cut(
 
     Where a side may be too light all rows judge: some of them do not know.
     """
-    some = frontier
-    if isinstance(criterion, Judge) and limits.min_samples_leaf == 1:
-        some = criterion.judged_on(frontier)
+    some = criterion.judged_on(frontier) if limits.min_samples_leaf == 1 else frontier
     if some is frontier:
         return project_and_cut(source, criterion, frontier, projections, limits)
     cuts = criterion.cut(some, source.project(some.rows, some.starts, projections), limits.min_samples_leaf)
+    return cuts, values_on(source, frontier, projections, cuts)
+
+
+def values_on(source: Source, frontier: Frontier, projections: Projections, cuts: Cuts) -> Floats:
+    """The value of each row on the candidate that its node has chosen, shape (n_rows,)."""
     chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
-    return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
+    values: Floats = source.project(frontier.rows, frontier.starts, chosen)[0]
+    return values
 
 
 @runtime_checkable
@@ -172,9 +169,9 @@ def grow_levels(roots: Frontier, parting: Parting, watch: Watch) -> None:
 class Growth:
     """All that is needed to grow trees: data, draw, criterion, limits, seed; and how a level is searched.
 
-    ``search`` is `project_and_cut`, or a fused twin of it that never holds the candidates' values; ``held`` is how many
-    candidates' values it does hold, by default those of all. ``watch`` is told of every level. ``on_missing`` is a rule
-    of `distforest.forest.missing`.
+    ``search`` is `project_and_cut`, or a twin of it (`distforest.growth.searches`), which may never hold the
+    candidates' values; ``held`` is how many candidates' values it does hold, by default those of all. ``watch`` is told
+    of every level. ``on_missing`` is a rule of `distforest.forest.missing`.
     """
 
     source: Source

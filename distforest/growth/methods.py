@@ -19,11 +19,9 @@ from distforest.errors import InputError
 from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
 from distforest.growth.cuts.class_weights import ClassWeights
-from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.cuts.criteria import Criterion, Gini
 from distforest.growth.cuts.far_values import variance_of
-from distforest.growth.cuts.histograms import cut_codes
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.witnesses import Witnesses
@@ -33,7 +31,7 @@ from distforest.growth.draws.dependence import screened_rows
 from distforest.growth.draws.landmarks import landmarks_of
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.unlike_pairs import Unlikeness
-from distforest.growth.grower import Growth, Limits, judge_and_cut
+from distforest.growth.grower import Growth, Limits
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.pairs.methods import OverPairs, hold_pair_parameters, limits_of, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
@@ -51,6 +49,7 @@ from distforest.growth.parameters import (
     told,
 )
 from distforest.growth.problem import Data, Problem, Sampling
+from distforest.growth.searches import search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.judges import Judge
@@ -58,7 +57,6 @@ from distforest.sources.row_kinds import Features
 
 if TYPE_CHECKING:
     from distforest.forest.leaf_kinds import LeafKind
-    from distforest.growth.grower import Search
     from distforest.sources.source import Ints, Source
 
 GROWTH = 2
@@ -283,13 +281,13 @@ def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairPr
 def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem:
     """Bind a method to the rows."""
     assert method.draw is not None  # noqa: S101  (a method draws columns, or is one over pairs)
-    source, search = _searched(data, params)
+    source = _source(data, params)
     params, class_weights = _weighted(data, params)
     criterion, leaf = method.untaught(data, params) if method.untaught else _taught(data, params, class_weights)
     rows_of_trees = sampling(params, data.n_rows)
     limits = _limits(params, rows_of_trees.n_draws)
     draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
-    growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing)
+    growth = Growth(source, draw, criterion, limits, seed, search_of(source, criterion), on_missing=on_missing)
     meaning = Meaning(method.name, told(method.parameters, params), seed, data.rows, leaf, data.classes)
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
 
@@ -301,12 +299,10 @@ def _limits(params: Params, n_draws: int) -> Limits:
     return limits_of(params)
 
 
-def _searched(data: Data, params: Params) -> tuple[Source, Search]:
-    """The source that growth reads, and how a level of it is searched."""
+def _source(data: Data, params: Params) -> Source:
+    """The source that growth reads."""
     max_bins = params.get("max_bins")
-    if max_bins is None:
-        return data.source(), judge_and_cut if data.judge != Judge.NOTHING else project_and_cut_clusters
-    return BinnedSource.of(data.matrix, int(max_bins)), cut_codes
+    return data.source() if max_bins is None else BinnedSource.of(data.matrix, int(max_bins))
 
 
 def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:

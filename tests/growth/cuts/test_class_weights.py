@@ -18,8 +18,8 @@ from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.forest.leaves import ClassCounts
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights, key_of
 from distforest.growth.cuts.criteria import Gini
-from distforest.growth.cuts.histograms import cut_codes
 from distforest.growth.grower import Limits, project_and_cut
+from distforest.growth.searches import search_of
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
@@ -146,10 +146,11 @@ def test_binned_columns_are_cut_by_weighted_classes_too() -> None:
     source, frontier = BinnedSource.of(samples.features(60), 8), samples.level([list(range(60))], [[1] * 60])
     projections = samples.projections([[[(0, 1.0)], [(1, 1.0)], [(3, 1.0)]]])
     weighted = Gini(samples.labels(60), 3, class_weights=np.array([64, 640, 99]))
-    found, values = cut_codes(source, weighted, frontier, projections, Limits())
+    found, values = search_of(source, weighted)(source, weighted, frontier, projections, Limits())
     twin, twin_values = project_and_cut(source, weighted, frontier, projections, Limits())
     assert [part.tobytes() for part in (*found, values)] == [part.tobytes() for part in (*twin, twin_values)]
-    plain, _ = cut_codes(source, Gini(samples.labels(60), 3), frontier, projections, Limits())
+    gini = Gini(samples.labels(60), 3)
+    plain, _ = search_of(source, gini)(source, gini, frontier, projections, Limits())
     assert found.gain[0] != plain.gain[0]
 
 
