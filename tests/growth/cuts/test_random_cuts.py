@@ -161,7 +161,7 @@ def test_a_rare_value_in_a_large_node_is_found_by_asking_again() -> None:
             "urerf",
             replace(
                 samples.data_of("urerf", len(X)),
-                rows={"kind": "features", "n_columns": 1},
+                rows=Features(1),
                 matrix=X,
                 feature_weights=np.ones(1),
             ),
