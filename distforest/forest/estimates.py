@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -37,12 +37,12 @@ class Pruning:
     gains: Floats
     areas: Floats
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON."""
         return {"gain": float(self.gain), "gains": self.gains.tolist(), "areas": self.areas.tolist()}
 
     @classmethod
-    def of(cls, found: Any) -> Self:
+    def of(cls, found: object) -> Self:
         """Read what a file says; raises ArtifactError where it cannot be true."""
         if not isinstance(found, dict) or set(found) != PRUNING:
             raise _strange("pruning", "a gain, gains and areas", found)
@@ -72,7 +72,7 @@ class Estimates:
     pruning: Pruning | None = None
 
     @classmethod
-    def of(cls, provenance: Mapping[str, Any]) -> Self:
+    def of(cls, provenance: Mapping[str, object]) -> Self:
         """Read the estimates of a forest's provenance.
 
         Raises
@@ -94,7 +94,7 @@ class Estimates:
         numbers = {name: float(found[name]) for name in RANGES if name in found}
         return cls(**numbers, pruning=Pruning.of(found["pruning"]) if "pruning" in found else None)
 
-    def into(self, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    def into(self, provenance: Mapping[str, object]) -> dict[str, object]:
         """The provenance with these estimates in the place of any others; a number that is not finite is left out."""
         numbers = {name: float(own) for name in RANGES if _is_number(own := getattr(self, name))}
         found = numbers | ({"pruning": self.pruning.to_dict()} if self.pruning else {})
@@ -102,11 +102,11 @@ class Estimates:
         return others | ({ESTIMATES: found} if found else {})
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     """Whether a value is a number that has a finite float."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def _strange(name: str, expected: str, found: Any) -> ArtifactError:
+def _strange(name: str, expected: str, found: object) -> ArtifactError:
     place = ".".join(part for part in ("provenance", ESTIMATES, name) if part)
     return ArtifactError(f"manifest.json: {place}: expected {expected}; found {str(found)[:80]}")

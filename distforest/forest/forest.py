@@ -74,7 +74,7 @@ class Meaning:
     leaf: LeafKind
     classes: list[Any] | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON."""
         return {
             **{name: getattr(self, name) for name in self.__dataclass_fields__},
@@ -201,7 +201,7 @@ class Forest:
         return self.leaves
 
     @classmethod
-    def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, Any] | None = None) -> Forest:
+    def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:
         """A forest of arrays by name; raises ArtifactError where one is missing."""
         try:
             table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
@@ -360,12 +360,12 @@ def chunk_digest(chunk: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<")).data).hexdigest()
 
 
-def chunk_digests(array: np.ndarray) -> dict[str, Any]:
+def chunk_digests(array: np.ndarray) -> dict[str, object]:
     """What the manifest says of an array: dtype, shape, rows of a chunk, and the digest of each chunk."""
     return array_entry(array.shape, array.dtype, [chunk_digest(chunk) for chunk in chunks(array)])
 
 
-def array_entry(shape: tuple[int, ...], dtype: np.dtype[Any], digests: list[str]) -> dict[str, Any]:
+def array_entry(shape: tuple[int, ...], dtype: np.dtype[Any], digests: list[str]) -> dict[str, object]:
     """The manifest's entry of an array."""
     return {
         "dtype": np.dtype(dtype).name,
@@ -375,11 +375,11 @@ def array_entry(shape: tuple[int, ...], dtype: np.dtype[Any], digests: list[str]
     }
 
 
-def digest_of(meaning: Meaning, entries: dict[str, dict[str, Any]]) -> str:
+def digest_of(meaning: Meaning, entries: Mapping[str, object]) -> str:
     """The digest of a forest with this meaning and these arrays."""
     return hashlib.sha256(canonical({"format": FORMAT, "meaning": meaning.to_dict(), "arrays": entries})).hexdigest()
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: object) -> bytes:
     """JSON with sorted keys and no spaces: one text for one value."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

@@ -51,7 +51,7 @@ class KeepsCounts:
         """The leaf table of these arrays; raises KeyError where one is missing."""
         return ClassCounts(table, arrays["class_counts"], self.class_weights)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         weights = {} if self.class_weights is None else {"class_weights": list(self.class_weights)}
         return {"kind": self.kind, **weights, **_voting(self.nearest)}
@@ -88,7 +88,7 @@ class KeepsMeans:
         """The leaf table of these arrays; raises KeyError where one is missing."""
         return Means(table, arrays["means"], arrays["spreads"], float(self.factor))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         return {"kind": self.kind, "factor": self.factor, **_voting(self.nearest)}
 
@@ -121,7 +121,7 @@ class KeepsMembers:
         how = (float(self.offset or 0.0), float(self.scale or 0.0))
         return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], *how)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         given = {"offset": self.offset, "scale": self.scale}
         return {"kind": self.kind, **{name: value for name, value in given.items() if value is not None}}
@@ -144,12 +144,12 @@ class KeepsLeafDistances:
         """The leaf table of these arrays; raises KeyError where one is missing."""
         return LeafDistances(table, arrays["leaf_distances"])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         return {"kind": self.kind}
 
     @classmethod
-    def from_dict(cls, _found: Mapping[str, Any]) -> KeepsLeafDistances:
+    def from_dict(cls, _found: Mapping[str, object]) -> KeepsLeafDistances:
         """From a forest's manifest."""
         return cls()
 
@@ -166,7 +166,7 @@ class KeepsNothing:
         """The leaf table."""
         return UNTAUGHT[self.kind](table)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         return {"kind": self.kind}
 
@@ -189,7 +189,7 @@ class KeepsVotes:
         """The leaf table of these arrays; raises KeyError where one is missing."""
         return Votes(table, arrays["class_counts"], self.voting)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         return {"kind": self.kind, "voting": self.voting}
 
@@ -212,7 +212,7 @@ class KeepsRanks:
         """The leaf table of these arrays; raises KeyError where one is missing."""
         return Ranks(table, arrays["class_counts"], arrays["scores"], self.aggregation)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         return {"kind": self.kind, "aggregation": self.aggregation}
 

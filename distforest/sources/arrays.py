@@ -166,7 +166,7 @@ def open_array(address: str) -> zarr.Array[Any]:
     return array_at(address, open_node(address))
 
 
-def is_stored(values: Any) -> bool:
+def is_stored(values: object) -> bool:
     """Whether ``values`` is an array on disk, to be read block by block: a Zarr array, or one like it."""
     return hasattr(values, "chunks") and hasattr(values, "dtype")
 
@@ -191,7 +191,7 @@ def open_node(address: str) -> zarr.Array[Any] | zarr.Group:
         raise InputError(f"{address}: a Zarr array was asked for, found none ({error})") from error
 
 
-def is_sparse_group(node: Any) -> bool:
+def is_sparse_group(node: object) -> bool:
     """Whether what was opened is a group that says it is a sparse matrix, or has an array as only these have."""
     if not isinstance(node, zarr.Group):
         return False

@@ -17,7 +17,7 @@ WAYS = ("itercolumns", "iter_columns", "items")
 """Methods that lead from column to column: of Arrow tables, of Polars, and of pandas, which gives names too."""
 
 
-def is_data_frame(values: Any) -> bool:
+def is_data_frame(values: object) -> bool:
     """Whether ``values`` is a table of named columns."""
     return hasattr(values, "columns") and len(getattr(values, "shape", ())) == 2
 
@@ -52,7 +52,7 @@ def dtypes_of(frame: Any) -> tuple[str, ...]:
     return tuple(str(_dtype(column)) for _, column in columns_of(frame))
 
 
-def hold_numbers(frame: Any) -> None:
+def hold_numbers(frame: object) -> None:
     """Refuse a data frame with a column that is no numbers; raises InputError, which names the column."""
     for name, column in columns_of(frame):
         if not _is_numbers(column):
@@ -82,11 +82,11 @@ def told_of_order(values: Any) -> str:
     return f"row {place} of X is named {rows[place]!r} and column {place} {columns[place]!r}"
 
 
-def _dtype(column: Any) -> Any:
+def _dtype(column: object) -> Any:
     return getattr(column, "dtype", None) or getattr(column, "type", "unknown")
 
 
-def _is_numbers(column: Any) -> bool:
+def _is_numbers(column: object) -> bool:
     """Whether a column is of numbers, or of objects that all can be read as one."""
     kind = getattr(getattr(column, "dtype", None), "kind", None)
     if kind is not None and kind in NUMBERS:  # also where missing values would keep NumPy from it

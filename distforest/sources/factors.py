@@ -46,7 +46,7 @@ class Labels:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, rows: Any) -> Labels:
+    def __getitem__(self, rows: object) -> Labels:
         return Labels(_taken(self.values, rows))
 
     def matrix(self) -> Floats:
@@ -88,7 +88,7 @@ class Targets:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, rows: Any) -> Targets:
+    def __getitem__(self, rows: object) -> Targets:
         return Targets(_taken(self.values, rows))
 
     def matrix(self) -> Floats:
@@ -123,7 +123,7 @@ class Embedding:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, rows: Any) -> Embedding:
+    def __getitem__(self, rows: object) -> Embedding:
         return Embedding(_taken(self.values, rows))
 
     def matrix(self) -> Floats:
@@ -166,7 +166,7 @@ class Distances:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> Distances:
+    def __getitem__(self, rows: object) -> Distances:
         return Distances(_cut(self.values, rows))
 
 
@@ -196,11 +196,11 @@ class Graph:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: Any) -> Graph:
+    def __getitem__(self, rows: object) -> Graph:
         return Graph(_cut(self.adjacency, rows))
 
 
-def hold_dense(given: Any) -> None:
+def hold_dense(given: object) -> None:
     """Refuse what is no dense matrix of numbers: a sparse one, or a graph object of another library."""
     if hasattr(given, "toarray"):
         raise InputError(f"a dense matrix is required, found sparse data ({given!r}); use its .toarray()")
@@ -210,7 +210,7 @@ def hold_dense(given: Any) -> None:
         raise InputError(f"a dense adjacency matrix is required, found a graph object ({kind}); {cure}")
 
 
-def _square(given: Any) -> Any:
+def _square(given: object) -> Any:
     """Open the matrix at an address, or make an array of an array-like; raises InputError if it is not square."""
     hold_dense(given)
     matrix = opened(given)
@@ -220,7 +220,7 @@ def _square(given: Any) -> Any:
     return matrix
 
 
-def _cut(given: Any, rows: Any) -> np.ndarray:
+def _cut(given: object, rows: Any) -> np.ndarray:
     """Take rows of a square matrix, and the columns of the same numbers."""
     matrix = _square(given)
     values = in_memory(matrix)
@@ -234,11 +234,11 @@ def _held(values: Any) -> Any:
     return in_memory(found) if is_stored(found) else found
 
 
-def _taken(values: Any, rows: Any) -> Any:
+def _taken(values: object, rows: Any) -> Any:
     return np.asarray(unmasked(values))[rows]
 
 
-def encoded(values: Any) -> tuple[NDArray[np.int32], list[Any]]:
+def encoded(values: object) -> tuple[NDArray[np.int32], list[Any]]:
     """Labels of any type as codes 0, 1, ... and their classes, sorted; raises InputError.
 
     Examples
@@ -288,7 +288,7 @@ def rows_without(array: NDArray[Any]) -> list[int]:
     return [row for row, one in enumerate(array) if _is_missing(one)]
 
 
-def _is_missing(one: Any) -> bool:
+def _is_missing(one: object) -> bool:
     try:
         return one is None or bool(one != one)  # as NaN is, and NaT
     except TypeError:  # of pandas, whose NA is neither equal to itself nor unequal
@@ -297,7 +297,7 @@ def _is_missing(one: Any) -> bool:
         return False
 
 
-def is_date(one: Any) -> bool:
+def is_date(one: object) -> bool:
     """Whether an object is a date or a duration, of Python's or what pandas derives from them."""
     return isinstance(one, (datetime.date, datetime.timedelta))
 
@@ -308,7 +308,7 @@ def _is_complex(array: NDArray[Any]) -> bool:
     return array.dtype.kind == "c"
 
 
-def finite_vectors(values: Any, name: str) -> Floats:
+def finite_vectors(values: object, name: str) -> Floats:
     """Targets or embeddings as float64, shape (n, q), dates in their own unit; raises InputError naming the place."""
     values = unmasked(values)
     try:

@@ -68,7 +68,7 @@ class FeatureNames:
             raise InputError(f"{address}: attributes {NAMES} and {DTYPES}: {error}; mend or remove them") from error
 
     @classmethod
-    def of_entry(cls, entry: Any, n_columns: int) -> FeatureNames:
+    def of_entry(cls, entry: object, n_columns: int) -> FeatureNames:
         """Read what `entry` has written of ``n_columns`` columns; raises InputError for anything else."""
         if not isinstance(entry, dict) or not {"names"} <= set(entry) <= {"names", "dtypes"}:
             raise InputError(f"names, and dtypes or none, were asked for, found {str(entry)[:200]}")

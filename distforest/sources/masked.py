@@ -10,7 +10,7 @@ from distforest.amounts import are
 from distforest.errors import InputError
 
 
-def unmasked(values: Any) -> Any:
+def unmasked(values: object) -> Any:
     """NaN in the place of what is masked, or None among objects; what is no masked array stays as it is.
 
     Parameters

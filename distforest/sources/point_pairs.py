@@ -81,7 +81,7 @@ class PairColumns:
         """Columns of a point: its features, then the blocks."""
         return self.n_features + sum(size for _, size in self.blocks)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         blocks = [list(block) for block in self.blocks]
         sizes = {"n_columns": self.n_columns, "n_features": self.n_features}
@@ -121,7 +121,9 @@ class PointPairs:
     right: Rows
 
     @classmethod
-    def of(cls, columns: PairColumns, points: np.ndarray, pairs: Any, others: np.ndarray | None = None) -> PointPairs:
+    def of(
+        cls, columns: PairColumns, points: np.ndarray, pairs: object, others: np.ndarray | None = None
+    ) -> PointPairs:
         """Pairs of rows of ``points``, shape (m, 2), or of a row of ``points`` and one of ``others``."""
         numbers = np.asarray(pairs, np.int32).reshape(-1, 2)
         left, right = np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
@@ -211,7 +213,7 @@ def hold_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
     return np.ascontiguousarray(pairs, np.int32)
 
 
-def codes_of_links(similar: Any) -> NDArray[np.uint8]:
+def codes_of_links(similar: object) -> NDArray[np.uint8]:
     """The class of each pair, shape (n_pairs,): `ALIKE` for True or 1, `UNLIKE` for False, 0 or -1.
 
     Raises

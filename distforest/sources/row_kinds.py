@@ -41,7 +41,7 @@ class Features:
         """The source of a matrix of such rows."""
         return ArraySource.of(matrix, is_complete=True)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         return {"kind": self.kind, **asdict(self)}
 
@@ -94,7 +94,7 @@ class Dense:
         """The source of a matrix of such rows."""
         return ArraySource.of(matrix)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         return {"kind": self.kind, **asdict(self)}
 
@@ -144,7 +144,7 @@ class Kernel:
         assert objects is not None  # noqa: S101  (held by a forest's check)
         return KernelSource(matrix, objects, self.kind, float(self.gamma))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
         return asdict(self)
 

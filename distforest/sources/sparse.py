@@ -138,7 +138,7 @@ def project_sparse(
                 values[k, r] = total
 
 
-def is_sparse(values: Any) -> bool:
+def is_sparse(values: object) -> bool:
     """Whether ``values`` is a sparse matrix or array of SciPy's, of any format."""
     return bool(scipy.sparse.issparse(values))
 
@@ -181,7 +181,7 @@ def read_sparse(values: Any, reading: Reading) -> SparseSource:
     return SparseSource.of(offsets(kept)[matrix.indptr], matrix.indices[kept], data[kept], shape)
 
 
-def canonical_csr(values: Any) -> Any:
+def canonical_csr(values: object) -> Any:
     """The same matrix row by row, columns ascending, duplicates added up; a new one unless it is so already."""
     matrix = scipy.sparse.csr_array(values)
     tell_of_zeros(values)
@@ -200,7 +200,7 @@ def tell_of_zeros(given: Any) -> None:
         warn_caller(f"{counted(lost, 'zero')} of the diagonals (DIA) {are(lost)} taken as not observed; {cure}")
 
 
-def with_own_distances(values: Any) -> Any:
+def with_own_distances(values: object) -> Any:
     """Distances between the same objects, with a stored 0 where the distance of an object to itself is not stored.
 
     Examples

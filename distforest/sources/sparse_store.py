@@ -39,7 +39,7 @@ DAMAGED = "the store is damaged; write it again"
 # --- writing ----------------------------------------------------------------------------------------------
 
 
-def write_sparse(target: str, values: Any, *, overwrite: bool = False, chunk_bytes: int = CHUNK_BYTES) -> None:
+def write_sparse(target: str, values: object, *, overwrite: bool = False, chunk_bytes: int = CHUNK_BYTES) -> None:
     """Write a sparse matrix as a Zarr group, which a job spec may name as its similarities.
 
     Parameters
@@ -247,7 +247,7 @@ class SparseStore:
             raise InputError(f"{self.address}: {asked} were asked for, {found}; {DAMAGED}")
 
 
-def _shape_of(address: str, said: Any) -> tuple[int, int]:
+def _shape_of(address: str, said: object) -> tuple[int, int]:
     """The shape that a group's attribute says; raises InputError for what is no attribute of a store."""
     if not isinstance(said, dict):
         asked = f"{address}: a sparse matrix with its attribute {SPARSE!r} was asked for"
@@ -288,7 +288,7 @@ def read_rows(address: str, rows: slice | np.ndarray) -> Any:
     return np.asarray(found[rows] if isinstance(rows, slice) else found.oindex[rows])
 
 
-def opened_rows(values: Any) -> Any:
+def opened_rows(values: object) -> Any:
     """Open the Zarr array at an address, or read the sparse matrix there; anything else stays as it is."""
     if not isinstance(values, (str, os.PathLike)):
         return opened(values)

@@ -208,7 +208,7 @@ class Digested:
         """Of the array."""
         return tuple(self.array.chunks)
 
-    def __getitem__(self, rows: Any) -> np.ndarray:
+    def __getitem__(self, rows: object) -> np.ndarray:
         block = np.asarray(self.array[rows])
         if isinstance(rows, slice) and rows.start == self._next:
             self._sum.update(np.ascontiguousarray(block).data)

@@ -80,7 +80,7 @@ class Truth:
     offset: float = 0.0
 
     @classmethod
-    def of(cls, given: Any, learned: Judge | None = None) -> Truth:
+    def of(cls, given: object, learned: Judge | None = None) -> Truth:
         """Read what a forest learns.
 
         Parameters
@@ -144,7 +144,7 @@ def _hold_square(shape: tuple[int, ...]) -> None:
     raise InputError(f"distances: a square matrix was asked for, found shape {shape}; {cure}")
 
 
-def _recognised(given: Any, learned: Judge | None) -> Any:
+def _recognised(given: object, learned: Judge | None) -> Any:
     """Tell a vector from a matrix; return what `Truth.of` reads."""
     if isinstance(given, (Labels, Targets, Embedding, Graph, Distances)):
         return given
@@ -156,7 +156,7 @@ def _recognised(given: Any, learned: Judge | None) -> Any:
     return read_vector(in_memory(array), learned)
 
 
-def _numeric(given: Any) -> Any:
+def _numeric(given: object) -> Any:
     """Keep an array on disk, make an array of an array-like; raises InputError for what is no dense matrix."""
     hold_dense(given)
     return given if is_stored(given) else np.asarray(unmasked(given))

@@ -83,7 +83,7 @@ def destination(target: str, overwrite: bool, job: str = "another writing of arr
         publish(building, target, GROUP)
 
 
-def seal(group: str, attributes: Mapping[str, Any]) -> None:
+def seal(group: str, attributes: Mapping[str, object]) -> None:
     """Write the group's attributes, the last of all: Zarr keeps them in the group's ``zarr.json``."""
     address = f"{group}/{GROUP}"
     metadata = json.loads(read_file(address, MAX_METADATA))

@@ -128,7 +128,7 @@ def write_rows(array: Prepared, first: int, values: np.ndarray) -> list[str]:
     return digests
 
 
-def seal(address: str, meaning: Meaning, entries: dict[str, Any], provenance: dict[str, Any]) -> str:
+def seal(address: str, meaning: Meaning, entries: Mapping[str, object], provenance: Mapping[str, object]) -> str:
     """Write the manifest, which makes the group a forest; returns the digest."""
     digest = digest_of(meaning, entries)
     manifest = {
@@ -174,7 +174,7 @@ def _finite(text: str) -> float:
     return value if math.isfinite(value) else _no_number(text)
 
 
-def _checked_manifest(manifest: Any) -> dict[str, Any]:
+def _checked_manifest(manifest: object) -> dict[str, Any]:
     if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
         raise ArtifactError(f"{MANIFEST}: an object with a format number was expected")
     if manifest["format"] != FORMAT:
@@ -198,7 +198,7 @@ def _checked_manifest(manifest: Any) -> dict[str, Any]:
     return manifest
 
 
-def _check_names(entry: Any, n_features: int) -> None:
+def _check_names(entry: object, n_features: int) -> None:
     """Refuse names that are not one string of a bounded length for each feature."""
     try:
         names = FeatureNames.of_entry(entry, n_features)
@@ -208,7 +208,7 @@ def _check_names(entry: Any, n_features: int) -> None:
         raise ArtifactError(f"{MANIFEST}: provenance.features: a name or all of them are longer than a forest keeps")
 
 
-def _check_entry(name: str, entry: Any) -> None:
+def _check_entry(name: str, entry: object) -> None:
     """Refuse an array whose announcement cannot be true, before anything is allocated."""
     if name not in _DTYPES:
         raise ArtifactError(f"{MANIFEST}: a forest has no array {name!r}")
@@ -267,14 +267,14 @@ def _meaning(found: dict[str, Any]) -> Meaning:
     return meaning
 
 
-def _hold_known(name: str, known: dict[str, Any], found: dict[str, Any]) -> None:
+def _hold_known(name: str, known: Mapping[str, object], found: Mapping[str, object]) -> None:
     """Refuse keys that say nothing of this kind."""
     if known != found:
         keys = ", ".join(known)
         raise ArtifactError(f"{MANIFEST}: meaning.{name} of kind {known['kind']} has {keys} alone, found {found!r}")
 
 
-def _check_numbers(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
+def _check_numbers(rows: dict[str, object], leaf: dict[str, object]) -> None:
     """Refuse numbers that are none, or of which no answer can be worked out."""
     numbers = {"gamma": rows.get("gamma", 1.0), "factor": leaf.get("factor", 1.0), "scale": leaf.get("scale", 1.0)}
     for key, value in numbers.items():
@@ -285,7 +285,7 @@ def _check_numbers(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
         raise ArtifactError(f"{MANIFEST}: offset must be a finite number, found {offset!r}")
 
 
-def _check_pairs(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
+def _check_pairs(rows: dict[str, object], leaf: dict[str, Any]) -> None:
     """Refuse a forest over pairs whose meaning does not say what is read of a pair, or what a node says of it."""
     if (rows["kind"] == PairColumns.kind) != (leaf["kind"] in LEAF_WORDS):
         raise ArtifactError(f"{MANIFEST}: leaf tables {', '.join(LEAF_WORDS)} go with rows of kind {PairColumns.kind}")
@@ -308,13 +308,13 @@ def _check_pairs(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
         )
 
 
-def _is_block(block: Any) -> bool:
+def _is_block(block: object) -> bool:
     if not isinstance(block, list) or len(block) != 2 or block[0] not in REDUCTIONS:
         return False
     return type(block[1]) is int and 0 < block[1] < 2**31
 
 
-def _check_class_weights(leaf: dict[str, Any]) -> None:
+def _check_class_weights(leaf: dict[str, object]) -> None:
     weights = leaf["class_weights"]
     if leaf["kind"] != KeepsCounts.kind:
         raise ArtifactError(f"{MANIFEST}: leaf.class_weights go with class_counts, found {leaf['kind']!r}")
@@ -322,7 +322,7 @@ def _check_class_weights(leaf: dict[str, Any]) -> None:
         raise ArtifactError(f"{MANIFEST}: leaf.class_weights must be integers from 1 to {MAX_CLASS_WEIGHT}")
 
 
-def _check_voting(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
+def _check_voting(rows: dict[str, object], leaf: dict[str, object]) -> None:
     """Refuse votes of nearest training objects where nothing says what they vote for, or how near they are."""
     if rows["kind"] == PairColumns.kind or "voting" not in leaf:
         return
@@ -407,7 +407,7 @@ def _check_sizes(address: str, name: str, entry: dict[str, Any], packing: Packin
             raise ArtifactError(f"{name}: chunk {number} is damaged: it announces {size} bytes, not {expected}")
 
 
-def _checked_packing(address: str, name: str, entry: dict[str, Any]) -> Packing:
+def _checked_packing(address: str, name: str, entry: dict[str, object]) -> Packing:
     """How an array is packed; refuses Zarr metadata that are not those that we write, before Zarr reads them."""
     try:
         metadata = json.loads(read_file(f"{address}/{name}/zarr.json", MAX_ZARR_JSON_BYTES))

@@ -25,7 +25,7 @@ class Packing:
     """A codec's name and configuration; from how many bytes of a chunk its decoded size can be told, and how."""
 
     codec: str
-    configuration: Callable[[int], dict[str, Any]]
+    configuration: Callable[[int], dict[str, object]]
     head: int
     announced: Callable[[bytes, int], int | None]
 
@@ -33,7 +33,7 @@ class Packing:
         """The decoded size of a chunk of so many bytes, which begins so; None if its frames are not sound."""
         return self.announced(head, n_stored - CHECKSUM)
 
-    def metadata(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+    def metadata(self, entry: Mapping[str, Any]) -> dict[str, object]:
         """The metadata of an array, by its entry in the manifest."""
         width, row = np.dtype(entry["dtype"]).itemsize, [max(1, size) for size in entry["shape"][1:]]
         chunk = {"chunk_shape": [entry["chunk_rows"], *row]}
@@ -54,11 +54,11 @@ class Packing:
         }
 
 
-def _of_blosc(width: int) -> dict[str, Any]:
+def _of_blosc(width: int) -> dict[str, object]:
     return {"typesize": width, "cname": "lz4", "clevel": 1, "shuffle": "bitshuffle", "blocksize": 0}
 
 
-def _of_zstd(_width: int) -> dict[str, Any]:
+def _of_zstd(_width: int) -> dict[str, object]:
     return {"level": 1, "checksum": False}
 
 
@@ -73,7 +73,7 @@ PACKINGS = (
 """How forests are packed, and how they were at first."""
 
 
-def without_empty(node: Any) -> Any:
+def without_empty(node: object) -> object:
     """JSON without keys that say nothing (empty, or null), which versions of Zarr write or leave out.
 
     Examples
