@@ -27,11 +27,11 @@ import numpy as np
 import speed
 from measurement import Paired, machine, print_table
 
+from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.inputs import from_data
 from distforest.jobs.on_dask import local_cluster
-from distforest.jobs.spec import METHODS as GRAMMAR
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.judges import Judge
 from distforest.sources.row_kinds import Features
@@ -93,7 +93,7 @@ class Jobs:
     def staged(self, name: str, method: str, data: Data, **params: Any) -> Inputs:
         """Inputs of a job, in the folder and staged."""
         own = str(self.folder / name)
-        return from_data(data, method, complete(GRAMMAR[method].parameters, params), speed.SEED, own)
+        return from_data(data, method, complete(METHODS[method].parameters, params), speed.SEED, own)
 
     def run(self, inputs: Inputs, cluster: OnDask) -> tuple[Fitted, Phases]:
         """Run one."""

@@ -39,13 +39,13 @@ from distributed.protocol import to_serialize
 from distributed.versions import get_versions
 from measurement import machine, mib, print_table, seconds_cell
 
+from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Work
 from distforest.jobs.inputs import from_data
 from distforest.jobs.on_dask import SETTINGS, OnDask
 from distforest.jobs.shards import Receipt
-from distforest.jobs.spec import METHODS
 from distforest.jobs.train import GrowTask, grow_shard
 from distforest.sources.judges import Judge
 from distforest.sources.row_kinds import Features

@@ -34,7 +34,6 @@ from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.jit import kernel
-from distforest.jobs.spec import METHODS as GRAMMAR
 from distforest.jobs.train import fit_here
 from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import codes_of_links, hold_pairs
@@ -73,7 +72,7 @@ QUICK = Effort(2, 2, (1000, 2000, 5000, 10_000), 3, 3)
 
 def bound(method: str, data: Data, **params: Any) -> Problem:
     """A method with its defaults but for ``params``, bound to data."""
-    return problem(METHODS[method], data, complete(GRAMMAR[method].parameters, params), SEED)
+    return problem(METHODS[method], data, complete(METHODS[method].parameters, params), SEED)
 
 
 # --- dense ------------------------------------------------------------------------------------------------
