@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from distforest.jobs.answers import ANSWERS
 from distforest.jobs.any_spec import spec_from_dict
-from distforest.jobs.question import ANSWERS
 from distforest.jobs.reader import MISSING, read_toml
 from distforest.jobs.score_spec import INPUT, PARAMS, ScoreSpec
 from distforest.jobs.spec import METHODS, Run, Spec
