@@ -47,9 +47,8 @@ def test_a_row_is_enough_for_a_further_answer(
     sealed_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is answered in blocks, written under its own name, and replaced like any other."""
-    row = Answer(
-        "halves", (Array("halves", lambda of: ("int32", (of.forest.n_trees,))),), lambda own: (own.nodes.T // 2,)
-    )
+    array = Array("halves", lambda of: ("int32", (of.forest.n_trees,)))
+    row = Answer("halves", (array,), lambda asked: (asked.nodes.T // 2,))
     monkeypatch.setitem(ANSWERS, row.name, row)
     monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 100)
     rows, sealed, output = samples.features(), sealed_of("labels"), f"{tmp_path}/halves.zarr"
