@@ -50,6 +50,7 @@ ONLY_IN = {
 }
 INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {
+    "jobs.answers": {"distforest.forest.", "distforest.sources."},  # the command line imports it, too
     "sources.files.tables": {"pyarrow.parquet", "pyarrow.types"},  # may be missing
     # slow, and a fit in threads does without
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},

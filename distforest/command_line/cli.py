@@ -44,6 +44,7 @@ from distforest.errors import (
     JobError,
     UnreachableError,
 )
+from distforest.jobs.answers import ANSWERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +56,6 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.spec import Run
     from distforest.pictures.plotting import Importances
-
-ANSWERS = ("distance", "proximity", "pairs", "neighbors", "predict", "proba", "apply")
-"""`distforest.jobs.question.ANSWERS`, here without its imports."""
 
 FORMATS = ("npy", "npz", "csv", "parquet", "libsvm")
 """What `distforest.sources.files.ingest.FORMATS` leads to, here without its imports."""
@@ -186,7 +184,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
 @click.argument("forest")
 @click.argument("queries")
 @click.argument("output")
-@click.option("--answer", type=click.Choice(ANSWERS), default="distance", show_default=True, help="What to ask.")
+@click.option("--answer", type=click.Choice(list(ANSWERS)), default="distance", show_default=True, help="What to ask.")
 @click.option("--reference", metavar="ADDRESS", help="Rows that answers are taken to.  [default: training rows]")
 @click.option("--pairs", metavar="ADDRESS", help="Row numbers of the pairs, two columns, for --answer pairs.")
 @click.option("--n-neighbors", type=click.IntRange(1), default=10, show_default=True, help="For --answer neighbors.")
@@ -215,9 +213,9 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
     from distforest.jobs.spec import Run
+    from distforest.stores import outputs
     from distforest.stores.claims import Claim
     from distforest.stores.groups import check_name
-    from distforest.stores.outputs import ANSWERS, hold_apart, hold_kind
 
     check_name(output)
     here, run = asked.pop("threads_here"), Run(workers=asked.pop("workers"), scheduler=asked.pop("scheduler"))
@@ -229,11 +227,11 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
         asked |= {name: from_the_root(asked[name]) for name in ("reference", "pairs") if asked[name]}
     asked["max_bytes"] = size_of("--max-bytes", asked["max_bytes"])
     question = Question(forest, queries, **asked, **_callback(forest, **lazily))
-    hold_apart(output, question.addresses())
+    outputs.hold_apart(output, question.addresses())
     with ExitStack() as stack:
         stack.enter_context(interruptible(STOPPING))
         claim = stack.enter_context(Claim(output, f"`distforest score {forest} {queries}`").held())
-        hold_kind(output, ANSWERS)  # before a cluster is started
+        outputs.hold_kind(output, outputs.ANSWERS)  # before a cluster is started
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         watch = stack.enter_context(progress())
         scored = run_score(question, output, cluster, overwrite, watch, claim=claim)
@@ -397,9 +395,9 @@ def _not_here(job: AnySpec) -> list[str]:
 def _looked_ahead(job: AnySpec) -> Report:
     """What a job will read and need, by metadata alone; raises MemoryLimitError where it is too large."""
     from distforest.command_line import reports
+    from distforest.jobs.outline import outline
     from distforest.jobs.plan import refuse_if_too_large
     from distforest.jobs.preview import preview
-    from distforest.jobs.question import outline
     from distforest.jobs.spec import Spec
 
     if not isinstance(job, Spec):

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from distforest.forest.feature_shares import FeatureShares
     from distforest.forest.forest import Forest
     from distforest.forest.roots import Roots
+    from distforest.jobs.outline import Outline
     from distforest.jobs.preview import Preview, Seen
-    from distforest.jobs.question import Outline, Question
+    from distforest.jobs.question import Question
     from distforest.jobs.score import Scored
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted

@@ -9,30 +9,25 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, reduce
-from threading import Lock
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import zarr
 
 from distforest.errors import warn_caller
-from distforest.forest import scoring
 from distforest.forest.leaf_index import LeafIndex
-from distforest.forest.leaves import Means
-from distforest.forest.missing import rows_without_values, told_of_rows_without_values
+from distforest.forest.missing import told_of_rows_without_values
 from distforest.forest.nearest_votes import nearest_members
-from distforest.forest.pairs import pair_scores
-from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
-from distforest.forest.proximities import nearest, proximity
+from distforest.forest.pairs.pair_scores import is_over_pairs
 from distforest.forest.table import route
+from distforest.jobs import answers
+from distforest.jobs.asked import VOTERS, Asked, opened
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
-from distforest.jobs.question import SAYING, TO_ROWS, Outline, Question, opened, outline, points_of
+from distforest.jobs.outline import Outline, outline
 from distforest.sources.arrays import create_array, open_array, writable_array, zarr_store
 from distforest.sources.lazy.source import Objects, joined
-from distforest.sources.point_pairs import PointPairs
-from distforest.sources.sparse_store import open_matrix, read_rows
 from distforest.sources.staging import read_objects
 from distforest.stores.addresses import real_address
 from distforest.stores.claims import owned
@@ -41,20 +36,17 @@ from distforest.stores.groups import check_name
 from distforest.stores.outputs import ANSWERS, GROUP, hold_apart, hold_new, job_folder, look, publish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from distforest.forest.forest import Forest
     from distforest.jobs.cluster import Watch
+    from distforest.jobs.question import Question
     from distforest.sources.lazy.source import LazySource
-    from distforest.sources.source import Rows
     from distforest.stores.claims import Claim
 
 
 BLOCK_CELLS = 1 << 22
 """Numbers that a task answers with, about."""
-
-VOTERS = "voters"
-"""The array, beside the nodes, of the training objects that vote for routed queries."""
 
 ROUTED_ROWS = 1 << 12
 """Objects that are routed together, and rows in a chunk of their nodes."""
@@ -80,6 +72,11 @@ class ScoreTask:
     def name(self) -> str:
         """Under which it is noted that the task is done."""
         return f"rows-{self.first}"
+
+    @property
+    def asked(self) -> Asked:
+        """What the answers are worked out from."""
+        return Asked(self.question, self.digest, slice(self.first, self.last), self.routed)
 
     def __str__(self) -> str:
         return f"rows {self.first} to {self.last - 1}"
@@ -229,7 +226,7 @@ def _routed(
     folder = Folder(job_folder(output)).within("nodes.zarr")
     try:
         zarr.open_group(zarr_store(folder.address), mode="w")  # before anything is paid for: it can be written
-        votes = forest.nearest_votes and question.answer in SAYING
+        votes = forest.nearest_votes and answers.ANSWERS[question.answer].is_said
         with supplied.source(objects, "scoring", None) as source:
             _route(forest, source, about, folder.address, LeafIndex.of(forest.training_nodes) if votes else None, watch)
         yield folder.address
@@ -248,12 +245,12 @@ class _About:
 
 def _about(question: Question) -> list[_About]:
     """The queries, of pairs only those in one, and the reference."""
-    queries = read_objects(question.queries)
+    queries, row = read_objects(question.queries), answers.ANSWERS[question.answer]
     numbers = np.arange(len(queries))
-    if question.answer == "pairs":
+    if row.of_pairs:
         numbers = np.unique(np.asarray(open_array(str(question.pairs))[...]))
     about = [_About("queries", queries, numbers)]
-    if question.answer in TO_ROWS and question.reference:
+    if "reference" in row.takes and question.reference:
         reference = read_objects(question.reference)
         about.append(_About("reference", reference, np.arange(len(reference))))
     return about
@@ -303,127 +300,13 @@ def _prepare(address: str, question: Question, found: Outline) -> None:
 
 def answer_rows(task: ScoreTask) -> list[int]:
     """Work out a task's answers and write them; doing it twice changes nothing. Returns rows without any value."""
-    question, lacking = task.question, list[int]()
-    forest = opened(question.forest, task.digest)
-    if is_over_pairs(forest):
-        answers = _answers_of_pairs(task, forest)
-    elif question.answer == "pairs":
-        answers = {"distance": _pair_distances(task, forest)}
-    elif task.routed is not None:
-        answers = _answers(task, forest, _nodes(task, forest, "queries", slice(task.first, task.last)))
-    else:
-        source = forest.source(read_rows(question.queries, slice(task.first, task.last)))
-        lacking = (task.first + rows_without_values(source)).tolist()
-        answers = _answers(task, forest, scoring.apply(forest, source))
-    for name, values in answers.items():
+    row, asked = answers.ANSWERS[task.question.answer], task.asked
+    over_pairs = is_over_pairs(asked.forest)
+    work = row.over_pairs if over_pairs else row.work
+    assert work is not None  # noqa: S101  (held by outline)
+    for (name, _), values in zip(row.arrays, work(asked), strict=True):
         array = writable_array(task.target, name)
-        array[task.first : task.last] = values.astype(array.dtype)
+        array[asked.span] = values.astype(array.dtype)
     if task.done:
         task.done.write(task.name, b"")
-    return lacking
-
-
-def _answers_of_pairs(task: ScoreTask, forest: Forest) -> dict[str, np.ndarray]:
-    """A task's answers of a forest over pairs."""
-    question, rows = task.question, slice(task.first, task.last)
-    if question.answer == "pairs":
-        numbers, place = np.unique(read_rows(str(question.pairs), rows), return_inverse=True)
-        pairs = PointPairs.of(columns_of(forest), points_of(forest, read_rows(question.queries, numbers)), place)
-        return {"distance": pair_scores.pair_distance(forest, pairs)}
-    points = points_of(forest, read_rows(question.queries, rows))
-    if question.answer == "distance":
-        others = points_of(forest, read_rows(question.reference, slice(None))) if question.reference else forest.points
-        return {"distance": pair_scores.distance(forest, points, others)}
-    own = np.arange(task.first, task.last) if question.without_self else None
-    distances, indices = pair_scores.kneighbors(forest, points, question.n_neighbors, own)
-    return {"indices": indices, "distance": distances}
-
-
-def _nodes(task: ScoreTask, forest: Forest, name: str, rows: slice | np.ndarray) -> Rows:
-    """The nodes of some queries, or rows of the reference, shape (n_trees, n)."""
-    if task.routed is None:
-        return scoring.apply(forest, forest.source(read_rows(getattr(task.question, name), rows)))
-    return np.ascontiguousarray(read_rows(f"{task.routed}/{name}", rows).T)
-
-
-def _voters(task: ScoreTask, forest: Forest, nodes: Rows) -> Rows:
-    """The training objects that vote for the task's queries, shape (n_trees, n)."""
-    rows = slice(task.first, task.last)
-    if task.routed is not None:
-        return _nodes(task, forest, VOTERS, rows)
-    source = forest.source(read_rows(task.question.queries, rows))
-    return nearest_members(nodes, _training_index(task), source, np.arange(nodes.shape[1], dtype=np.int32))
-
-
-def _pair_distances(task: ScoreTask, forest: Forest) -> np.ndarray:
-    pairs = read_rows(str(task.question.pairs), slice(task.first, task.last))
-    rows, place = np.unique(pairs, return_inverse=True)
-    nodes = _nodes(task, forest, "queries", rows)
-    place = place.reshape(pairs.shape)
-    return scoring.pair_distance(forest, nodes[:, place[:, 0]], nodes[:, place[:, 1]])
-
-
-def _answers(task: ScoreTask, forest: Forest, nodes: Rows) -> dict[str, np.ndarray]:
-    question = task.question
-    if question.answer in TO_ROWS:
-        return {question.answer: _to_rows(task, forest, nodes)}
-    if question.answer == "neighbors":
-        return _neighbors(task, forest, nodes)
-    if question.answer == "apply":
-        return {"nodes": nodes.T}
-    outputs = scoring.predict(forest, nodes, _voters(task, forest, nodes) if forest.nearest_votes else None)
-    if question.answer == "proba":
-        return {"proba": outputs}
-    return {"prediction": outputs if isinstance(forest.leaf_table, Means) else np.argmax(outputs, axis=1)}
-
-
-def _to_rows(task: ScoreTask, forest: Forest, nodes: Rows) -> np.ndarray:
-    """Distances or proximities to the training rows, or to the reference rows, block of them by block."""
-    if task.question.answer == "distance" and not scoring.says_shared(forest):
-        return _to_blocks(task, forest, lambda others: scoring.distance(forest, nodes, others))
-    if task.question.reference is None:
-        shares = proximity(nodes, _training_index(task))
-    else:
-        shares = _to_blocks(task, forest, lambda others: proximity(nodes, others))
-    return shares if task.question.answer == "proximity" else 1.0 - shares
-
-
-def _to_blocks(task: ScoreTask, forest: Forest, measure: Callable[[Rows], np.ndarray]) -> np.ndarray:
-    """What is measured from the task's rows to the nodes of the others, side by side."""
-    if task.question.reference is None:
-        return measure(forest.training_nodes)
-    n = int(open_matrix(task.question.reference).shape[0])
-    blocks = (slice(first, min(first + (1 << 14), n)) for first in range(0, n, 1 << 14))
-    return np.concatenate([measure(_nodes(task, forest, "reference", rows)) for rows in blocks], axis=1)
-
-
-def _neighbors(task: ScoreTask, forest: Forest, nodes: Rows) -> dict[str, np.ndarray]:
-    """The nearest training rows and their distances."""
-    question = task.question
-    n_found = question.n_neighbors + question.without_self
-    if scoring.says_shared(forest):
-        shares, indices = nearest(nodes, _training_index(task), n_found, False)
-        distances = 1.0 - shares
-    else:
-        distances, indices = scoring.kneighbors(forest, nodes, forest.training_nodes, n_found, False)
-    if question.without_self:
-        kept = indices != np.arange(task.first, task.last)[:, None]
-        kept[kept.all(axis=1), -1] = False  # a row that is not among its own nearest
-        shape = len(indices), question.n_neighbors
-        distances, indices = distances[kept].reshape(shape), indices[kept].reshape(shape)
-    return {"indices": indices, "distance": distances}
-
-
-_INDEXING = Lock()
-"""Held while an index is built, so that the threads of a process build one."""
-
-
-def _training_index(task: ScoreTask) -> LeafIndex:
-    """The training rows of the task's forest by their leaves, built once in a process."""
-    with _INDEXING:
-        return _indexed(task.question.forest, task.digest)
-
-
-@lru_cache(maxsize=1)
-def _indexed(address: str, digest: str) -> LeafIndex:
-    return LeafIndex.of(opened(address, digest).training_nodes)
+    return [] if over_pairs or row.of_pairs else asked.lacking

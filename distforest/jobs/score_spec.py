@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from distforest.forest.sealed.artifact import meaning_of, read_manifest
+from distforest.jobs.answers import ANSWERS
 from distforest.jobs.callback import Callback
 from distforest.jobs.input_keys import ADDRESS
-from distforest.jobs.question import ANSWERS, Question, unused
+from distforest.jobs.outline import unused
+from distforest.jobs.question import Question
 from distforest.jobs.reader import FLAG, MISSING, Key, Place, Reader, exactly, integer, text, word
 from distforest.jobs.spec import FORMAT, RUN, Run
 from distforest.sources.row_kinds import Dense
@@ -114,8 +116,9 @@ def callback_for(forest: str, function: str, ledger: str | None) -> Callback:
 def _hold_together(reader: Reader, output: str | None, found: Mapping[str, Mapping[str, Any]]) -> None:
     """Note the faults of keys that do not go together."""
     given, params = found["input"], found["params"]
-    if params["answer"] == "pairs" and given["pairs"] is None:
-        reader.fault(("input", "pairs"), "is missing; it must be the address of row numbers, for answer 'pairs'")
+    if (row := ANSWERS.get(params["answer"])) and row.of_pairs and given["pairs"] is None:
+        missing = f"is missing; it must be the address of row numbers, for answer {row.name!r}"
+        reader.fault(("input", "pairs"), missing)
     for name, answers in unused(params["answer"], {**given, **params}).items() if params["answer"] else ():
         place = ("input" if name in given else "params", name)
         reader.fault(place, f"goes with the answer {answers}, found it with {params['answer']!r}; leave it out")

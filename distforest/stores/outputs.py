@@ -31,7 +31,7 @@ MANIFEST_KEYS = {"format", "digest", "meaning", "arrays", "provenance"}
 """What a manifest holds, in every format."""
 
 ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", "proba"}
-"""All arrays that a scoring writes."""
+"""Arrays that a scoring writes, beside one of the answer's own name."""
 
 BEGUN = "unfinished"
 """The type of a group of arrays that is being written in place."""
@@ -176,7 +176,8 @@ def _group_at(place: str, names: set[str]) -> Found | None:
         return Found("a Zarr group")
     if set(told) == {"forest", "answer", "complete"}:
         unfinished = "" if told["complete"] else "unfinished "
-        return Found(f"{unfinished}answers about a forest", ANSWERS, frozenset(ARRAYS_OF_ANSWERS))
+        own = frozenset({*ARRAYS_OF_ANSWERS, str(told["answer"])})
+        return Found(f"{unfinished}answers about a forest", ANSWERS, own)
     if told.get("type") == BEGUN:
         return Found("unfinished arrays", ARRAYS, frozenset(names))
     if told.get("type") in ("arrays", "simulation") and isinstance(told.get("arrays"), list):

@@ -17,9 +17,10 @@ from distforest.jobs.any_spec import addresses_of
 from distforest.jobs.cluster import Cluster, Here
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.outline import outline
 from distforest.jobs.plan import plan
 from distforest.jobs.preview import check_and_stage, preview
-from distforest.jobs.question import Question, outline
+from distforest.jobs.question import Question
 from distforest.jobs.score import score
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Fitted, Options, fit, size_of

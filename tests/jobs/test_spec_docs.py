@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from distforest.growth.methods import METHODS
+from distforest.jobs.answers import ANSWERS
 from distforest.jobs.any_spec import spec_from_dict
 from distforest.jobs.input_keys import INPUTS
-from distforest.jobs.question import ANSWERS
 from distforest.jobs.reader import MISSING, read_toml
 from distforest.jobs.score_spec import INPUT, PARAMS, ScoreSpec
 from distforest.jobs.spec import Run, Spec

@@ -16,6 +16,7 @@ from scipy.stats import kstest
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import FIRST_SHARE, JUDGED_ROWS, AtRandom, Places
+from distforest.sources.row_kinds import Features
 from tests import samples
 from tests.reference import naive
 from tests.reference import naive_clusters as ref

@@ -1,0 +1,258 @@
+# ruff: noqa: PLC0415
+"""The answers that a forest can be asked for, a row for each.
+
+A function that works an answer out imports what it needs when it is called, so that the command line has the names at
+no cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from distforest.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from distforest.forest.forest import Forest
+    from distforest.jobs.asked import Asked
+    from distforest.jobs.question import Question
+
+    Form = tuple[str, tuple[int, ...]]
+    """The dtype of an array, and the shape of one row of it."""
+
+
+class Survey(NamedTuple):
+    """What the form of an answer may follow from; ``n_others`` counts the rows that it is taken to."""
+
+    forest: Forest
+    question: Question
+    n_others: int
+
+
+class Array(NamedTuple):
+    """An array that an answer writes, a row for each query or pair."""
+
+    name: str
+    form: Callable[[Survey], Form]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One thing that can be asked of a forest.
+
+    Attributes
+    ----------
+    name
+        How it is asked for.
+    arrays
+        What it writes, each under the name of the answer or of one of `distforest.stores.outputs.ARRAYS_OF_ANSWERS`.
+    work
+        Works the arrays out, in their order, for rows that are asked about.
+    over_pairs
+        The same for points, of a forest over pairs; None if such a forest has no answer.
+    takes
+        Which of a question's ``reference``, ``pairs``, ``n_neighbors`` and ``without_self`` it reads. With ``pairs``
+        there is a row for each pair, else one for each query.
+    to_training
+        Whether it is taken to the training rows, if there is no reference.
+    is_said
+        Whether it follows from what the trees say: from classes or targets.
+    """
+
+    name: str
+    arrays: tuple[Array, ...]
+    work: Callable[[Asked], tuple[np.ndarray, ...]]
+    over_pairs: Callable[[Asked], tuple[np.ndarray, ...]] | None = None
+    takes: tuple[str, ...] = ()
+    to_training: bool = False
+    is_said: bool = False
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether there is a row for each pair."""
+        return "pairs" in self.takes
+
+
+# --- distances and proximities ----------------------------------------------------------------------------
+
+
+def _to_others(of: Survey) -> Form:
+    return "float32", (of.n_others,)
+
+
+def _distances(asked: Asked) -> tuple[np.ndarray, ...]:
+    from distforest.forest import scoring
+
+    if scoring.says_shared(asked.forest):
+        return (1.0 - _shares(asked),)
+    return (asked.to_others(lambda others: scoring.distance(asked.forest, asked.nodes, others)),)
+
+
+def _proximities(asked: Asked) -> tuple[np.ndarray, ...]:
+    return (_shares(asked),)
+
+
+def _shares(asked: Asked) -> np.ndarray:
+    """The shares of trees in which rows meet the training rows, or those of the reference."""
+    from distforest.forest.proximities import proximity
+
+    if asked.question.reference is None:
+        return proximity(asked.nodes, asked.training_index)
+    return asked.to_others(lambda others: proximity(asked.nodes, others))
+
+
+def _distances_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
+    from distforest.forest.pairs import pair_scores
+
+    others = asked.points("reference", slice(None)) if asked.question.reference else asked.forest.points
+    return (pair_scores.distance(asked.forest, asked.points("queries", asked.span), others),)
+
+
+# --- distances of pairs -----------------------------------------------------------------------------------
+
+
+def _one_number(_of: Survey) -> Form:
+    return "float32", ()
+
+
+def _distances_of_pairs(asked: Asked) -> tuple[np.ndarray, ...]:
+    from distforest.forest import scoring
+
+    rows, (left, right) = asked.pairs()
+    nodes = asked.nodes_of("queries", rows)
+    return (scoring.pair_distance(asked.forest, nodes[:, left], nodes[:, right]),)
+
+
+def _distances_of_pairs_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
+    from distforest.forest.pairs import pair_scores
+    from distforest.sources.point_pairs import PointPairs
+
+    rows, places = asked.pairs()
+    pairs = PointPairs.of(pair_scores.columns_of(asked.forest), asked.points("queries", rows), places.T)
+    return (pair_scores.pair_distance(asked.forest, pairs),)
+
+
+# --- neighbours -------------------------------------------------------------------------------------------
+
+
+def _numbers_of_neighbors(of: Survey) -> Form:
+    return "int64", (of.question.n_neighbors,)
+
+
+def _to_neighbors(of: Survey) -> Form:
+    return "float32", (of.question.n_neighbors,)
+
+
+def _neighbors(asked: Asked) -> tuple[np.ndarray, ...]:
+    from distforest.forest import scoring
+    from distforest.forest.proximities import nearest
+
+    question, forest = asked.question, asked.forest
+    n_found = question.n_neighbors + question.without_self
+    if scoring.says_shared(forest):
+        shares, indices = nearest(asked.nodes, asked.training_index, n_found, False)
+        distances = 1.0 - shares
+    else:
+        distances, indices = scoring.kneighbors(forest, asked.nodes, forest.training_nodes, n_found, False)
+    if question.without_self:
+        kept = indices != asked.numbers[:, None]
+        kept[kept.all(axis=1), -1] = False  # a row that is not among its own nearest
+        shape = len(indices), question.n_neighbors
+        distances, indices = distances[kept].reshape(shape), indices[kept].reshape(shape)
+    return indices, distances
+
+
+def _neighbors_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
+    from distforest.forest.pairs import pair_scores
+
+    points, question = asked.points("queries", asked.span), asked.question
+    own = asked.numbers if question.without_self else None
+    distances, indices = pair_scores.kneighbors(asked.forest, points, question.n_neighbors, own)
+    return indices, distances
+
+
+# --- what the trees say -----------------------------------------------------------------------------------
+
+
+def _form_of_prediction(of: Survey) -> Form:
+    from distforest.forest.scoring import predicting
+
+    says = predicting(of.forest)
+    return ("float64", (says.n_outputs,)) if _is_mean(of.forest) else ("int64", ())
+
+
+def _form_of_shares(of: Survey) -> Form:
+    from distforest.forest.scoring import predicting
+
+    says = predicting(of.forest)
+    if _is_mean(of.forest):
+        raise InputError("a forest trained on targets has no class shares; ask for 'predict'")
+    return "float64", (says.n_outputs,)
+
+
+def _is_mean(forest: Forest) -> bool:
+    from distforest.forest.leaves import Means
+
+    return isinstance(forest.leaf_table, Means)
+
+
+def _said(asked: Asked) -> tuple[np.ndarray, ...]:
+    from distforest.forest.scoring import predict
+
+    return (predict(asked.forest, asked.nodes, asked.voters),)
+
+
+def _prediction(asked: Asked) -> tuple[np.ndarray, ...]:
+    [said] = _said(asked)
+    return (said if _is_mean(asked.forest) else said.argmax(axis=1),)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------
+
+
+def _one_for_each_tree(of: Survey) -> Form:
+    return "int32", (of.forest.n_trees,)
+
+
+def _nodes(asked: Asked) -> tuple[np.ndarray, ...]:
+    return (asked.nodes.T,)
+
+
+# --- the table --------------------------------------------------------------------------------------------
+
+
+_TABLE = (
+    Answer(
+        "distance",
+        (Array("distance", _to_others),),
+        _distances,
+        _distances_of_points,
+        takes=("reference",),
+        to_training=True,
+    ),
+    Answer("proximity", (Array("proximity", _to_others),), _proximities, takes=("reference",), to_training=True),
+    Answer(
+        "pairs",
+        (Array("distance", _one_number),),
+        _distances_of_pairs,
+        _distances_of_pairs_of_points,
+        takes=("pairs",),
+    ),
+    Answer(
+        "neighbors",
+        (Array("indices", _numbers_of_neighbors), Array("distance", _to_neighbors)),
+        _neighbors,
+        _neighbors_of_points,
+        takes=("n_neighbors", "without_self"),
+        to_training=True,
+    ),
+    Answer("predict", (Array("prediction", _form_of_prediction),), _prediction, is_said=True),
+    Answer("proba", (Array("proba", _form_of_shares),), _said, is_said=True),
+    Answer("apply", (Array("nodes", _one_for_each_tree),), _nodes),
+)
+ANSWERS = {row.name: row for row in _TABLE}
+"""All answers by their names, in the order in which they are told."""

@@ -1,0 +1,156 @@
+"""What a task reads to answer a question: the forest, opened once in a process, its rows, and their nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.errors import InputError
+from distforest.forest import scoring
+from distforest.forest.leaf_index import LeafIndex
+from distforest.forest.missing import rows_without_values
+from distforest.forest.nearest_votes import nearest_members
+from distforest.forest.pairs.pair_scores import columns_of
+from distforest.forest.sealed.artifact import open_forest
+from distforest.sources.point_pairs import hold_points
+from distforest.sources.readings import FEATURES, read
+from distforest.sources.sparse_store import open_matrix, read_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distforest.forest.forest import Forest
+    from distforest.jobs.question import Question
+    from distforest.sources.source import Ints, Rows, Source
+
+VOTERS = "voters"
+"""The array, beside the nodes, of the training objects that vote for routed queries."""
+
+BLOCK_OTHERS = 1 << 14
+"""Rows of a reference that are read at once."""
+
+
+@lru_cache(maxsize=2)
+def opened(address: str, digest: str) -> Forest:
+    """The forest, opened once in a process; ``digest`` is part of the key, so that a new forest is opened anew."""
+    forest = open_forest(address)
+    if forest.digest != digest:
+        raise InputError(f"{address} has changed while it was scored; start again")
+    return forest
+
+
+def points_of(forest: Forest, values: np.ndarray) -> np.ndarray:
+    """Points as a forest over pairs reads them; raises InputError for another number of columns."""
+    points, width = read(values, FEATURES), columns_of(forest).width
+    if points.shape[1] != width:
+        raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
+    hold_points(points, columns_of(forest))
+    return points
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Some rows of a question, and all that its answers may be worked out from; each is read when it is asked for.
+
+    Attributes
+    ----------
+    question
+        What is asked.
+    digest
+        That of the forest.
+    span
+        The queries, or the pairs, that are to be answered.
+    routed
+        The group of the nodes of all objects, where a function is asked for similarities.
+    """
+
+    question: Question
+    digest: str
+    span: slice
+    routed: str | None = None
+
+    @property
+    def forest(self) -> Forest:
+        """The forest."""
+        return opened(self.question.forest, self.digest)
+
+    @property
+    def numbers(self) -> Ints:
+        """The numbers of the queries, or pairs."""
+        return np.arange(self.span.start, self.span.stop)
+
+    @cached_property
+    def source(self) -> Source:
+        """The queries, as the forest reads them."""
+        return self._source("queries", self.span)
+
+    @property
+    def lacking(self) -> list[int]:
+        """The numbers of queries without any value."""
+        return [] if self.routed else (self.span.start + rows_without_values(self.source)).tolist()
+
+    @cached_property
+    def nodes(self) -> Rows:
+        """The nodes of the queries, shape (n_trees, n)."""
+        if self.routed:
+            return self.nodes_of("queries", self.span)
+        return scoring.apply(self.forest, self.source)
+
+    @property
+    def voters(self) -> Rows | None:
+        """The training objects that vote for the queries, shape (n_trees, n); None where leaves do."""
+        if not self.forest.nearest_votes:
+            return None
+        if self.routed:
+            return self.nodes_of(VOTERS, self.span)
+        rows = np.arange(self.nodes.shape[1], dtype=np.int32)
+        return nearest_members(self.nodes, self.training_index, self.source, rows)
+
+    @property
+    def training_index(self) -> LeafIndex:
+        """The training rows by their leaves, built once in a process."""
+        with _INDEXING:
+            return _indexed(self.question.forest, self.digest)
+
+    def nodes_of(self, name: str, rows: slice | np.ndarray) -> Rows:
+        """The nodes of some rows of the queries, or of the reference, shape (n_trees, n)."""
+        if self.routed:
+            return np.ascontiguousarray(read_rows(f"{self.routed}/{name}", rows).T)
+        return scoring.apply(self.forest, self._source(name, rows))
+
+    def to_others(self, measure: Callable[[Rows], np.ndarray]) -> np.ndarray:
+        """What is measured to the nodes of the training rows, or of the reference, blocks of it side by side."""
+        if self.question.reference is None:
+            return measure(self.forest.training_nodes)
+        n = int(open_matrix(self.question.reference).shape[0])
+        blocks = (slice(first, min(first + BLOCK_OTHERS, n)) for first in range(0, n, BLOCK_OTHERS))
+        return np.concatenate([measure(self.nodes_of("reference", rows)) for rows in blocks], axis=1)
+
+    def points(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
+        """Some of the queries, or of the reference, as a forest over pairs reads them."""
+        return points_of(self.forest, self._read(name, rows))
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the queries that are in a pair; and of both sides of each pair the places among these."""
+        pairs = self._read("pairs", self.span)
+        rows, places = np.unique(pairs, return_inverse=True)
+        return rows, places.reshape(pairs.shape).T
+
+    def _source(self, name: str, rows: slice | np.ndarray) -> Source:
+        return self.forest.source(self._read(name, rows))
+
+    def _read(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
+        return read_rows(self.question.arrays[name], rows)
+
+
+_INDEXING = Lock()
+"""Held while an index is built, so that the threads of a process build one."""
+
+
+@lru_cache(maxsize=1)
+def _indexed(address: str, digest: str) -> LeafIndex:
+    return LeafIndex.of(opened(address, digest).training_nodes)

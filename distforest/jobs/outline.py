@@ -1,0 +1,174 @@
+"""What the answer to a question will look like: checked before anything is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.errors import InputError
+from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
+from distforest.forest.sealed.artifact import read_manifest
+from distforest.jobs.answers import ANSWERS, Survey
+from distforest.jobs.asked import opened, points_of
+from distforest.jobs.question import Question
+from distforest.sources.arrays import open_array
+from distforest.sources.feature_names import FeatureNames
+from distforest.sources.row_kinds import Dense
+from distforest.sources.sparse_store import open_matrix, read_rows
+from distforest.sources.stored import hold_stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from distforest.forest.forest import Forest
+    from distforest.jobs.answers import Answer
+
+OPTIONS = {name for row in ANSWERS.values() for name in row.takes}
+"""What only some answers take."""
+
+
+def unused(answer: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """What was given that an answer does not take, each with the answers that do, in words.
+
+    Examples
+    --------
+    >>> unused("apply", {"pairs": "pairs.zarr", "reference": None, "n_neighbors": 10})
+    {'pairs': "'pairs'"}
+    """
+    taken = ANSWERS[answer].takes if answer in ANSWERS else ()
+    return {
+        own.name: " or ".join(repr(row.name) for row in ANSWERS.values() if own.name in row.takes)
+        for own in fields(Question)
+        if own.name in OPTIONS and own.name not in taken and given.get(own.name, own.default) != own.default
+    }
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What will be written: the digest of the forest, arrays by name with dtype and tail, how many answers, classes.
+
+    ``told`` is what there is to say of the arrays that are read.
+    """
+
+    digest: str
+    arrays: dict[str, tuple[str, tuple[int, ...]]]
+    n_answers: int
+    classes: list[Any] | None
+    told: tuple[str, ...] = ()
+
+
+def outline(question: Question) -> Outline:
+    """Open a question's forest and arrays, on whatever host it is asked; raises what `score` raises at the door."""
+    for name, answers in unused(question.answer, vars(question)).items():
+        asked = f"`{name}` goes with the answer {answers}"
+        raise InputError(f"{asked}, found it with {question.answer!r}; leave it out, or ask for that")
+    digest = str(read_manifest(question.forest)["digest"])
+    told = tuple(_told_of_arrays(question))
+    forest = opened(question.forest, digest)
+    _hold_names(question, forest)
+    arrays, n_answers = _arrays(question, forest)
+    classes = forest.meaning.classes if ANSWERS[question.answer].is_said else None
+    return Outline(digest, arrays, n_answers, classes, told)
+
+
+def _told_of_arrays(question: Question) -> Iterator[str]:
+    """What there is to say of the arrays; one that cannot be read is told of by its name."""
+    for name, address in question.arrays.items():
+        try:
+            yield from hold_stored([address], question.strict, question.max_bytes)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+        except OSError as error:  # another try may mend it
+            raise OSError(f"{name}: {address} cannot be read: {error}") from error
+
+
+def _hold_names(question: Question, forest: Forest) -> None:
+    """Refuse rows whose columns are called otherwise than those that the forest has learned from, or in another order.
+
+    Where one side has no names there is nothing to compare; further columns of points may have any name.
+    """
+    own = forest.feature_names
+    if own is None or question.callback is not None:
+        return
+    look = open_matrix if isinstance(forest.meaning.rows, Dense) else open_array
+    further = is_over_pairs(forest) and columns_of(forest).width > forest.n_features
+    for address in (question.queries, question.reference):
+        found = FeatureNames.of_array(address, look(address)) if address else None
+        if address and found:
+            own.hold_same(found.first(forest.n_features) if further else found, address)
+
+
+def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
+    """The arrays of the answer by name, (dtype, tail of the shape), and the number of answers."""
+    may_be_sparse = isinstance(forest.meaning.rows, Dense) and question.callback is None
+    look = open_matrix if may_be_sparse else open_array
+    shape = tuple(look(question.queries).shape)
+    _check_rows(question, forest, shape)
+    if question.answer not in ANSWERS:
+        raise InputError(f"answer must be one of {', '.join(ANSWERS)}, found {question.answer!r}")
+    row, n = ANSWERS[question.answer], int(shape[0])
+    n_others = _n_training(row, question, forest)
+    if "reference" in row.takes and question.reference:
+        n_others = int(look(question.reference).shape[0])
+    if "n_neighbors" in row.takes:
+        _check_neighbors(question, n, n_others)
+    n_answers = _n_pairs(question, n) if row.of_pairs else n
+    survey = Survey(forest, question, n_others)
+    return {array.name: array.form(survey) for array in row.arrays}, n_answers
+
+
+def _n_training(row: Answer, question: Question, forest: Forest) -> int:
+    """How many training rows there are; refused here where an answer asks where they lie and that is not known."""
+    asks = (row.to_training and not question.reference) or (row.is_said and forest.nearest_votes)
+    return int(forest.training_nodes.shape[1]) if asks and not is_over_pairs(forest) else forest.n_training
+
+
+def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> None:
+    """Refuse queries, of a shape, that the forest cannot read."""
+    if question.callback is None and len(shape) != 2:
+        asked = f"{question.queries}: rows, an array of two dimensions, were asked for"
+        raise InputError(f"{asked}, found shape {shape}")
+    if is_over_pairs(forest):
+        _check_points(question, forest)
+    elif question.callback is None:
+        forest.source(read_rows(question.queries, slice(0, 1)))
+    elif not isinstance(forest.meaning.rows, Dense):
+        raise InputError(f"{question.forest} reads {forest.meaning.rows.kind}, it has no similarities to ask for")
+
+
+def _check_points(question: Question, forest: Forest) -> None:
+    """Refuse what a forest over pairs cannot answer: it has distances and neighbours of points alone."""
+    if question.callback is not None:
+        raise InputError(f"{question.forest} reads points, it has no similarities to ask for")
+    *names, last = [row.name for row in ANSWERS.values() if row.over_pairs]
+    if question.answer not in (*names, last):
+        raise InputError(f"a forest over pairs answers with {', '.join(names)} or {last}, not with {question.answer!r}")
+    points_of(forest, read_rows(question.queries, slice(0, 1)))
+
+
+def _check_neighbors(question: Question, n_queries: int, n_training: int) -> None:
+    most = n_training - question.without_self
+    if not 1 <= question.n_neighbors <= most:
+        raise InputError(f"n_neighbors must be in 1..{most}, found {question.n_neighbors}")
+    if question.without_self and n_queries != n_training:
+        raise InputError(
+            f"{question.queries}: as many rows as in training, {n_training:,}, were expected, as none shall be its own "
+            f"neighbour, found {counted(n_queries, 'row')}; ask about other rows without `without_self`"
+        )
+
+
+def _n_pairs(question: Question, n_queries: int) -> int:
+    if question.pairs is None:
+        raise InputError("pairs: the address of an array of row numbers, shape (n_pairs, 2), was expected")
+    pairs = open_array(question.pairs)
+    if len(pairs.shape) != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(
+            f"{question.pairs}: integers of shape (n_pairs, 2) were expected, found {pairs.dtype} {pairs.shape}"
+        )
+    numbers = np.asarray(pairs[...])
+    if numbers.size and not (numbers.min() >= 0 and numbers.max() < n_queries):
+        raise InputError(f"{question.pairs}: row numbers must be in 0..{n_queries - 1}")
+    return len(numbers)
