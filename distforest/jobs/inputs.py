@@ -228,7 +228,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         Parameters do not go together, or an array is missing, of the wrong shape, or holds values that are refused.
     """
     hold_together(spec.params)
-    judge, address = _judge(spec)
+    judge, address = judge_of(spec)
     truth, classes, largest = _stage_truth(judge, address, spec, folder)
     rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)
     _warn_of_amounts(spec, judge, address, matrix)
@@ -392,7 +392,7 @@ def callback_of(similarity: Relation, output: str) -> Callback:
     return Callback.of(similarity.address, options)
 
 
-def _judge(spec: Spec) -> tuple[Judge, str]:
+def judge_of(spec: Spec) -> tuple[Judge, str]:
     """What the cuts are judged by, and where it is."""
     relation = spec.input.relations.get("distances")
     if relation is not None:

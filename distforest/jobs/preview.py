@@ -17,12 +17,14 @@ from distforest.jobs.inputs import (
     callback_of,
     hold_pairs_and_links,
     hold_weights,
+    judge_of,
     scratch_of,
     stage_inputs,
 )
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, plan, projected_bytes, refuse_if_too_large
 from distforest.sources.arrays import open_array
+from distforest.sources.judges import Judge
 from distforest.sources.kernels import KERNELS
 from distforest.sources.readings import (
     AS_IT_IS,
@@ -341,17 +343,15 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
     truth = next((array for array in seen if not array.matrix and not array.by_feature), None)
     matrix = next((array for array in seen if array.matrix), truth)  # without objects there is none but the numbers
     assert matrix is not None  # noqa: S101  (every method reads something)
-    relation = spec.input.relations.get("distances")
-    judge = relation.kind if relation else "labels" if "labels" in spec.input.addresses else "targets"
-    is_dense = judge in {"dense", "graph"}
+    judge, _ = judge_of(spec)
     over_pairs = METHODS[spec.method].reads == "points"
     return Size(
         _n_pairs(spec, seen, matrix.shape[0]) if over_pairs else matrix.shape[0],
         int(spec.params["n_estimators"] or 1),
         _bytes(matrix, matrix.item),
-        _bytes_of_links(seen) or (_bytes(truth, 4 if is_dense or judge == "labels" else 8) if truth else 0),
+        _bytes_of_links(seen) or (_bytes(truth, 4 if judge in {Judge.DISTANCES, Judge.LABELS} else 8) if truth else 0),
         _width(spec, matrix.shape[-1]),
-        is_dense,
+        judge == Judge.DISTANCES,
     )
 
 
