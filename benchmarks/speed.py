@@ -36,7 +36,9 @@ from distforest.growth.problem import Data, Problem
 from distforest.jit import kernel
 from distforest.jobs.spec import METHODS as GRAMMAR
 from distforest.jobs.train import fit_here
+from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import codes_of_links, hold_pairs
+from distforest.sources.row_kinds import Features, Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,7 +90,7 @@ def dense_data(n_rows: int) -> Data:
     for first in range(0, n_rows, 1000):
         block = (y[first : first + 1000, None].astype(np.float64) - y) ** 2
         Z[first : first + 1000] = np.rint(block.astype(np.float32) * GRID) / GRID
-    return Data({"kind": "features", "n_columns": N_COLUMNS}, X, "distances", Z, None, float(Z.max()))
+    return Data(Features(N_COLUMNS), X, Judge.DISTANCES, Z, None, float(Z.max()))
 
 
 @kernel
@@ -218,10 +220,8 @@ class Task:
     def data(self, kind: str = "features") -> Data:
         """For SMERF on labels (``"features"``) or for a SimForest on a built-in similarity."""
         n, p = self.X.shape
-        rows = {"kind": kind, "n_columns": p}
-        if kind != "features":
-            rows = {"kind": kind, "n_columns": n, "n_features": p, "gamma": 1.0}
-        return Data(rows, self.X, "labels", self.y.astype(np.int32), list(range(int(self.y.max()) + 1)))
+        rows = Features(p) if kind == Features.kind else Kernel(kind, n, p, 1.0)
+        return Data(rows, self.X, Judge.LABELS, self.y.astype(np.int32), list(range(int(self.y.max()) + 1)))
 
     def accuracy(self, forest: Forest) -> float:
         """Share of the held-out rows that ``forest`` predicts."""
@@ -306,15 +306,15 @@ def lazega() -> Data:
     """The co-work network of 71 lawyers: attributes, and distance 0 between the linked."""
     with resources.as_file(resources.files("distforest") / "data" / "lazega.npz") as path, np.load(path) as file:
         X, A = file["X"].astype(np.float32), file["A"].astype(np.float32)
-    return Data({"kind": "features", "n_columns": X.shape[1]}, X, "distances", 1.0 - A, None, 1.0)
+    return Data(Features(X.shape[1]), X, Judge.DISTANCES, 1.0 - A, None, 1.0)
 
 
 def pairs_data(n_pairs: int) -> Data:
     """Given pairs of points, as RFD's own benchmark draws them."""
     drawn = Pairs.drawn(n_pairs, 0)
-    rows = pair_columns(complete(METHODS["rfd"].parameters, {}), drawn.points.shape[1]).to_rows()
+    rows = pair_columns(complete(METHODS["rfd"].parameters, {}), drawn.points.shape[1])
     pairs = hold_pairs(drawn.pairs, len(drawn.points))
-    return Data(rows, drawn.points, "links", codes_of_links(drawn.similar), pairs=pairs)
+    return Data(rows, drawn.points, Judge.LINKS, codes_of_links(drawn.similar), pairs=pairs)
 
 
 # --- memory and warm starts -------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ GROWN = "\nprint('grown', flush=True)\n"
 BOUND = """
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.problem import Data
+from distforest.sources.row_kinds import Features, Kernel
+from distforest.sources.judges import Judge
 from distforest.growth.parameters import {parameters} as parameters, complete
 data = Data({rows}, X, {truth})
 problem(METHODS["{method}"], data, complete(parameters, {{}}), 0).grow(np.arange(1))
@@ -37,10 +39,10 @@ def _program(method: str, rows: str, truth: str) -> str:
     return DATA + BOUND.format(method=method, parameters=names[method], rows=rows, truth=truth) + GROWN
 
 
-FEATURES = '{"kind": "features", "n_columns": 10}'
-LINEAR = '{"kind": "linear", "n_columns": 500, "n_features": 10, "gamma": 1.0}'
-DENSE = '"distances", np.abs(X[:, :1] - X[:, 0]), None, 1.0'
-LABELS = '"labels", y, [0, 1]'
+FEATURES = "Features(10)"
+LINEAR = 'Kernel("linear", 500, 10, 1.0)'
+DENSE = "Judge.DISTANCES, np.abs(X[:, :1] - X[:, 0]), None, 1.0"
+LABELS = "Judge.LABELS, y, [0, 1]"
 PEER = "RandomForestClassifier(1).fit, scikit-learn"
 PROGRAMS = {
     PEER: DATA + "from sklearn.ensemble import RandomForestClassifier as F\nF(1).fit(X, y)" + GROWN,

@@ -16,7 +16,9 @@ from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.growth.rng import streams
+from distforest.sources.judges import Judge
 from distforest.sources.lazy.callbacks import pairwise
+from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.source import Projections
 
 if TYPE_CHECKING:
@@ -149,29 +151,29 @@ def truth_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> dict[str, Any]:
     """The part of `Data` that cuts are judged by."""
     X = features(n_rows, seed=seed).astype(np.float64)
     if case.endswith("targets"):
-        return {"judge": "targets", "truth": X[:, 1:2] * 3 + X[:, :1] + 50.0}
+        return {"judge": Judge.TARGETS, "truth": X[:, 1:2] * 3 + X[:, :1] + 50.0}
     if case == "embedding":
-        return {"judge": "embedding", "truth": X[:, :2] @ np.array([[1.0, 2.0, 0.5], [0.25, -1.0, 4.0]])}
+        return {"judge": Judge.EMBEDDING, "truth": X[:, :2] @ np.array([[1.0, 2.0, 0.5], [0.25, -1.0, 4.0]])}
     if case in {"distances", "members"}:
         z = distances(n_rows, seed)
-        return {"judge": "distances", "truth": z, "largest": float(z.max())}
+        return {"judge": Judge.DISTANCES, "truth": z, "largest": float(z.max())}
     if case in UNTAUGHT_CASES:
-        return {"judge": "nothing", "truth": np.empty((n_rows, 0))}
-    return {"judge": "labels", "truth": labels(n_rows, seed), "classes": ["a", "b", "c"]}
+        return {"judge": Judge.NOTHING, "truth": np.empty((n_rows, 0))}
+    return {"judge": Judge.LABELS, "truth": labels(n_rows, seed), "classes": ["a", "b", "c"]}
 
 
 def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:
     """The data of a case."""
-    matrix, rows = features(n_rows, seed=seed), {"kind": "features", "n_columns": N_COLUMNS}
+    matrix, rows = features(n_rows, seed=seed), Features(N_COLUMNS)
     if case in KERNEL_CASES:
         kind = case.split("_", maxsplit=1)[0]
-        rows = {"kind": kind, "n_columns": n_rows, "n_features": N_COLUMNS, "gamma": 0.25}
+        rows = Kernel(kind, n_rows, N_COLUMNS, 0.25)
     elif case in PAIR_CASES:
         method, params = PAIR_CASES[case]
-        rows = pair_columns(complete(METHODS[method].parameters, params), N_COLUMNS).to_rows()
+        rows = pair_columns(complete(METHODS[method].parameters, params), N_COLUMNS)
     elif case not in FEATURE_CASES:
         matrix = similarities(n_rows, seed, 0.2 if case in INCOMPLETE else 0.0)
-        rows = {"kind": "dense", "measure": "similarity", "n_columns": n_rows}
+        rows = Dense(n_rows)
     weights = np.array([4.0, 3.0, 2.0, 1.0, 0.0]) if case in WEIGHTED_CASES else None
     return Data(rows, matrix, **truth_of(case, n_rows, seed), feature_weights=weights)
 

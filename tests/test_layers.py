@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from distforest.growth.methods import METHODS
+
 ROOT = Path(__file__).parents[1] / "distforest"
 GROUND = {"errors", "amounts", "jit", "arguments"}
 BELOW: dict[str, set[str]] = {
@@ -242,6 +244,18 @@ def test_imports_stand_at_the_top() -> None:
         and not any(i.imported.startswith(late) for late in LATE.get(i.module, ()))
     ]
     assert not found, told(found)
+
+
+def test_a_method_is_named_by_its_row_and_its_estimator() -> None:
+    for name in METHODS:
+        found = [
+            module
+            for module, source in sources().items()
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.Constant) and node.value == name
+        ]
+        assert len(found) == 2, (name, found)
+        assert {"growth.methods", "estimators"} == {found[1], room(found[0])}, (name, found)
 
 
 def test_kernels_are_serial_and_exact() -> None:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from distforest.command_line.reports import Report
     from distforest.forest.feature_shares import FeatureShares
+    from distforest.forest.forest import Meaning
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.spec import Run
@@ -262,7 +263,7 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     from distforest.command_line import reports
     from distforest.forest.feature_shares import read_feature_shares
     from distforest.forest.roots import Roots
-    from distforest.forest.sealed.artifact import read_manifest
+    from distforest.forest.sealed.artifact import meaning_of, read_manifest
 
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
@@ -271,7 +272,7 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
             "`features` names none, as the forest has no weights of features to tell; give `plot`", stacklevel=2
         )
     if plot is not None:
-        _plot(forest, manifest["meaning"], drawn, features, plot)
+        _plot(forest, meaning_of(manifest), drawn, features, plot)
     try:
         roots = Roots.of_manifest(forest, manifest)
     except ArtifactError:  # `verify` tells of damage; what the manifest says is told all the same
@@ -279,15 +280,18 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     print_report(ctx, reports.inspected(forest, manifest, roots, drawn))
 
 
-def _plot(forest: str, meaning: dict[str, Any], drawn: FeatureShares | None, features: str | None, path: str) -> None:
+def _plot(forest: str, meaning: Meaning, drawn: FeatureShares | None, features: str | None, path: str) -> None:
     """Save a picture of feature weights; without any, of a ranking tree and its curves, or of importances."""
     folder, name = os.path.split(path)
     if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
         asked = "a name such as picture.png was asked for, in a folder that is there"
         raise InputError(f"--plot {path}: {asked}")
-    kind = meaning["rows"]["kind"]
-    if kind not in {"features", "pairs"}:
-        reads = "similarities" if kind == "dense" else f"{kind} similarities, each of all features"
+    from distforest.forest.leaf_kinds import KeepsRanks
+    from distforest.sources.row_kinds import Dense, Kernel
+
+    rows = meaning.rows
+    if isinstance(rows, (Dense, Kernel)):
+        reads = "similarities" if isinstance(rows, Dense) else f"{rows.kind} similarities, each of all features"
         raise InputError(
             f"{forest}: its cuts read {reads}, so there is no feature to plot; `distforest score` asks it for "
             "distances, which distforest.pictures.plotting.class_separation draws"
@@ -299,7 +303,7 @@ def _plot(forest: str, meaning: dict[str, Any], drawn: FeatureShares | None, fea
     figure: Any
     if drawn is not None:
         figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
-    elif meaning["method"] == "treerank":
+    elif isinstance(meaning.leaf, KeepsRanks):
         figure = ranking_plots.sealed_ranking(forest, features)
     else:
         figure = plotting.feature_importances(_importances(forest, features))

@@ -308,7 +308,7 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         *([("names", _in_names(own))] if rows["kind"] != "dense" or own else []),
         *([("classes", _in_words(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
-        ("leaf table", _leaf_reason(found["leaf"], found["arrays"], found["n_rows"])),
+        ("leaf table", _leaf_reason(found["leaf"]["kind"], found["arrays"], found["n_rows"])),
         ("bytes", f"{in_bytes(found['n_bytes'])} decoded"),
     ]
     for name, array in found["arrays"].items():
@@ -341,22 +341,20 @@ def _in_words(value: object) -> str:
     return str(value)
 
 
-def _leaf_reason(leaf: Mapping[str, Any], arrays: Mapping[str, Any], n_rows: int) -> str:
+REASONS = {
+    "leaf_distances": "tables of all leaf pairs, {tables}; the training distances would be {distances}",
+    "members": "the training distances, {distances}; tables of all leaf pairs would be larger",
+    "class_counts": "the classes of the rows in each node, as cuts were judged by labels",
+    "means": "mean and spread of each node, as cuts were judged by targets or an embedding",
+    "same_leaf": "nothing of its own, as cuts were judged by no truth; rows of one leaf are near, any others not",
+    "path_lengths": "nothing of its own, as cuts were judged by nothing; depth and rows are in the node table",
+    "votes": "the pairs alike and unlike in each node; votes follow from them",
+    "ranks": "the pairs alike and unlike in each node; and the score of each cell, by which it ranks",
+}
+"""Why a forest has its kind of leaf table."""
+
+
+def _leaf_reason(kind: str, arrays: Mapping[str, Any], n_rows: int) -> str:
     """Tell the kind of leaf table, and why it is that."""
-    kind = leaf.get("kind")
-    distances = in_bytes(4 * n_rows**2)
-    if kind == "leaf_distances":
-        size = in_bytes(arrays.get(kind, {"n_bytes": 0})["n_bytes"])  # a manifest alone may lack it
-        return f"{kind}: tables of all leaf pairs, {size}; the training distances would be {distances}"
-    if kind == "members":
-        return f"{kind}: the training distances, {distances}; tables of all leaf pairs would be larger"
-    if kind == "class_counts":
-        return f"{kind}: the classes of the rows in each node, as cuts were judged by labels"
-    if kind == "same_leaf":
-        return f"{kind}: nothing of its own, as cuts were judged by no truth; rows of one leaf are near, any others not"
-    if kind == "path_lengths":
-        return f"{kind}: nothing of its own, as cuts were judged by nothing; depth and rows are in the node table"
-    if kind in {"votes", "ranks"}:
-        says = "votes follow from them" if kind == "votes" else "and the score of each cell, by which it ranks"
-        return f"{kind}: the pairs alike and unlike in each node; {says}"
-    return f"{kind}: mean and spread of each node, as cuts were judged by targets or an embedding"
+    tables = in_bytes(arrays.get(kind, {"n_bytes": 0})["n_bytes"])  # a manifest alone may lack it
+    return f"{kind}: {REASONS[kind].format(tables=tables, distances=in_bytes(4 * n_rows**2))}"

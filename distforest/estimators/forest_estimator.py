@@ -21,7 +21,7 @@ from distforest.forest.roots import Roots
 from distforest.forest.sealed.artifact import open_forest, save
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.cuts.far_values import told_of_far
-from distforest.growth.methods import METHODS, hold_together, problem
+from distforest.growth.methods import hold_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
 from distforest.growth.standstill import told_of_roots
@@ -33,6 +33,7 @@ from distforest.sources.arrays import is_stored
 from distforest.sources.data_frames import dtypes_of, hold_numbers, is_data_frame, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
+from distforest.sources.judges import Judge
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse import SparseSource, is_sparse, tell_of_zeros
@@ -41,7 +42,9 @@ from distforest.sources.truth import Truth
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from distforest.forest.forest import Forest
+    from distforest.forest.forest import Forest, Meaning
+    from distforest.growth.methods import Method
+    from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Ints
 
 RUN = """random_state : int, RandomState or None, default=None
@@ -60,14 +63,11 @@ ESTIMATED = tuple(field.name for field in fields(Estimates))
 WORKED_OUT = ("oob_decision_function", "oob_prediction")
 """What follows from a forest alone, once it is asked for."""
 
-VECTORS = ("targets", "embedding")
-"""Kinds of truth that are numbers of which means are taken."""
-
 
 class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     """What all estimators share: parameters, growing a forest, sealing it."""
 
-    _method: ClassVar[str]
+    _method: ClassVar[Method]
     _parameters: ClassVar[tuple[Parameter, ...]] = ()
     random_state: Any
     n_jobs: int | None
@@ -114,6 +114,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         self.forest_, self.digest_ = forest, forest.digest
         for name in (*ESTIMATED, *WORKED_OUT):
             self.__dict__.pop(f"{name}_", None)
+
+    @classmethod
+    def _opens(cls, meaning: Meaning) -> bool:
+        """Whether it is the estimator of a forest."""
+        return meaning.method == cls._method.name
 
     def _adopt(self, forest: Forest) -> None:
         """Take a forest that was opened for the fitted one, with what its fit has estimated and its features' names."""
@@ -197,13 +202,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         plain = {name: _plain(value) for name, value in self._given().items()}
         complete(self._parameters, plain)
-        params = {row.name: plain.get(row.name, row.default) for row in METHODS[self._method].parameters}
+        params = {row.name: plain.get(row.name, row.default) for row in self._method.parameters}
         hold_together(params)  # before features are screened
         return params
 
     def _warn_of_far(self, truth: Truth) -> None:
         """Warn where values that are taught lie so far from the others that these cannot be told apart or predicted."""
-        if truth.judge in VECTORS and (told := told_of_far(truth.values, truth.judge)):
+        if truth.judge.is_of_vectors and (told := told_of_far(truth.values, truth.judge)):
             warn_caller(told)
 
     def _given(self) -> dict[str, Any]:
@@ -212,24 +217,23 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _grow(
         self,
-        rows: dict[str, Any],
+        rows: RowKind,
         matrix: np.ndarray | SparseSource,
         truth: Truth | None,
         params: dict[str, Any],
         weights: Floats | None = None,
     ) -> None:
         """Grow the forest from a matrix and its truth, or from nothing but the matrix where there is none."""
-        truth = truth or Truth("nothing", np.empty((matrix.shape[0], 0)))
+        truth = truth or Truth(Judge.NOTHING, np.empty((matrix.shape[0], 0)))
         of_truth = (truth.judge, truth.values, truth.classes, truth.largest)
         data = Data(rows, matrix, *of_truth, weights, offset=truth.offset)
         self._grow_from(data, params, seed_of(self.random_state))
 
     def _grow_from(self, data: Data, params: dict[str, Any], seed: int) -> None:
         """Grow the forest, here or on the cluster; warns where it has learned nothing."""
-        method = METHODS[self._method]
         if self.client is None:
             threads = n_threads(self.n_jobs)
-            bound = problem(method, screened_data(data, params, seed, Here(threads)), params, seed)
+            bound = problem(self._method, screened_data(data, params, seed, Here(threads)), params, seed)
             self._hold(fit_here(bound, threads))
             told = [told_of_roots(bound, Roots.of_forest(self.forest_))]
         else:
@@ -237,7 +241,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
 
                 job = Folder(f"{place}/job")
-                inputs = from_data(data, method.name, params, seed, job.address)
+                inputs = from_data(data, self._method.name, params, seed, job.address)
                 done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options())
                 self._hold(open_forest(done.address))
                 told = list(done.warnings)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, get_args
 
 from distforest.errors import ArtifactError, InputError
 from distforest.estimators.outliers import SimForestOutlier
@@ -22,14 +20,16 @@ from distforest.growth.parameters import complete
 from distforest.jobs.lockstep import check_origin, warn_of_change
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import Objects, items_of
+from distforest.sources.row_kinds import Dense, Features, Kernel
 
-DOORS = {"smerf": SMERF, "urerf": URerF, "isolation": SimForestOutlier, "rfd": RFD, "treerank": TreeRank}
-"""The estimators of methods that have one."""
+if TYPE_CHECKING:
+    from distforest.forest.forest import Meaning
+
+Estimator = SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForestOutlier | RFD | TreeRank
+"""Any of the estimators; each says which forests are its own."""
 
 
-def load(
-    address: str | os.PathLike[str], similarity: Lazy | None = None, X: Any = None
-) -> SMERF | URerF | SimForestClassifier | SimForestRegressor | SimForestOutlier | RFD | TreeRank:
+def load(address: str | os.PathLike[str], similarity: Lazy | None = None, X: Any = None) -> Estimator:
     """Open a sealed forest as a fitted estimator, whichever door it was grown through.
 
     It answers as the original does, knows the names of its features, and has what its fit has estimated
@@ -58,31 +58,32 @@ def load(
         params: dict[str, Any] = complete(METHODS[meaning.method].parameters, meaning.params)
     except (KeyError, InputError) as error:
         raise ArtifactError(f"{address}: unknown method or parameters: {error}") from error
-    kind: Any = DOORS.get(meaning.method)
+    kind = _estimator_of(meaning)
+    params = {row.name: params[row.name] for row in kind._parameters if row.name in params}
     if params.get("feature_weights") == "given":
         params["feature_weights"] = forest.feature_weights
-    if meaning.method == "simforest":
-        kind = SimForestRegressor if meaning.classes is None else SimForestClassifier
-        weights = params.pop("class_weight")
-        if meaning.classes is not None:
-            params["class_weight"] = _by_label(weights, meaning.classes)
+    if "class_weight" in params:
+        params["class_weight"] = _by_label(params["class_weight"], meaning.classes or [])
     if issubclass(kind, OnSimilarities):
-        params["similarity"] = {"dense": "precomputed", "features": SUBSETS}.get(rows["kind"], rows["kind"])
-        params["kind"] = rows.get("measure", "similarity")
-        params["gamma"] = rows["gamma"] if rows["kind"] == "rbf" else None
+        params["similarity"] = {Dense.kind: "precomputed", Features.kind: SUBSETS}.get(rows.kind, rows.kind)
+        params["kind"] = rows.measure if isinstance(rows, Dense) else "similarity"
+        params["gamma"] = rows.gamma if isinstance(rows, Kernel) and rows.kind == "rbf" else None
     found: Any = kind(**params, random_state=meaning.seed)
     found._adopt(forest)
     if similarity is not None:
-        if rows["kind"] != "dense" or X is None:
+        if not isinstance(rows, Dense) or X is None:
             raise InputError("similarity=Lazy(...) goes with X, the training objects, of a forest on similarities")
         found.similarity, found.kind, found.objects_ = similarity, "similarity", items_of(similarity, X)
         check_origin(forest, similarity, Objects.of(found.objects_))
         warn_of_change(forest, similarity)
         origin = forest.provenance.get("similarity", {})
         found.n_evaluations_, found.n_closed_ = origin.get("evaluations"), origin.get("closed")
-    if kind is SimForestClassifier:
-        found.classes_ = np.asarray(meaning.classes)
     return found
+
+
+def _estimator_of(meaning: Meaning) -> Any:
+    """The estimator whose forests mean this."""
+    return next(kind for kind in get_args(Estimator) if kind._opens(meaning))
 
 
 def _by_label(weights: Any, classes: list[Any]) -> Any:

@@ -12,6 +12,7 @@ from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
 from distforest.sources.masked import unmasked
+from distforest.sources.row_kinds import Features
 
 if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Floats
@@ -32,8 +33,7 @@ class OnFeatures(OnRows):
 
     def _grow_on(self, features: Float32s, truth: Truth | None, params: dict[str, Any]) -> None:
         """Grow the forest on features; without a truth it learns from nothing else."""
-        rows = {"kind": "features", "n_columns": features.shape[1]}
-        self._grow(rows, features, truth, params, self._weights())
+        self._grow(Features(features.shape[1]), features, truth, params, self._weights())
 
     def _given(self) -> dict[str, Any]:
         """Collect the parameters as they were given; weights in an array go by a word."""

@@ -18,6 +18,7 @@ from distforest.growth.problem import Data
 from distforest.sources.arrays import in_memory
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import Labels, encoded
+from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import (
     UNLIKE,
     PointPairs,
@@ -31,6 +32,7 @@ from distforest.sources.stored import opened
 from distforest.sources.truth import Truth, pairs_of_rows
 
 if TYPE_CHECKING:
+    from distforest.sources.point_pairs import PairColumns
     from distforest.sources.source import Float32s, Floats, Rows
 
 
@@ -55,7 +57,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         params, seed = self._checked(y), seed_of(self.random_state)
         labels = column_or_1d(in_memory(opened(y)), warn=True)
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
-        self._grow_from(Data(self._rows_of(params), points, "labels", truth.values, truth.classes), params, seed)
+        self._grow_from(Data(self._rows_of(params), points, Judge.LABELS, truth.values, truth.classes), params, seed)
         if told := told_of_amounts(labels, points[:, : self.n_features_in_], self._names()):
             cure = "if they are amounts, cut them into classes, or say of pairs whether they are alike (`fit_pairs`)"
             warn_caller(f"labels: {told}, any two of which are equally unlike; {cure}")
@@ -92,7 +94,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         numbers, codes = _links(pairs, similar, len(points))
         if told := told_of_contradictions(numbers, codes):
             warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
-        self._grow_from(Data(self._rows_of(params), points, "links", codes, pairs=numbers), params, seed)
+        self._grow_from(Data(self._rows_of(params), points, Judge.LINKS, codes, pairs=numbers), params, seed)
         return self
 
     def pair_distance(self, left: Any, right: Any) -> Floats:
@@ -202,9 +204,9 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         distances, indices = pair_scores.kneighbors(self.forest_, points, n_neighbors, own, threads)
         return (distances, indices) if return_distance else indices
 
-    def _rows_of(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _rows_of(self, params: dict[str, Any]) -> PairColumns:
         """How pairs of the points are read."""
-        return pair_columns(params, self.n_features_in_).to_rows()
+        return pair_columns(params, self.n_features_in_)
 
     def _training_points(self, X: Any, labels: Any, seed: int) -> Float32s:  # noqa: ARG002  (for further columns)
         """Read the points that the forest is to learn from, shape (n, n_features)."""

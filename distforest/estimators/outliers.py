@@ -54,9 +54,9 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
     array([ 1, -1])
     """
 
-    _method = "isolation"
+    _method = METHODS["isolation"]
     _random_cuts = True
-    _parameters = (*_SIMILARITY, *METHODS["isolation"].parameters)
+    _parameters = (*_SIMILARITY, *_method.parameters)
 
     similarity: Any = "precomputed"
     _: KW_ONLY

@@ -55,8 +55,8 @@ class RFD(OnPairs):
     array([[0., 1., 1.]])
     """
 
-    _method = "rfd"
-    _parameters = METHODS["rfd"].parameters
+    _method = METHODS["rfd"]
+    _parameters = _method.parameters
 
     n_estimators: int = 200
     _: KW_ONLY

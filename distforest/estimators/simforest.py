@@ -20,22 +20,24 @@ from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
-from distforest.jobs.inputs import dense_rows, kernel_rows
 from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of, source_of
 from distforest.sources.arrays import in_memory
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
 from distforest.sources.doubts import told_of_amounts, told_of_scales
 from distforest.sources.factors import Labels, Targets
+from distforest.sources.judges import Judge
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import items_of
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
+from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse, with_own_distances
 from distforest.sources.stored import opened
 from distforest.sources.truth import Truth
 
 if TYPE_CHECKING:
+    from distforest.forest.forest import Forest, Meaning
     from distforest.sources.source import Float32s, Floats, Rows
 
 SUBSETS = "feature_subsets"
@@ -52,7 +54,7 @@ SIMILARITY = (
     Parameter("gamma", None, "of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
 )
 
-Taken = tuple[dict[str, Any], np.ndarray | SparseSource]
+Taken = tuple[RowKind, np.ndarray | SparseSource]
 """How rows of queries are read, and the training matrix."""
 
 
@@ -79,15 +81,15 @@ class OnSimilarities(OnRows):
                 raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
             features, gamma = self._read_features(values), self.gamma if self.similarity == "rbf" else None
             self._warn_of_scales(features)
-            return kernel_rows(self.similarity, features, gamma), features
+            return Kernel.of(self.similarity, features, gamma), features
         if self.similarity == SUBSETS:
             features = self._read_features(values)
-            return {"kind": "features", "n_columns": features.shape[1]}, features
+            return Features(features.shape[1]), features
         if self.kind == "distance":
             matrix = self._distances(values)
         else:
             matrix = (read_sparse if is_sparse(values) else read)(values, SIMILARITIES)
-        return dense_rows(matrix.shape, self.kind), matrix
+        return Dense.of(matrix.shape, self.kind), matrix
 
     def _distances(self, values: Any) -> Any:
         """Read distances; told of are those below 0, and those of rows to themselves that are not 0."""
@@ -98,7 +100,7 @@ class OnSimilarities(OnRows):
             seen.see_sparse(stored)
         else:
             matrix = read(values, DISSIMILARITIES, onlooker=seen)
-        dense_rows(matrix.shape, self.kind)  # refused first
+        Dense.of(matrix.shape, self.kind)  # refused first
         if told := seen.told("kind='similarity'"):
             warn_caller(f"distances: {told}")
         return matrix
@@ -136,9 +138,8 @@ class OnSimilarities(OnRows):
             warn_caller(f"{told}; if these are distances, give kind='distance'")
 
     def _fit_lazily(self, truth: Truth | None, params: dict[str, Any]) -> None:
-        truth = truth or Truth("nothing", np.empty((len(self.objects_), 0)))
-        method, seed = METHODS[self._method], seed_of(self.random_state)
-        self._hold(fit_lazily(self._supplied(), method, truth, params, seed))
+        truth = truth or Truth(Judge.NOTHING, np.empty((len(self.objects_), 0)))
+        self._hold(fit_lazily(self._supplied(), self._method, truth, params, seed_of(self.random_state)))
         origin = self.forest_.provenance["similarity"]
         self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
 
@@ -170,8 +171,8 @@ class OnSimilarities(OnRows):
 class _SimForest(OnSimilarities):
     """What the classifier and the regressor share: their parameters, and what their trees say of rows."""
 
-    _method = "simforest"
-    _parameters = (*SIMILARITY, *(p for p in METHODS["simforest"].parameters if p.name != "class_weight"))
+    _method = METHODS["simforest"]
+    _parameters = (*SIMILARITY, *(p for p in _method.parameters if p.name != "class_weight"))
     _relation: ClassVar[type[Labels | Targets]]
 
     similarity: Any = "precomputed"
@@ -229,6 +230,11 @@ class _SimForest(OnSimilarities):
             estimate, count = scoring.out_of_bag(self.forest_)
             self._hold_out_of_bag(estimate, estimated(count, "rows"), truth)
         return self
+
+    @classmethod
+    def _opens(cls, meaning: Meaning) -> bool:
+        """Whether it is the estimator of a forest; classes are those of labels."""
+        return super()._opens(meaning) and (cls._relation is Labels) == (meaning.classes is not None)
 
     def _warn_of_amounts(self, taken: Taken | None, truth: Truth) -> None:
         """Warn where labels may be amounts: whole numbers in the order of a column of what the trees read."""
@@ -308,7 +314,7 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     """
 
     _relation = Labels
-    _parameters = (*SIMILARITY, *METHODS["simforest"].parameters)
+    _parameters = (*SIMILARITY, *_SimForest._method.parameters)
 
     _: KW_ONLY
     class_weight: Any = None
@@ -317,6 +323,10 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     def oob_decision_function_(self) -> Floats:
         """Class shares of each training object over the trees that did not draw it, shape (n, n_classes)."""
         return self._out_of_bag("oob_decision_function_")
+
+    def _adopt(self, forest: Forest) -> None:
+        super()._adopt(forest)
+        self.classes_ = np.asarray(forest.meaning.classes)
 
     def _hold_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
         self.oob_decision_function_ = estimate

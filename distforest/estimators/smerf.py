@@ -16,6 +16,7 @@ from distforest.estimators.forest_estimator import estimated, r_squared
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
+from distforest.sources.judges import Judge
 from distforest.sources.truth import Truth, pairs_of_rows
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     {'max_depth': 5}
     """
 
-    _method = "smerf"
-    _parameters = METHODS["smerf"].parameters
+    _method = METHODS["smerf"]
+    _parameters = _method.parameters
     __metadata_request__fit: ClassVar = {"Z": UNUSED}
     __metadata_request__score: ClassVar = {"Z": UNUSED}
 
@@ -174,7 +175,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         nodes = self._nodes(X)
         said = scoring.predict(self.forest_, nodes)
         if self.forest_.meaning.classes is None:
-            taught = "targets" if self.forest_.meaning.leaf["factor"] == 0.5 else "an embedding"
+            taught = "targets" if self.forest_.meaning.leaf.learned is Judge.TARGETS else "an embedding"
             raise InputError(f"a forest that was trained on {taught} has no class shares; ask for `predict`")
         return said
 
@@ -193,7 +194,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         ``Z`` takes any form that `fit` takes; a vector is read as the forest has learned.
         """
         nodes = self._nodes(X)
-        truth = Truth.of(Z, self.forest_.meaning.leaf)
+        truth = Truth.of(Z, self.forest_.meaning.leaf.learned)
         if len(truth.values) != nodes.shape[1]:
             text = f"found {counted(nodes.shape[1], 'row')} of X and {len(truth.values)} of {truth.judge}"
             raise InputError(f"{text}: inconsistent numbers of samples")

@@ -25,6 +25,7 @@ from distforest.sources.point_pairs import hold_points
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.growth.problem import Data
+    from distforest.sources.point_pairs import PairColumns
     from distforest.sources.source import Float32s, Floats
 
 
@@ -73,8 +74,8 @@ class TreeRank(OnPairs):
     True
     """
 
-    _method = "treerank"
-    _parameters = METHODS["treerank"].parameters
+    _method = METHODS["treerank"]
+    _parameters = _method.parameters
 
     n_estimators: int = 44
     _: KW_ONLY
@@ -123,9 +124,9 @@ class TreeRank(OnPairs):
         if self.n_features_in_ > forest.n_features:
             self._name(None)  # further columns have none
 
-    def _rows_of(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _rows_of(self, params: dict[str, Any]) -> PairColumns:
         """How pairs of the points are read."""
-        return pair_columns(params, self.n_features_in_, self.columns_.blocks).to_rows()
+        return pair_columns(params, self.n_features_in_, self.columns_.blocks)
 
     def _training_points(self, X: Any, labels: Any, seed: int) -> Float32s:
         """Read the points that the forest is to learn from, with their further columns."""
@@ -156,7 +157,7 @@ class TreeRank(OnPairs):
             raise InputError(f"pruning_folds: None or an integer in 2..{most} was asked for, found {folds!r}")
         super()._grow_from(data, params, seed)
         if folds is not None:
-            method, threads = METHODS[self._method], n_threads(self.n_jobs)
+            method, threads = self._method, n_threads(self.n_jobs)
 
             def grow(some: Data) -> Forest:
                 return fit_here(problem(method, some, params, seed), threads)

@@ -69,8 +69,8 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     ((200, 200), True)
     """
 
-    _method = "urerf"
-    _parameters = METHODS["urerf"].parameters
+    _method = METHODS["urerf"]
+    _parameters = _method.parameters
 
     n_estimators: int = 100
     _: KW_ONLY

@@ -11,7 +11,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import hold_columns, shares_of
-from distforest.forest.sealed.artifact import read_array
+from distforest.forest.sealed.artifact import meaning_of, read_array
 from distforest.sources.arrays import open_array
 from distforest.sources.feature_names import FeatureNames
 
@@ -84,7 +84,7 @@ def read_feature_shares(address: str, manifest: Mapping[str, Any], features: str
     """
     if "feature_weights" not in manifest["arrays"]:
         return None
-    n_columns = int(manifest["meaning"]["rows"]["n_columns"])
+    n_columns = meaning_of(manifest).rows.n_columns
     found = {}
     for name in ("feature_weights", "dependence"):
         found[name] = read_array(address, manifest, name) if name in manifest["arrays"] else None

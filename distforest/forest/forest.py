@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,22 +13,23 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
-from distforest.forest.leaves import ClassCounts, LeafDistances, LeafTable, Means, Members, expect
+from distforest.forest.leaf_kinds import NEAREST, VOICES, leaf_kind
+from distforest.forest.leaves import LeafDistances, LeafTable, Means, Members, expect
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
-from distforest.forest.path_lengths import PathLengths
-from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import NodeTable
-from distforest.sources.arrays import ArraySource, rows_of
+from distforest.sources.arrays import rows_of
 from distforest.sources.feature_names import FeatureNames
-from distforest.sources.kernels import KERNELS, KernelSource
 from distforest.sources.masked import unmasked
-from distforest.sources.point_pairs import PAIRS, PairColumns
-from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, read
+from distforest.sources.point_pairs import PairColumns
+from distforest.sources.readings import read
+from distforest.sources.row_kinds import Kernel, row_kind
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from distforest.forest.leaf_kinds import LeafKind
+    from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Rows, Source
 
 AnyLeafTable = LeafTable | Votes | Ranks
@@ -42,15 +43,6 @@ CHUNK_BYTES = 4 << 20
 
 NOT_ROUTED = -1
 """In ``leaves``: a training row that was not routed."""
-
-UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
-"""Leaf tables that follow from the node table alone."""
-
-SHARE, NEAREST = "share", "nearest"
-"""What a tree says of a row: what its leaf keeps; or the class or target of the most similar training object there."""
-
-VOICES = {"class_counts": "codes", "means": "targets"}
-"""The array by which training objects vote, beside each leaf table that they may vote in the place of."""
 
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "surrogate")
 """The arrays that every node table has, in the order of the format."""
@@ -68,11 +60,9 @@ class Meaning:
     method, params, seed
         How it was grown.
     rows
-        How a query's rows are read: ``{"kind": "features"}``, or a similarity, ``{"kind": "dense", "measure": ...}``
-        or one of the built-in kernels with its ``gamma``; or pairs of points (`distforest.sources.point_pairs`); with
-        ``n_columns``, and ``n_features`` for a kernel or pairs.
+        How a query's rows are read (`distforest.sources.row_kinds`).
     leaf
-        The kind of leaf table, with ``factor``, ``offset``, ``class_weights``, ``voting`` or ``aggregation``.
+        What the leaves keep (`distforest.forest.leaf_kinds`).
     classes
         Class labels in the order of the counts, or None.
     """
@@ -80,18 +70,22 @@ class Meaning:
     method: str
     params: dict[str, Any]
     seed: int
-    rows: dict[str, Any]
-    leaf: dict[str, Any]
+    rows: RowKind
+    leaf: LeafKind
     classes: list[Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        return asdict(self)
+        return {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "rows": self.rows.to_dict(),
+            "leaf": self.leaf.to_dict(),
+        }
 
-    @property
-    def n_features(self) -> int:
-        """Columns of the rows, or points, that are asked about, without further ones of pairs."""
-        return int(self.rows.get("n_features", self.rows["n_columns"]))
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Meaning:
+        """From a manifest that was checked."""
+        return cls(**{**found, "rows": row_kind(found["rows"]), "leaf": leaf_kind(found["leaf"])})
 
 
 @dataclass(frozen=True)
@@ -144,12 +138,12 @@ class Forest:
     @property
     def n_columns(self) -> int:
         """Columns that a split may read: features, or training objects."""
-        return int(self.meaning.rows["n_columns"])
+        return self.meaning.rows.n_columns
 
     @property
     def n_features(self) -> int:
         """Columns of the rows, or points, that are asked about, without further ones of pairs."""
-        return self.meaning.n_features
+        return self.meaning.rows.n_features
 
     @property
     def feature_names(self) -> FeatureNames | None:
@@ -169,7 +163,7 @@ class Forest:
     @property
     def nearest_votes(self) -> bool:
         """Whether a tree votes for the most similar training object of a leaf, not for what the leaf keeps."""
-        return self.meaning.leaf.get("voting") == NEAREST
+        return self.meaning.leaf.nearest
 
     @cached_property
     def voices(self) -> Floats:
@@ -182,8 +176,8 @@ class Forest:
     @property
     def points(self) -> Float32s:
         """The points of the training pairs, shape (n_points, width); raises InputError for a forest of rows."""
-        if self.meaning.rows["kind"] != PAIRS:
-            raise InputError(f"points of pairs were asked of a forest that reads {self.meaning.rows['kind']}")
+        if not isinstance(self.meaning.rows, PairColumns):
+            raise InputError(f"points of pairs were asked of a forest that reads {self.meaning.rows.kind}")
         assert self.objects is not None  # noqa: S101  (held by check)
         return self.objects
 
@@ -211,9 +205,9 @@ class Forest:
         """A forest of arrays by name; raises ArtifactError where one is missing."""
         try:
             table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
-            leaves = None if meaning.rows["kind"] == PAIRS else arrays["leaves"]
+            leaves = None if isinstance(meaning.rows, PairColumns) else arrays["leaves"]
             in_bag = arrays["in_bag"]
-            leaf_table = _leaf_table(meaning.leaf, table, arrays)
+            leaf_table = meaning.leaf.table(table, arrays)
         except KeyError as error:
             raise ArtifactError(f"{error.args[0]}: missing") from error
         further = {name: arrays.get(name) for name in FURTHER_ARRAYS}
@@ -247,37 +241,31 @@ class Forest:
             The wrong number of columns, or values that are refused.
         """
         rows = self.meaning.rows
-        kind = rows["kind"]
-        if kind == PAIRS:
+        if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
-        reading = FEATURES if kind == "features" or kind in KERNELS else SIMILARITIES
-        if rows.get("measure") == "distance":
-            reading = DISSIMILARITIES
-        queries = unmasked(queries)
+        reading, queries = rows.reading, unmasked(queries)
         values = queries if hasattr(queries, "shape") and hasattr(queries, "dtype") else np.asarray(queries)
         matrix = read_sparse(values, reading) if is_sparse(values) else read(values, reading)
-        expected = self.n_features
+        expected = rows.n_features
         if matrix.shape[1] != expected:
             raise InputError(
                 f"X has {matrix.shape[1]} features, but the forest is expecting {expected} features as input"
-                f" ({reading.name}, one column for each {'training object' if kind == 'dense' else 'feature'})"
+                f" ({reading.name}, one column for each {rows.column})"
             )
         if isinstance(matrix, SparseSource):
             return matrix
-        if kind in KERNELS:
-            assert self.objects is not None  # noqa: S101  (held by check)
-            return KernelSource(matrix, self.objects, kind, float(rows["gamma"]))
-        return ArraySource.of(matrix, is_complete=not reading.missing)
+        return rows.source(matrix, self.objects)
 
     def check(self) -> None:
         """Refuse a forest that a kernel could not walk safely; raises ArtifactError with array and place."""
         self.table.check(self.n_columns)
-        if self.leaves is None:
-            self._check_points()
-        else:
+        rows = self.meaning.rows
+        if isinstance(rows, PairColumns):
+            self._check_points(rows.width)
+        if self.leaves is not None:
             self._check_leaves(self.leaves)
-        if self.meaning.rows["kind"] in KERNELS and (
-            self.objects is None or self.objects.shape != (self.n_columns, self.meaning.rows["n_features"])
+        if isinstance(rows, Kernel) and (
+            self.objects is None or self.objects.shape != (rows.n_columns, rows.n_features)
         ):
             raise ArtifactError("objects: the training objects are missing or of the wrong shape")
         if self.objects is not None and not np.isfinite(self.objects).all():
@@ -305,9 +293,8 @@ class Forest:
             if not np.isfinite(self.targets).all():
                 raise ArtifactError("targets: values are finite")
 
-    def _check_points(self) -> None:
+    def _check_points(self, width: int) -> None:
         """Hold that the points of pairs are as wide as the meaning says, and counted in the bags."""
-        width = PairColumns.of_rows(self.meaning.rows).width
         found = None if self.objects is None else self.objects.shape
         if found is None or len(found) != 2 or found[1] != width or self.in_bag.shape != (self.n_trees, found[0]):
             raise ArtifactError(
@@ -354,27 +341,6 @@ def hold_columns(name: str, values: Floats | None, n_columns: int) -> None:
         raise ArtifactError(f"{name}: expected a positive number among them")
     if name == "dependence" and values.max() > 1.0:
         raise ArtifactError(f"{name}: expected numbers from 0 to 1")
-
-
-def _leaf_table(leaf: dict[str, Any], table: NodeTable, arrays: dict[str, np.ndarray]) -> AnyLeafTable:
-    kind = leaf.get("kind")
-    if kind == "votes":
-        return Votes(table, arrays["class_counts"], leaf["voting"])
-    if kind == "ranks":
-        return Ranks(table, arrays["class_counts"], arrays["scores"], leaf["aggregation"])
-    if kind == "class_counts":
-        weights = leaf.get("class_weights")
-        return ClassCounts(table, arrays["class_counts"], None if weights is None else tuple(weights))
-    if kind == "means":
-        return Means(table, arrays["means"], arrays["spreads"], float(leaf["factor"]))
-    if kind == "members":
-        how = (float(leaf.get("offset", 0.0)), float(leaf.get("scale", 0.0)))
-        return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], *how)
-    if kind == "leaf_distances":
-        return LeafDistances(table, arrays["leaf_distances"])
-    if kind in UNTAUGHT:
-        return UNTAUGHT[kind](table)
-    raise ArtifactError(f"leaf.kind: unknown leaf table {kind!r}")
 
 
 def chunk_rows(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from distforest.forest.forest import NEAREST
-from distforest.forest.sealed.artifact import LEAF_WORDS, read_array
+from distforest.forest.leaf_kinds import NEAREST, KeepsOfPairs
+from distforest.forest.sealed.artifact import meaning_of, read_array
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from distforest.forest.forest import Forest
+    from distforest.forest.leaf_kinds import LeafKind
     from distforest.sources.source import Ints
 
 FOLLOWS = {
@@ -45,7 +46,7 @@ class Roots:
     n_roots: int
     n_trees: int
     n_rows: int
-    leaf: Mapping[str, Any]
+    leaf: LeafKind
 
     @classmethod
     def of_forest(cls, forest: Forest) -> Self:
@@ -57,7 +58,7 @@ class Roots:
         """Of a sealed forest; reads the sizes of its trees, and raises ArtifactError where they are damaged."""
         sizes = read_array(address, manifest, "tree_size")
         n_rows = int(manifest["arrays"]["in_bag"]["shape"][-1])
-        return cls(n_roots_of(sizes), len(sizes), n_rows, manifest["meaning"]["leaf"])
+        return cls(n_roots_of(sizes), len(sizes), n_rows, meaning_of(manifest).leaf)
 
     @property
     def are_too_many(self) -> bool:
@@ -76,17 +77,17 @@ class Roots:
 
         Examples
         --------
-        >>> Roots(20, 20, 150, {"kind": "same_leaf"}).told(), Roots(9, 20, 150, {"kind": "votes"}).told()
+        >>> from distforest.forest.leaf_kinds import KeepsNothing, KeepsVotes
+        >>> Roots(20, 20, 150, KeepsNothing("same_leaf")).told(), Roots(9, 20, 150, KeepsVotes("mean")).told()
         ('no tree has a cut, so every distance is 0', '')
-        >>> Roots(11, 20, 150, {"kind": "votes"}).told()
+        >>> Roots(11, 20, 150, KeepsVotes("mean")).told()
         '11 of 20 trees have no cut, so they tell no pairs apart, and answers rest on the other 9'
         """
         if not self.are_too_many:
             return ""
-        kind = str(self.leaf["kind"])
         if self.n_roots == self.n_trees:
-            return f"no tree has a cut, so {FOLLOWS[NEAREST if self.leaf.get('voting') == NEAREST else kind]}"
-        things = "pairs" if kind in LEAF_WORDS else "rows"
+            return f"no tree has a cut, so {FOLLOWS[NEAREST if self.leaf.nearest else self.leaf.kind]}"
+        things = "pairs" if isinstance(self.leaf, KeepsOfPairs) else "rows"
         rest = f"so they tell no {things} apart, and answers rest on the other {self.n_trees - self.n_roots:,}"
         return f"{self.n_roots:,} of {self.n_trees:,} trees have no cut, {rest}"
 

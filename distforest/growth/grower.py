@@ -1,14 +1,15 @@
 """The grower: trees grow level by level, all trees of a batch in lockstep.
 
 At every level: draw projections for the open nodes, read them from the source once, cut, descend. The grower knows
-neither the method nor the kind of source; it is handed a draw, a criterion and limits.
+neither the method nor the kind of source; it is handed a draw, a criterion and limits. The way down the levels
+(`grow_levels`) does not even know that nodes are cut: a ranking tree parts its cells by small trees.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from distforest.growth.draws.columns import Draw
     from distforest.growth.rng import Keys
 
-    Search = Callable[[Source, Criterion, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
+    Search = Callable[[Any, Any, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
+    """Of a source and a criterion; a fused one takes its own kinds of them alone."""
 
 SLAB_CELLS = 1 << 22
 """Projected values (float64) held at once: a wide level is searched in slabs of nodes."""
@@ -69,14 +71,6 @@ def project_and_cut(
     return cuts, picked
 
 
-@runtime_checkable
-class Judge(Protocol):
-    """A criterion that judges the cuts of large nodes on some of their rows."""
-
-    def judged_on(self, frontier: Frontier) -> Frontier:
-        """The same nodes with those rows."""
-
-
 def judge_and_cut(
     source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
@@ -84,14 +78,18 @@ def judge_and_cut(
 
     Where a side may be too light all rows judge: some of them do not know.
     """
-    some = frontier
-    if isinstance(criterion, Judge) and limits.min_samples_leaf == 1:
-        some = criterion.judged_on(frontier)
+    some = criterion.judged_on(frontier) if limits.min_samples_leaf == 1 else frontier
     if some is frontier:
         return project_and_cut(source, criterion, frontier, projections, limits)
     cuts = criterion.cut(some, source.project(some.rows, some.starts, projections), limits.min_samples_leaf)
+    return cuts, values_on(source, frontier, projections, cuts)
+
+
+def values_on(source: Source, frontier: Frontier, projections: Projections, cuts: Cuts) -> Floats:
+    """The value of each row on the candidate that its node has chosen, shape (n_rows,)."""
     chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
-    return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
+    values: Floats = source.project(frontier.rows, frontier.starts, chosen)[0]
+    return values
 
 
 @runtime_checkable
@@ -136,13 +134,44 @@ def unwatched(level: Level) -> None:
     """Nobody watches."""
 
 
+class Parting(Protocol):
+    """What parts the nodes of a level, and writes them down. It is asked level by level, from the roots down."""
+
+    def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
+        """Which nodes of a level may be parted; the others are leaves."""
+
+    def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
+        """Which of the open nodes are parted, and the side of each of their rows."""
+
+    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Rows:
+        """Write all nodes of the level; the number of the left child of each that is parted, the right one is next.
+
+        ``frontier`` holds the nodes that are parted; ``side`` is that of their rows, and may be changed.
+        """
+
+
+def grow_levels(roots: Frontier, parting: Parting, watch: Watch) -> None:
+    """Grow trees from their ``roots``, level by level, until no node is parted."""
+    frontier, depth = roots, 0
+    while frontier.n_nodes:
+        is_open = parting.open(frontier, depth)
+        frontier, _ = frontier.take(is_open)  # what is left of it: rows of nodes that are leaves are not kept
+        found, side = parting.part(frontier)
+        watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(found.sum())))
+        is_open[is_open] = found
+        frontier, rows = frontier.take(found)
+        side = side[rows]
+        left = parting.write(is_open, frontier, side)
+        frontier, depth = frontier.descend(side, left, left + np.int32(1)), depth + 1
+
+
 @dataclass(frozen=True)
 class Growth:
     """All that is needed to grow trees: data, draw, criterion, limits, seed; and how a level is searched.
 
-    ``search`` is `project_and_cut`, or a fused twin of it that never holds the candidates' values; ``held`` is how many
-    candidates' values it does hold, by default those of all. ``watch`` is told of every level. ``on_missing`` is a rule
-    of `distforest.forest.missing`.
+    ``search`` is `project_and_cut`, or a twin of it (`distforest.growth.searches`), which may never hold the
+    candidates' values; ``held`` is how many candidates' values it does hold, by default those of all. ``watch`` is told
+    of every level. ``on_missing`` is a rule of `distforest.forest.missing`.
     """
 
     source: Source
@@ -184,24 +213,9 @@ class Growth:
 
         ``lie`` is told of every level before it is searched: of its nodes, and the rows that lie in them.
         """
-        growing, written = self._of_trees(trees), _Levels(len(trees))
-        frontier, depth, criterion = roots, 0, self.criterion
-        while frontier.n_nodes:
-            lie(frontier)
-            written.begin(frontier)
-            criterion = criterion.at(frontier)
-            is_open = self.limits.open(frontier, depth, criterion)
-            frontier, _ = frontier.take(is_open)  # what is left of it: rows of nodes that are leaves are not kept
-            splits = growing._search(frontier, trees, criterion)
-            self.watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(splits.found.sum())))
-            is_open[is_open] = splits.found
-            frontier, rows = frontier.take(splits.found)
-            side, surrogate = splits.side[rows], None
-            if self.on_missing != "stop":
-                surrogate = place_missing(self.on_missing, self.source, frontier, splits.projections, side)
-            left = written.cut(is_open, splits, self.criterion.unit, surrogate)
-            frontier, depth = frontier.descend(side, left, left + np.int32(1)), depth + 1
-        return written.table()
+        parting = _PartingByCuts(self._of_trees(trees), trees, lie, self.criterion, _Levels(len(trees)))
+        grow_levels(roots, parting, self.watch)
+        return parting.written.table()
 
     def _of_trees(self, trees: Ints) -> Growth:
         """The same with what its draw needs to know of these trees."""
@@ -335,3 +349,34 @@ class _Levels:
             columns=np.concatenate([c for c, _ in self.ragged])[entry],
             weights=np.concatenate([w for _, w in self.ragged])[entry],
         )
+
+
+@dataclass
+class _PartingByCuts:
+    """Parting by cuts: ``criterion`` knows the level, ``splits`` are what was found there."""
+
+    growth: Growth
+    trees: Ints
+    lie: Callable[[Frontier], None]
+    criterion: Criterion
+    written: _Levels
+    splits: Splits = field(init=False)
+
+    def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
+        """Those within the limits."""
+        self.lie(frontier)
+        self.written.begin(frontier)
+        self.criterion = self.criterion.at(frontier)
+        return self.growth.limits.open(frontier, depth, self.criterion)
+
+    def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
+        """Those that have a cut."""
+        self.splits = self.growth._search(frontier, self.trees, self.criterion)
+        return self.splits.found, self.splits.side
+
+    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Rows:
+        """Write the cuts, and where rows go that lack a value, which is settled here."""
+        growth, surrogate = self.growth, None
+        if growth.on_missing != "stop":
+            surrogate = place_missing(growth.on_missing, growth.source, frontier, self.splits.projections, side)
+        return self.written.cut(is_parted, self.splits, growth.criterion.unit, surrogate)

@@ -6,12 +6,12 @@ the greatest value. Objects that are unlike the others are alone after few cuts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Criterion, Cuts
+from distforest.growth.cuts.criteria import Cuts, Steady
 from distforest.growth.cuts.random_cuts import Places
 from distforest.growth.draws.objects import ATTEMPTS
 from distforest.growth.draws.unlike_pairs import AnyPairs, rules_of_similarities, usable_pairs
@@ -48,19 +48,15 @@ class TwoAtRandom:
 
 
 @dataclass(frozen=True)
-class RandomCut:
+class RandomCut(Steady):
     """A cut anywhere between a node's least observed value and its greatest; it gains nothing."""
 
     places: Places | None = None
     unit: float = 1.0
 
-    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
-        """Itself."""
-        return self
-
-    def attempted(self, keys: Keys, attempt: int) -> Criterion:
+    def attempted(self, keys: Keys, attempt: int) -> Self:
         """The same with the places of this attempt."""
-        return RandomCut(Places(keys, attempt, margin=0.0))
+        return replace(self, places=Places(keys, attempt, margin=0.0))
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two rows."""

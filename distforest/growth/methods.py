@@ -1,4 +1,8 @@
-"""The methods, each a row: how its rows are read, what a node draws, and what a cut may be judged by."""
+"""The methods, each a row: how its rows are read, what a node draws, and what a cut may be judged by.
+
+A method is named here alone. What its spec holds follows from the row (`distforest.jobs.input_keys`), and an estimator
+says of which row it is.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,12 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.forest import NEAREST, SHARE, Meaning
+from distforest.forest.forest import Meaning
+from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
 from distforest.growth.cuts.class_weights import ClassWeights
-from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.cuts.criteria import Criterion, Gini
 from distforest.growth.cuts.far_values import variance_of
-from distforest.growth.cuts.histograms import cut_codes
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.witnesses import Witnesses
@@ -28,9 +31,9 @@ from distforest.growth.draws.dependence import screened_rows
 from distforest.growth.draws.landmarks import landmarks_of
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.unlike_pairs import Unlikeness
-from distforest.growth.grower import Growth, Limits, judge_and_cut
+from distforest.growth.grower import Growth, Limits
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.pairs.methods import hold_pair_parameters, limits_of, rfd, tree_rank
+from distforest.growth.pairs.methods import OverPairs, hold_pair_parameters, limits_of, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
     ISOLATION_PARAMETERS,
@@ -46,11 +49,14 @@ from distforest.growth.parameters import (
     told,
 )
 from distforest.growth.problem import Data, Problem, Sampling
+from distforest.growth.searches import search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
+from distforest.sources.judges import Judge
+from distforest.sources.row_kinds import Features
 
 if TYPE_CHECKING:
-    from distforest.growth.grower import Search
+    from distforest.forest.leaf_kinds import LeafKind
     from distforest.sources.source import Ints, Source
 
 GROWTH = 2
@@ -70,7 +76,7 @@ class Method:
     name
         Its name in specs, artifacts and on the command line.
     reads
-        ``"features"`` or ``"similarity"``.
+        ``"features"`` or ``"similarity"``; or ``"points"``, of whose pairs columns are made.
     judged_by
         The kinds of truth that its cuts may be judged by.
     parameters
@@ -80,16 +86,19 @@ class Method:
     untaught
         For a method that needs no truth: what its cuts are judged by, and what its leaves say.
     over_pairs
-        For a method over pairs of points, in place of a draw: what binds it to data.
+        For a method over pairs of points, in place of a draw: how trees grow over those of some data.
+    in_specs
+        Whether a job's spec may name it.
     """
 
     name: str
     reads: str
-    judged_by: tuple[str, ...]
+    judged_by: tuple[Judge, ...]
     parameters: tuple[Parameter, ...]
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
-    untaught: Callable[[Data, Params], tuple[Criterion, dict[str, Any]]] | None = None
-    over_pairs: Callable[[Data, Params, int, Callable[[int], int]], PairProblem] | None = None
+    untaught: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
+    over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
+    in_specs: bool = True
 
 
 def _columns_of_features(data: Data, _source: Source, params: Params, seed: int) -> Draw:
@@ -124,19 +133,19 @@ def _column_weights(data: Data, params: Params) -> ColumnWeights:
     return ColumnWeights.of(data.feature_weights)
 
 
-def _two_clusters(data: Data, params: Params) -> tuple[Criterion, dict[str, Any]]:
+def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
     """Cuts judged by how well two clusters describe a projection; a leaf says that its rows are near."""
     at_random, n_witnesses = params["splitter"] == "random", int(params["n_witnesses"])
     witnesses = None
     if n_witnesses:
         witnesses = Witnesses(ArraySource.of(data.matrix).values, _column_weights(data, params), n_witnesses)
-    return TwoClusters(params["criterion"], params["relative"], at_random, witnesses), {"kind": "same_leaf"}
+    return TwoClusters(params["criterion"], params["relative"], at_random, witnesses), KeepsNothing("same_leaf")
 
 
 def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> Draw:
-    unlike = Unlikeness(data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.judge == "labels")
+    unlike = Unlikeness(data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.judge == Judge.LABELS)
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
-    if data.rows["kind"] != "features":
+    if not isinstance(data.rows, Features):
         landmarks = landmarks_of(params["n_landmarks"], unlike.targets, unlike.by_class, seed)
         draw = TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
         return replace(draw, of_distances=data.of_distances)
@@ -152,27 +161,29 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     return FeatureSubsets(data.matrix, unlike, n_pairs)
 
 
-SMERF = Method(
-    "smerf",
-    "features",
-    ("distances", "labels", "targets", "embedding"),
-    SMERF_PARAMETERS,
-    _columns_of_features,
+_ROWS = (
+    Method(
+        "smerf",
+        "features",
+        (Judge.DISTANCES, Judge.LABELS, Judge.TARGETS, Judge.EMBEDDING),
+        SMERF_PARAMETERS,
+        _columns_of_features,
+    ),
+    Method("simforest", "similarity", (Judge.LABELS, Judge.TARGETS), SIMFOREST_PARAMETERS, _pairs_of_objects),
+    Method("urerf", "features", (Judge.NOTHING,), URERF_PARAMETERS, _columns_of_features, _two_clusters),
+    Method(
+        "isolation",
+        "similarity",
+        (Judge.NOTHING,),
+        ISOLATION_PARAMETERS,
+        lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
+        lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
+        in_specs=False,
+    ),
+    Method("rfd", "points", (Judge.LABELS, Judge.LINKS), RFD_PARAMETERS, over_pairs=rfd),
+    Method("treerank", "points", (Judge.LABELS, Judge.LINKS), TREERANK_PARAMETERS, over_pairs=tree_rank),
 )
-SIMFOREST = Method("simforest", "similarity", ("labels", "targets"), SIMFOREST_PARAMETERS, _pairs_of_objects)
-URERF = Method("urerf", "features", ("nothing",), URERF_PARAMETERS, _columns_of_features, _two_clusters)
-ISOLATION = Method(
-    "isolation",
-    "similarity",
-    ("nothing",),
-    ISOLATION_PARAMETERS,
-    lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
-    lambda _data, _params: (RandomCut(), {"kind": "path_lengths"}),
-)
-RFD = Method("rfd", "points", ("labels", "links"), RFD_PARAMETERS, over_pairs=rfd)
-TREERANK = Method("treerank", "points", ("labels", "links"), TREERANK_PARAMETERS, over_pairs=tree_rank)
-
-METHODS = {method.name: method for method in (SMERF, SIMFOREST, URERF, ISOLATION, RFD, TREERANK)}
+METHODS = {method.name: method for method in _ROWS}
 
 
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
@@ -251,23 +262,32 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
     hold_together(params)
     if data.judge not in method.judged_by:
         raise InputError(f"{method.name} learns from {' or '.join(method.judged_by)}, found {data.judge}")
-    if data.judge != "links" and len(data.truth) != data.n_rows:
+    if data.judge != Judge.LINKS and len(data.truth) != data.n_rows:
         raise InputError(
             f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.judge}: "
             "inconsistent numbers of samples"
         )
-    if method.over_pairs is not None:
-        return method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
+    return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
+
+
+def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairProblem:
+    """Bind a method to the pairs of points."""
+    assert method.over_pairs is not None  # noqa: S101  (asked by the caller)
+    own = method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
+    meaning = Meaning(method.name, told(method.parameters, params), seed, data.rows, own.leaf, data.classes)
+    return PairProblem(meaning, data, int(params["n_estimators"]), own.points, own.sampling, own.growth)
+
+
+def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem:
+    """Bind a method to the rows."""
     assert method.draw is not None  # noqa: S101  (a method draws columns, or is one over pairs)
-    source, search = _searched(data, params)
+    source = _source(data, params)
     params, class_weights = _weighted(data, params)
     criterion, leaf = method.untaught(data, params) if method.untaught else _taught(data, params, class_weights)
     rows_of_trees = sampling(params, data.n_rows)
     limits = _limits(params, rows_of_trees.n_draws)
     draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
-    growth = Growth(source, draw, criterion, limits, seed, search, on_missing=on_missing)
-    if params.get("voting") == NEAREST:
-        leaf = {**leaf, "voting": NEAREST}
+    growth = Growth(source, draw, criterion, limits, seed, search_of(source, criterion), on_missing=on_missing)
     meaning = Meaning(method.name, told(method.parameters, params), seed, data.rows, leaf, data.classes)
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
 
@@ -279,12 +299,10 @@ def _limits(params: Params, n_draws: int) -> Limits:
     return limits_of(params)
 
 
-def _searched(data: Data, params: Params) -> tuple[Source, Search]:
-    """The source that growth reads, and how a level of it is searched."""
+def _source(data: Data, params: Params) -> Source:
+    """The source that growth reads."""
     max_bins = params.get("max_bins")
-    if max_bins is None:
-        return data.source(), judge_and_cut if data.judge != "nothing" else project_and_cut_clusters
-    return BinnedSource.of(data.matrix, int(max_bins)), cut_codes
+    return data.source() if max_bins is None else BinnedSource.of(data.matrix, int(max_bins))
 
 
 def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:
@@ -292,26 +310,24 @@ def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:
     given = params.get("class_weight")
     if given is None:
         return params, None
-    if data.judge != "labels":
+    if data.judge != Judge.LABELS:
         raise InputError(f"class_weight={given!r} goes with labels, found {data.judge}; leave it out")
     weights = ClassWeights.of(given, data.truth, data.classes or [])
     n_draws = sampling(params, data.n_rows).n_draws
     return {**params, "class_weight": weights.given}, weights.integers(n_draws)
 
 
-def _taught(data: Data, params: Params, class_weights: Ints | None) -> tuple[Criterion, dict[str, Any]]:
-    """The criterion for the data's truth, and the leaf table that it leads to."""
-    criterion, leaf = _of_truth(data, class_weights)
+def _taught(data: Data, params: Params, class_weights: Ints | None) -> tuple[Criterion, LeafKind]:
+    """The criterion for the data's truth, and what the leaves then keep."""
+    criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST)
     return (AtRandom(criterion) if params.get("splitter") == "random" else criterion), leaf
 
 
-def _of_truth(data: Data, class_weights: Ints | None) -> tuple[Criterion, dict[str, Any]]:
-    if data.judge == "labels":
+def _of_truth(data: Data, class_weights: Ints | None, nearest: bool) -> tuple[Criterion, LeafKind]:
+    if data.judge == Judge.LABELS:
         gini = Gini(data.truth, len(data.classes or ()), class_weights=class_weights)
-        weights = {} if class_weights is None else {"class_weights": class_weights.tolist()}
-        return gini, {"kind": "class_counts", **weights}
-    if data.judge == "distances":
-        offset = {"offset": data.offset} if data.offset else {}
-        return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), {"kind": "members", **offset}
-    factor = 0.5 if data.judge == "targets" else 1.0
-    return variance_of(data.truth, factor, data.judge), {"kind": "means", "factor": factor}
+        return gini, KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
+    if data.judge == Judge.DISTANCES:
+        return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), KeepsMembers(data.offset or None)
+    factor = 0.5 if data.judge == Judge.TARGETS else 1.0
+    return variance_of(data.truth, factor, data.judge), KeepsMeans(factor, nearest)

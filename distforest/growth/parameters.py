@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
-from distforest.forest.forest import NEAREST, SHARE
+from distforest.forest.leaf_kinds import NEAREST, SHARE
 from distforest.forest.missing import RULES
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, MOST_DEPTH, VOTINGS
 

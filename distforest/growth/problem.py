@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distforest.forest.forest import NEAREST, VOICES, Forest, Meaning
+from distforest.forest.forest import Forest, Meaning
+from distforest.forest.leaf_kinds import NEAREST, VOICES, KeepsLeafDistances
 from distforest.forest.leaves import (
     Members,
     accumulate,
@@ -21,10 +22,11 @@ from distforest.forest.table import NodeTable, route
 from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
 from distforest.growth.rng import bootstrap, subsample
-from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
-from distforest.sources.kernels import KERNELS, KernelSource
+from distforest.sources.judges import Judge
 from distforest.sources.lazy.source import LazySource
+from distforest.sources.point_pairs import PairColumns
+from distforest.sources.row_kinds import Dense, Kernel
 from distforest.sources.source import Source
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.leaves import InBag
     from distforest.growth.grower import Watch
+    from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Floats, Ints, Rows
 
 
@@ -42,12 +45,11 @@ class Data:
     Attributes
     ----------
     rows
-        How the rows are read: see `distforest.forest.forest.Meaning`.
+        How the rows are read: see `distforest.sources.row_kinds`.
     matrix
         Features, shape (n, p), float32; or similarities, shape (n, n), float32 or float64, or as a source.
     judge
-        What cuts are judged by: ``"labels"``, ``"targets"``, ``"embedding"``, ``"distances"``, ``"links"`` or
-        ``"nothing"``.
+        What cuts are judged by.
     truth
         Codes, shape (n,); targets or embeddings, shape (n, q); distances, shape (n, n); or nothing, shape (n, 0).
     classes
@@ -63,12 +65,12 @@ class Data:
         `distforest.growth.draws.dependence`, shape (p,).
     pairs
         For a forest over pairs that were given: numbers of the two points of each, shape (m, 2); ``judge`` is then
-        ``"links"`` and ``truth`` the class of each pair, 0 for alike.
+        ``Judge.LINKS`` and ``truth`` the class of each pair, 0 for alike.
     """
 
-    rows: dict[str, Any]
+    rows: RowKind
     matrix: Any
-    judge: str
+    judge: Judge
     truth: np.ndarray
     classes: list[Any] | None = None
     largest: float = 1.0
@@ -85,15 +87,14 @@ class Data:
     @property
     def of_distances(self) -> bool:
         """Whether similarities are -d^2/2."""
-        return self.rows.get("measure") == "distance"
+        return isinstance(self.rows, Dense) and self.rows.of_distances
 
     def source(self) -> Source:
         """The matrix that splits read."""
         if isinstance(self.matrix, Source):
             return self.matrix
-        if self.rows["kind"] in KERNELS:
-            return KernelSource(self.matrix, self.matrix, self.rows["kind"], float(self.rows["gamma"]))
-        return ArraySource.of(self.matrix, is_complete=self.rows["kind"] == "features")
+        assert not isinstance(self.rows, PairColumns)  # noqa: S101  (a method over pairs makes a source of its own)
+        return self.rows.source(self.matrix, self.matrix)
 
 
 @dataclass(frozen=True)
@@ -185,12 +186,12 @@ class Problem:
         return bool(wanted) or not isinstance(self.data.matrix, LazySource)
 
     def _leaf_arrays(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> dict[str, np.ndarray]:
-        if self.data.judge == "labels":
+        if self.data.judge == Judge.LABELS:
             one_hot = np.eye(len(self.data.classes or ()))[self.data.truth]
             return {"class_counts": accumulate(table, leaves, in_bag, one_hot).astype(np.int32)}
-        if self.data.judge == "distances":
+        if self.data.judge == Judge.DISTANCES:
             return {"leaf_distances": self._triangles(table, leaves, in_bag)}
-        if self.data.judge == "nothing":
+        if self.data.judge == Judge.NOTHING:
             return {}
         return _means(table, leaves, in_bag, self.data.truth, self._middle)
 
@@ -214,18 +215,18 @@ class Problem:
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
         """What a forest of some parts holds; ``parts`` has the lengths of each part's arrays by name."""
         meaning, grown, repeated = self.meaning, list(parts[0]), {}
-        if self.data.judge == "distances":
+        if self.data.judge == Judge.DISTANCES:
             if all(part["leaf_distances"] for part in parts):
-                meaning = replace(meaning, leaf={"kind": "leaf_distances"})
+                meaning = replace(meaning, leaf=KeepsLeafDistances())
             else:
                 grown.remove("leaf_distances")
                 repeated["distances"] = "truth"
-        if self.data.rows["kind"] in KERNELS:
+        if isinstance(self.data.rows, Kernel):
             repeated["objects"] = "matrix"
         drawn_by = ("feature_weights", "dependence")
         repeated |= {name: name for name in drawn_by if getattr(self.data, name) is not None}
-        if self.meaning.leaf.get("voting") == NEAREST:
-            repeated[VOICES[str(self.meaning.leaf["kind"])]] = "truth"
+        if self.meaning.leaf.nearest:
+            repeated[VOICES[self.meaning.leaf.kind]] = "truth"
         return Contents(meaning, grown, repeated)
 
     def forest(self, parts: Sequence[dict[str, np.ndarray]]) -> Forest:

@@ -13,7 +13,9 @@ import numpy as np
 from distforest.forest.roots import Roots
 from distforest.growth.pairs.problem import PairProblem
 from distforest.sources.arrays import row_blocks
+from distforest.sources.judges import Judge
 from distforest.sources.lazy.source import LazySource
+from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import SparseSource
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from distforest.growth.problem import Data
     from distforest.sources.source import Floats
 
-NAMES = {"distances": "distances that were given", "embedding": "places in the embedding"}
+NAMES = {Judge.DISTANCES: "distances that were given", Judge.EMBEDDING: "places in the embedding"}
 """What some kinds of truth are called."""
 
 UNKNOWN = "neither values that are all the same nor a rule that stops trees is behind it"
@@ -46,7 +48,7 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     follows = roots.told()
     if not follows:
         return ""
-    unknown = RAISED if problem.data.judge == "distances" else UNKNOWN
+    unknown = RAISED if problem.data.judge == Judge.DISTANCES else UNKNOWN
     return f"{follows}: {'; '.join(causes(problem, closed)) or unknown}"
 
 
@@ -81,15 +83,16 @@ def _n_drawn(problem: Bound) -> int:
 
 def _of_truth(data: Data) -> Iterator[str]:
     """A truth that is the same for all rows."""
-    if data.judge in {"nothing", "links"}:
+    if data.judge in {Judge.NOTHING, Judge.LINKS}:
         return
     low, high, _ = _ranges(data.truth.reshape(data.n_rows, -1))
-    if (low < high).any() or (data.judge == "distances" and low.min() < high.max()):
+    if (low < high).any() or (data.judge == Judge.DISTANCES and low.min() < high.max()):
         return
-    if data.judge == "labels":
+    if data.judge == Judge.LABELS:
         yield f"all labels are {_label(data, int(low[0]))} (give rows of a second class)"
         return
-    what = {"distances": f"are {low[0] + data.offset:g}", "targets": f"are {low[0]:g}"}.get(data.judge, "are equal")
+    values = {Judge.DISTANCES: f"are {low[0] + data.offset:g}", Judge.TARGETS: f"are {low[0]:g}"}
+    what = values.get(data.judge, "are equal")
     yield f"all {NAMES.get(data.judge, data.judge)} {what} (see how they were read)"
 
 
@@ -102,8 +105,8 @@ def _of_rows(data: Data) -> Iterator[str]:
     """Rows that are all alike, or of which most is unobserved; nothing is asked of a function."""
     if isinstance(data.matrix, LazySource):
         return
-    if data.rows["kind"] == "dense":
-        yield from _of_similarities(data)
+    if isinstance(data.rows, Dense):
+        yield from _of_similarities(data, data.rows.reading.name)
         return
     low, high, _ = _ranges(data.matrix)
     weights = np.ones(len(low)) if data.feature_weights is None else data.feature_weights
@@ -112,31 +115,29 @@ def _of_rows(data: Data) -> Iterator[str]:
         yield f"all features{some} are constant (see how they were read)"
 
 
-def _of_similarities(data: Data) -> Iterator[str]:
+def _of_similarities(data: Data, name: str) -> Iterator[str]:
     """Similarities (or distances) of which each column has one value."""
     n_observed, are_alike = _observed(data)
     if n_observed and are_alike:
         share = 100.0 * n_observed / math.prod(data.matrix.shape)
-        told = (
-            f"the {_name(data)} say"
-            if share == 100.0
-            else f"the {share:.3g} % of the {_name(data)} that are observed say"
-        )
+        told = f"the {name} say" if share == 100.0 else f"the {share:.3g} % of the {name} that are observed say"
         yield f"{told} the same of all rows (see how they were read)"
 
 
 def _of_lacking(data: Data) -> Iterator[str]:
     """Similarities (or distances) of which most are unobserved."""
-    if data.rows["kind"] != "dense" or isinstance(data.matrix, LazySource):
+    if not isinstance(data.rows, Dense) or isinstance(data.matrix, LazySource):
         return
     observed = _observed(data)[0] / math.prod(data.matrix.shape)
     if observed < 0.5:
-        yield f"{100.0 - 100.0 * observed:.3g} % of the {_name(data)} are unobserved (observe more of them)"
+        yield f"{100.0 - 100.0 * observed:.3g} % of the {data.rows.reading.name} are unobserved (observe more of them)"
 
 
 def _of_turned(data: Data) -> Iterator[str]:
     """Distances of rows to themselves that are larger than others: each cut raises the mean inside its sides."""
-    if data.judge == "distances" and data.truth.diagonal().mean(dtype=np.float64) > data.truth.mean(dtype=np.float64):
+    if data.judge != Judge.DISTANCES:
+        return
+    if data.truth.diagonal().mean(dtype=np.float64) > data.truth.mean(dtype=np.float64):
         cure = "give 1 - S in their place, or an adjacency matrix as a graph"
         yield f"rows are further from themselves than from others, so these may be similarities ({cure})"
 
@@ -149,7 +150,7 @@ def _of_few(problem: Bound) -> Iterator[str]:
         if (codes == codes[0]).all():
             yield "the pairs that a tree draws are seldom of both kinds (give more pairs)"
         return
-    if data.judge != "labels":
+    if data.judge != Judge.LABELS:
         return
     counts, n, n_draws = np.bincount(data.truth), data.n_rows, problem.sampling.n_draws
     most = int(counts.argmax())
@@ -157,11 +158,6 @@ def _of_few(problem: Bound) -> Iterator[str]:
     if 2.0 * (1.0 - others / n) ** n_draws > 1.0:
         told = f"all but {others:,} of {n:,} labels are {_label(data, most)}"
         yield f"{told}, and a tree draws {n_draws:,} (raise max_samples)"
-
-
-def _name(data: Data) -> str:
-    """What the entries of a given matrix are called."""
-    return "distances" if data.rows["measure"] == "distance" else "similarities"
 
 
 def _observed(data: Data) -> tuple[int, bool]:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from distforest.jobs.input_keys import INPUTS
 from distforest.jobs.reader import Place, read_json, read_toml
 from distforest.jobs.score_spec import ScoreSpec
-from distforest.jobs.spec import METHODS, Spec
+from distforest.jobs.spec import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +62,7 @@ def addresses_of(spec: AnySpec) -> dict[str, str]:
             if relation.kind == "lazy":
                 found |= {f"input.{name}.{key}": _text(relation.options[key]) for key in ("objects", "ledger")}
             else:
-                key = next(kind.address for kind in METHODS[spec.method].relations[name] if kind.name == relation.kind)
+                key = next(kind.address for kind in INPUTS[spec.method].relations[name] if kind.name == relation.kind)
                 found[f"input.{name}.{key}"] = relation.address
     found |= {"output": spec.output, "run.scratch": spec.run.scratch}
     return {place: address for place, address in found.items() if address is not None}

@@ -28,7 +28,8 @@ from distforest.sources.distance_doubts import SeenDistances, told_of_distances,
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
 from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
-from distforest.sources.kernels import KERNELS, scale_gamma
+from distforest.sources.judges import Judge
+from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, Supply
 from distforest.sources.point_pairs import codes_of_links, hold_pairs, told_of_contradictions
@@ -41,6 +42,7 @@ from distforest.sources.readings import (
     SIMILARITIES,
     largest_entry,
 )
+from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.sparse import SparseSource, StagedSparse
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import Staged, default_scratch, stage
@@ -48,6 +50,7 @@ from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from distforest.jobs.spec import Relation, Spec
+    from distforest.sources.row_kinds import RowKind
 
 
 @dataclass(frozen=True)
@@ -81,9 +84,9 @@ class Inputs:
     method: str
     params: dict[str, Any]
     seed: int
-    rows: dict[str, Any]
+    rows: RowKind
     matrix: Staged | StagedSparse
-    judge: str
+    judge: Judge
     truth: Staged
     classes: list[Any] | None
     largest: float
@@ -104,7 +107,7 @@ class Inputs:
     def fingerprint(self) -> str:
         """Equal for jobs that lead to the same forest, with the same names of its features."""
         params = told(METHODS[self.method].parameters, self.params)
-        decides = [GROWTH, self.method, params, self.seed, self.rows, self.judge, self.classes]
+        decides = [GROWTH, self.method, params, self.seed, self.rows.to_dict(), self.judge, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
         if self.feature_weights and not self.dependence:  # what a screen finds follows from the rest
@@ -309,45 +312,43 @@ def hold_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: i
         raise InputError(f"{asked}, found {dtype} of shape {shape}")
 
 
-def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[dict[str, Any], Staged | StagedSparse, Callback | None]:
+def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[RowKind, Staged | StagedSparse, Callback | None]:
     """How rows are read, the staged matrix or objects, and the function if similarities are asked for."""
     scratch = scratch_of(spec.run.scratch)
     reads = METHODS[spec.method].reads
     if reads in {"features", "points"}:
         rows, matrix = _stage_features(spec.input.addresses["features"], scratch)
-        return pair_columns(spec.params, matrix.shape[1]).to_rows() if reads == "points" else rows, matrix, None
+        return pair_columns(spec.params, matrix.shape[1]) if reads == "points" else rows, matrix, None
     similarity = spec.input.relations["similarity"]
     if similarity.kind == "feature_subsets":
         return *_stage_features(similarity.address, scratch), None
     if similarity.kind in KERNELS:
         _, matrix = _stage_features(similarity.address, scratch)
-        gamma = similarity.options.get("gamma")
+        gamma: Any = similarity.options.get("gamma")
         with matrix.watched(scratch) as features:
             told = told_of_scales(features, similarity.kind, _names_at(similarity.address))
-            rows = kernel_rows(similarity.kind, features, gamma)
+            kernel = Kernel.of(similarity.kind, features, gamma)
         if told:
             warn_caller(f"similarity: {told}")
-        return rows, matrix, None
+        return kernel, matrix, None
     measure = str(similarity.options["measure"])
     if similarity.kind == "lazy":
         matrix, callback = _stage_lazy(spec, similarity, n_rows, folder)
-        return dense_rows((matrix.shape[0],) * 2, measure), matrix, callback
+        return Dense.of((matrix.shape[0],) * 2, measure), matrix, callback
     return *_stage_given(similarity.address, measure, folder, scratch), None
 
 
-def _stage_given(
-    address: str, measure: str, folder: str, scratch: Path
-) -> tuple[dict[str, Any], Staged | StagedSparse]:
+def _stage_given(address: str, measure: str, folder: str, scratch: Path) -> tuple[Dense, Staged | StagedSparse]:
     """How rows of a given matrix are read, and the matrix: dense from where it is, sparse from the job's folder."""
     given = open_matrix(address)
     seen = SeenDistances() if measure == "distance" else None
     matrix: Staged | StagedSparse
     if isinstance(given, SparseStore):
-        rows = dense_rows(given.shape, measure)
+        rows = Dense.of(given.shape, measure)
         matrix = replace(stage_sparse("matrix", given.read(measure, seen), folder, scratch), origin=address)
     else:
         matrix = stage(address, DISSIMILARITIES if seen else SIMILARITIES, scratch, seen)
-        rows = dense_rows(matrix.shape, measure)
+        rows = Dense.of(matrix.shape, measure)
         with matrix.watched(scratch) as values:
             told = "" if seen else told_of_distances(values)
         if told:
@@ -358,12 +359,12 @@ def _stage_given(
     return rows, matrix
 
 
-def _stage_features(address: str, scratch: Path) -> tuple[dict[str, Any], Staged]:
+def _stage_features(address: str, scratch: Path) -> tuple[Features, Staged]:
     sample = Sample()
     matrix = stage(address, FEATURES, scratch, sample)
     if told := told_of_rounding(sample, _names_at(address)):
         warn_caller(f"{address}: {told}")
-    return {"kind": "features", "n_columns": matrix.shape[1]}, matrix
+    return Features(matrix.shape[1]), matrix
 
 
 def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, folder: str) -> tuple[Staged, Callback]:
@@ -391,33 +392,20 @@ def callback_of(similarity: Relation, output: str) -> Callback:
     return Callback.of(similarity.address, options)
 
 
-def kernel_rows(kind: str, features: np.ndarray, gamma: Any) -> dict[str, Any]:
-    """How rows of features are read through a built-in similarity."""
-    width = scale_gamma(features) if gamma is None else float(gamma)
-    return {"kind": kind, "n_columns": len(features), "n_features": features.shape[1], "gamma": width}
-
-
-def dense_rows(shape: tuple[int, ...], measure: str) -> dict[str, Any]:
-    """How rows of a precomputed similarity (or distance) matrix are read; raises InputError if it is not square."""
-    if shape[0] != shape[1]:
-        raise InputError(f"a training matrix ({measure}) must be square, a precomputed metric; found shape {shape}")
-    return {"kind": "dense", "measure": measure, "n_columns": shape[1]}
-
-
-def _judge(spec: Spec) -> tuple[str, str]:
+def _judge(spec: Spec) -> tuple[Judge, str]:
     """What the cuts are judged by, and where it is."""
     relation = spec.input.relations.get("distances")
     if relation is not None:
-        return ("distances" if relation.kind in {"dense", "graph"} else relation.kind), relation.address
+        return (Judge.DISTANCES if relation.kind in {"dense", "graph"} else Judge(relation.kind)), relation.address
     if "similar" in spec.input.addresses:
-        return "links", spec.input.addresses["similar"]
-    judge = next((name for name in ("labels", "targets") if name in spec.input.addresses), "nothing")
-    return judge, spec.input.addresses["features" if judge == "nothing" else judge]
+        return Judge.LINKS, spec.input.addresses["similar"]
+    judge = next((own for own in (Judge.LABELS, Judge.TARGETS) if own in spec.input.addresses), Judge.NOTHING)
+    return judge, spec.input.addresses["features" if judge == Judge.NOTHING else judge]
 
 
-def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Staged, list[Any] | None, float]:
+def _stage_truth(judge: Judge, address: str, spec: Spec, folder: str) -> tuple[Staged, list[Any] | None, float]:
     scratch = scratch_of(spec.run.scratch)
-    if judge == "distances":
+    if judge == Judge.DISTANCES:
         graph = spec.input.relations["distances"].kind == "graph"
         distances = stage(address, GRAPH if graph else DISTANCES, scratch)
         with distances.watched(scratch) as values:
@@ -427,19 +415,19 @@ def _stage_truth(judge: str, address: str, spec: Spec, folder: str) -> tuple[Sta
             warn_caller(f"{address}: {told}")
         return distances, None, largest
     array = open_array(address)
-    if judge == "nothing":
+    if judge == Judge.NOTHING:
         return stage_array("truth", np.empty((array.shape[0], 0)), folder, scratch), None, 1.0
     values = np.asarray(array[...])
-    names = array.attrs.get("classes") if judge == "labels" else None
+    names = array.attrs.get("classes") if judge == Judge.LABELS else None
     staged, classes = stage_truth(judge, values, folder, scratch)
     if classes is not None and isinstance(names, list) and all(0 <= c < len(names) for c in classes):
         classes = [names[int(c)] for c in classes]
     return staged, classes, 1.0
 
 
-def _warn_of_amounts(spec: Spec, judge: str, address: str, matrix: Staged | StagedSparse) -> None:
+def _warn_of_amounts(spec: Spec, judge: Judge, address: str, matrix: Staged | StagedSparse) -> None:
     """Warn where labels without names may be amounts, as they are in the order of a column of what the trees read."""
-    labels = open_array(address) if judge == "labels" else None
+    labels = open_array(address) if judge == Judge.LABELS else None
     if labels is None or "classes" in labels.attrs:
         return
     columns, names = np.empty((matrix.shape[0], 0)), None
@@ -456,11 +444,11 @@ def _warn_of_amounts(spec: Spec, judge: str, address: str, matrix: Staged | Stag
     warn_caller(f"labels: {told}, any two of which are equally unlike; if they are amounts, {cure}")
 
 
-def stage_truth(judge: str, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
+def stage_truth(judge: Judge, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
     """Write codes, targets or embeddings into the job's folder and stage them; the classes of the codes."""
-    if judge == "links":
+    if judge == Judge.LINKS:
         return stage_array("truth", codes_of_links(values), folder, scratch), None
-    if judge == "labels":
+    if judge == Judge.LABELS:
         codes, classes = encoded(values)
         return stage_array("truth", codes, folder, scratch), classes
     vectors = finite_vectors(values, judge)

@@ -28,13 +28,13 @@ from distforest.growth.problem import Data, Problem, put_together
 from distforest.growth.standstill import told_of_roots
 from distforest.growth.versions import versions
 from distforest.jobs.cluster import Progress, Stream, Work
-from distforest.jobs.inputs import dense_rows
 from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.sources.array_files import held
 from distforest.sources.lazy.callbacks import Answer, Batch, Lazy, Policy
 from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import answers_apart
 from distforest.sources.lazy.source import LazySource, Objects, Supply, opened_ledger, origin_of
+from distforest.sources.row_kinds import Dense
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -114,9 +114,9 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
         The forest has learned nothing.
     """
     lazy, objects = supplied.lazy, Objects.of(supplied.training)
-    rows = dense_rows((len(objects.column),) * 2, lazy.kind)
+    rows = Dense.of((len(objects.column),) * 2, lazy.kind)
     chosen = told(method.parameters, params)
-    decides = [method.name, chosen, seed, rows, truth.judge, truth.classes, objects.sha256, lazy.signature]
+    decides = [method.name, chosen, seed, rows.to_dict(), truth.judge, truth.classes, objects.sha256, lazy.signature]
     job = hashlib.sha256(canonical(decides) + truth.values.tobytes()).hexdigest()
     with supplied.source(objects, job, lazy.budget) as source:
         data = Data(rows, source, truth.judge, truth.values, truth.classes, truth.largest)
@@ -235,8 +235,8 @@ def source_of(forest: Forest, supplied: Supplied, queries: Items) -> Iterator[La
 def check_origin(forest: Forest, lazy: Lazy, objects: Objects) -> None:
     """Compare what a forest says of its similarities with what is to score."""
     rows, origin = forest.meaning.rows, forest.provenance.get("similarity")
-    if rows["kind"] != "dense" or rows["measure"] != lazy.kind:
-        what = rows.get("measure", rows["kind"])
+    what = rows.measure if isinstance(rows, Dense) else rows.kind
+    if what != lazy.kind:
         raise InputError(f"the forest reads {what}; Lazy(kind={lazy.kind!r}) does not give that")
     if objects.n_columns != forest.n_columns:
         raise InputError(

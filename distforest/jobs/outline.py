@@ -16,6 +16,7 @@ from distforest.jobs.asked import opened, points_of
 from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
 from distforest.sources.feature_names import FeatureNames
+from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse_store import open_matrix, read_rows
 from distforest.sources.stored import hold_stored
 
@@ -92,7 +93,7 @@ def _hold_names(question: Question, forest: Forest) -> None:
     own = forest.feature_names
     if own is None or question.callback is not None:
         return
-    look = open_matrix if forest.meaning.rows["kind"] == "dense" else open_array
+    look = open_matrix if isinstance(forest.meaning.rows, Dense) else open_array
     further = is_over_pairs(forest) and columns_of(forest).width > forest.n_features
     for address in (question.queries, question.reference):
         found = FeatureNames.of_array(address, look(address)) if address else None
@@ -102,7 +103,7 @@ def _hold_names(question: Question, forest: Forest) -> None:
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
     """The arrays of the answer by name, (dtype, tail of the shape), and the number of answers."""
-    may_be_sparse = forest.meaning.rows["kind"] == "dense" and question.callback is None
+    may_be_sparse = isinstance(forest.meaning.rows, Dense) and question.callback is None
     look = open_matrix if may_be_sparse else open_array
     shape = tuple(look(question.queries).shape)
     _check_rows(question, forest, shape)
@@ -134,8 +135,8 @@ def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> N
         _check_points(question, forest)
     elif question.callback is None:
         forest.source(read_rows(question.queries, slice(0, 1)))
-    elif forest.meaning.rows["kind"] != "dense":
-        raise InputError(f"{question.forest} reads {forest.meaning.rows['kind']}, it has no similarities to ask for")
+    elif not isinstance(forest.meaning.rows, Dense):
+        raise InputError(f"{question.forest} reads {forest.meaning.rows.kind}, it has no similarities to ask for")
 
 
 def _check_points(question: Question, forest: Forest) -> None:

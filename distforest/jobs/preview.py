@@ -329,7 +329,7 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
 def _n_pairs(spec: Spec, seen: list[Seen], n_points: int) -> int:
     """Pairs of a tree."""
     pairs = next((array.shape[0] for array in seen if array.name == "input.pairs"), None)
-    if spec.method == "rfd":
+    if "n_constraints" in spec.params:
         given = spec.params["n_constraints"]
         return pairs or 4 * (ENOUGH if given == "auto" else int(given))  # of two classes; metadata tells of no more
     there = pairs or n_points * (n_points - 1) // 2

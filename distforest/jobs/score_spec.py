@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from distforest.forest.sealed.artifact import read_manifest
+from distforest.forest.sealed.artifact import meaning_of, read_manifest
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.callback import Callback
+from distforest.jobs.input_keys import ADDRESS
 from distforest.jobs.outline import unused
 from distforest.jobs.question import Question
 from distforest.jobs.reader import FLAG, MISSING, Key, Place, Reader, exactly, integer, text, word
-from distforest.jobs.spec import ADDRESS, FORMAT, RUN, Run
+from distforest.jobs.spec import FORMAT, RUN, Run
+from distforest.sources.row_kinds import Dense
 from distforest.stores.outputs import in_the_way
 
 HEAD = (
@@ -105,8 +107,9 @@ class ScoreSpec:
 def callback_for(forest: str, function: str, ledger: str | None) -> Callback:
     """The function that is asked for a forest's similarities, of the kind that the forest has learned from."""
     manifest = read_manifest(forest)
-    origin, measure = manifest["provenance"].get("similarity", {}), manifest["meaning"]["rows"].get("measure")
-    options = {"kind": measure or "similarity", "symmetric": origin.get("symmetric", True), "ledger": ledger}
+    origin, rows = manifest["provenance"].get("similarity", {}), meaning_of(manifest).rows
+    measure = rows.measure if isinstance(rows, Dense) else "similarity"
+    options = {"kind": measure, "symmetric": origin.get("symmetric", True), "ledger": ledger}
     return Callback.of(function, options)
 
 

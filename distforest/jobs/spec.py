@@ -1,7 +1,7 @@
 """What a fit job is: from TOML, JSON or a dict, checked with all faults at once, to canonical JSON.
 
-The grammar is data. A method is a row of `METHODS`, a kind of distance or similarity a row of `DISTANCES` or
-`SIMILARITIES`, a parameter a row of `distforest.growth.parameters`, a key of ``[run]`` a field of `Run`.
+The grammar is data. A method is a row of `distforest.growth.methods`, a kind of distance or similarity a row of
+`distforest.jobs.input_keys`, a parameter a row of `distforest.growth.parameters`, a key of ``[run]`` a field of `Run`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,13 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from distforest.growth.parameters import (
-    RFD_PARAMETERS,
-    SIMFOREST_PARAMETERS,
-    SMERF_PARAMETERS,
-    TREERANK_PARAMETERS,
-    URERF_PARAMETERS,
-    Parameter,
-    Value,
-    complete,
-    faults,
-)
+from distforest.growth.methods import METHODS
+from distforest.growth.parameters import Parameter, Value, complete, faults
+from distforest.jobs.input_keys import ADDRESS, INPUTS, InputKeys, Kind
 from distforest.jobs.reader import (
     FLAG,
     LARGEST,
     MISSING,
-    POSITIVE,
     SIZE,
     Key,
     Place,
@@ -51,79 +42,15 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Number of the grammar. It grows when an older spec would be read as another job than it was."""
 
-ADDRESS = text("the address (path or URL) of an array")
 NONE = "none"
 
 
 # --- the grammar ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Kind:
-    """One kind of distance or similarity: the key that holds its address (or function), and its further keys."""
-
-    name: str
-    address: str
-    options: tuple[Key, ...] = ()
-    rule: Rule = ADDRESS
-    later: bool = False
-
-
-@dataclass(frozen=True)
-class Method:
-    """What the spec of a method holds.
-
-    ``addresses`` are groups of keys of ``[input]``, exactly one of each group to be given, ``optional`` those that
-    may be left out; ``relations`` are its keys that have kinds, a bare address standing for the first; ``parameters``
-    is ``[params]``.
-    """
-
-    addresses: tuple[tuple[str, ...], ...]
-    relations: Mapping[str, tuple[Kind, ...]]
-    parameters: tuple[Parameter, ...]
-    optional: tuple[str, ...] = ()
-
-
-DISTANCES = (
-    Kind("dense", "matrix"),
-    Kind("labels", "values"),
-    Kind("targets", "values"),
-    Kind("embedding", "values"),
-    Kind("graph", "adjacency"),
-    Kind("lazy", "function", later=True),
-)
-MEASURE = Key("measure", word(("similarity", "distance")), "similarity")
-LAZY = (
-    MEASURE,
-    Key("objects", ADDRESS, None),
-    Key("symmetric", FLAG, True),
-    Key("batch_size", integer(1), 1000),
-    Key("concurrency", integer(1), 1),
-    Key("retries", integer(0), 2),
-    Key("timeout", POSITIVE, None),
-    Key("budget", integer(0), None),
-    Key("ledger", text("the path of a file"), None),
-    Key("share", word(("all", "worker")), "all"),
-)
-SIMILARITIES = (
-    Kind("dense", "matrix", (MEASURE,)),
-    Kind("linear", "features"),
-    Kind("cosine", "features"),
-    Kind("rbf", "features", (Key("gamma", POSITIVE, None),)),
-    Kind("manhattan", "features"),
-    Kind("feature_subsets", "features"),
-    Kind("lazy", "function", LAZY, text("'module:function', or the name of an entry point")),
-)
-METHODS: Mapping[str, Method] = {
-    "smerf": Method((("features",),), {"distances": DISTANCES}, SMERF_PARAMETERS, ("feature_weights",)),
-    "simforest": Method((("labels", "targets"),), {"similarity": SIMILARITIES}, SIMFOREST_PARAMETERS),
-    "urerf": Method((("features",),), {}, URERF_PARAMETERS, ("feature_weights",)),
-    "rfd": Method((("features",), ("labels", "similar")), {}, RFD_PARAMETERS, ("pairs",)),
-    "treerank": Method((("features",), ("labels", "similar")), {}, TREERANK_PARAMETERS, ("pairs",)),
-}
 HEAD = (
     Key("format", exactly(FORMAT)),
-    Key("method", word(METHODS)),
+    Key("method", word(INPUTS)),
     Key("seed", integer(0), 0),
     Key("output", text("an address (path or URL) that ends in .zarr", end=".zarr")),
 )
@@ -316,7 +243,7 @@ class Spec:
         """
         relations = {}
         for name, relation in self.input.relations.items():
-            address = next(k.address for k in METHODS[self.method].relations[name] if k.name == relation.kind)
+            address = next(k.address for k in INPUTS[self.method].relations[name] if k.name == relation.kind)
             relations[name] = {"kind": relation.kind, address: relation.address, **relation.options}
         head = {"format": FORMAT, "method": self.method, "seed": self.seed, "output": self.output}
         tables = {"input": {**self.input.addresses, **relations}, "params": dict(self.params)}
@@ -354,9 +281,9 @@ def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
         raise reader.error()
     head = reader.values((), top, HEAD)
     found, params = Input({}, {}), dict[str, Value]()
-    if (method := METHODS.get(head["method"])) is not None:
-        found = _input(reader, method, top.get("input", MISSING))
-        params = _weighted(reader, _params(reader, method, top.get("params", {})), found, top.get("params", {}))
+    if (keys := INPUTS.get(head["method"])) is not None:
+        found, given = _input(reader, keys, top.get("input", MISSING)), top.get("params", {})
+        params = _weighted(reader, _params(reader, METHODS[head["method"]].parameters, given), found, given)
         _paired(reader, found)
     else:
         reader.mapping(("input",), top.get("input", MISSING), "a table")
@@ -378,24 +305,24 @@ def _know_format(table: object, lines: Mapping[Place, int]) -> None:
         raise reader.error()
 
 
-def _input(reader: Reader, method: Method, value: object) -> Input:
-    """Read ``[input]`` for a method."""
-    names = [name for group in method.addresses for name in group]
-    given = reader.table(("input",), value, [*names, *method.optional, *method.relations])
+def _input(reader: Reader, asked: InputKeys, value: object) -> Input:
+    """Read ``[input]`` by the keys of a method."""
+    names = [name for group in asked.addresses for name in group]
+    given = reader.table(("input",), value, [*names, *asked.optional, *asked.relations])
     if given is None:
         return Input({}, {})
     keys = []
-    for group in method.addresses:
+    for group in asked.addresses:
         found = [name for name in group if name in given]
         if len(found) != 1 < len(group):
             what = f"found {' and '.join(map(repr, found)) or 'none'}"
             reader.fault(("input",), f"must have exactly one of {listed(group)}, {what}")
         keys += [Key(name, ADDRESS) for name in (group if len(group) == 1 else found)]
-    keys += [Key(name, ADDRESS) for name in method.optional if name in given]
+    keys += [Key(name, ADDRESS) for name in asked.optional if name in given]
     addresses = reader.values(("input",), given, keys)
     relations = {
         name: _relation(reader, ("input", name), given.get(name, MISSING), kinds)
-        for name, kinds in method.relations.items()
+        for name, kinds in asked.relations.items()
     }
     return Input(addresses, relations)
 
@@ -421,13 +348,13 @@ def _relation(reader: Reader, place: Place, value: object, kinds: tuple[Kind, ..
     return Relation(options.pop("kind"), options.pop(kind.address), options)
 
 
-def _params(reader: Reader, method: Method, value: object) -> dict[str, Value]:
-    """Read ``[params]``, complete with the defaults of a method."""
+def _params(reader: Reader, parameters: tuple[Parameter, ...], value: object) -> dict[str, Value]:
+    """Read ``[params]``, complete with their defaults."""
     place = ("params",)
     given = reader.mapping(place, value, "a table of parameters")
     if given is None:
         return {}
-    rows = {row.name: row for row in method.parameters}
+    rows = {row.name: row for row in parameters}
     known: dict[str, Value] = {}
     for name, held in given.items():
         try:

@@ -34,6 +34,7 @@ from distforest.jobs.shards import Receipt, commit, committed_shards, read_recei
 from distforest.jobs.stop import Stop
 from distforest.jobs.versions import hold_growth, hold_own_growth, told_of_versions
 from distforest.sources.array_files import held
+from distforest.sources.judges import Judge
 from distforest.stores.claims import CLAIM, Claim, owned
 from distforest.stores.folder import Folder
 from distforest.stores.outputs import FOREST, hold_kind, hold_new, look
@@ -322,7 +323,7 @@ def size_of(problem: Bound) -> Size:
         data.matrix.nbytes,
         data.truth.nbytes + (0 if data.pairs is None else data.pairs.nbytes),
         problem.width,
-        data.judge == "distances",
+        data.judge == Judge.DISTANCES,
     )
 
 

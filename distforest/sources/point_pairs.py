@@ -14,7 +14,7 @@ or ``"same"``, the share of their equal entries. Every value is rounded to float
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -25,12 +25,9 @@ from distforest.sources.masked import unmasked
 from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
-
-PAIRS = "pairs"
-"""The kind of rows of a forest over pairs of points."""
 
 ALIKE, UNLIKE = 0, 1
 """Classes of pairs."""
@@ -67,6 +64,7 @@ class PairColumns:
     family: str
     n_features: int
     blocks: tuple[tuple[str, int], ...] = ()
+    kind: ClassVar[str] = "pairs"
 
     @property
     def n_of_family(self) -> int:
@@ -83,16 +81,16 @@ class PairColumns:
         """Columns of a point: its features, then the blocks."""
         return self.n_features + sum(size for _, size in self.blocks)
 
-    def to_rows(self) -> dict[str, Any]:
-        """As a forest's meaning has it."""
+    def to_dict(self) -> dict[str, Any]:
+        """As a forest's manifest has it."""
         blocks = [list(block) for block in self.blocks]
         sizes = {"n_columns": self.n_columns, "n_features": self.n_features}
-        return {"kind": PAIRS, "family": self.family, **sizes, "blocks": blocks}
+        return {"kind": self.kind, "family": self.family, **sizes, "blocks": blocks}
 
     @classmethod
-    def of_rows(cls, rows: dict[str, Any]) -> PairColumns:
-        """From a forest's meaning."""
-        return cls(rows["family"], rows["n_features"], tuple((kind, size) for kind, size in rows["blocks"]))
+    def from_dict(cls, found: Mapping[str, Any]) -> PairColumns:
+        """From a forest's manifest."""
+        return cls(found["family"], found["n_features"], tuple((kind, size) for kind, size in found["blocks"]))
 
 
 @dataclass(frozen=True)

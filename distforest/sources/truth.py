@@ -24,14 +24,24 @@ from distforest.sources.factors import (
     is_date,
     rows_without,
 )
+from distforest.sources.judges import Judge
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
 from distforest.sources.stored import opened
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from distforest.sources.source import Floats, Ints
+
+AS_LEARNED: dict[Judge | None, Callable[[Any], Labels | Targets | Embedding]] = {
+    Judge.LABELS: Labels,
+    Judge.TARGETS: Targets,
+    Judge.EMBEDDING: Embedding,
+}
+"""How a vector is read by what a forest has learned, where that is no distances."""
 
 MOST_PAIRS = 1 << 21
 """Pairs of rows that an error is taken over: all of them, or so many drawn at random."""
@@ -44,7 +54,7 @@ class Truth:
     Attributes
     ----------
     judge
-        ``"labels"``, ``"targets"``, ``"embedding"`` or ``"distances"``.
+        Which of them.
     values
         Codes, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
     classes
@@ -63,14 +73,14 @@ class Truth:
     array([1., 0.])
     """
 
-    judge: str
+    judge: Judge
     values: np.ndarray
     classes: list[Any] | None = None
     largest: float = 1.0
     offset: float = 0.0
 
     @classmethod
-    def of(cls, given: Any, leaf: dict[str, Any] | None = None) -> Truth:
+    def of(cls, given: Any, learned: Judge | None = None) -> Truth:
         """Read what a forest learns.
 
         Parameters
@@ -78,7 +88,7 @@ class Truth:
         given
             `Labels`, `Targets`, `Embedding`, `Graph` or `Distances`; a vector, as `read_vector` reads it; or distances,
             shape (n, n). Array-like, Zarr array, or the address of one.
-        leaf
+        learned
             As for `read_vector`.
 
         Raises
@@ -89,14 +99,14 @@ class Truth:
         Warns
         -----
         UserWarning
-            Without ``leaf``: whole numbers may be amounts, or distances are no distances; see
+            Without ``learned``: whole numbers may be amounts, or distances are no distances; see
             `distforest.sources.doubts` and `distforest.sources.distance_doubts`.
         """
-        relation = _recognised(opened(given), leaf)
+        relation = _recognised(opened(given), learned)
         if isinstance(relation, Labels):
-            return cls("labels", *encoded(relation.values))
+            return cls(Judge.LABELS, *encoded(relation.values))
         if isinstance(relation, (Targets, Embedding)):
-            judge = "targets" if isinstance(relation, Targets) else "embedding"
+            judge = Judge.TARGETS if isinstance(relation, Targets) else Judge.EMBEDDING
             return cls(judge, finite_vectors(relation.values, judge))
         is_graph = isinstance(relation, Graph)
         if is_graph or isinstance(relation, Distances):
@@ -105,21 +115,21 @@ class Truth:
             matrix = _numeric(relation)
             _hold_square(tuple(matrix.shape))
         distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
-        if leaf is None and not is_graph and (told := told_of_truth(distances, reading.offset)):
+        if learned is None and not is_graph and (told := told_of_truth(distances, reading.offset)):
             warn_caller(f"distances: {told}")
-        return cls("distances", distances, None, largest_entry(distances), reading.offset)
+        return cls(Judge.DISTANCES, distances, None, largest_entry(distances), reading.offset)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
         """Take the true distances of pairs of rows, shape (n_pairs,)."""
-        if self.judge == "distances":
+        if self.judge == Judge.DISTANCES:
             return self.values[left, right].astype(np.float64) + self.offset
         distances: Floats = np.zeros(len(left))
-        if self.judge == "labels":
+        if self.judge == Judge.LABELS:
             distances[self.values[left] != self.values[right]] = 1.0
             return distances
         for column in self.values.T:
             distances += (column[left] - column[right]) ** 2
-        return distances / 2.0 if self.judge == "targets" else distances
+        return distances / 2.0 if self.judge == Judge.TARGETS else distances
 
 
 def _hold_square(shape: tuple[int, ...]) -> None:
@@ -134,16 +144,16 @@ def _hold_square(shape: tuple[int, ...]) -> None:
     raise InputError(f"distances: a square matrix was asked for, found shape {shape}; {cure}")
 
 
-def _recognised(given: Any, leaf: dict[str, Any] | None) -> Any:
+def _recognised(given: Any, learned: Judge | None) -> Any:
     """Tell a vector from a matrix; return what `Truth.of` reads."""
     if isinstance(given, (Labels, Targets, Embedding, Graph, Distances)):
         return given
     array = _numeric(given)
     if len(array.shape) != 1:
         return array
-    if leaf is None and "classes" in getattr(array, "attrs", {}):  # codes of classes that have names
+    if learned is None and "classes" in getattr(array, "attrs", {}):  # codes of classes that have names
         return Labels(array)
-    return read_vector(in_memory(array), leaf)
+    return read_vector(in_memory(array), learned)
 
 
 def _numeric(given: Any) -> Any:
@@ -152,17 +162,17 @@ def _numeric(given: Any) -> Any:
     return given if is_stored(given) else np.asarray(unmasked(given))
 
 
-def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Labels | Targets | Embedding:
+def read_vector(vector: NDArray[Any], learned: Judge | None = None) -> Labels | Targets | Embedding:
     """Read a vector as labels or targets.
 
     Parameters
     ----------
     vector
         Shape (n,).
-    leaf
-        What the leaves of a forest say (`distforest.forest.forest.Meaning`), to read the vector as that
-        forest has learned. Without it, or where the forest has learned distances, fractional numbers are
-        targets, all else is labels; a warning says so where whole numbers are so many that amounts may be meant.
+    learned
+        What a forest has learned, to read the vector as that. Without it, or where that is distances, fractional
+        numbers are targets, all else is labels; a warning says so where whole numbers are so many that amounts may be
+        meant.
 
     Raises
     ------
@@ -176,11 +186,8 @@ def read_vector(vector: NDArray[Any], leaf: dict[str, Any] | None = None) -> Lab
     >>> read_vector(np.array([1.0, 2.5]))
     Targets(values=array([1. , 2.5]))
     """
-    leaf = leaf or {}
-    if leaf.get("kind") == "class_counts":
-        return Labels(vector)
-    if leaf.get("kind") == "means":
-        return Targets(vector) if leaf["factor"] == 0.5 else Embedding(vector)
+    if learned in AS_LEARNED:
+        return AS_LEARNED[learned](vector)
     _hold_readable(vector)
     if vector.dtype.kind == "f" and (finite_vectors(vector, "Z") % 1.0).any():
         return Targets(vector)

@@ -6,7 +6,7 @@ import copy
 import json
 import pickle
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import pytest
@@ -15,8 +15,9 @@ from sklearn.exceptions import NotFittedError
 
 from distforest import SMERF, Lazy, SimForestClassifier, SimForestOutlier, SimForestRegressor, load, pairwise
 from distforest.errors import ArtifactError
+from distforest.estimators.loading import Estimator
 from distforest.forest.sealed.artifact import read_manifest
-from distforest.growth.methods import GROWTH
+from distforest.growth.methods import GROWTH, METHODS
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
@@ -41,6 +42,10 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_digest_does_not_depend_on_threads() -> None:
     digests = {SMERF(9, random_state=0, n_jobs=n).fit(POINTS, DISTANCES).digest_ for n in (None, 1, 2, -1)}
     assert len(digests) == 1
+
+
+def test_every_method_has_an_estimator() -> None:
+    assert {kind._method.name for kind in get_args(Estimator)} == set(METHODS)
 
 
 def test_a_job_of_a_spec_grows_the_same_forest(scratch: Path) -> None:

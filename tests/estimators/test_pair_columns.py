@@ -98,8 +98,8 @@ def test_a_forest_reads_a_column_for_each() -> None:
     columns = [Cosine(), PlugIn(**FEW)]
     forest = TreeRank(3, pair_columns=columns, **QUICK).fit(X, Y)
     rows = forest.forest_.meaning.rows
-    assert (rows["n_columns"], rows["n_features"]) == (8 + 2, 4)
-    assert rows["blocks"] == [["dot", 4], ["dot", 3]]
+    assert (rows.n_columns, rows.n_features) == (8 + 2, 4)
+    assert rows.blocks == (("dot", 4), ("dot", 3))
     assert forest.n_features_in_ == 4
     used = forest.forest_.table.columns
     assert (used >= 8).any()

@@ -24,6 +24,7 @@ from distforest.growth.pairs.methods import given_pairs
 from distforest.growth.pairs.sampling import GivenPairs
 from distforest.growth.problem import Data
 from distforest.sources.arrays import write_array
+from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import PairColumns
 from tests.growth.test_rfd import as_tree
 from tests.reference import naive_trees_of_pairs as ref
@@ -45,10 +46,10 @@ def sampling_of(forest: RFD, similar: np.ndarray | None = None) -> GivenPairs:
     meaning = forest.forest_.meaning
     if similar is None:
         codes = np.unique(SMALL_Y, return_inverse=True)[1].astype(np.int32)
-        data = Data(meaning.rows, forest.forest_.points, "labels", codes, [0, 1, 2])
+        data = Data(meaning.rows, forest.forest_.points, Judge.LABELS, codes, [0, 1, 2])
     else:
         links = np.where(similar, 0, 1).astype(np.uint8)
-        data = Data(meaning.rows, forest.forest_.points, "links", links, pairs=PAIRS.astype(np.int32))
+        data = Data(meaning.rows, forest.forest_.points, Judge.LINKS, links, pairs=PAIRS.astype(np.int32))
     return given_pairs(data, meaning.params, meaning.seed)
 
 
@@ -399,7 +400,7 @@ def test_questions_that_cannot_be_used_are_refused(method: str) -> None:
 def test_the_family_of_columns_follows_position() -> None:
     for position, family in ((True, "difference_mean"), (False, "difference")):
         rows = small(position=position).fit(SMALL, SMALL_Y).forest_.meaning.rows
-        assert rows == PairColumns(family, 4).to_rows()
+        assert rows == PairColumns(family, 4)
 
 
 def test_defaults_are_those_of_the_list_of_parameters() -> None:

@@ -16,13 +16,16 @@ from sklearn.preprocessing import StandardScaler
 
 from distforest import SMERF, SimForestClassifier, SimForestOutlier, SimForestRegressor, load
 from distforest.errors import InputError
+from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import dense_rows, from_data
+from distforest.jobs.inputs import from_data
 from distforest.jobs.train import Options, fit
+from distforest.sources.judges import Judge
 from distforest.sources.readings import SIMILARITIES
+from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import read_sparse
 from distforest.stores.folder import Folder
 
@@ -123,7 +126,7 @@ def test_a_sparse_matrix_is_a_dense_one_that_is_unobserved_elsewhere(
 
 def test_a_job_reads_a_sparse_matrix(scratch: Path) -> None:
     matrix, job = read_sparse(observed(HOLES), SIMILARITIES), Folder(str(scratch / "job"))
-    data = Data(dense_rows(matrix.shape, "similarity"), matrix, "targets", TARGETS[:, None])
+    data = Data(Dense(matrix.shape[0]), matrix, Judge.TARGETS, TARGETS[:, None])
     params = complete(METHODS["simforest"].parameters, {"n_estimators": 8})
     inputs = from_data(data, "simforest", params, 3, job.address)
     done = fit(inputs, str(scratch / "out.zarr"), job, Here(), Options(batch=3))
@@ -374,7 +377,7 @@ def test_landmarks_votes_and_pairs_that_are_refused(estimator: Any, rows: np.nda
 def test_what_came_later_is_told_where_it_is_asked_for() -> None:
     plain = SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, Y)
     assert {"n_landmarks", "voting"}.isdisjoint(plain.forest_.meaning.params)
-    assert plain.forest_.meaning.leaf == {"kind": "class_counts"}
+    assert plain.forest_.meaning.leaf == KeepsCounts()
     asked = SimForestClassifier("linear", n_estimators=3, n_landmarks=9, random_state=0).fit(X, Y)
     assert asked.forest_.meaning.params == {**plain.forest_.meaning.params, "n_landmarks": 9}
 

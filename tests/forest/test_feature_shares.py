@@ -113,7 +113,7 @@ def test_a_sealed_forest_of_zero_weights_is_not_opened(sealed_of: Callable[[str]
     manifest, zeros = json.loads((place / "manifest.json").read_text()), np.zeros(5)
     digests = write_rows(prepare(str(place), "feature_weights", zeros.shape, zeros.dtype), 0, zeros)
     entries = {**manifest["arrays"], "feature_weights": array_entry(zeros.shape, zeros.dtype, digests)}
-    seal(str(place), Meaning(**manifest["meaning"]), entries, manifest["provenance"])
+    seal(str(place), Meaning.from_dict(manifest["meaning"]), entries, manifest["provenance"])
     with pytest.raises(ArtifactError, match="feature_weights: expected a positive number"):
         open_forest(str(place))
     with pytest.raises(ArtifactError, match="feature_weights: expected a positive number"):

@@ -83,7 +83,7 @@ def test_predictions_are_means_of_what_voters_say(case: str, forest_of: ForestOf
     expected = naive_landmarks.said(queries, nodes.tolist(), forest.training_nodes.tolist(), voices, says)
     found = scoring.predict_rows(forest, forest.source(queries))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    shares = replace(forest, meaning=replace(forest.meaning, leaf={**forest.meaning.leaf, "voting": "share"}))
+    shares = replace(forest, meaning=replace(forest.meaning, leaf=replace(forest.meaning.leaf, nearest=False)))
     kept = scoring.predict_rows(shares, shares.source(queries))
     np.testing.assert_array_equal(found[3], kept[3])
     assert (found != kept).any()

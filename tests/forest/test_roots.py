@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from distforest import SMERF
+from distforest.forest.leaf_kinds import LEAF_KINDS, KeepsCounts, KeepsVotes
 from distforest.forest.roots import FOLLOWS, Roots
-from distforest.forest.sealed.artifact import LEAF_KINDS, open_forest, read_manifest
+from distforest.forest.sealed.artifact import open_forest, read_manifest
 from distforest.growth.rng import bootstrap
 
-VOTES = {"kind": "votes"}
+VOTES = KeepsVotes("mean")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_chance_alone_leaves_fewer_than_half() -> None:
 
 def test_each_kind_of_leaf_table_has_its_words() -> None:
     assert set(FOLLOWS) == {*LEAF_KINDS, "nearest"}
-    nearest = Roots(3, 3, 9, {"kind": "class_counts", "voting": "nearest"})
+    nearest = Roots(3, 3, 9, KeepsCounts(nearest=True))
     assert nearest.told().endswith("of all objects the most similar one votes")
 
 

@@ -19,6 +19,8 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
+from distforest.sources.judges import Judge
+from distforest.sources.row_kinds import Dense
 from tests import samples
 from tests.growth.cuts.test_criteria import FREE
 from tests.reference import naive, naive_isolation, naive_simforest
@@ -30,8 +32,8 @@ N_TREES = 3
 
 
 def problem_of(n_rows: int, missing: float, seed: int = 5, **params: Any) -> Problem:
-    rows = {"kind": "dense", "measure": "similarity", "n_columns": n_rows}
-    data = Data(rows, samples.similarities(n_rows, seed, missing), "nothing", np.empty((n_rows, 0)))
+    rows = Dense(n_rows)
+    data = Data(rows, samples.similarities(n_rows, seed, missing), Judge.NOTHING, np.empty((n_rows, 0)))
     return problem(METHODS["isolation"], data, complete(METHODS["isolation"].parameters, params), seed)
 
 

@@ -15,7 +15,7 @@ from distforest.forest.forest import NODE_ARRAYS
 from distforest.forest.table import NodeTable, route, route_levels
 from distforest.growth.draws.columns import Axis, Oblique
 from distforest.growth.draws.objects import TwoObjects
-from distforest.growth.methods import METHODS, SIMFOREST, SMERF, n_candidates, problem, sampling
+from distforest.growth.methods import METHODS, n_candidates, problem, sampling
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Sampling
 from distforest.jobs import plan
@@ -203,11 +203,11 @@ def test_limits_of_a_tree_hold() -> None:
 
 def test_a_method_refuses_what_it_cannot_learn_from() -> None:
     distances, labelled = samples.data_of("distances"), samples.data_of("labels")
-    params = complete(SIMFOREST.parameters, {})
+    smerf, simforest = METHODS["smerf"], METHODS["simforest"]
     with pytest.raises(InputError, match="simforest learns from labels or targets, found distances"):
-        problem(SIMFOREST, distances, params, 0)
+        problem(simforest, distances, complete(simforest.parameters, {}), 0)
     with pytest.raises(InputError, match="found 36 rows of features and 35 of labels: inconsistent numbers of samples"):
-        problem(SMERF, replace(labelled, truth=labelled.truth[:-1]), complete(SMERF.parameters, {}), 0)
+        problem(smerf, replace(labelled, truth=labelled.truth[:-1]), complete(smerf.parameters, {}), 0)
     assert list(METHODS) == ["smerf", "simforest", "urerf", "isolation", "rfd", "treerank"]
 
 
@@ -218,7 +218,7 @@ def test_tables_of_leaf_distances_are_kept_where_they_are_no_larger_than_the_mat
     forest_of: Callable[[str], Forest],
 ) -> None:
     small, large = forest_of("distances"), forest_of("members")
-    assert (small.meaning.leaf["kind"], large.meaning.leaf["kind"]) == ("leaf_distances", "members")
+    assert (small.meaning.leaf.kind, large.meaning.leaf.kind) == ("leaf_distances", "members")
     assert set(small.arrays()) ^ set(large.arrays()) == {"leaf_distances", "distances"}
     assert small.leaf_table.arrays()["leaf_distances"].nbytes <= 4 * samples.N_ROWS**2
     limit = samples.problem_of("members").triangle_limit

@@ -14,7 +14,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from distforest.growth.problem import Data
+from distforest.sources import judges
 from distforest.sources.factors import encoded
+from distforest.sources.row_kinds import Features
 from tests import samples
 
 if TYPE_CHECKING:
@@ -41,11 +43,11 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def data_of(name: str) -> Data:
     X, y = load(name)
-    rows = {"kind": "features", "n_columns": X.shape[1]}
+    rows = Features(X.shape[1])
     if name == "diabetes":
-        return Data(rows, X, "targets", y[:, None].astype(np.float64))
+        return Data(rows, X, judges.Judge.TARGETS, y[:, None].astype(np.float64))
     codes, classes = encoded(y)
-    return Data(rows, X, "labels", codes, classes)
+    return Data(rows, X, judges.Judge.LABELS, codes, classes)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Judge:
 
     @classmethod
     def of(cls, data: Data) -> Judge:
-        if data.judge == "labels":
+        if data.judge == judges.Judge.LABELS:
             return cls(data.matrix, np.eye(len(data.classes or ()))[data.truth])
         return cls(data.matrix, data.truth - data.truth.mean(axis=0))
 
@@ -132,7 +134,7 @@ def grown(problem: Problem) -> dict[str, np.ndarray]:
 
 
 def fitted(data: Data) -> Tree:
-    if data.judge == "labels":
+    if data.judge == judges.Judge.LABELS:
         return Tree.of_sklearn(DecisionTreeClassifier(random_state=0).fit(data.matrix, data.truth))
     return Tree.of_sklearn(DecisionTreeRegressor(random_state=0).fit(data.matrix, data.truth[:, 0]))
 
@@ -190,10 +192,10 @@ def balanced(n_columns: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("n_columns", [2, 3])
-@pytest.mark.parametrize("judge", ["labels", "targets", "distances"])
+@pytest.mark.parametrize("judge", [judges.Judge.LABELS, judges.Judge.TARGETS, judges.Judge.DISTANCES])
 @pytest.mark.parametrize("max_bins", [None, 4])
 def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
-    n_columns: int, judge: str, max_bins: int | None
+    n_columns: int, judge: judges.Judge, max_bins: int | None
 ) -> None:
     X, y = balanced(n_columns)
     truth: dict[str, Any] = {
@@ -201,8 +203,8 @@ def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
         "targets": y[:, None].astype(np.float64),
         "distances": (y[:, None] != y).astype(np.float32),
     }
-    rows = {"kind": "features", "n_columns": n_columns}
-    data = Data(rows, X, judge, truth[judge], [0, 1] if judge == "labels" else None)
+    rows = Features(n_columns)
+    data = Data(rows, X, judge, truth[judge], [0, 1] if judge == judges.Judge.LABELS else None)
     tree = Tree.of(grown(samples.without_bootstrap(data, max_bins=max_bins)))
     theirs = Tree.of_sklearn(DecisionTreeClassifier(random_state=0).fit(X, y))
     assert len(tree.left) == len(theirs.left) == 2 ** (n_columns + 1) - 1
@@ -213,7 +215,7 @@ def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
 def test_the_tree_of_the_distances_of_the_labels_is_the_tree_of_the_labels(name: str) -> None:
     data = data_of(name)
     z = (data.truth[:, None] != data.truth).astype(np.float32)
-    dense = Data(data.rows, data.matrix, "distances", z, None, 1.0)
+    dense = Data(data.rows, data.matrix, judges.Judge.DISTANCES, z, None, 1.0)
     by_labels, by_distances = (grown(samples.without_bootstrap(own)) for own in (data, dense))
     of_leaves = {"class_counts", "leaf_distances"}
     digests = [
@@ -227,10 +229,10 @@ def test_the_tree_of_the_distances_of_the_labels_is_the_tree_of_the_labels(name:
 def test_the_tree_of_the_distances_of_whole_targets_is_the_tree_of_the_targets() -> None:
     rng = np.random.default_rng(0)
     X, y = samples.features(60), rng.integers(-8, 9, 60).astype(np.float64)
-    rows = {"kind": "features", "n_columns": samples.N_COLUMNS}
+    rows = Features(samples.N_COLUMNS)
     z = ((y[:, None] - y) ** 2 / 2).astype(np.float32)
-    by_targets = grown(samples.without_bootstrap(Data(rows, X, "targets", y[:, None])))
-    by_distances = grown(samples.without_bootstrap(Data(rows, X, "distances", z, None, float(z.max()))))
+    by_targets = grown(samples.without_bootstrap(Data(rows, X, judges.Judge.TARGETS, y[:, None])))
+    by_distances = grown(samples.without_bootstrap(Data(rows, X, judges.Judge.DISTANCES, z, None, float(z.max()))))
     for name in ("left", "right", "threshold", "columns", "leaves"):
         assert by_targets[name].tolist() == by_distances[name].tolist()
     np.testing.assert_allclose(by_targets["gain"], by_distances["gain"], rtol=1e-12)

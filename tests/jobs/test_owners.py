@@ -267,9 +267,9 @@ def test_a_fit_that_was_killed_blocks_nobody_and_goes_on(home: Home) -> None:
 
 KILLED = """
 import os, signal, sys
-from distforest.sources import groups
+from distforest.stores import groups
 from distforest.jobs import score
-from distforest import cli
+from distforest.command_line import cli
 
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -15,6 +15,7 @@ from distforest import SimForestClassifier
 from distforest.errors import InputError
 from distforest.forest import scoring
 from distforest.forest.forest import Forest
+from distforest.forest.leaf_kinds import KeepsNothing
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import save
@@ -34,7 +35,7 @@ def forest(request: pytest.FixtureRequest, forest_of: Callable[[str], Forest]) -
     grown = forest_of("labels")
     if request.param == "looked_up":
         return grown
-    meaning = replace(grown.meaning, leaf={"kind": "path_lengths"}, classes=None)
+    meaning = replace(grown.meaning, leaf=KeepsNothing("path_lengths"), classes=None)
     return replace(grown, meaning=meaning, leaf_table=PathLengths(grown.table))
 
 

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from distforest.growth.methods import METHODS
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.any_spec import spec_from_dict
+from distforest.jobs.input_keys import INPUTS
 from distforest.jobs.reader import MISSING, read_toml
 from distforest.jobs.score_spec import INPUT, PARAMS, ScoreSpec
-from distforest.jobs.spec import METHODS, Run, Spec
+from distforest.jobs.spec import Run, Spec
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spec.md").read_text()
 
@@ -31,21 +33,21 @@ def default(cell: str) -> Any:
     return None if word == "none" else json.loads(word)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", INPUTS)
 def test_parameters_and_their_defaults(method: str) -> None:
     head, *rows = next(table for table in tables() if table[0][0] == "parameter")
     column = head.index(method)
     told = {row[0].strip("`"): default(row[column]) for row in rows if row[column]}
     known = {row.name: row.default for row in METHODS[method].parameters}
     assert told == known
-    assert set(head) == {"parameter", "meaning", *METHODS}
+    assert set(head) == {"parameter", "meaning", *INPUTS}
 
 
 def test_the_words_of_parameters() -> None:
     _, *rows = next(table for table in tables() if table[0][0] == "parameter")
     told = {row[0].strip("`"): " ".join(row[1:]) for row in rows}
-    for method in METHODS.values():
-        for parameter in method.parameters:
+    for method in INPUTS:
+        for parameter in METHODS[method].parameters:
             for word in parameter.words:
                 assert not isinstance(word, str) or f'"{word}"' in told[parameter.name], (parameter.name, word)
 
@@ -56,11 +58,16 @@ def test_keys_of_run() -> None:
     assert {row[0].strip("`") for row in rows} == set(Run.__dataclass_fields__)
 
 
+def test_the_methods() -> None:
+    told = next(line for line in TEXT.splitlines() if line.startswith('method = "smerf"'))
+    assert re.findall(r'"(\w+)"', told) == list(INPUTS)
+
+
 def test_keys_of_input() -> None:
     _, *rows = next(table for table in tables() if table[0][:2] == ["method", "key"])
-    for name, method in METHODS.items():
+    for name, keys in INPUTS.items():
         told = {key for row in rows if name in row[0].split(", ") for key in re.findall(r"`(\w+)`", row[1])}
-        known = {key for group in method.addresses for key in group} | set(method.optional) | set(method.relations)
+        known = {key for group in keys.addresses for key in group} | set(keys.optional) | set(keys.relations)
         assert told == known, name
 
 

@@ -9,14 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import SpecError
-from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS, URERF_PARAMETERS, Parameter
-from distforest.jobs.spec import METHODS, RUN, Spec
+from distforest.growth.methods import METHODS
+from distforest.growth.parameters import Parameter
+from distforest.jobs.input_keys import INPUTS
+from distforest.jobs.spec import RUN, Spec
 from tests.jobs.test_spec import LAZEGA
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ADDRESSES = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=12)
+ADDRESSES = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=12).filter(
+    lambda address: bool(address.strip("./"))  # a folder that holds the output is no input
+)
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["lazy", "dense"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
@@ -37,7 +41,7 @@ NAMES = st.sampled_from(
         "measure",
     ]
     + [key.name for key in RUN]
-    + [row.name for row in (*SMERF_PARAMETERS, *SIMFOREST_PARAMETERS, *URERF_PARAMETERS)]
+    + [row.name for name in ("smerf", "simforest", "urerf") for row in METHODS[name].parameters]
 )
 
 
@@ -73,7 +77,7 @@ def relations(method: str, name: str, nulls: bool) -> st.SearchStrategy[object]:
                 for key in kind.options
             },
         )
-        for kind in METHODS[method].relations[name]
+        for kind in INPUTS[method].relations[name]
         if not kind.later
     ]
     return st.one_of(ADDRESSES, *tables)
@@ -82,8 +86,8 @@ def relations(method: str, name: str, nulls: bool) -> st.SearchStrategy[object]:
 @st.composite
 def valid_tables(draw: st.DrawFn, nulls: bool = True) -> dict[str, Any]:
     """A spec without a fault; a TOML text has no null."""
-    method = draw(st.sampled_from(sorted(METHODS)))
-    row = METHODS[method]
+    method = draw(st.sampled_from(sorted(INPUTS)))
+    row = INPUTS[method]
     given = {draw(st.sampled_from(group)): draw(ADDRESSES) for group in row.addresses}
     given |= {name: draw(relations(method, name, nulls)) for name in row.relations}
     given |= draw(st.fixed_dictionaries({}, optional=dict.fromkeys(row.optional, ADDRESSES)))
@@ -99,7 +103,7 @@ def valid_tables(draw: st.DrawFn, nulls: bool = True) -> dict[str, Any]:
         "retries": st.integers(0, 2**63 - 1),
         **dict.fromkeys(("overwrite", "keep_shards", "strict"), st.booleans()),
     }
-    params = {parameter.name: parameter_values(parameter, nulls) for parameter in row.parameters}
+    params = {parameter.name: parameter_values(parameter, nulls) for parameter in METHODS[method].parameters}
     if "feature_weights" in params:
         named = "feature_weights" in given
         params["feature_weights"] = params["feature_weights"].filter(lambda word: (word == "given") == named)

@@ -21,6 +21,7 @@ from distributed import Client, as_completed
 from sklearn.datasets import load_iris
 
 from distforest.errors import CancelledJobError, InputError, JobError, MemoryLimitError
+from distforest.forest.leaf_kinds import KeepsLeafDistances
 from distforest.forest.scoring import apply, distance
 from distforest.forest.sealed.artifact import open_forest
 from distforest.growth.problem import Problem
@@ -362,7 +363,7 @@ def test_leaf_tables_are_kept_where_they_are_smaller_and_say_the_same(store: Pat
     shallow = stage_inputs(spec_of(store, tmp_path / "scratch", max_depth=2), str(tmp_path / "job"))
     fitted = run(shallow, tmp_path, Here(1))
     tables = open_forest(fitted.address)
-    assert tables.meaning.leaf == {"kind": "leaf_distances"}
+    assert tables.meaning.leaf == KeepsLeafDistances()
     problem = shallow.problem()
     arrays = problem.grow(np.arange(N_TREES))
     del arrays["leaf_distances"]

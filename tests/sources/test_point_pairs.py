@@ -156,9 +156,9 @@ def test_points_are_held_once_as_they_are() -> None:
 )
 def test_columns_are_said_in_a_forest_s_meaning(columns: PairColumns, n_columns: int, width: int) -> None:
     assert (columns.n_columns, columns.width) == (n_columns, width)
-    rows = columns.to_rows()
+    rows = columns.to_dict()
     assert (rows["kind"], rows["n_columns"], rows["n_features"]) == ("pairs", n_columns, columns.n_features)
-    assert PairColumns.of_rows(rows) == columns
+    assert PairColumns.from_dict(rows) == columns
 
 
 def test_columns_have_names() -> None:

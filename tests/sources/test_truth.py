@@ -13,6 +13,7 @@ from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.sources import truth as module
 from distforest.sources.arrays import open_array, write_array
+from distforest.sources.judges import Judge
 from distforest.sources.truth import Truth, pairs_of_rows, read_vector
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ MATRIX = MATRIX + MATRIX.T
 @pytest.mark.parametrize(
     ("given", "judge"),
     [
-        (Labels(["b", "a", "b", "c"]), "labels"),
-        (Targets(RNG.normal(size=5)), "targets"),
-        (Embedding(RNG.normal(size=(5, 3))), "embedding"),
+        (Labels(["b", "a", "b", "c"]), Judge.LABELS),
+        (Targets(RNG.normal(size=5)), Judge.TARGETS),
+        (Embedding(RNG.normal(size=(5, 3))), Judge.EMBEDDING),
     ],
 )
-def test_distances_of_pairs_are_those_of_the_matrix(given: Any, judge: str) -> None:
+def test_distances_of_pairs_are_those_of_the_matrix(given: Any, judge: Judge) -> None:
     truth = Truth.of(given)
     left, right = pairs_of_rows(len(given))
     assert truth.judge == judge
@@ -41,7 +42,7 @@ def test_distances_of_pairs_are_those_of_the_matrix(given: Any, judge: str) -> N
 def test_a_matrix_is_read_as_distances_and_a_graph_as_their_complement() -> None:
     left, right = pairs_of_rows(6)
     truth = Truth.of(MATRIX.tolist())
-    assert truth.judge == "distances"
+    assert truth.judge == Judge.DISTANCES
     assert truth.largest == np.float32(MATRIX.max())
     np.testing.assert_array_equal(truth.distances(left, right), MATRIX.astype(np.float32)[left, right])
     links = (MATRIX > 1).astype(float)
@@ -82,23 +83,23 @@ def test_a_relation_takes_the_address_of_its_values(kind: Any, values: np.ndarra
 
 
 @pytest.mark.parametrize(
-    ("vector", "leaf", "kind"),
+    ("vector", "learned", "kind"),
     [
         (np.array([1.0, 2.5]), None, Targets),
         (np.array([1.0, 2.0]), None, Labels),
         (np.array([1, 2]), None, Labels),
         (np.array(["a", "b"]), None, Labels),
         (np.array(["a", "b"], object), None, Labels),
-        (np.array([1.0, 2.5]), {"kind": "members", "scale": 1.0}, Targets),
-        (np.array([1, 2]), {"kind": "means", "factor": 0.5}, Targets),
-        (np.array([1, 2]), {"kind": "means", "factor": 1.0}, Embedding),
-        (np.array([1.0, 2.5]), {"kind": "class_counts"}, Labels),
+        (np.array([1.0, 2.5]), Judge.DISTANCES, Targets),
+        (np.array([1, 2]), Judge.TARGETS, Targets),
+        (np.array([1, 2]), Judge.EMBEDDING, Embedding),
+        (np.array([1.0, 2.5]), Judge.LABELS, Labels),
     ],
 )
 def test_a_vector_is_read_by_what_was_learned_or_else_by_its_values(
-    vector: np.ndarray, leaf: dict[str, Any] | None, kind: type
+    vector: np.ndarray, learned: Judge | None, kind: type
 ) -> None:
-    assert isinstance(read_vector(vector, leaf), kind)
+    assert isinstance(read_vector(vector, learned), kind)
 
 
 def spread(n_rows: int, n_different: int) -> np.ndarray:
@@ -155,7 +156,7 @@ def test_fractional_numbers_as_labels_of_points_are_told_and_identities_are_not(
 def test_codes_of_classes_that_have_names_are_no_amounts(tmp_path: Path) -> None:
     attributes = {"classes": [f"person {number}" for number in range(106)]}
     write_array(str(tmp_path), "y", SUGAR.shape, SUGAR.dtype, [SUGAR], attributes=attributes)
-    assert Truth.of(f"{tmp_path}/y").judge == "labels"
+    assert Truth.of(f"{tmp_path}/y").judge == Judge.LABELS
 
 
 @pytest.mark.parametrize(

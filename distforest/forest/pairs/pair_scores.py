@@ -17,7 +17,7 @@ from distforest.errors import InputError
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.pairs.pair_walks import Walks, blocks_of
 from distforest.forest.proximities import check_n_neighbors
-from distforest.sources.point_pairs import PAIRS, PairColumns, PointPairs
+from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
 if TYPE_CHECKING:
@@ -35,9 +35,10 @@ def is_over_pairs(forest: Forest) -> bool:
 
 def columns_of(forest: Forest) -> PairColumns:
     """What the forest reads of a pair; raises InputError for a forest of points or objects."""
-    if forest.meaning.rows["kind"] != PAIRS:
-        raise InputError(f"pairs were asked of a forest that reads {forest.meaning.rows['kind']}")
-    return PairColumns.of_rows(forest.meaning.rows)
+    rows = forest.meaning.rows
+    if not isinstance(rows, PairColumns):
+        raise InputError(f"pairs were asked of a forest that reads {rows.kind}")
+    return rows
 
 
 def says(forest: Forest) -> Votes | Ranks:

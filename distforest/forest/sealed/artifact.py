@@ -26,10 +26,7 @@ from distforest.errors import ArtifactError, InputError
 from distforest.forest.estimates import Estimates
 from distforest.forest.forest import (
     FORMAT,
-    NEAREST,
     NODE_ARRAYS,
-    UNTAUGHT,
-    VOICES,
     Forest,
     Meaning,
     array_entry,
@@ -39,13 +36,15 @@ from distforest.forest.forest import (
     chunks,
     digest_of,
 )
+from distforest.forest.leaf_kinds import LEAF_KINDS, NEAREST, VOICES, KeepsCounts, KeepsMeans, KeepsRanks, KeepsVotes
 from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.forest.sealed.packings import PACKINGS, Packing, without_empty
 from distforest.sources.arrays import create_array, store_to_read, zarr_store
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS
-from distforest.sources.point_pairs import FAMILIES, PAIRS, REDUCTIONS, PairColumns
+from distforest.sources.point_pairs import FAMILIES, REDUCTIONS, PairColumns
+from distforest.sources.row_kinds import KINDS, Dense, Features
 from distforest.stores.addresses import may_pass, put_file, reaching, read_file, size_of, store_of
 from distforest.stores.outputs import MANIFEST
 from distforest.stores.room import told_if_full
@@ -64,8 +63,7 @@ MAX_ARRAY_BYTES = 1 << 36
 Prepared = zarr.Array[Any]
 """An array of a forest, open to be filled; it may be sent to whoever writes its chunks."""
 
-LEAF_KINDS = ["class_counts", "means", "members", "leaf_distances", *UNTAUGHT, "votes", "ranks"]
-LEAF_WORDS = {"votes": ("voting", VOTINGS), "ranks": ("aggregation", AGGREGATIONS)}
+LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregation", AGGREGATIONS)}
 """Of the kinds of leaf tables over pairs: the name of the word that they need, and its values."""
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
@@ -191,12 +189,12 @@ def _checked_manifest(manifest: Any) -> dict[str, Any]:
         _check_entry(name, entry)
     Estimates.of(manifest["provenance"])
     meaning = _meaning(manifest["meaning"])
-    lie = set() if meaning.rows["kind"] == PAIRS else {"leaves"}
+    lie = set() if isinstance(meaning.rows, PairColumns) else {"leaves"}
     missing = {*NODE_ARRAYS, *lie, "in_bag"} - set(manifest["arrays"])
     if missing:
         raise ArtifactError(f"{min(missing)}: missing from {MANIFEST}")
     if "features" in manifest["provenance"]:
-        _check_names(manifest["provenance"]["features"], meaning.n_features)
+        _check_names(manifest["provenance"]["features"], meaning.rows.n_features)
     return manifest
 
 
@@ -230,6 +228,11 @@ def _check_entry(name: str, entry: Any) -> None:
         raise ArtifactError(f"{name}: digests are strings")
 
 
+def meaning_of(manifest: Mapping[str, Any]) -> Meaning:
+    """What the numbers of a forest mean, by the manifest that was read."""
+    return Meaning.from_dict(manifest["meaning"])
+
+
 def _meaning(found: dict[str, Any]) -> Meaning:
     """The manifest's meaning, refused where a scorer would stumble over it."""
     kinds = {"method": str, "params": dict, "seed": int, "rows": dict, "leaf": dict}
@@ -238,15 +241,17 @@ def _meaning(found: dict[str, Any]) -> Meaning:
     rows, leaf, classes = found["rows"], found["leaf"], found["classes"]
     if not isinstance(rows.get("kind"), str):
         raise ArtifactError(f"{MANIFEST}: meaning.rows must name its kind, found {rows!r}")
-    if leaf.get("kind") not in LEAF_KINDS:
+    if not isinstance(leaf.get("kind"), str) or leaf["kind"] not in LEAF_KINDS:
         raise ArtifactError(f"leaf.kind: unknown leaf table {leaf.get('kind')!r}")
     for key in ("n_columns", "n_features"):
         if key in rows and (type(rows[key]) is not int or not 0 < rows[key] < 2**31):
             raise ArtifactError(f"{MANIFEST}: meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
-    if "n_columns" not in rows or rows.get("kind") not in {"features", "dense", *KERNELS, PAIRS}:
+    if "n_columns" not in rows or rows["kind"] not in KINDS:
         raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
     if rows["kind"] in KERNELS and not {"gamma", "n_features"} <= set(rows):
         raise ArtifactError(f"{MANIFEST}: meaning.rows of kind {rows['kind']} needs gamma and n_features")
+    if rows["kind"] == Dense.kind and rows.get("measure") not in ("similarity", "distance"):
+        raise ArtifactError(f"{MANIFEST}: meaning.rows.measure must be similarity or distance, found {rows!r}")
     _check_numbers(rows, leaf)
     if classes is not None and not isinstance(classes, list):
         raise ArtifactError(f"{MANIFEST}: classes must be a list, found {classes!r}")
@@ -254,7 +259,19 @@ def _meaning(found: dict[str, Any]) -> Meaning:
         _check_class_weights(leaf)
     _check_pairs(rows, leaf)
     _check_voting(rows, leaf)
-    return Meaning(**found)
+    if leaf["kind"] == KeepsMeans.kind and "factor" not in leaf:
+        raise ArtifactError("factor: missing")
+    meaning = Meaning.from_dict(found)
+    _hold_known("rows", meaning.rows.to_dict(), rows)
+    _hold_known("leaf", meaning.leaf.to_dict(), leaf)
+    return meaning
+
+
+def _hold_known(name: str, known: dict[str, Any], found: dict[str, Any]) -> None:
+    """Refuse keys that say nothing of this kind."""
+    if known != found:
+        keys = ", ".join(known)
+        raise ArtifactError(f"{MANIFEST}: meaning.{name} of kind {known['kind']} has {keys} alone, found {found!r}")
 
 
 def _check_numbers(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
@@ -270,9 +287,9 @@ def _check_numbers(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
 
 def _check_pairs(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
     """Refuse a forest over pairs whose meaning does not say what is read of a pair, or what a node says of it."""
-    if (rows["kind"] == PAIRS) != (leaf["kind"] in LEAF_WORDS):
-        raise ArtifactError(f"{MANIFEST}: leaf tables {', '.join(LEAF_WORDS)} go with rows of kind {PAIRS}")
-    if rows["kind"] != PAIRS:
+    if (rows["kind"] == PairColumns.kind) != (leaf["kind"] in LEAF_WORDS):
+        raise ArtifactError(f"{MANIFEST}: leaf tables {', '.join(LEAF_WORDS)} go with rows of kind {PairColumns.kind}")
+    if rows["kind"] != PairColumns.kind:
         return
     name, words = LEAF_WORDS[leaf["kind"]]
     if leaf.get(name) not in words:
@@ -284,7 +301,7 @@ def _check_pairs(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
         raise ArtifactError(
             f"{MANIFEST}: meaning.rows.blocks must be pairs of a known word and a size, found {blocks!r}"
         )
-    expected = PairColumns.of_rows(rows)
+    expected = PairColumns.from_dict(rows)
     if expected.n_columns != rows["n_columns"] or expected.width >= 2**31:
         raise ArtifactError(
             f"{MANIFEST}: meaning.rows.n_columns must be {expected.n_columns}, found {rows['n_columns']}"
@@ -299,7 +316,7 @@ def _is_block(block: Any) -> bool:
 
 def _check_class_weights(leaf: dict[str, Any]) -> None:
     weights = leaf["class_weights"]
-    if leaf["kind"] != "class_counts":
+    if leaf["kind"] != KeepsCounts.kind:
         raise ArtifactError(f"{MANIFEST}: leaf.class_weights go with class_counts, found {leaf['kind']!r}")
     if not isinstance(weights, list) or not all(type(c) is int and 0 < c <= MAX_CLASS_WEIGHT for c in weights):
         raise ArtifactError(f"{MANIFEST}: leaf.class_weights must be integers from 1 to {MAX_CLASS_WEIGHT}")
@@ -307,9 +324,9 @@ def _check_class_weights(leaf: dict[str, Any]) -> None:
 
 def _check_voting(rows: dict[str, Any], leaf: dict[str, Any]) -> None:
     """Refuse votes of nearest training objects where nothing says what they vote for, or how near they are."""
-    if rows["kind"] == PAIRS or "voting" not in leaf:
+    if rows["kind"] == PairColumns.kind or "voting" not in leaf:
         return
-    if leaf["voting"] != NEAREST or leaf["kind"] not in VOICES or rows["kind"] == "features":
+    if leaf["voting"] != NEAREST or leaf["kind"] not in VOICES or rows["kind"] == Features.kind:
         found = f"{leaf['voting']!r} of {leaf['kind']} over {rows['kind']}"
         wanted = f"{NEAREST!r} of {' or '.join(VOICES)} over similarities"
         raise ArtifactError(f"{MANIFEST}: leaf.voting must be {wanted}, found {found}")
@@ -338,13 +355,10 @@ def open_forest(address: str) -> Forest:
     forest = Forest.of(meaning, arrays, manifest["provenance"])
     if set(forest.arrays()) != set(arrays):
         raise ArtifactError(f"{MANIFEST}: a forest of this kind has no {sorted(set(arrays) - set(forest.arrays()))}")
-    if (meaning.classes is not None) != ("class_counts" in arrays) and meaning.rows["kind"] != PAIRS:
+    over_pairs = isinstance(meaning.rows, PairColumns)
+    if (meaning.classes is not None) != ("class_counts" in arrays) and not over_pairs:
         raise ArtifactError(f"{MANIFEST}: classes go with class_counts, found {meaning.classes!r}")
-    if (
-        meaning.classes is not None
-        and meaning.rows["kind"] != PAIRS
-        and arrays["class_counts"].shape[1:] != (len(meaning.classes),)
-    ):
+    if meaning.classes is not None and not over_pairs and arrays["class_counts"].shape[1:] != (len(meaning.classes),):
         raise ArtifactError(f"class_counts: expected {counted(len(meaning.classes), 'class', 'classes')}")
     forest.check()
     return forest

@@ -13,25 +13,22 @@ from distforest.forest.frontier import pick
 from distforest.growth.cuts.clusters import SCORES, TwoClusters, choose
 from distforest.growth.cuts.criteria import Cuts
 from distforest.growth.cuts.gaussians import TWO_MEANS, cut_clusters
-from distforest.growth.grower import Limits, judge_and_cut
+from distforest.growth.grower import Limits
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource, project_array
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
-    from distforest.growth.cuts.criteria import Criterion
 
 CACHE_CELLS = 1 << 15
 """Projected values (float64) of nodes that are cut together; a larger node stands alone."""
 
 
 def project_and_cut_clusters(
-    source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+    source: ArraySource, criterion: TwoClusters, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
     """`judge_and_cut` for the best cuts on projections of an array."""
-    if not isinstance(source, ArraySource) or not isinstance(criterion, TwoClusters) or not criterion.takes_best:
-        return judge_and_cut(source, criterion, frontier, projections, limits)
     cuts, picked = Cuts.none(frontier.n_nodes), np.empty(len(frontier.rows))
     cut_as_projected(
         *(source.values, frontier.rows, frontier.starts, frontier.weights, frontier.weight),

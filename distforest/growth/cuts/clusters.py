@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from distforest.growth.cuts.criteria import Criterion, Cuts
+from distforest.growth.cuts.criteria import Cuts, Steady
 from distforest.growth.cuts.fences import LEFT_OUT, LOWER, MARGIN, UPPER
 from distforest.growth.cuts.gaussians import EQUAL_BIC, FAST_BIC, TWO_MEANS, cut_clusters, judge_cuts
 from distforest.growth.cuts.mixture import part_mixture
@@ -28,7 +28,7 @@ MCLUST_BIC = "mclust_bic"
 
 
 @dataclass(frozen=True)
-class TwoClusters:
+class TwoClusters(Steady):
     """How well two clusters describe the values of a candidate.
 
     Attributes
@@ -53,11 +53,7 @@ class TwoClusters:
     places: Places | None = None
     unit: float = 1.0
 
-    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
-        """Itself."""
-        return self
-
-    def attempted(self, keys: Keys, attempt: int) -> Criterion:
+    def attempted(self, keys: Keys, attempt: int) -> Self:
         """The same with the places and the witnesses of this attempt."""
         places = Places(keys, attempt, MARGIN) if self.at_random else None
         witnesses = self.witnesses.attempted(keys, attempt) if self.witnesses else None
@@ -85,7 +81,7 @@ class TwoClusters:
             judge_cuts(*where, *judged_by, thresholds, fences[LOWER], fences[UPPER], scores)
             spread_first(fences[LEFT_OUT], MARGIN, scores)
         else:
-            cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, self.takes_best, thresholds, scores)
+            cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, self.is_plain, thresholds, scores)
         if self.witnesses:
             self.witnesses.confirm(frontier, values, thresholds, scores)
         cuts = Cuts.none(frontier.n_nodes)
@@ -93,7 +89,7 @@ class TwoClusters:
         return cuts
 
     @property
-    def takes_best(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether each node takes the best cut of all its candidates, which only one has to have found."""
         return self.score in SCORES and not self.at_random and self.witnesses is None
 

@@ -14,7 +14,7 @@ equal; the sums of the two sides are added first, so that a cut and its mirror i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,10 @@ class Criterion(Protocol):
     """What a cut is judged by."""
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is nothing but its class, so that a fused search for that class may be used."""
+
+    @property
     def unit(self) -> float:
         """A gain of 1 in `Cuts` in units of the distance."""
 
@@ -59,6 +63,9 @@ class Criterion(Protocol):
     def attempted(self, keys: Keys, attempt: int) -> Criterion:
         """The criterion for one attempt of the nodes with these streams: itself, or one that has drawn where to cut."""
 
+    def judged_on(self, frontier: Frontier) -> Frontier:
+        """The same nodes with the rows that judge cuts where no side can be too light: itself, or one of fewer rows."""
+
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a cut of each node could gain anything, shape (n_nodes,)."""
 
@@ -66,8 +73,29 @@ class Criterion(Protocol):
         """The best cut of each node over the candidates' ``values``, shape (width, n_rows)."""
 
 
+class Steady:
+    """What most criteria are: the same at every level and in every attempt, and judged on all rows."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is nothing but its class: always."""
+        return True
+
+    def at(self, frontier: Frontier) -> Self:  # noqa: ARG002  (the same at every level)
+        """Itself."""
+        return self
+
+    def attempted(self, keys: Keys, attempt: int) -> Self:  # noqa: ARG002  (nothing is drawn)
+        """Itself."""
+        return self
+
+    def judged_on(self, frontier: Frontier) -> Frontier:
+        """All of it."""
+        return frontier
+
+
 @dataclass(frozen=True)
-class Gini:
+class Gini(Steady):
     """z_ij = 1[y_i != y_j], so P(S) = m^2 - sum_k m_k^2: the Gini impurity (SMERF, Proposition 1).
 
     With ``class_weights``, integers c_k, shape (n_classes,), a row of weight w counts as w c_k in all sums of a
@@ -79,13 +107,10 @@ class Gini:
     unit: float = 1.0
     class_weights: Ints | None = None
 
-    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
-        """Itself."""
-        return self
-
-    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
-        """Itself."""
-        return self
+    @property
+    def is_plain(self) -> bool:
+        """Whether all classes weigh the same."""
+        return self.class_weights is None
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two classes."""
@@ -94,16 +119,15 @@ class Gini:
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
-        plain = self.class_weights is None
         cut_gini(
             *(frontier.starts, frontier.rows, frontier.weights, values, self.codes),
-            *(np.ones(self.n_classes, np.int64) if plain else self.class_weights, min_leaf, *cuts),
+            *(np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights, min_leaf, *cuts),
         )
         return cuts
 
 
 @dataclass(frozen=True)
-class Variance:
+class Variance(Steady):
     """z_ij = f ||Y_i - Y_j||^2, so P(S) = 2 f (m sum w ||Y||^2 - ||sum w Y||^2) (SMERF, Proposition 2, f = 1/2)."""
 
     fixed: Ints
@@ -128,14 +152,6 @@ class Variance:
         bits = bits_of(len(vectors))
         scale = power_of_two(largest, bits)
         return cls(np.rint(centred * scale).astype(np.int64), 2.0 * factor * scale**-2.0)
-
-    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
-        """Itself."""
-        return self
-
-    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
-        """Itself."""
-        return self
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two different vectors."""

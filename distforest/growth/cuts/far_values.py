@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.criteria import (
     ROUNDING,
-    Criterion,
     Cuts,
+    Steady,
     Variance,
     bits_of,
     cut_variance,
@@ -25,7 +25,6 @@ from distforest.growth.cuts.criteria import (
     median_of,
 )
 from distforest.growth.cuts.fences import MARGIN, fences_of
-from distforest.growth.rng import Keys
 from distforest.sources.source import Floats, Ints
 
 CLOSE = 2.0**-30
@@ -51,7 +50,7 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
-class FarVariance:
+class FarVariance(Steady):
     """`Variance` with a scale for each node: its own range fills the bits, or ``radius`` where that is larger.
 
     Attributes
@@ -70,14 +69,6 @@ class FarVariance:
     factor: float
     radius: float
     unit: float = 1.0
-
-    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
-        """Itself."""
-        return self
-
-    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
-        """Itself."""
-        return self
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two different vectors."""

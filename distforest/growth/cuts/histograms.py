@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.criteria import (
-    Criterion,
     Cuts,
     Gini,
     Variance,
@@ -23,10 +22,10 @@ from distforest.growth.cuts.criteria import (
     variance_gain,
 )
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.grower import Limits, project_and_cut
+from distforest.growth.grower import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.binned import BinnedSource
-from distforest.sources.source import Floats, Ints, Projections, Rows, Source, taken
+from distforest.sources.source import Floats, Ints, Projections, Rows
 
 Codes = NDArray[np.uint8]
 
@@ -35,23 +34,24 @@ _FEW = 32
 """Rows up to which a node is searched in the order of its codes."""
 
 
-def cut_codes(
-    source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+def cut_codes_by_labels(
+    source: BinnedSource, criterion: Gini, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
     """`project_and_cut` for single columns of a binned source: the codes are read where they lie."""
-    is_weighted = isinstance(criterion, Gini) and criterion.class_weights is not None
-    if not isinstance(source, BinnedSource) or not isinstance(criterion, (Gini, Variance)) or is_weighted:
-        return project_and_cut(source, criterion, frontier, projections, limits)
-    cuts = Cuts.none(frontier.n_nodes)
-    columns = projections.columns.reshape(frontier.n_nodes, projections.width)
+    cuts, columns = Cuts.none(frontier.n_nodes), projections.columns.reshape(frontier.n_nodes, projections.width)
     where = (frontier.starts, frontier.rows, frontier.weights, source.codes, columns)
-    if isinstance(criterion, Gini):
-        cut_codes_gini(*where, criterion.codes, criterion.n_classes, limits.min_samples_leaf, *cuts)
-    else:
-        cut_codes_variance(*where, criterion.fixed, limits.min_samples_leaf, *cuts)
-    nodes = np.arange(frontier.n_nodes)
-    chosen = taken(projections, nodes, cuts.candidate.clip(0))
-    return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
+    cut_codes_gini(*where, criterion.codes, criterion.n_classes, limits.min_samples_leaf, *cuts)
+    return cuts, values_on(source, frontier, projections, cuts)
+
+
+def cut_codes_by_targets(
+    source: BinnedSource, criterion: Variance, frontier: Frontier, projections: Projections, limits: Limits
+) -> tuple[Cuts, Floats]:
+    """The same for targets, or vectors."""
+    cuts, columns = Cuts.none(frontier.n_nodes), projections.columns.reshape(frontier.n_nodes, projections.width)
+    where = (frontier.starts, frontier.rows, frontier.weights, source.codes, columns)
+    cut_codes_variance(*where, criterion.fixed, limits.min_samples_leaf, *cuts)
+    return cuts, values_on(source, frontier, projections, cuts)
 
 
 @kernel

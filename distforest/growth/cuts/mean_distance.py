@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,8 @@ from distforest.growth.cuts.blocks import (
     lay,
     pack_blocks,
 )
-from distforest.growth.cuts.criteria import ROUNDING, Cuts, keep_best
+from distforest.growth.cuts.criteria import ROUNDING, Cuts, Steady, keep_best
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.rng import Keys
 from distforest.jit import borrowing, fetch
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
@@ -61,7 +60,7 @@ NEAR_CELLS = 1 << 17
 
 
 @dataclass(frozen=True)
-class MeanDistance:
+class MeanDistance(Steady):
     """z_ij from a symmetric float32 matrix, all of them below 2^exponent; a gain in `Cuts` is one of the distance."""
 
     distances: Float32s
@@ -74,18 +73,14 @@ class MeanDistance:
         """Judge by ``distances``, shape (n_rows, n_rows), the largest of which, with its sign left out, is given."""
         return cls(distances, math.frexp(largest)[1])
 
-    def at(self, frontier: Frontier) -> MeanDistance:
+    def at(self, frontier: Frontier) -> Self:
         """Itself, or with the blocks of this level packed if their cells lie scattered among twice as many."""
         n_cells = int((frontier.sizes**2).sum())
         if not 0 < n_cells <= min(PACKED_CELLS, self._scattered_among(frontier) // 2):
             return self
         return self.pack(frontier)
 
-    def attempted(self, keys: Keys, attempt: int) -> MeanDistance:  # noqa: ARG002  (nothing is drawn)
-        """Itself."""
-        return self
-
-    def pack(self, frontier: Frontier) -> MeanDistance:
+    def pack(self, frontier: Frontier) -> Self:
         """The same criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""
         sizes = frontier.sizes
         cells = np.empty(int((sizes**2).sum()), np.float32)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.criteria import Criterion, Cuts
+from distforest.growth.cuts.criteria import Criterion, Cuts, Steady
 from distforest.growth.cuts.fences import FIRST, LAST, find_fences
 from distforest.growth.rng import Keys, mix, unit
 from distforest.jit import kernel
@@ -104,7 +104,7 @@ def draw_cuts(first: Floats, last: Floats, keys: Keys, attempt: int, thresholds:
 
 
 @dataclass(frozen=True)
-class AtRandom:
+class AtRandom(Steady):
     """A criterion that looks at nothing but the sides of a cut, and cuts at random places: one for each candidate."""
 
     criterion: Criterion
@@ -115,11 +115,11 @@ class AtRandom:
         """As of the criterion."""
         return self.criterion.unit
 
-    def at(self, frontier: Frontier) -> Criterion:
+    def at(self, frontier: Frontier) -> Self:
         """The same of the criterion for the level."""
         return replace(self, criterion=self.criterion.at(frontier))
 
-    def attempted(self, keys: Keys, attempt: int) -> Criterion:
+    def attempted(self, keys: Keys, attempt: int) -> Self:
         """The same with the places of this attempt."""
         return replace(self, places=Places(keys, attempt, 0.0))
 

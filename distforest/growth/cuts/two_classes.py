@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier
-from distforest.growth.cuts.criteria import NO_CUT, ROUNDING, Criterion, Cuts, keep_best
+from distforest.growth.cuts.criteria import NO_CUT, ROUNDING, Cuts, Steady, keep_best
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints, Rows
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TwoClasses:
+class TwoClasses(Steady):
     """Two classes with costs.
 
     Attributes
@@ -42,14 +41,6 @@ class TwoClasses:
     codes: Codes
     costs: Floats
     unit: float = 1.0
-
-    def at(self, frontier: Frontier) -> Criterion:  # noqa: ARG002  (the same at every level)
-        """Itself."""
-        return self
-
-    def attempted(self, keys: Keys, attempt: int) -> Criterion:  # noqa: ARG002  (nothing is drawn)
-        """Itself."""
-        return self
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds both classes."""

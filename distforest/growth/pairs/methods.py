@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.forest import Meaning
+from distforest.forest.leaf_kinds import KeepsRanks, KeepsVotes, LeafKind
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.draws.columns import Axis
 from distforest.growth.grower import Growth, Limits
 from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.linear_cells import LinearCells
-from distforest.growth.pairs.problem import Classifiers, PairProblem
+from distforest.growth.pairs.problem import Classifiers
 from distforest.growth.pairs.sampling import (
     MOST_PAIRS,
     Constraints,
@@ -28,12 +28,14 @@ from distforest.growth.pairs.search import PairSearch
 from distforest.growth.pairs.square_search import SquareSearch
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.parameters import n_drawn
+from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import ALIKE, UNLIKE, PairColumns, PointPairs, hold_pairs, hold_points
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.growth.grower import Search
+    from distforest.growth.pairs.problem import PairGrowth
     from distforest.growth.problem import Data
     from distforest.sources.source import Rows
 
@@ -45,6 +47,15 @@ SHARE = 1.0 - 1.0 / math.e
 NO_PAIRS = np.empty((0, 2), np.int32)
 NO_CLASSES = TwoClasses(np.empty(0, np.uint8), np.empty((0, 2)))
 """What stands for the pairs, and for their classes, until a tree has drawn some."""
+
+
+class OverPairs(NamedTuple):
+    """How trees grow over pairs: the points, which pairs each tree learns from, how it grows, and what nodes say."""
+
+    points: PointPairs
+    sampling: PairSampling
+    growth: PairGrowth
+    leaf: LeafKind
 
 
 def pair_columns(params: Params, n_features: int, blocks: tuple[tuple[str, int], ...] = ()) -> PairColumns:
@@ -64,7 +75,8 @@ def hold_pair_parameters(params: Params) -> None:
 
 def points_of(data: Data) -> PointPairs:
     """The points, and what is read of a pair; no pairs yet."""
-    points = PointPairs.of(PairColumns.of_rows(data.rows), data.matrix, NO_PAIRS)
+    assert isinstance(data.rows, PairColumns)  # noqa: S101  (held by whoever makes the data)
+    points = PointPairs.of(data.rows, data.matrix, NO_PAIRS)
     hold_points(points.points, points.columns)
     return points
 
@@ -113,7 +125,7 @@ def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:
     InputError
         Pairs or labels that cannot be used; more pairs or points are to be drawn than there are.
     """
-    if data.judge == "links":
+    if data.judge == Judge.LINKS:
         pairs, codes = links_of(data)
     else:
         rule = Constraints.of(params["n_constraints"], str(params["balance"]))
@@ -147,10 +159,10 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
     return found
 
 
-def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> PairProblem:
+def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind TreeRank to data; ``width_of`` says how many of some columns a node of a small tree tries."""
     points = points_of(data)
-    if data.judge == "labels":
+    if data.judge == Judge.LABELS:
         sampling: PairSampling = labelled_pairs(data, params)
     else:
         pairs, codes = links_of(data)
@@ -170,16 +182,12 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
     if params["leafrank"] == "linear":
         leafrank = LinearCells(int(params["min_samples_leaf"]))
     ranking = Ranking(leafrank, limits, params["optimise_fpr"], seed)
-    leaf = {"kind": "ranks", "aggregation": params["aggregation"]}
-    meaning = Meaning("treerank", dict(params), seed, data.rows, leaf, data.classes)
-    return PairProblem(meaning, data, int(params["n_estimators"]), points, sampling, ranking)
+    return OverPairs(points, sampling, ranking, KeepsRanks(params["aggregation"]))
 
 
-def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> PairProblem:
+def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind RFD to data; ``width_of`` says how many of some columns a node tries."""
     points, sampling = points_of(data), given_pairs(data, params, seed)
     search = search_of(params, points, sampling, seed)
     growth = Growth(points, axis_of(points.shape[1], width_of), NO_CLASSES, limits_of(params), seed, search, held=1)
-    leaf = {"kind": "votes", "voting": params["voting"]}
-    meaning = Meaning("rfd", dict(params), seed, data.rows, leaf, data.classes)
-    return PairProblem(meaning, data, int(params["n_estimators"]), points, sampling, Classifiers(growth))
+    return OverPairs(points, sampling, Classifiers(growth), KeepsVotes(params["voting"]))

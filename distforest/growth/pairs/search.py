@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.cuts.criteria import Criterion, Cuts, keep_best
+from distforest.growth.cuts.criteria import Cuts, keep_best
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.two_classes import TwoClasses, gain_of_counts, read_codes, scan_two_classes, whole_of
+from distforest.growth.grower import values_on
 from distforest.growth.pairs.bins import SEARCHED, PairBins, cell_of, code_of, search
 from distforest.jit import borrowing
 from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value, read_column
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, taken
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,11 +62,9 @@ class Level(NamedTuple):
 
     @classmethod
     def of(
-        cls, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+        cls, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> Level:
         """The level of a search of pairs of two classes."""
-        assert isinstance(source, PointPairs)  # noqa: S101  (what is searched here)
-        assert isinstance(criterion, TwoClasses)  # noqa: S101  (and by what it is judged)
         columns = projections.columns.reshape(frontier.n_nodes, projections.width)
         return cls(
             (frontier.starts, frontier.rows, frontier.weights, criterion.codes, columns),
@@ -101,7 +100,7 @@ class PairSearch:
     bins: PairBins | None
 
     def __call__(
-        self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+        self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The cuts, and the value of each pair on the chosen column."""
         level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
@@ -116,8 +115,7 @@ class PairSearch:
             cut_at_edges(*level.nodes, *level.pairs, *bins.table, nodes, *level.judged, room, *cuts)
 
         cut_level(few_pairs(sizes, bins), cuts, at_values, at_edges)
-        chosen = taken(projections, np.arange(frontier.n_nodes), cuts.candidate.clip(0))
-        return cuts, source.project(frontier.rows, frontier.starts, chosen)[0]
+        return cuts, values_on(source, frontier, projections, cuts)
 
 
 class OrderedNode(NamedTuple):

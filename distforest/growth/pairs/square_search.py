@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.growth.cuts.criteria import Criterion, Cuts, keep_best
+from distforest.growth.cuts.criteria import Cuts, keep_best
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.two_classes import gain_of_counts, read_codes, scan_two_classes, whole_of
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.search import BLOCK, Level, code_one, cut_level, few_pairs, walk_bins
 from distforest.jit import kernel
 from distforest.sources.point_pairs import PointPairs, read_column
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source
+from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
+    from distforest.growth.cuts.two_classes import TwoClasses
     from distforest.growth.grower import Limits
 
     Codes = NDArray[np.uint8]
@@ -60,7 +61,7 @@ class SquareSearch:
         return cls(bins, of_points)
 
     def __call__(
-        self, source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
+        self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The cuts, and for each pair a value at most the threshold where it goes left."""
         level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)

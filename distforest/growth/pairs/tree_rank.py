@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
-from distforest.growth.grower import Growth, Level, Limits, Watch, unwatched
+from distforest.growth.grower import Growth, Limits, Watch, grow_levels, unwatched
 from distforest.growth.rng import streams
 from distforest.jit import kernel
 from distforest.sources.point_pairs import ALIKE, UNLIKE
@@ -155,47 +155,10 @@ class Ranking:
         self, trees: Ints, pairs: PointPairs, codes: Codes, roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
         """The trees, and the score of each of their cells."""
-        criterion, written = TwoClasses(codes, np.ones((len(trees), 2))), _Cells(len(trees))
-        totals, frontier, depth = criterion.counts(roots), roots, 0
-        before, scores = np.zeros(roots.n_nodes, np.int64), np.ones(roots.n_nodes)
-        while frontier.n_nodes:
-            counts = criterion.counts(frontier)
-            is_open = self.limits.open(frontier, depth, criterion)
-            if self.optimise_fpr is not None:
-                is_open &= before < self.optimise_fpr * totals[frontier.tree, UNLIKE]
-            opened, _ = frontier.take(is_open)
-            parts = self._part(opened, trees, pairs, codes, counts[is_open])
-            self.watch(Level(depth, opened.n_nodes, opened.n_nodes - int(parts.found.sum())))
-            is_open[is_open] = parts.found
-            cut, rows = opened.take(parts.found)
-            left = written.add(frontier, scores, is_open, parts)
-            frontier = cut.descend(parts.side[rows], left, left + np.int32(1))
-            depth += 1
-            unlike_left = criterion.counts(frontier)[::2, UNLIKE]
-            own, step = before[is_open], 0.5**depth
-            before = np.stack([own, own + unlike_left], axis=1).reshape(-1)
-            scores = np.stack([scores[is_open], scores[is_open] - step], axis=1).reshape(-1)
-        table, cell_scores = written.table()
-        return table, {"scores": cell_scores}
-
-    def _part(self, cells: Frontier, trees: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> Parts:
-        """Part some cells, and send their pairs left or right."""
-        keys = np.empty(cells.n_nodes, np.uint64)
-        streams(self.seed, trees[cells.tree], cells.node, keys)
-        names = (keys >> np.uint64(2)).astype(np.int64)  # a cell's small tree is numbered by its stream
-        if not cells.n_nodes:
-            return Parts.none()
-        table, ends = self.leafrank.part(cells, names, pairs, codes, counts)
-        leaf = table.tree_start[cells.place] + ends
-        size, weights = len(table.left), cells.weights
-        own = [np.bincount(leaf[at], weights[at], size) for at in (codes[cells.rows] == s for s in (ALIKE, UNLIKE))]
-        alike, unlike = (np.rint(n).astype(np.int64) for n in own)
-        of = np.repeat(np.arange(cells.n_nodes), table.tree_size)
-        lambdas = alike * counts[of, UNLIKE] - unlike * counts[of, ALIKE]
-        says = np.where(lambdas > 0, LEFT, RIGHT).astype(np.int8)
-        side = says[leaf]
-        agree(table.tree_start, table.left, table.right, says)
-        return Parts(says[table.tree_start[:-1]] == MIXED, side, says, table)
+        parting = _PartingCells(self, trees, pairs, TwoClasses(codes, np.ones((len(trees), 2))), _Cells(len(trees)))
+        grow_levels(roots, parting, self.watch)
+        table, scores = parting.written.table()
+        return table, {"scores": scores}
 
 
 class Parts(NamedTuple):
@@ -314,3 +277,84 @@ class _Cells:
             weights=np.concatenate([w for _, w in self.ragged])[entry],
         )
         return table, scores
+
+
+@dataclass
+class _PartingCells:
+    """Parting by a LeafRank, and what is known of the cells of a level.
+
+    Attributes
+    ----------
+    cells, scores, before
+        The cells, the score of each, and the unlike pairs in the cells to its left.
+    counts
+        Pairs of the two classes in those that are open, shape (n_open, 2).
+    parts
+        How these are parted.
+    totals
+        Pairs of the two classes in each tree, shape (n_trees, 2).
+    """
+
+    ranking: Ranking
+    trees: Ints
+    pairs: PointPairs
+    criterion: TwoClasses
+    written: _Cells
+    cells: Frontier = field(init=False)
+    scores: Floats = field(init=False)
+    before: Ints = field(init=False)
+    counts: Ints = field(init=False)
+    parts: Parts = field(init=False)
+    totals: Ints = field(init=False)
+
+    def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
+        """Those within the limits to whose left there are few enough of the unlike pairs."""
+        counts = self.criterion.counts(frontier)
+        if depth:
+            self._descend(counts[::2, UNLIKE], 0.5**depth)
+        else:
+            self.totals, self.before, self.scores = counts, np.zeros(len(counts), np.int64), np.ones(len(counts))
+        is_open = self.ranking.limits.open(frontier, depth, self.criterion)
+        if self.ranking.optimise_fpr is not None:
+            is_open &= self.before < self.ranking.optimise_fpr * self.totals[frontier.tree, UNLIKE]
+        self.cells, self.counts = frontier, counts[is_open]
+        return is_open
+
+    def _descend(self, unlike_left: Ints, step: float) -> None:
+        """Go on to the next cells: the left ones are as their cell was, the right ones come after them."""
+        self.before = np.stack([self.before, self.before + unlike_left], axis=1).reshape(-1)
+        self.scores = np.stack([self.scores, self.scores - step], axis=1).reshape(-1)
+
+    def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
+        """Those whose small tree calls some pairs alike and some unlike."""
+        self.parts = self._parted(frontier) if frontier.n_nodes else Parts.none()
+        return self.parts.found, self.parts.side
+
+    def _parted(self, cells: Frontier) -> Parts:
+        """Part some cells, and send their pairs left or right."""
+        keys = np.empty(cells.n_nodes, np.uint64)
+        streams(self.ranking.seed, self.trees[cells.tree], cells.node, keys)
+        names = (keys >> np.uint64(2)).astype(np.int64)  # a cell's small tree is numbered by its stream
+        codes, counts = self.criterion.codes, self.counts
+        table, ends = self.ranking.leafrank.part(cells, names, self.pairs, codes, counts)
+        leaf = table.tree_start[cells.place] + ends
+        size, weights = len(table.left), cells.weights
+        own = [np.bincount(leaf[at], weights[at], size) for at in (codes[cells.rows] == s for s in (ALIKE, UNLIKE))]
+        alike, unlike = (np.rint(n).astype(np.int64) for n in own)
+        of = np.repeat(np.arange(cells.n_nodes), table.tree_size)
+        lambdas = alike * counts[of, UNLIKE] - unlike * counts[of, ALIKE]
+        says = np.where(lambdas > 0, LEFT, RIGHT).astype(np.int8)
+        side = says[leaf]
+        agree(table.tree_start, table.left, table.right, says)
+        return Parts(says[table.tree_start[:-1]] == MIXED, side, says, table)
+
+    def write(
+        self,
+        is_parted: NDArray[np.bool_],
+        frontier: Frontier,  # noqa: ARG002  (cells that are leaves are written, too)
+        side: NDArray[np.int8],  # noqa: ARG002  (every pair has one)
+    ) -> Rows:
+        """Write the cells, each with the small tree that parts it."""
+        left = self.written.add(self.cells, self.scores, is_parted, self.parts)
+        self.before, self.scores = self.before[is_parted], self.scores[is_parted]
+        return left

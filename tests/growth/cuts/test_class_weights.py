@@ -14,11 +14,12 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from distforest import SimForestClassifier, SimForestRegressor, load
 from distforest.errors import InputError
+from distforest.forest.leaf_kinds import KeepsCounts
 from distforest.forest.leaves import ClassCounts
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights, key_of
 from distforest.growth.cuts.criteria import Gini
-from distforest.growth.cuts.histograms import cut_codes
 from distforest.growth.grower import Limits, project_and_cut
+from distforest.growth.searches import search_of
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
@@ -145,10 +146,11 @@ def test_binned_columns_are_cut_by_weighted_classes_too() -> None:
     source, frontier = BinnedSource.of(samples.features(60), 8), samples.level([list(range(60))], [[1] * 60])
     projections = samples.projections([[[(0, 1.0)], [(1, 1.0)], [(3, 1.0)]]])
     weighted = Gini(samples.labels(60), 3, class_weights=np.array([64, 640, 99]))
-    found, values = cut_codes(source, weighted, frontier, projections, Limits())
+    found, values = search_of(source, weighted)(source, weighted, frontier, projections, Limits())
     twin, twin_values = project_and_cut(source, weighted, frontier, projections, Limits())
     assert [part.tobytes() for part in (*found, values)] == [part.tobytes() for part in (*twin, twin_values)]
-    plain, _ = cut_codes(source, Gini(samples.labels(60), 3), frontier, projections, Limits())
+    gini = Gini(samples.labels(60), 3)
+    plain, _ = search_of(source, gini)(source, gini, frontier, projections, Limits())
     assert found.gain[0] != plain.gain[0]
 
 
@@ -193,7 +195,7 @@ def test_the_tree_of_weighted_classes_is_that_of_scikit_learn_up_to_ties(name: s
 
 
 def test_without_weights_a_forest_says_nothing_of_them(forest_of: Callable[[str], Any]) -> None:
-    assert forest_of("rbf").meaning.leaf == {"kind": "class_counts"}
+    assert forest_of("rbf").meaning.leaf == KeepsCounts()
     assert forest_of("rbf").meaning.params["class_weight"] is None
 
 
@@ -206,7 +208,7 @@ def weighted_forest(case: str = "missing") -> Any:
 
 def test_shares_and_distances_are_of_weighted_counts() -> None:
     forest, c = weighted_forest(), [64, 160, 2560]
-    assert forest.meaning.leaf == {"kind": "class_counts", "class_weights": c}
+    assert forest.meaning.leaf == KeepsCounts(tuple(c))
     table = forest.leaf_table
     assert isinstance(table, ClassCounts)
     forest.check()

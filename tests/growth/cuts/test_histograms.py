@@ -12,9 +12,9 @@ from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts import histograms
 from distforest.growth.cuts.criteria import Gini, Variance
-from distforest.growth.cuts.histograms import cut_codes
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.grower import Limits, project_and_cut
+from distforest.growth.searches import FUSED, search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.source import Projections
@@ -63,7 +63,7 @@ def test_the_fused_search_is_its_generic_twin_to_the_bit(
     projections = columns_of(frontier.n_nodes, width, seed)
     Y = samples.features(n_rows, seed=seed).astype(np.float64)[:, 1:3]
     for criterion in (Gini(samples.labels(n_rows, seed), 3), Variance.of(Y[:, :1], 0.5), Variance.of(Y, 1.0)):
-        cuts, values = cut_codes(source, criterion, frontier, projections, Limits(2, min_leaf))
+        cuts, values = search_of(source, criterion)(source, criterion, frontier, projections, Limits(2, min_leaf))
         twin, twin_values = project_and_cut(source, criterion, frontier, projections, Limits(2, min_leaf))
         assert [part.tobytes() for part in cuts] == [part.tobytes() for part in twin]
         assert values.tobytes() == twin_values.tobytes()
@@ -78,7 +78,7 @@ def test_a_side_may_weigh_just_min_leaf(n_rows: int, where: int) -> None:
     for criterion in (Gini(side, 2), Variance.of(side[:, None] * 2.0, 0.5)):
         for min_leaf, is_allowed in ((2, True), (3, True), (4, False)):
             single = samples.projections([[[(0, 1.0)]]])
-            cuts, _ = cut_codes(source, criterion, frontier, single, Limits(2, min_leaf))
+            cuts, _ = search_of(source, criterion)(source, criterion, frontier, single, Limits(2, min_leaf))
             assert (cuts.threshold[0] == where % n_rows - 0.5) == is_allowed
 
 
@@ -87,7 +87,7 @@ def test_a_side_may_weigh_just_min_leaf(n_rows: int, where: int) -> None:
 def test_histograms_find_the_reference_cut_of_the_codes(seed: int, n_rows: int, min_leaf: int) -> None:
     source, frontier = binned(n_rows, 5, seed), level_of(n_rows, 1, seed)
     projections, codes = columns_of(1, 2, seed), samples.labels(n_rows, seed)
-    cuts, _ = cut_codes(source, Gini(codes, 3), frontier, projections, Limits(2, min_leaf))
+    cuts, _ = search_of(source, Gini(codes, 3))(source, Gini(codes, 3), frontier, projections, Limits(2, min_leaf))
     values = source.codes[np.ix_(frontier.rows, projections.columns)].T.astype(np.float64)
     expected = naive.best_cut_labels(values, codes[frontier.rows], frontier.weights, min_leaf)
     assert (cuts.candidate[0], cuts.threshold[0]) == expected[:2]
@@ -98,7 +98,7 @@ def test_histograms_find_the_reference_cut_of_the_codes(seed: int, n_rows: int, 
 @pytest.mark.parametrize("case", ["binned", "binned_targets"])
 def test_trees_of_histograms_are_trees_of_ordered_codes(case: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = samples.problem_of(case, samples.data_of(case, 90))
-    assert problem.growth.search is cut_codes
+    assert problem.growth.search in FUSED.values()
     weights = problem.sampling.weights(1, np.arange(3))
     table, leaves = problem.growth.grow(np.arange(3), weights)
     monkeypatch.setattr(histograms, "cut_codes_gini", None)  # the twin must not come to the fused kernels
@@ -114,13 +114,14 @@ def test_distances_on_binned_features_go_the_generic_way() -> None:
     projections = columns_of(frontier.n_nodes, 2, 0)
     z = samples.distances(30)
     criterion = MeanDistance.of(z, float(z.max()))
-    found, values = cut_codes(source, criterion, frontier, projections, Limits())
+    found, values = search_of(source, criterion)(source, criterion, frontier, projections, Limits())
     projected = source.project(frontier.rows, frontier.starts, projections)
     expected = criterion.cut(frontier, projected, 1)
     assert [part.tobytes() for part in found] == [part.tobytes() for part in expected]
     assert (found.candidate >= 0).all()
     assert values.tolist() == projected[found.candidate[frontier.place], np.arange(30)].tolist()
-    exact, _ = cut_codes(ArraySource.of(samples.features(30)), criterion, frontier, projections, Limits())
+    array = ArraySource.of(samples.features(30))
+    exact, _ = search_of(array, criterion)(array, criterion, frontier, projections, Limits())
     assert (exact.gain >= found.gain).all()
 
 

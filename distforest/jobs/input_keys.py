@@ -1,0 +1,106 @@
+"""What ``[input]`` of a fit's spec holds: its keys follow from the method's row, and of a matrix there are kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from distforest.growth.methods import METHODS
+from distforest.jobs.reader import FLAG, POSITIVE, Key, Rule, integer, text, word
+
+if TYPE_CHECKING:
+    from distforest.growth.methods import Method
+
+ADDRESS = text("the address (path or URL) of an array")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of distance or similarity: the key that holds its address (or function), and its further keys."""
+
+    name: str
+    address: str
+    options: tuple[Key, ...] = ()
+    rule: Rule = ADDRESS
+    later: bool = False
+
+
+DISTANCES = (
+    Kind("dense", "matrix"),
+    Kind("labels", "values"),
+    Kind("targets", "values"),
+    Kind("embedding", "values"),
+    Kind("graph", "adjacency"),
+    Kind("lazy", "function", later=True),
+)
+MEASURE = Key("measure", word(("similarity", "distance")), "similarity")
+LAZY = (
+    MEASURE,
+    Key("objects", ADDRESS, None),
+    Key("symmetric", FLAG, True),
+    Key("batch_size", integer(1), 1000),
+    Key("concurrency", integer(1), 1),
+    Key("retries", integer(0), 2),
+    Key("timeout", POSITIVE, None),
+    Key("budget", integer(0), None),
+    Key("ledger", text("the path of a file"), None),
+    Key("share", word(("all", "worker")), "all"),
+)
+SIMILARITIES = (
+    Kind("dense", "matrix", (MEASURE,)),
+    Kind("linear", "features"),
+    Kind("cosine", "features"),
+    Kind("rbf", "features", (Key("gamma", POSITIVE, None),)),
+    Kind("manhattan", "features"),
+    Kind("feature_subsets", "features"),
+    Kind("lazy", "function", LAZY, text("'module:function', or the name of an entry point")),
+)
+TRUTHS = {"labels": "labels", "targets": "targets", "links": "similar"}
+"""The key that holds what cuts are judged by."""
+
+
+@dataclass(frozen=True)
+class InputKeys:
+    """The keys of ``[input]``.
+
+    Attributes
+    ----------
+    addresses
+        Groups of keys that hold an address; exactly one of each group is to be given.
+    relations
+        Keys that have kinds, a bare address standing for the first.
+    optional
+        Keys that hold an address and may be left out.
+    """
+
+    addresses: tuple[tuple[str, ...], ...]
+    relations: Mapping[str, tuple[Kind, ...]]
+    optional: tuple[str, ...]
+
+    @classmethod
+    def of(cls, method: Method) -> InputKeys:
+        """Those of a method: what it reads, what its cuts are judged by, and what goes with these.
+
+        Examples
+        --------
+        >>> InputKeys.of(METHODS["rfd"]).addresses
+        (('features',), ('labels', 'similar'))
+        """
+        addresses: list[tuple[str, ...]] = []
+        relations: dict[str, tuple[Kind, ...]] = {}
+        if method.reads == "similarity":
+            relations["similarity"] = SIMILARITIES
+        else:
+            addresses.append(("features",))
+        if "distances" in method.judged_by:  # labels, targets and embeddings are kinds of these
+            relations["distances"] = DISTANCES
+        elif taught := tuple(TRUTHS[judge] for judge in method.judged_by if judge in TRUTHS):
+            addresses.append(taught)
+        of_pairs = ("pairs",) if "links" in method.judged_by else ()
+        weights = tuple(row.name for row in method.parameters if row.name == "feature_weights")
+        return cls(tuple(addresses), relations, (*weights, *of_pairs))
+
+
+INPUTS = {method.name: InputKeys.of(method) for method in METHODS.values() if method.in_specs}
+"""The keys of each method that a spec may name."""
