@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,22 @@ from distforest.sources.source import Floats, Ints, Rows, offsets
 
 LEFT, RIGHT, STAY = 0, 1, 2
 """Where a row goes from a node; it stays where a value that the cut needs is unobserved."""
+
+
+class Nodes(NamedTuple):
+    """The rows of each node of a level, as kernels take them.
+
+    Attributes
+    ----------
+    starts
+        Where each node's rows begin, shape (n_nodes + 1,).
+    rows, weights
+        Row numbers and their multiplicities, shape (m,).
+    """
+
+    starts: Ints
+    rows: Rows
+    weights: Rows
 
 
 @dataclass(frozen=True)
@@ -51,6 +68,11 @@ class Frontier:
         gather_positive(weights, rows, positive)
         places = np.arange(n_trees, dtype=np.int64), np.zeros(n_trees, np.int32)
         return cls(*places, starts, rows[:-1], positive[:-1])
+
+    @property
+    def nodes(self) -> Nodes:
+        """What kernels take of it."""
+        return Nodes(self.starts, self.rows, self.weights)
 
     @property
     def n_nodes(self) -> int:

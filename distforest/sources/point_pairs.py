@@ -14,7 +14,7 @@ or ``"same"``, the share of their equal entries. Every value is rounded to float
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,38 @@ MAX_MIN = 2
 
 LARGEST = float(np.finfo(np.float32).max) / 2.0
 """Largest absolute value of a feature of a point: differences and sums of two then have a float32."""
+
+
+class ColumnReading(NamedTuple):
+    """How the columns of a pair are read, as kernels take it.
+
+    Attributes
+    ----------
+    family
+        Its place in `FAMILIES`.
+    n_features, n_of_family
+        Features of a point that the family reads, and columns that come of it.
+    begin
+        Where each block begins among the columns of a point, and where the last one ends, shape (n_blocks + 1,).
+    reduction
+        The place in `REDUCTIONS` of each block's, shape (n_blocks,).
+    """
+
+    family: int
+    n_features: int
+    n_of_family: int
+    begin: Ints
+    reduction: Rows
+
+
+class PairReading(NamedTuple):
+    """Pairs of points as kernels take them: as of `PointPairs`, and how their columns are read."""
+
+    points: Float32s
+    others: Float32s
+    left: Rows
+    right: Rows
+    columns: ColumnReading
 
 
 @dataclass(frozen=True)
@@ -80,6 +112,14 @@ class PairColumns:
     def width(self) -> int:
         """Columns of a point: its features, then the blocks."""
         return self.n_features + sum(size for _, size in self.blocks)
+
+    @property
+    def column_reading(self) -> ColumnReading:
+        """How kernels read them."""
+        sizes = [self.n_features, *(size for _, size in self.blocks)]
+        reductions = np.array([REDUCTIONS.index(kind) for kind, _ in self.blocks], np.int32)
+        family = FAMILIES.index(self.family)
+        return ColumnReading(family, self.n_features, self.n_of_family, np.cumsum(sizes), reductions)
 
     def to_dict(self) -> dict[str, object]:
         """As a forest's manifest has it."""
@@ -140,22 +180,14 @@ class PointPairs:
         return len(self.left), self.columns.n_columns
 
     @property
-    def where(self) -> tuple[Float32s, Float32s, Rows, Rows]:
-        """The points of the pairs, as kernels take them."""
-        return self.points, self.others, self.left, self.right
-
-    @property
-    def what(self) -> tuple[int, int, int, Ints, Rows]:
-        """The columns as kernels take them: number of the family, p, columns of the family, blocks."""
-        sizes = [self.columns.n_features, *(size for _, size in self.columns.blocks)]
-        reductions = np.array([REDUCTIONS.index(kind) for kind, _ in self.columns.blocks], np.int32)
-        family = FAMILIES.index(self.columns.family)
-        return family, self.columns.n_features, self.columns.n_of_family, np.cumsum(sizes), reductions
+    def reading(self) -> PairReading:
+        """What kernels take of it."""
+        return PairReading(self.points, self.others, self.left, self.right, self.columns.column_reading)
 
     def entries(self, rows: Rows, columns: Rows) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         values = np.empty(len(rows))
-        read_pairs(*self.where, *self.what, rows, columns, values)
+        read_pairs(self.reading, rows, columns, values)
         return values
 
     def block(self, rows: Rows, columns: Rows) -> Floats:
@@ -165,10 +197,7 @@ class PointPairs:
     def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
-        project_pairs(
-            *(*self.where, *self.what, rows, starts),
-            *(projections.offset, projections.columns, projections.weights, values),
-        )
+        project_pairs(self.reading, rows, starts, projections, values)
         return values
 
 
@@ -271,13 +300,10 @@ def pair_value(
     a: Float32s,
     b: Float32s,
     column: int,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
+    how: ColumnReading,
 ) -> float:
     """|a_c - b_c|, (a_c + b_c) / 2, max(a_c, b_c) or min(a_c, b_c); sum_k a_k b_k or mean_k 1[a_k = b_k] of a block."""
+    family, n_features, n_of_family, begin, reduction = how
     if column < n_features:
         if family == MAX_MIN:
             return np.float64(max(a[column], b[column])) + 0.0  # no -0.0, which would tell the order
@@ -301,75 +327,53 @@ def pair_value(
 
 @borrowing
 def read_pairs(
-    points: Float32s,
-    others: Float32s,
-    left: Rows,
-    right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
+    pairs: PairReading,
     rows: Rows,
     columns: Rows,
     values: Floats,
 ) -> None:
     """values[e] = column columns[e] of pair rows[e]."""
+    points, others, left, right, how = pairs
     for e in range(rows.shape[0]):
         a, b = points[left[rows[e]]], others[right[rows[e]]]
-        values[e] = pair_value(a, b, columns[e], family, n_features, n_of_family, begin, reduction)
+        values[e] = pair_value(a, b, columns[e], how)
 
 
 @borrowing
 def read_column(
     column: int,
     rows: Rows,
-    points: Float32s,
-    others: Float32s,
-    left: Rows,
-    right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
+    pairs: PairReading,
     values: Floats,
 ) -> None:
     """values[r] = a column of pair rows[r]; as `pair_value`, but what the column is is asked once."""
+    points, others, left, right, how = pairs
+    n_features, n_of_family, is_plain = how.n_features, how.n_of_family, how.family != MAX_MIN
     rows, left, right = rows.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
-    if family != MAX_MIN and column < n_features:
+    if is_plain and column < n_features:
         for r in range(rows.shape[0]):
             values[r] = np.float64(abs(points[left[rows[r]], column] - others[right[rows[r]], column]))
-    elif family != MAX_MIN and column < n_of_family:
+    elif is_plain and column < n_of_family:
         c = column - n_features
         for r in range(rows.shape[0]):
             values[r] = np.float64((points[left[rows[r]], c] + others[right[rows[r]], c]) * np.float32(0.5))
     else:
         for r in range(rows.shape[0]):
             a, b = points[left[rows[r]]], others[right[rows[r]]]
-            values[r] = pair_value(a, b, column, family, n_features, n_of_family, begin, reduction)
+            values[r] = pair_value(a, b, column, how)
 
 
 @kernel
 def project_pairs(
-    points: Float32s,
-    others: Float32s,
-    left: Rows,
-    right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
+    pairs: PairReading,
     rows: Rows,
     starts: Ints,
-    offset: Ints,
-    columns: Rows,
-    weights: Floats,
+    projections: Projections,
     values: Floats,
 ) -> None:
     """values[k, r] = sum over e of weights[e] * column columns[e] of pair rows[r], e in candidate k of its node."""
     width, own = values.shape[0], np.empty(BLOCK_ROWS)
+    offset, columns, weights = projections.offset, projections.columns, projections.weights
     for node in range(starts.shape[0] - 1):
         for first in range(starts[node], starts[node + 1], BLOCK_ROWS):
             some = rows[first : min(first + BLOCK_ROWS, starts[node + 1])]
@@ -377,9 +381,6 @@ def project_pairs(
                 sums = values[k, first : first + some.shape[0]]
                 sums[:] = 0.0
                 for e in range(offset[node * width + k], offset[node * width + k + 1]):
-                    read_column(
-                        *(columns[e], some, points, others, left, right),
-                        *(family, n_features, n_of_family, begin, reduction, own),
-                    )
+                    read_column(columns[e], some, pairs, own)
                     for r in range(some.shape[0]):
                         sums[r] += weights[e] * own[r]

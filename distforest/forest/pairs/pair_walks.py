@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from distforest.forest.walks import Children, Nodes, block_rows, walk_lanes
 from distforest.jit import borrowing, kernel
-from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value
+from distforest.sources.point_pairs import MAX_MIN, ColumnReading, PointPairs, pair_value
 from distforest.sources.source import Float32s, Floats, Ints, Rows
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ def blocks_of(pairs: PointPairs) -> Iterator[tuple[slice, Float32s]]:
     """Blocks of pairs, each with the values of all its columns, shape (n, n_columns); the memory is used again."""
     n_columns = pairs.shape[1]
     step = block_rows(n_columns)
-    held, what = np.empty((min(step, len(pairs.left)), n_columns), np.float32), pairs.what
+    held, what = np.empty((min(step, len(pairs.left)), n_columns), np.float32), pairs.columns.column_reading
     for first in range(0, len(pairs.left), step):
         block = slice(first, min(first + step, len(pairs.left)))
         values = held[: block.stop - block.start]
-        read_block(pairs.points, pairs.others, pairs.left[block], pairs.right[block], *what, values)
+        read_block(pairs.points, pairs.others, pairs.left[block], pairs.right[block], what, values)
         yield block, values
 
 
@@ -74,17 +74,14 @@ def read_block(
     others: Float32s,
     left: Rows,
     right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
+    what: ColumnReading,
     values: Float32s,
 ) -> None:
     """values[r, c] = column c of pair r: as `pair_value`, the columns of a family side by side."""
+    n_features, n_of_family, is_max_min = what.n_features, what.n_of_family, what.family == MAX_MIN
     for r in range(left.shape[0]):
         a, b, own = points[left[r]], others[right[r]], values[r]
-        if family == MAX_MIN:
+        if is_max_min:
             for c in range(n_features):
                 own[c] = max(a[c], b[c])
                 own[n_features + c] = min(a[c], b[c])
@@ -94,7 +91,7 @@ def read_block(
             for c in range(n_of_family - n_features):
                 own[n_features + c] = (a[c] + b[c]) * np.float32(0.5)
         for c in range(n_of_family, values.shape[1]):
-            own[c] = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
+            own[c] = pair_value(a, b, c, what)
 
 
 @kernel

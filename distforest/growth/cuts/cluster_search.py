@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.frontier import pick
+from distforest.forest.frontier import Nodes, pick
 from distforest.growth.cuts.clusters import SCORES, TwoClusters, choose
 from distforest.growth.cuts.criteria import Cuts
 from distforest.growth.cuts.gaussians import TWO_MEANS, cut_clusters
 from distforest.growth.grower import Limits
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource, project_array
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
+from distforest.sources.source import Float32s, Floats, Ints, Projections
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
@@ -31,8 +31,7 @@ def project_and_cut_clusters(
     """`judge_and_cut` for the best cuts on projections of an array."""
     cuts, picked = Cuts.none(frontier.n_nodes), np.empty(len(frontier.rows))
     cut_as_projected(
-        *(source.values, frontier.rows, frontier.starts, frontier.weights, frontier.weight),
-        *(projections.offset, projections.columns, projections.weights),
+        *(source.values, frontier.nodes, frontier.weight, projections),
         *(SCORES[criterion.score], limits.min_samples_leaf, criterion.relative, cuts, picked),
     )
     return cuts, picked
@@ -41,13 +40,9 @@ def project_and_cut_clusters(
 @kernel
 def cut_as_projected(
     array: Float32s,
-    rows: Rows,
-    starts: Ints,
-    in_bag: Rows,
+    nodes: Nodes,
     weight: Ints,
-    offset: Ints,
-    columns: Rows,
-    weights: Floats,
+    projections: Projections,
     score: int,
     min_leaf: int,
     relative: bool,
@@ -55,6 +50,7 @@ def cut_as_projected(
     picked: Floats,
 ) -> None:
     """`project_array`, `cut_clusters` of the best candidate only, `choose` and `pick`; a few nodes at a time."""
+    (starts, rows, in_bag), (_, offset, columns, weights) = nodes, projections
     n_nodes, width = weight.shape[0], (offset.shape[0] - 1) // weight.shape[0]
     room = np.empty(max(CACHE_CELLS, width * (starts[1:] - starts[:-1]).max()))
     first = 0
@@ -69,7 +65,7 @@ def cut_as_projected(
         project_array(array, rows[begin:end], own, candidates, columns, weights, values)
         thresholds, scores = np.empty((2, width, last - first))
         cut_clusters(own, in_bag[begin:end], values, score, min_leaf, relative, True, thresholds, scores)
-        candidate, threshold, gain = cuts.candidate[first:last], cuts.threshold[first:last], cuts.gain[first:last]
-        choose(thresholds, scores, score == TWO_MEANS, weight[first:last], candidate, threshold, gain)
-        pick(own, values, candidate, picked[begin:end])
+        found = Cuts(cuts.candidate[first:last], cuts.threshold[first:last], cuts.gain[first:last])
+        choose(thresholds, scores, score == TWO_MEANS, weight[first:last], found)
+        pick(own, values, found.candidate, picked[begin:end])
         first = last

@@ -16,7 +16,7 @@ from distforest.growth.cuts.two_means import ROUNDING
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Ints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -85,7 +85,7 @@ class TwoClusters(Steady):
         if self.witnesses:
             self.witnesses.confirm(frontier, values, thresholds, scores)
         cuts = Cuts.none(frontier.n_nodes)
-        choose(thresholds, scores, self.score == "two_means", frontier.weight, *cuts)
+        choose(thresholds, scores, self.score == "two_means", frontier.weight, cuts)
         return cuts
 
     @property
@@ -111,9 +111,7 @@ def choose(
     scores: Floats,
     is_sum: bool,
     weight: Ints,
-    candidate: Rows,
-    threshold: Floats,
-    gain: Floats,
+    cuts: Cuts,
 ) -> None:
     """Of each node's candidates the one of the largest score, the first of those that may differ by rounding alone.
 
@@ -126,5 +124,5 @@ def choose(
         least = top - ROUNDING * (abs(top) if is_sum else weight[node])
         for k in range(scores.shape[0]):
             if scores[k, node] > -np.inf and scores[k, node] >= least:
-                candidate[node], threshold[node], gain[node] = k, thresholds[k, node], scores[k, node]
+                cuts.candidate[node], cuts.threshold[node], cuts.gain[node] = k, thresholds[k, node], scores[k, node]
                 break

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
-from distforest.forest.frontier import Frontier
+from distforest.forest.frontier import Frontier, Nodes
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
@@ -119,10 +119,8 @@ class Gini(Steady):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
-        cut_gini(
-            *(frontier.starts, frontier.rows, frontier.weights, values, self.codes),
-            *(np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights, min_leaf, *cuts),
-        )
+        class_weights = np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights
+        cut_gini(frontier.nodes, values, self.codes, class_weights, min_leaf, cuts)
         return cuts
 
 
@@ -163,10 +161,7 @@ class Variance(Steady):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
-        cut_variance(
-            *(frontier.starts, frontier.rows, frontier.weights, values),
-            *(self.fixed, min_leaf, *cuts),
-        )
+        cut_variance(frontier.nodes, values, self.fixed, min_leaf, cuts)
         return cuts
 
 
@@ -211,36 +206,31 @@ def keep_best(
     below: float,
     above: float,
     gain: float,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """Let the cut between the values ``below`` < ``above`` be the node's cut if its gain is the largest so far."""
-    if best[node] >= 0 and gain <= gains[node] * (1.0 + ROUNDING):
+    if cuts.candidate[node] >= 0 and gain <= cuts.gain[node] * (1.0 + ROUNDING):
         return
     middle = below + (above - below) / 2.0
-    best[node] = candidate
-    gains[node] = gain
-    threshold[node] = middle if middle < above else below  # rounding must not send the right side left
+    cuts.candidate[node] = candidate
+    cuts.gain[node] = gain
+    cuts.threshold[node] = middle if middle < above else below  # rounding must not send the right side left
 
 
 @kernel
 def cut_gini(
-    starts: Ints,
-    rows: Rows,
-    weights: Rows,
+    nodes: Nodes,
     values: Floats,
     codes: Rows,
     class_weights: Ints,
     min_leaf: int,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """P(S) = m^2 - sum_k m_k^2, kept while the rows go over from right to left in the order of a candidate.
 
     m and m_k are sums of ``own``, a row's weight times that of its class; ``min_leaf`` is compared with plain sums.
     """
+    starts, rows, weights = nodes
     longest = (starts[1:] - starts[:-1]).max()
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
@@ -260,10 +250,8 @@ def cut_gini(
                 counts[1] = 0
                 for e in range(n):
                     counts[1, code[order[e]]] += own[order[e]]
-            scan_gini(
-                *(node, k, values[k, first:last], order[:n], weights[first:last], own, code, min_leaf),
-                *(counts[0], counts[1], best, threshold, gains),
-            )
+            own_values, own_weights = values[k, first:last], weights[first:last]
+            scan_gini(node, k, own_values, order[:n], own_weights, own, code, min_leaf, counts[:2], cuts)
 
 
 @borrowing
@@ -284,13 +272,11 @@ def scan_gini(
     own: Ints,
     code: Rows,
     min_leaf: int,
-    left: Ints,
-    right: Ints,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    sides: Ints,
+    cuts: Cuts,
 ) -> None:
-    """Take the rows over from ``right`` to ``left``, sums of ``own`` by class, in the order of one candidate."""
+    """Take the rows over from right to left, ``sides``, sums of ``own`` by class, in the order of one candidate."""
+    left, right = sides[0], sides[1]
     left[:] = 0
     m, squares_right, squares_left = np.int64(0), np.int64(0), np.int64(0)
     for c in range(right.shape[0]):
@@ -301,14 +287,14 @@ def scan_gini(
         n_right += weights[place]
     m_left, m_right = np.int64(0), m
     whole = (m * m - squares_right) / m
-    least, before = gains[node], np.nan
+    least, before = cuts.gain[node], np.nan
     for place in order:
         value = values[place]
         if value > before and n_left >= min_leaf and n_right >= min_leaf:
             gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
             if gain > least:
-                keep_best(node, candidate, before, value, gain, best, threshold, gains)
-                least = gains[node]
+                keep_best(node, candidate, before, value, gain, cuts)
+                least = cuts.gain[node]
         before = value
         n_left += weights[place]
         n_right -= weights[place]
@@ -323,17 +309,14 @@ def scan_gini(
 
 @kernel
 def cut_variance(
-    starts: Ints,
-    rows: Rows,
-    weights: Rows,
+    nodes: Nodes,
     values: Floats,
     fixed: Ints,
     min_leaf: int,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """P(S)/m - P(L)/m_L - P(R)/m_R = m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels."""
+    starts, rows, weights = nodes
     longest = (starts[1:] - starts[:-1]).max()
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
@@ -342,10 +325,8 @@ def cut_variance(
         first, last = starts[node], starts[node + 1]
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
-            scan_variance(
-                *(node, k, values[k, first:last], order[:n], rows[first:last], weights[first:last]),
-                *(fixed, min_leaf, sums[0], sums[1], best, threshold, gains),
-            )
+            own_values, own_rows, own_weights = values[k, first:last], rows[first:last], weights[first:last]
+            scan_variance(node, k, own_values, order[:n], own_rows, own_weights, fixed, min_leaf, sums, cuts)
 
 
 @borrowing
@@ -372,13 +353,11 @@ def scan_variance(
     weights: Rows,
     fixed: Ints,
     min_leaf: int,
-    left: Ints,
-    right: Ints,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    sides: Ints,
+    cuts: Cuts,
 ) -> None:
-    """Take the rows over from ``right`` to ``left``, sums of the vectors, in the order of one candidate."""
+    """Take the rows over from right to left, ``sides``, sums of the vectors, in the order of one candidate."""
+    left, right = sides[0], sides[1]
     left[:] = 0
     right[:] = 0
     m_left, m_right = np.int64(0), np.int64(0)
@@ -386,14 +365,14 @@ def scan_variance(
         m_right += weights[place]
         for q in range(fixed.shape[1]):
             right[q] += weights[place] * fixed[rows[place], q]
-    least, before = gains[node], np.nan
+    least, before = cuts.gain[node], np.nan
     for place in order:
         value = values[place]
         if value > before and m_left >= min_leaf and m_right >= min_leaf:
             gain = variance_gain(m_left, left, m_right, right)
             if gain > least:
-                keep_best(node, candidate, before, value, gain, best, threshold, gains)
-                least = gains[node]
+                keep_best(node, candidate, before, value, gain, cuts)
+                least = cuts.gain[node]
         before = value
         w = np.int64(weights[place])
         for q in range(fixed.shape[1]):

@@ -93,7 +93,7 @@ class FarVariance(Steady):
         """The best cut over candidates that all lack the same rows; ``own``: the vector of each row, NaN of those."""
         cuts, (fixed, units) = Cuts.none(frontier.n_nodes), self._fixed(frontier, own)
         places = np.arange(len(fixed), dtype=np.int32)
-        cut_variance(frontier.starts, places, frontier.weights, values, fixed, min_leaf, *cuts)
+        cut_variance(frontier.nodes._replace(rows=places), values, fixed, min_leaf, cuts)
         return cuts._replace(gain=cuts.gain * units)
 
     def _fixed(self, frontier: Frontier, own: Floats) -> tuple[Ints, Floats]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import Frontier
+from distforest.forest.frontier import Frontier, Nodes
 from distforest.growth.cuts.criteria import (
     Cuts,
     Gini,
@@ -39,8 +39,8 @@ def cut_codes_by_labels(
 ) -> tuple[Cuts, Floats]:
     """`project_and_cut` for single columns of a binned source: the codes are read where they lie."""
     cuts, columns = Cuts.none(frontier.n_nodes), projections.columns.reshape(frontier.n_nodes, projections.width)
-    where = (frontier.starts, frontier.rows, frontier.weights, source.codes, columns)
-    cut_codes_gini(*where, criterion.codes, criterion.n_classes, limits.min_samples_leaf, *cuts)
+    labels, n_classes = criterion.codes, criterion.n_classes
+    cut_codes_gini(frontier.nodes, source.codes, columns, labels, n_classes, limits.min_samples_leaf, cuts)
     return cuts, values_on(source, frontier, projections, cuts)
 
 
@@ -49,26 +49,22 @@ def cut_codes_by_targets(
 ) -> tuple[Cuts, Floats]:
     """The same for targets, or vectors."""
     cuts, columns = Cuts.none(frontier.n_nodes), projections.columns.reshape(frontier.n_nodes, projections.width)
-    where = (frontier.starts, frontier.rows, frontier.weights, source.codes, columns)
-    cut_codes_variance(*where, criterion.fixed, limits.min_samples_leaf, *cuts)
+    cut_codes_variance(frontier.nodes, source.codes, columns, criterion.fixed, limits.min_samples_leaf, cuts)
     return cuts, values_on(source, frontier, projections, cuts)
 
 
 @kernel
 def cut_codes_gini(
-    starts: Ints,
-    rows: Rows,
-    weights: Rows,
+    nodes: Nodes,
     codes: Codes,
     columns: Rows,
     labels: Rows,
     n_classes: int,
     min_leaf: int,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """As `cut_gini`, over the codes of column columns[f, k] for candidate k of node f."""
+    starts, rows, weights = nodes
     order, own, label = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.int32)
     keys = np.empty(_FEW, np.uint64)
     counts = np.empty((2, n_classes), np.int64)
@@ -86,10 +82,8 @@ def cut_codes_gini(
                     own[r - first] = codes[rows[r], column]
                     label[r - first] = labels[rows[r]]
                 order_values(own[:size], order, keys, keys)
-                scan_gini(
-                    *(node, k, own[:size], order[:size], weights[first:last], weights[first:last], label, min_leaf),
-                    *(counts[0], counts[1], best, threshold, gains),
-                )
+                drawn = weights[first:last]
+                scan_gini(node, k, own[:size], order[:size], drawn, drawn, label, min_leaf, counts, cuts)
                 continue
             filled[:] = 0
             sums[:] = 0
@@ -97,7 +91,7 @@ def cut_codes_gini(
                 b = codes[rows[r], column]
                 filled[b] += weights[r]
                 sums[b, labels[rows[r]]] += weights[r]
-            walk_gini(node, k, filled, sums, min_leaf, counts[0], counts[1], best, threshold, gains)
+            walk_gini(node, k, filled, sums, min_leaf, counts, cuts)
 
 
 @borrowing
@@ -107,13 +101,11 @@ def walk_gini(
     filled: Ints,
     sums: Ints,
     min_leaf: int,
-    left: Ints,
-    right: Ints,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    sides: Ints,
+    cuts: Cuts,
 ) -> None:
     """`scan_gini` over bins of total weight filled[b] and class weights sums[b]."""
+    left, right = sides[0], sides[1]
     left[:] = 0
     m, squares_left, squares_right = np.int64(0), np.int64(0), np.int64(0)
     for c in range(right.shape[0]):
@@ -126,8 +118,8 @@ def walk_gini(
             continue
         if before >= 0 and m_left >= min_leaf and m_right >= min_leaf:
             gain = gini_gain(whole, m_left, squares_left, m_right, squares_right)
-            if gain > gains[node]:
-                keep_best(node, candidate, before, b, gain, best, threshold, gains)
+            if gain > cuts.gain[node]:
+                keep_best(node, candidate, before, b, gain, cuts)
         before = b
         for c in range(right.shape[0]):
             moved = sums[b, c]
@@ -141,18 +133,15 @@ def walk_gini(
 
 @kernel
 def cut_codes_variance(
-    starts: Ints,
-    rows: Rows,
-    weights: Rows,
+    nodes: Nodes,
     codes: Codes,
     columns: Rows,
     fixed: Ints,
     min_leaf: int,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """As `cut_variance`, over the codes of column columns[f, k] for candidate k of node f."""
+    starts, rows, weights = nodes
     n_dimensions = fixed.shape[1]
     order, own, keys = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
     sides = np.empty((2, n_dimensions), np.int64)
@@ -166,10 +155,8 @@ def cut_codes_variance(
                 for r in range(first, last):
                     own[r - first] = codes[rows[r], column]
                 order_values(own[:size], order, keys, keys)
-                scan_variance(
-                    *(node, k, own[:size], order[:size], rows[first:last], weights[first:last]),
-                    *(fixed, min_leaf, sides[0], sides[1], best, threshold, gains),
-                )
+                some, drawn = rows[first:last], weights[first:last]
+                scan_variance(node, k, own[:size], order[:size], some, drawn, fixed, min_leaf, sides, cuts)
                 continue
             filled[:] = 0
             sums[:] = 0
@@ -178,7 +165,7 @@ def cut_codes_variance(
                 filled[b] += weights[r]
                 for q in range(n_dimensions):
                     sums[b, q] += weights[r] * fixed[rows[r], q]
-            walk_variance(node, k, filled, sums, min_leaf, sides[0], sides[1], best, threshold, gains)
+            walk_variance(node, k, filled, sums, min_leaf, sides, cuts)
 
 
 @borrowing
@@ -188,13 +175,11 @@ def walk_variance(
     filled: Ints,
     sums: Ints,
     min_leaf: int,
-    left: Ints,
-    right: Ints,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    sides: Ints,
+    cuts: Cuts,
 ) -> None:
     """`scan_variance` over bins of total weight filled[b] and sums of vectors sums[b]."""
+    left, right = sides[0], sides[1]
     left[:] = 0
     right[:] = 0
     m_left, m_right, before = np.int64(0), np.int64(0), -1
@@ -206,8 +191,8 @@ def walk_variance(
             continue
         if before >= 0 and m_left >= min_leaf and m_right >= min_leaf:
             gain = variance_gain(m_left, left, m_right, right)
-            if gain > gains[node]:
-                keep_best(node, candidate, before, b, gain, best, threshold, gains)
+            if gain > cuts.gain[node]:
+                keep_best(node, candidate, before, b, gain, cuts)
         before = b
         left += sums[b]
         right -= sums[b]

@@ -126,7 +126,7 @@ class MeanDistance(Steady):
             raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
         room = Room.of(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
         where = self.where(frontier)
-        cut_distances(frontier.starts, where, frontier.weights, values, min_leaf, self.exponent, room, *cuts)
+        cut_distances(frontier.starts, where, frontier.weights, values, min_leaf, self.exponent, room, cuts)
         return cuts
 
 
@@ -196,9 +196,7 @@ def cut_distances(
     min_leaf: int,
     exponent: int,
     room: Room,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """All cuts of all candidates from one pass over the node's block of the matrix.
 
@@ -222,9 +220,9 @@ def cut_distances(
         if not sum_rows(first, last, where, is_whole, length, bits, room):
             bits = bits_of(exponent, largest_exponent(first, last, where, size, room.gathered))
             sum_rows(first, last, where, is_whole, length, bits, room)
-        scan_distances(node, values[:, first:last], own_weights, room, min_leaf, best, threshold, gains)
-        if best[node] >= 0:
-            gains[node] = math.ldexp(gains[node], -int(bits))
+        scan_distances(node, values[:, first:last], own_weights, room, min_leaf, cuts)
+        if cuts.candidate[node] >= 0:
+            cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
 
 
 @borrowing
@@ -434,9 +432,7 @@ def scan_distances(
     weights: Rows,
     room: Room,
     min_leaf: int,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """Walk each candidate's order with P(L) += w_i (2 c_i + w_i z_ii), and P(R) = P(S) - 2 sum w_i r_i + P(L)."""
     for k in range(values.shape[0]):
@@ -459,4 +455,4 @@ def scan_distances(
             rounding = ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
             if gain >= -rounding:  # distances that are not squares of Euclidean ones may gain less than 0
                 own = gain if gain > rounding else 0.0
-                keep_best(node, k, values[k, i], values[k, after], own, best, threshold, gains)
+                keep_best(node, k, values[k, i], values[k, after], own, cuts)

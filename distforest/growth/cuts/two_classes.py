@@ -11,12 +11,12 @@ Counts are integers, so a cut does not depend on the order of the rows. Ties as 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import Frontier
+from distforest.forest.frontier import Frontier, Nodes
 from distforest.growth.cuts.criteria import NO_CUT, ROUNDING, Cuts, Steady, keep_best
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, kernel
@@ -24,6 +24,24 @@ from distforest.sources.source import Floats, Ints, Rows
 
 if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
+
+
+class Judged(NamedTuple):
+    """What the cuts of the nodes of a level are judged by, as kernels take it.
+
+    Attributes
+    ----------
+    counts
+        Weight of each class in each node, shape (n_nodes, 2).
+    costs
+        Of the two classes in each node, shape (n_nodes, 2).
+    min_leaf
+        Least weight of a side.
+    """
+
+    counts: Ints
+    costs: Floats
+    min_leaf: int
 
 
 @dataclass(frozen=True)
@@ -50,15 +68,18 @@ class TwoClasses(Steady):
     def counts(self, frontier: Frontier) -> Ints:
         """Weight of each class in each node, shape (n_nodes, 2)."""
         counts = np.zeros((frontier.n_nodes, 2), np.int64)
-        count_classes(frontier.starts, frontier.rows, frontier.weights, self.codes, counts)
+        count_classes(frontier.nodes, self.codes, counts)
         return counts
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
-        cuts, counts = Cuts.none(frontier.n_nodes), self.counts(frontier)
-        where = (frontier.starts, frontier.rows, frontier.weights, self.codes)
-        cut_two_classes(*where, values, counts, self.costs[frontier.tree], min_leaf, *cuts)
+        cuts = Cuts.none(frontier.n_nodes)
+        cut_two_classes(frontier.nodes, self.codes, values, self.judged(frontier, min_leaf), cuts)
         return cuts
+
+    def judged(self, frontier: Frontier, min_leaf: int) -> Judged:
+        """What the cuts of each node are judged by."""
+        return Judged(self.counts(frontier), self.costs[frontier.tree], min_leaf)
 
 
 def even_costs(counts: Ints) -> Floats:
@@ -68,8 +89,9 @@ def even_costs(counts: Ints) -> Floats:
 
 
 @borrowing
-def count_classes(starts: Ints, rows: Rows, weights: Rows, codes: Codes, counts: Ints) -> None:
+def count_classes(nodes: Nodes, codes: Codes, counts: Ints) -> None:
     """counts[f, s] = sum of the weights of the rows of node f whose class is s."""
+    starts, rows, weights = nodes
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
             counts[node, codes[rows[r]]] += weights[r]
@@ -106,19 +128,14 @@ def whole_of(counts: Ints, costs: Floats) -> float:
 
 @kernel
 def cut_two_classes(
-    starts: Ints,
-    rows: Rows,
-    weights: Rows,
+    nodes: Nodes,
     codes: Codes,
     values: Floats,
-    counts: Ints,
-    costs: Floats,
-    min_leaf: int,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    judged: Judged,
+    cuts: Cuts,
 ) -> None:
     """P(S) = 2 m_0 m_1, kept while the rows go over to the left in the order of a candidate; values are observed."""
+    starts, rows, weights = nodes
     longest = (starts[1:] - starts[:-1]).max()
     order, kinds = np.empty(longest, np.int64), np.empty(longest, np.uint8)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
@@ -128,10 +145,8 @@ def cut_two_classes(
         read_codes(rows[first:last], codes, kinds)
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
-            scan_two_classes(
-                *(node, k, values[k, first:last], order[:n], weights[first:last], kinds),
-                *(counts[node], costs[node], min_leaf, left, best, threshold, gains),
-            )
+            own = values[k, first:last]
+            scan_two_classes(node, k, own, order[:n], weights[first:last], kinds, judged, left, cuts)
 
 
 @borrowing
@@ -150,22 +165,19 @@ def scan_two_classes(
     order: Ints,
     weights: Rows,
     kinds: Codes,
-    counts: Ints,
-    costs: Floats,
-    min_leaf: int,
+    judged: Judged,
     left: Ints,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """Take the rows over to ``left``, counts of the two classes (``kinds``), in the order of one candidate."""
     left[:] = 0
+    counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
     whole, before = whole_of(counts, costs), np.nan
     for place in order:
         value = values[place]
         if value > before:
             gain = gain_of_counts(whole, left, counts, costs, min_leaf)
-            if gain > gains[node]:
-                keep_best(node, candidate, before, value, gain, best, threshold, gains)
+            if gain > cuts.gain[node]:
+                keep_best(node, candidate, before, value, gain, cuts)
         before = value
         left[kinds[place]] += weights[place]

@@ -15,6 +15,7 @@ A code is at most b exactly where the value, a float32, is at most ``edges[colum
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,9 +44,8 @@ HALVES = (128, 64, 32, 16, 8, 4, 2, 1)
 """Steps of a search among the edges of up to 256 bins."""
 
 
-@dataclass(frozen=True)
-class PairBins:
-    """How values become codes.
+class PairBins(NamedTuple):
+    """How values become codes, as kernels take it.
 
     Attributes
     ----------
@@ -62,11 +62,6 @@ class PairBins:
     scale: Floats
     code: NDArray[np.uint16]
     edges: Floats
-
-    @property
-    def table(self) -> tuple[Floats, Floats, NDArray[np.uint16], Floats]:
-        """The four arrays, as kernels take them."""
-        return self.low, self.scale, self.code, self.edges
 
     @classmethod
     def of(cls, pairs: PointPairs, max_bins: int) -> PairBins:

@@ -8,19 +8,27 @@ than the codes of a block, a histogram, or the values of one candidate.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.forest.frontier import Nodes
 from distforest.growth.cuts.criteria import Cuts, keep_best
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.cuts.two_classes import TwoClasses, gain_of_counts, read_codes, scan_two_classes, whole_of
+from distforest.growth.cuts.two_classes import (
+    Judged,
+    TwoClasses,
+    gain_of_counts,
+    read_codes,
+    scan_two_classes,
+    whole_of,
+)
 from distforest.growth.grower import values_on
 from distforest.growth.pairs.bins import SEARCHED, PairBins, cell_of, code_of, search
 from distforest.jit import borrowing
-from distforest.sources.point_pairs import MAX_MIN, PointPairs, pair_value, read_column
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
+from distforest.sources.point_pairs import MAX_MIN, PairReading, PointPairs, pair_value, read_column
+from distforest.sources.source import Floats, Ints, Projections, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,16 +57,22 @@ class Level(NamedTuple):
     Attributes
     ----------
     nodes
-        Where each node begins, its pairs, their weights and classes, and the candidate columns of each node.
+        The pairs of each node.
+    columns
+        The candidate columns of each node, shape (n_nodes, width).
+    codes
+        The class of each pair, shape (n_pairs,).
     pairs
-        The points of the pairs, and what is read of a pair.
+        How the columns of a pair are read.
     judged
         Counts and costs of the two classes in each node, and the fewest pairs of a side.
     """
 
-    nodes: tuple[Any, ...]
-    pairs: tuple[Any, ...]
-    judged: tuple[Any, ...]
+    nodes: Nodes
+    columns: Rows
+    codes: Codes
+    pairs: PairReading
+    judged: Judged
 
     @classmethod
     def of(
@@ -66,11 +80,8 @@ class Level(NamedTuple):
     ) -> Level:
         """The level of a search of pairs of two classes."""
         columns = projections.columns.reshape(frontier.n_nodes, projections.width)
-        return cls(
-            (frontier.starts, frontier.rows, frontier.weights, criterion.codes, columns),
-            (*source.where, *source.what),
-            (criterion.counts(frontier), criterion.costs[frontier.tree], limits.min_samples_leaf),
-        )
+        judged = criterion.judged(frontier, limits.min_samples_leaf)
+        return cls(frontier.nodes, columns, criterion.codes, source.reading, judged)
 
 
 def cut_level(few: Bools, cuts: Cuts, at_values: Callable[[Bools], None], at_edges: Callable[[Bools], None]) -> None:
@@ -107,12 +118,11 @@ class PairSearch:
         sizes, bins = frontier.sizes, self.bins
 
         def at_values(nodes: Bools) -> None:
-            cut_at_values(*level.nodes, *level.pairs, nodes, *level.judged, OrderedNode.of(sizes[nodes]), *cuts)
+            cut_at_values(level, nodes, OrderedNode.of(sizes[nodes]), cuts)
 
         def at_edges(nodes: Bools) -> None:
             assert bins is not None  # noqa: S101  (or all are few)
-            room = CodedNode.of(projections.width, bins.table)
-            cut_at_edges(*level.nodes, *level.pairs, *bins.table, nodes, *level.judged, room, *cuts)
+            cut_at_edges(level, bins, nodes, CodedNode.of(projections.width, bins), cuts)
 
         cut_level(few_pairs(sizes, bins), cuts, at_values, at_edges)
         return cuts, values_on(source, frontier, projections, cuts)
@@ -139,30 +149,13 @@ class OrderedNode(NamedTuple):
 
 @borrowing
 def cut_at_values(
-    starts: Ints,
-    rows: Rows,
-    weights: Rows,
-    codes: Codes,
-    columns: Rows,
-    points: Float32s,
-    others: Float32s,
-    left: Rows,
-    right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
+    level: Level,
     wanted: Bools,
-    counts: Ints,
-    costs: Floats,
-    min_leaf: int,
     room: OrderedNode,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """As `cut_two_classes`, of the ``wanted`` nodes, one candidate after another."""
+    (starts, rows, weights), columns, codes, pairs, judged = level
     own, order, keys, spare, kinds, sides = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
@@ -171,15 +164,9 @@ def cut_at_values(
             continue
         read_codes(rows[first:last], codes, kinds)
         for k in range(columns.shape[1]):
-            read_column(
-                *(columns[node, k], rows[first:last], points, others, left, right),
-                *(family, n_features, n_of_family, begin, reduction, own),
-            )
+            read_column(columns[node, k], rows[first:last], pairs, own)
             n = order_values(own[:size], order, keys, spare)
-            scan_two_classes(
-                *(node, k, own[:size], order[:n], weights[first:last], kinds),
-                *(counts[node], costs[node], min_leaf, sides, best, threshold, gains),
-            )
+            scan_two_classes(node, k, own[:size], order[:n], weights[first:last], kinds, judged, sides, cuts)
 
 
 class CodedNode(NamedTuple):
@@ -193,9 +180,9 @@ class CodedNode(NamedTuple):
     sides: Ints
 
     @classmethod
-    def of(cls, width: int, table: tuple[np.ndarray, ...]) -> CodedNode:
-        """Room for so many candidates, counted in the bins of a table."""
-        n_columns, n_bins = table[-1].shape
+    def of(cls, width: int, bins: PairBins) -> CodedNode:
+        """Room for so many candidates, counted in some bins."""
+        n_columns, n_bins = bins.edges.shape
         kinds, cells = np.empty(BLOCK, np.uint8), np.empty(n_columns, np.uint32)
         coded, filled = np.empty((width, BLOCK), np.uint8), np.empty((width, n_bins, 2), np.int32)
         return cls(np.empty(BLOCK), coded, kinds, cells, filled, np.empty(2, np.int64))
@@ -203,40 +190,20 @@ class CodedNode(NamedTuple):
 
 @borrowing
 def cut_at_edges(
-    starts: Ints,
-    rows: Rows,
-    weights: Rows,
-    codes: Codes,
-    columns: Rows,
-    points: Float32s,
-    others: Float32s,
-    left: Rows,
-    right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
-    low: Floats,
-    scale: Floats,
-    code: NDArray[np.uint16],
-    edges: Floats,
+    level: Level,
+    bins: PairBins,
     wanted: Bools,
-    counts: Ints,
-    costs: Floats,
-    min_leaf: int,
     room: CodedNode,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """filled[k, b, s] = weight of the pairs of class s with code b on candidate k; then cuts of the ``wanted`` nodes.
 
     A block of pairs is coded on all candidates, then counted candidate by candidate; where all columns are candidates
     they are coded in their own order, side by side.
     """
-    n_columns, width = edges.shape[0], columns.shape[1]
-    is_all = width == n_columns and family != MAX_MIN
+    (starts, rows, weights), columns, codes, pairs, judged = level
+    n_columns, width = bins.edges.shape[0], columns.shape[1]
+    is_all = width == n_columns and pairs.columns.family != MAX_MIN
     values, coded, kinds, cells, filled, sides = room
     for node in range(starts.shape[0] - 1):
         if not wanted[node]:
@@ -245,47 +212,30 @@ def cut_at_edges(
         for first in range(starts[node], starts[node + 1], BLOCK):
             some = rows[first : min(first + BLOCK, starts[node + 1])]
             if is_all:
-                code_all(
-                    *(some, points, others, left, right, family, n_features, n_of_family, begin, reduction),
-                    *(low, scale, code, edges, cells, coded),
-                )
+                code_all(some, pairs, bins, cells, coded)
             else:
                 for k in range(width):
-                    code_one(
-                        *(columns[node, k], some, points, others, left, right),
-                        *(family, n_features, n_of_family, begin, reduction, low, scale, code, edges, values, coded[k]),
-                    )
+                    code_one(columns[node, k], some, pairs, bins, values, coded[k])
             read_codes(some, codes, kinds)
             count_block(weights[first : first + some.shape[0]], kinds, coded, filled)
         for k in range(width):
             c = columns[node, k]
             own = c if is_all else k
-            walk_bins(
-                *(node, k, filled[own], edges[c], counts[node], costs[node], min_leaf, sides),
-                *(best, threshold, gains),
-            )
+            walk_bins(node, k, filled[own], bins.edges[c], judged, sides, cuts)
 
 
 @borrowing
 def code_all(
     some: Rows,
-    points: Float32s,
-    others: Float32s,
-    left: Rows,
-    right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
-    low: Floats,
-    scale: Floats,
-    code: NDArray[np.uint16],
-    edges: Floats,
+    pairs: PairReading,
+    bins: PairBins,
     cells: NDArray[np.uint32],
     coded: Codes,
 ) -> None:
     """coded[c, r] = code of pair some[r] in column c, for all columns; the cells of a pair are worked out together."""
+    points, others, left, right, how = pairs
+    low, scale, code, edges = bins
+    n_features, n_of_family = how.n_features, how.n_of_family
     some, left, right = some.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
     for r in range(some.shape[0]):
         a, b = points[left[some[r]]], others[right[some[r]]]
@@ -295,12 +245,12 @@ def code_all(
             middle = (a[c - n_features] + b[c - n_features]) * np.float32(0.5)
             cells[c] = cell_of(np.float64(middle), low[c], scale[c])
         for c in range(n_of_family, cells.shape[0]):
-            value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
+            value = pair_value(a, b, c, how)
             cells[c] = cell_of(value, low[c], scale[c])
         for c in range(cells.shape[0]):
             found = np.uint32(code[c, cells[c]])
             if found == SEARCHED:
-                value = pair_value(a, b, c, family, n_features, n_of_family, begin, reduction)
+                value = pair_value(a, b, c, how)
                 found = search(value, edges[c])
             coded[c, r] = found
 
@@ -309,25 +259,14 @@ def code_all(
 def code_one(
     c: int,
     some: Rows,
-    points: Float32s,
-    others: Float32s,
-    left: Rows,
-    right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
-    low: Floats,
-    scale: Floats,
-    code: NDArray[np.uint16],
-    edges: Floats,
+    pairs: PairReading,
+    bins: PairBins,
     values: Floats,
     coded: Codes,
 ) -> None:
     """coded[r] = code of pair some[r] in column c; ``values`` has room for those of the column."""
-    read_column(c, some, points, others, left, right, family, n_features, n_of_family, begin, reduction, values)
-    own, start, step, ends = code[c], low[c], scale[c], edges[c]
+    read_column(c, some, pairs, values)
+    own, start, step, ends = bins.code[c], bins.low[c], bins.scale[c], bins.edges[c]
     for r in range(some.shape[0]):
         coded[r] = code_of(values[r], start, step, own, ends)
 
@@ -347,25 +286,22 @@ def walk_bins(
     candidate: int,
     filled: NDArray[np.int32],
     edges: Floats,
-    counts: Ints,
-    costs: Floats,
-    min_leaf: int,
+    judged: Judged,
     left: Ints,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """`scan_two_classes` over bins; the cut between two bins is the edge in the middle of those between them."""
     left[:] = 0
+    counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
     whole, before = whole_of(counts, costs), -1
     for b in range(filled.shape[0]):
         if filled[b, 0] == 0 and filled[b, 1] == 0:
             continue
         if before >= 0:
             gain = gain_of_counts(whole, left, counts, costs, min_leaf)
-            if gain > gains[node]:
+            if gain > cuts.gain[node]:
                 edge = edges[(before + b - 1) // 2]
-                keep_best(node, candidate, edge, edge, gain, best, threshold, gains)
+                keep_best(node, candidate, edge, edge, gain, cuts)
         before = b
         left[0] += filled[b, 0]
         left[1] += filled[b, 1]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from distforest.growth.cuts.criteria import Cuts, keep_best
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.cuts.two_classes import gain_of_counts, read_codes, scan_two_classes, whole_of
+from distforest.growth.cuts.two_classes import Judged, gain_of_counts, read_codes, scan_two_classes, whole_of
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.search import BLOCK, Level, code_one, cut_level, few_pairs, walk_bins
 from distforest.jit import kernel
@@ -57,7 +57,7 @@ class SquareSearch:
         """The search of pairs of some points."""
         of_points = np.zeros((len(pairs.points) if bins else 0, pairs.columns.n_features), np.uint8)
         if bins is not None:
-            code_points(pairs.points, *bins.table, of_points)
+            code_points(pairs.points, bins, of_points)
         return cls(bins, of_points)
 
     def __call__(
@@ -68,47 +68,29 @@ class SquareSearch:
         bins = self.bins
 
         def at_values(nodes: Bools) -> None:
-            cut_squares_at_values(*level.nodes, *level.pairs, nodes, *level.judged, *cuts)
+            cut_squares_at_values(level, nodes, cuts)
 
         def at_edges(nodes: Bools) -> None:
             assert bins is not None  # noqa: S101  (or all are few)
-            coded = (*bins.table, self.of_points)
-            cut_squares_at_edges(*level.nodes, *level.pairs, *coded, nodes, *level.judged, *cuts)
+            cut_squares_at_edges(level, bins, self.of_points, nodes, cuts)
 
         cut_level(few_pairs(frontier.sizes, bins), cuts, at_values, at_edges)
-        columns = level.nodes[-1]
-        chosen = columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
+        chosen = level.columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
         values = np.empty(len(frontier.rows))
-        take_sides(frontier.starts, frontier.rows, chosen, cuts.threshold, *level.pairs, values)
+        take_sides(level, chosen, cuts.threshold, values)
         return cuts, values
 
 
 @kernel
 def cut_squares_at_values(
-    starts: Ints,
-    rows: Rows,
-    weights: Rows,
-    codes: Codes,
-    columns: Rows,
-    points: Float32s,
-    others: Float32s,
-    left: Rows,
-    right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
+    level: Level,
     wanted: Bools,
-    counts: Ints,
-    costs: Floats,
-    min_leaf: int,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """The ``wanted`` nodes: a pair is separated from its lesser end on, until its greater one."""
-    longest = 0
+    (starts, rows, weights), columns, codes, pairs, judged = level
+    points, others, left, right, how = pairs
+    n_features, n_of_family, longest = how.n_features, how.n_of_family, 0
     for node in range(starts.shape[0] - 1):
         if wanted[node]:
             longest = max(longest, starts[node + 1] - starts[node])
@@ -124,24 +106,17 @@ def cut_squares_at_values(
         for k in range(columns.shape[1]):
             c = columns[node, k]
             if c >= n_features:
-                read_column(
-                    *(c + n_of_family - n_features, rows[first:last], points, others, left, right),
-                    *(family, n_features, n_of_family, begin, reduction, ends),
-                )
+                read_column(c + n_of_family - n_features, rows[first:last], pairs, ends)
                 n = order_values(ends[:size], order, keys, spare)
-                scan_two_classes(
-                    *(node, k, ends[:size], order[:n], weights[first:last], kinds),
-                    *(counts[node], costs[node], min_leaf, separated, best, threshold, gains),
-                )
+                own = ends[:size]
+                scan_two_classes(node, k, own, order[:n], weights[first:last], kinds, judged, separated, cuts)
                 continue
             for r in range(size):
                 one, other = points[left[rows[first + r]], c], others[right[rows[first + r]], c]
                 ends[r], ends[size + r] = min(one, other), max(one, other)
             n = order_values(ends[: 2 * size], order, keys, spare)
-            scan_ends(
-                *(node, k, ends[: 2 * size], order[:n], weights[first:last], kinds),
-                *(counts[node], costs[node], min_leaf, separated, best, threshold, gains),
-            )
+            own = ends[: 2 * size]
+            scan_ends(node, k, own, order[:n], weights[first:last], kinds, judged, separated, cuts)
 
 
 @kernel
@@ -152,24 +127,21 @@ def scan_ends(
     order: Ints,
     weights: Rows,
     kinds: Codes,
-    counts: Ints,
-    costs: Floats,
-    min_leaf: int,
+    judged: Judged,
     separated: Ints,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """Move the place of the cut over the ends of the pairs, lesser ends first in ``ends``, then the greater ones."""
     separated[:] = 0
     size = weights.shape[0]
+    counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
     whole, before = whole_of(counts, costs), np.nan
     for place in order:
         value = ends[place]
         if value > before:
             gain = gain_of_counts(whole, separated, counts, costs, min_leaf)
-            if gain > gains[node]:
-                keep_best(node, candidate, before, value, gain, best, threshold, gains)
+            if gain > cuts.gain[node]:
+                keep_best(node, candidate, before, value, gain, cuts)
         before = value
         if place < size:
             separated[kinds[place]] += weights[place]
@@ -179,38 +151,20 @@ def scan_ends(
 
 @kernel
 def cut_squares_at_edges(
-    starts: Ints,
-    rows: Rows,
-    weights: Rows,
-    codes: Codes,
-    columns: Rows,
-    points: Float32s,
-    others: Float32s,
-    left: Rows,
-    right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
-    low: Floats,
-    scale: Floats,
-    code: NDArray[np.uint16],
-    edges: Floats,
+    level: Level,
+    bins: PairBins,
     of_points: Codes,
     wanted: Bools,
-    counts: Ints,
-    costs: Floats,
-    min_leaf: int,
-    best: Rows,
-    threshold: Floats,
-    gains: Floats,
+    cuts: Cuts,
 ) -> None:
     """changed[k, b, s] = weight of class s that is separated from the edge of bin b on, less what is no longer.
 
     The code of the lesser end of a pair is the lesser code of its two points.
     """
-    changed = np.empty((columns.shape[1], edges.shape[1], 2), np.int32)
+    (starts, rows, weights), columns, codes, pairs, judged = level
+    left, right = pairs.left, pairs.right
+    n_features, n_of_family = pairs.columns.n_features, pairs.columns.n_of_family
+    changed = np.empty((columns.shape[1], bins.edges.shape[1], 2), np.int32)
     sides, coded, values = np.empty(2, np.int64), np.empty(BLOCK, np.uint8), np.empty(BLOCK)
     for node in range(starts.shape[0] - 1):
         last = starts[node + 1]
@@ -227,27 +181,20 @@ def cut_squares_at_edges(
                         own[min(one, other), codes[some[r]]] += weights[first + r]
                         own[max(one, other), codes[some[r]]] -= weights[first + r]
                     continue
-                code_one(
-                    *(c + n_of_family - n_features, some, points, others, left, right),
-                    *(family, n_features, n_of_family, begin, reduction, low, scale, code, edges, values, coded),
-                )
+                code_one(c + n_of_family - n_features, some, pairs, bins, values, coded)
                 for r in range(some.shape[0]):
                     own[coded[r], codes[some[r]]] += weights[first + r]
         for k in range(columns.shape[1]):
             c = columns[node, k]
             if c >= n_features:
                 c += n_of_family - n_features
-            walk_bins(
-                *(node, k, changed[k], edges[c]),
-                *(counts[node], costs[node], min_leaf, sides, best, threshold, gains),
-            )
+            walk_bins(node, k, changed[k], bins.edges[c], judged, sides, cuts)
 
 
 @kernel
-def code_points(
-    points: Float32s, low: Floats, scale: Floats, code: NDArray[np.uint16], edges: Floats, of_points: Codes
-) -> None:
+def code_points(points: Float32s, bins: PairBins, of_points: Codes) -> None:
     """of_points[i, c] = code of coordinate c of point i."""
+    low, scale, code, edges = bins
     for i in range(of_points.shape[0]):
         for c in range(of_points.shape[1]):
             of_points[i, c] = code_of(np.float64(points[i, c]), low[c], scale[c], code[c], edges[c])
@@ -255,30 +202,20 @@ def code_points(
 
 @kernel
 def take_sides(
-    starts: Ints,
-    rows: Rows,
+    level: Level,
     chosen: Rows,
     threshold: Floats,
-    points: Float32s,
-    others: Float32s,
-    left: Rows,
-    right: Rows,
-    family: int,
-    n_features: int,
-    n_of_family: int,
-    begin: Ints,
-    reduction: Rows,
     values: Floats,
 ) -> None:
     """values[r] = infinity where the cut separates pair r, minus infinity where not; a further column as it is."""
+    (starts, rows, _), pairs = level.nodes, level.pairs
+    points, others, left, right, how = pairs
+    n_features, n_of_family = how.n_features, how.n_of_family
     for node in range(starts.shape[0] - 1):
         c, place = chosen[node], threshold[node]
         first, last = starts[node], starts[node + 1]
         if c >= n_features:
-            read_column(
-                *(c + n_of_family - n_features, rows[first:last], points, others, left, right),
-                *(family, n_features, n_of_family, begin, reduction, values[first:last]),
-            )
+            read_column(c + n_of_family - n_features, rows[first:last], pairs, values[first:last])
             continue
         for r in range(first, last):
             one, other = points[left[rows[r]], c], others[right[rows[r]], c]

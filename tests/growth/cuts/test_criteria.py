@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.growth.cuts import mean_distance
-from distforest.growth.cuts.criteria import Gini, Variance, gini_gain, keep_best
+from distforest.growth.cuts.criteria import Cuts, Gini, Variance, gini_gain, keep_best
 from distforest.growth.cuts.mean_distance import MeanDistance
 from tests import samples
 from tests.reference import naive
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from distforest.forest.frontier import Frontier
-    from distforest.growth.cuts.criteria import Criterion, Cuts
+    from distforest.growth.cuts.criteria import Criterion
 
 pytestmark = pytest.mark.kernels
 
@@ -115,12 +115,12 @@ def test_gini(search: Search, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("least", [0.0, 3.0])
 def test_of_cuts_whose_gains_differ_by_rounding_the_first_is_kept(least: float) -> None:
-    best, threshold, gains = np.array([0], np.int32), np.array([0.25]), np.array([least])
+    cuts = Cuts(np.array([0], np.int32), np.array([0.25]), np.array([least]))
     for gain in (least, least * (1.0 + 1e-15), least * (1.0 + 1e-13)):
-        keep_best(0, 1, 1.0, 2.0, gain, best, threshold, gains)
-        assert (best.tolist(), threshold.tolist(), gains.tolist()) == ([0], [0.25], [least])
-    keep_best(0, 1, 1.0, 2.0, least * (1.0 + 1e-11) + 1e-11, best, threshold, gains)
-    assert (best.tolist(), threshold.tolist()) == ([1], [1.5])
+        keep_best(0, 1, 1.0, 2.0, gain, cuts)
+        assert [part.tolist() for part in cuts] == [[0], [0.25], [least]]
+    keep_best(0, 1, 1.0, 2.0, least * (1.0 + 1e-11) + 1e-11, cuts)
+    assert (cuts.candidate.tolist(), cuts.threshold.tolist()) == ([1], [1.5])
 
 
 def test_a_gini_gain_that_is_rounding_is_none() -> None:
