@@ -1,4 +1,4 @@
-"""Images classified by what a paid crowd says of them, pair by pair: noisy answers, some missing, and a budget.
+"""Images classified by the answers of a paid crowd, pair by pair: noisy answers, some missing, and a budget.
 
 ::
 
@@ -6,11 +6,11 @@
     python examples/crowd_budget.py                    357 handwritten threes and eights
     python examples/crowd_budget.py --quick --picture budget.png
 
-The images are real (scikit-learn's digits), the crowd is simulated. Asked how alike two images are, it says 0 (not at
-all) to 10 (the same): what the pixels say, give or take a point or two, and one question in seven has no answer. Every
-answer costs, so a forest has a budget; an answer that never came is not asked for again. A split that needs a missing
-answer sends the image down the larger branch. How alike an image is to itself is a question too, so a forest can pay
-for a few more than all pairs.
+The images are real (scikit-learn's digits), the crowd is simulated. It rates the similarity of two
+images from 0 (not at all similar) to 10 (the same): the similarity of the pixels, plus or minus a point or two. One
+question in seven has no answer. Every answer costs, so a forest has a budget; a missing answer is not requested again.
+A split that needs a missing answer sends the image down the larger branch. The similarity of an image to itself is also
+a question, so a forest can pay for a few more than all pairs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DNA strings classified by edit distances, of which only those are computed that the forest asks for.
+"""DNA strings classified by edit distances; only the distances that the forest needs are computed.
 
 ::
 
@@ -7,8 +7,8 @@
     python examples/dna_edit_distance.py --promoters         which of 106 pieces of DNA are promoters
     python examples/dna_edit_distance.py --quick --picture budget.png
 
-It prints what forests of growing budgets have paid for, against all pairs, and their accuracy on held-out strings
-beside the nearest neighbour's. What a budget of a few pairs leaves open becomes leaves: "closed".
+It prints the pairs that forests of growing budgets have paid for, against all pairs, and their accuracy on held-out
+strings beside the nearest neighbour's. Nodes that a small budget cannot split become leaves: "closed".
 """
 
 from __future__ import annotations

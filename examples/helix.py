@@ -6,10 +6,10 @@
     python examples/helix.py --picture helix.png             1,000 points, 103 columns
     python examples/helix.py --quick --picture helix.png     500 points, fewer trees
 
-Three columns wind up a helix, a hundred are noise as wide as it; nothing says which are which. It prints, for the
+Three columns form a helix, and a hundred are noise of the same width; nothing marks which are which. It prints, for the
 forest and for Euclidean distance in all columns, how many of the 50 nearest points are among the 50 nearest along the
 helix, and how well scikit-learn's Isomap on these distances orders the points: the rank correlation of its one
-coordinate with the place along the helix. The picture shows the helix, the proximity of all pairs, and both orders.
+coordinate with the position along the helix. The picture shows the helix, the proximity of all pairs, and both orders.
 """
 
 from __future__ import annotations

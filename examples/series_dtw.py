@@ -1,4 +1,4 @@
-"""Movements of a hand told apart by dynamic time warping, computed only where the forest asks for it.
+"""Movements of a hand told apart by dynamic time warping, computed only where the forest needs it.
 
 ::
 
@@ -6,8 +6,8 @@
     python examples/series_dtw.py                      GunPoint, 200 series of 150 steps
     python examples/series_dtw.py --quick --picture budget.png
 
-It prints what forests of growing budgets have paid for, against all pairs, and their accuracy on held-out series beside
-the nearest neighbour's. What a budget of a few pairs leaves open becomes leaves: "closed".
+It prints the pairs that forests of growing budgets have paid for, against all pairs, and their accuracy on held-out
+series beside the nearest neighbour's. Nodes that a small budget cannot split become leaves: "closed".
 """
 
 from __future__ import annotations

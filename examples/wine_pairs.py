@@ -6,11 +6,11 @@
     python examples/wine_pairs.py --picture wine.png             all trees
     python examples/wine_pairs.py --quick --picture wine.png     fewer trees: a few seconds
 
-Half of 178 wines, with thirteen measurements each and three growers, teach; all pairs of the other half are asked
-about. RFD says how far two wines are from each other, TreeRank how alike they are. It prints, for them and for
+Half of 178 wines, with thirteen measurements each and three growers, are for training; all pairs of the other half
+are scored. RFD predicts the distance of two wines, TreeRank their similarity. It prints, for them and for
 Euclidean distance of standardised measurements, the area under the ROC curve of these pairs (how often a pair from one
 grower comes before a pair from two), how many of the pairs from one grower are found before one in a thousand of the
-others, and the accuracy of the five nearest neighbours in the half that taught. The picture shows the curves, on a
+others, and the accuracy of the five nearest neighbours in the training half. The picture shows the curves, on a
 linear and on a logarithmic scale.
 """
 
