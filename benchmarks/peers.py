@@ -194,7 +194,7 @@ def linear_map(metric: str, rows: str, labels: str, seed: int, **params: Any) ->
     """
     import metric_learn  # noqa: PLC0415  (in the peer's environment)
 
-    warnings.simplefilter("ignore")  # of its use of scikit-learn, and that a class has fewer pairs than were asked for
+    warnings.simplefilter("ignore")  # of its use of scikit-learn, and that a class has fewer pairs than were expected
     X, y = array(rows), array(labels)
     start = time.perf_counter()
     if metric == "RCA":

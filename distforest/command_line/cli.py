@@ -284,7 +284,7 @@ def _plot(forest: str, meaning: Meaning, drawn: FeatureShares | None, features: 
     """Save a picture of feature weights; without any, of a ranking tree and its curves, or of importances."""
     folder, name = os.path.split(path)
     if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
-        asked = "a name such as picture.png was asked for, in a folder that is there"
+        asked = "a name such as picture.png was expected, in a folder that is there"
         raise InputError(f"--plot {path}: {asked}")
     from distforest.forest.leaf_kinds import KeepsRanks
     from distforest.sources.row_kinds import Dense, Kernel

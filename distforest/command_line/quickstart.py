@@ -182,7 +182,7 @@ def fresh_folder(folder: str) -> Path:
             raise InputError(f"{folder}: is not empty and no quickstart folder; name another one")
         home.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise InputError(f"{folder}: a folder was asked for, found a file; name another one") from error
+        raise InputError(f"{folder}: a folder was expected, found a file; name another one") from error
     for path in (home / name for name in MADE):
         if path.is_dir():
             shutil.rmtree(path)

@@ -171,7 +171,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         own = self._column_numbers
         if own and found and found != own and sorted(found) == sorted(own):
             place = next(place for place, (one, other) in enumerate(zip(own, found, strict=True)) if one != other)
-            asked = f"X: the columns of fit in their order were asked for; column {place} was {own[place]} there"
+            asked = f"X: the columns of fit in their order were expected; column {place} was {own[place]} there"
             raise InputError(f"{asked}, found {found[place]}; give X[{list(own)[:5]}{'...' if len(own) > 5 else ''}]")
 
     def _stored_rows(self, X: Any, where: str, reset: bool) -> Any:

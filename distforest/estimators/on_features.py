@@ -49,7 +49,7 @@ class OnFeatures(OnRows):
         except (TypeError, ValueError) as error:
             raise InputError(f"feature_weights must be numbers, found {self.feature_weights!r}") from error
         if weights.ndim != 1:
-            raise InputError(f"feature_weights: shape (n_features,) was asked for, found {weights.shape}")
+            raise InputError(f"feature_weights: shape (n_features,) was expected, found {weights.shape}")
         return weights
 
     @property

@@ -176,7 +176,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         if not unlike.any() or unlike.all():
             found = f"found {counted(len(unlike), 'pair')}, {int(unlike.sum())} of them unlike"
             cure = "shuffle the rows, or stratify by label, where parts of them are held out"
-            raise InputError(f"score: pairs alike and pairs unlike were asked for, {found}; {cure}")
+            raise InputError(f"score: pairs alike and pairs unlike were expected, {found}; {cure}")
         pairs = PointPairs.of(pair_scores.columns_of(self.forest_), points, numbers)
         return roc_curve(-pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs)), ~unlike).auc
 
@@ -212,7 +212,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         """Read the points that the forest is to learn from, shape (n, n_features)."""
         points = self._read_features(self._rows(X, reset=True))
         if len(points) < 3:
-            raise InputError(f"three points were asked for, so that pairs can differ; found n_samples={len(points)}")
+            raise InputError(f"three points were expected, so that pairs can differ; found n_samples={len(points)}")
         return points
 
     def _points(self, X: Any) -> Float32s:

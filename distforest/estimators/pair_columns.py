@@ -221,6 +221,6 @@ def _held(column: PairColumn, vectors: Any, n: int) -> Float32s:
     """Vectors as float32; raises InputError where they are not a finite one for each point."""
     found = np.asarray(vectors, np.float32)
     if found.ndim != 2 or len(found) != n or not found.shape[1] or not np.isfinite(found).all():
-        asked = f"pair_columns: a finite vector for each of {counted(n, 'point')} was asked for"
+        asked = f"pair_columns: a finite vector for each of {counted(n, 'point')} was expected"
         raise InputError(f"{asked}, found shape {found.shape} of {type(column).__name__}")
     return found

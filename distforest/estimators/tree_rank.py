@@ -133,7 +133,7 @@ class TreeRank(OnPairs):
         points = super()._training_points(X, labels, seed)
         given: Any = () if self.pair_columns is None else self.pair_columns
         if not isinstance(given, (list, tuple)):
-            raise InputError(f"pair_columns: a list of columns was asked for, found {given!r}")
+            raise InputError(f"pair_columns: a list of columns was expected, found {given!r}")
         strange = [column for column in given if not isinstance(column, PairColumn)]
         if strange:
             raise InputError(f"pair_columns: objects with fit_transform and transform, found {strange[0]!r}")
@@ -154,7 +154,7 @@ class TreeRank(OnPairs):
         """Grow the forest, and prune it."""
         folds, most = self.pruning_folds, data.n_rows // 2
         if folds is not None and not (isinstance(folds, (int, np.integer)) and 2 <= folds <= most):
-            raise InputError(f"pruning_folds: None or an integer in 2..{most} was asked for, found {folds!r}")
+            raise InputError(f"pruning_folds: None or an integer in 2..{most} was expected, found {folds!r}")
         super()._grow_from(data, params, seed)
         if folds is not None:
             method, threads = self._method, n_threads(self.n_jobs)

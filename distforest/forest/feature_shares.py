@@ -121,6 +121,6 @@ def read_names(features: str | None, n_columns: int) -> tuple[str, ...]:
     names = open_array(features).attrs.get("feature_names")
     if not isinstance(names, list) or len(names) != n_columns:
         found = len(names) if isinstance(names, list) else "none"
-        asked = f"{features}: the names of {counted(n_columns, 'feature')} were asked for (attribute feature_names)"
+        asked = f"{features}: the names of {counted(n_columns, 'feature')} were expected (attribute feature_names)"
         raise InputError(f"{asked}, found {found}")
     return tuple(map(str, names))

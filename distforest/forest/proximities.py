@@ -168,7 +168,7 @@ def nearest(
     n_right = right.n_rows if isinstance(right, LeafIndex) else right.shape[1]
     check_n_neighbors(n_neighbors, n_right, self_rows)
     if self_rows and left.shape[1] != n_right:
-        raise InputError(f"rows and themselves were asked for, found {left.shape[1]} and {counted(n_right, 'row')}")
+        raise InputError(f"rows and themselves were expected, found {left.shape[1]} and {counted(n_right, 'row')}")
     index = _indexed(left, right, threads)
     found = np.empty((left.shape[1], n_neighbors))
     rows = np.empty(found.shape, np.int64)

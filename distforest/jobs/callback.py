@@ -50,7 +50,7 @@ class Callback:
         if found != self.sha256:
             raise InputError(
                 f"{self.function}: another version of the function is installed here, or it holds another state: "
-                f"sha256 {self.sha256!r} was asked for, found {found!r}; install one version everywhere and start again"
+                f"sha256 {self.sha256!r} was expected, found {found!r}; install one version everywhere and start again"
             )
         return lazy
 

@@ -301,14 +301,14 @@ def _stage_pairs(spec: Spec, n_points: int, similar: Staged, folder: str) -> Sta
 def hold_pairs_and_links(address: str, shape: tuple[int, ...], dtype: str, n_similar: int) -> None:
     """Refuse pairs that are no two numbers each, or not as many as are said to be alike or not; raises InputError."""
     if shape != (n_similar, 2) or not dtype.startswith(("int", "uint")):
-        asked = f"{address}: row numbers of shape ({n_similar}, 2) were asked for, a pair for each entry of similar"
+        asked = f"{address}: row numbers of shape ({n_similar}, 2) were expected, a pair for each entry of similar"
         raise InputError(f"{asked}, found {dtype} of shape {shape}")
 
 
 def hold_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: int) -> None:
     """Refuse feature weights that are no vector of numbers, one for each feature; raises InputError."""
     if shape != (n_features,) or not dtype.startswith(("float", "int", "uint", "bool")):
-        asked = f"{address}: a number for each of {counted(n_features, 'feature')} was asked for"
+        asked = f"{address}: a number for each of {counted(n_features, 'feature')} was expected"
         raise InputError(f"{asked}, found {dtype} of shape {shape}")
 
 

@@ -129,7 +129,7 @@ def _n_training(row: Answer, question: Question, forest: Forest) -> int:
 def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> None:
     """Refuse queries, of a shape, that the forest cannot read."""
     if question.callback is None and len(shape) != 2:
-        asked = f"{question.queries}: rows, an array of two dimensions, were asked for"
+        asked = f"{question.queries}: rows, an array of two dimensions, were expected"
         raise InputError(f"{asked}, found shape {shape}")
     if is_over_pairs(forest):
         _check_points(question, forest)

@@ -266,13 +266,13 @@ def _look(wanted: Wanted) -> Seen:
     shape = tuple(map(int, array.shape))
     check_shape(array, reading)
     if reading is not AS_IT_IS and array.dtype.kind not in NUMBERS:
-        raise InputError(f"{address}: numbers were asked for, found dtype {array.dtype}")
+        raise InputError(f"{address}: numbers were expected, found dtype {array.dtype}")
     if reading.missing and shape[0] != shape[1]:
-        raise InputError(f"{address}: a square matrix was asked for, found shape {shape}")
+        raise InputError(f"{address}: a square matrix was expected, found shape {shape}")
     if wanted.is_vector and len(shape) == 2:
-        raise InputError(f"{address}: one value for each row was asked for, shape (n_rows,), found shape {shape}")
+        raise InputError(f"{address}: one value for each row was expected, shape (n_rows,), found shape {shape}")
     if not 1 <= len(shape) <= 2 or not shape[0]:
-        raise InputError(f"{address}: a value for each row was asked for, found shape {shape}")
+        raise InputError(f"{address}: a value for each row was expected, found shape {shape}")
     n_stored = array.n_stored if isinstance(array, SparseStore) else None
     item = reading.dtype(array.dtype).itemsize if reading.missing else 4
     return Seen(wanted.place, address, shape, str(array.dtype), wanted.is_matrix, n_stored, item)
@@ -286,7 +286,7 @@ def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
     rows = {array.shape[0] for array in by_row}
     if len(rows) > 1:
         found = ", ".join(f"{array.shape[0]} at {array.address}" for array in by_row)
-        return [f"input: rows of the same items were asked for, found {found}"]
+        return [f"input: rows of the same items were expected, found {found}"]
     return [fault for n in rows for fault in _faults_of_sizes(spec, n)]
 
 
@@ -311,7 +311,7 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
     if n is not None and "labels" in found and found["labels"].shape[0] != n:
         labels = found["labels"]
         faults.append(
-            f"input: a label for each of {counted(n, 'point')} was asked for, "
+            f"input: a label for each of {counted(n, 'point')} was expected, "
             f"found {labels.shape[0]:,} at {labels.address}"
         )
     if "pairs" in found and "similar" in found:

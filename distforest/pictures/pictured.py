@@ -220,7 +220,7 @@ def _hold(drawn: Any, **values: Any) -> None:
 def listed(names: Any) -> list[str]:
     """Names as a list of strings; raises InputError for one string alone, and for what is no sequence."""
     if isinstance(names, str) or not isinstance(names, (Sequence, np.ndarray)):
-        raise InputError(f"names: a list of names was asked for, found {names!r}")
+        raise InputError(f"names: a list of names was expected, found {names!r}")
     return [*map(str, names)]
 
 
@@ -257,7 +257,7 @@ def _names_of_features(names: Any, length: int) -> list[str]:
     found = listed(names)
     if found and len(found) != length:
         raise InputError(
-            f"names: none, or one for each of {counted(length, 'feature')} was asked for, found {len(found)}"
+            f"names: none, or one for each of {counted(length, 'feature')} was expected, found {len(found)}"
         )
     return found
 

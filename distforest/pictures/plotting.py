@@ -222,7 +222,7 @@ def canvas(width: float, height: float, ax: Axes | None) -> tuple[Picture | Axes
     """Where one axes is drawn: what is shown of it, and the axes, given or in a picture of its own."""
     if ax is not None:
         if not isinstance(ax, Axes):
-            raise InputError(f"ax: axes of matplotlib were asked for, found {type(ax).__name__}")
+            raise InputError(f"ax: axes of matplotlib were expected, found {type(ax).__name__}")
         return ax, ax
     picture = blank(width, height)
     return picture, picture.subplots()

@@ -157,7 +157,7 @@ def sealed_ranking(address: str, features: str | None = None) -> Picture:
     """
     forest = load(address)
     if not isinstance(forest, TreeRank):
-        raise InputError(f"{address}: a forest of TreeRank was asked for, found {forest.forest_.meaning.method!r}")
+        raise InputError(f"{address}: a forest of TreeRank was expected, found {forest.forest_.meaning.method!r}")
     return ranking(forest, names=read_names(features, columns_of(forest.forest_).n_features))
 
 
@@ -259,7 +259,7 @@ def _curves(curves: Any) -> list[ROC]:
     strange = next((own for own in found if not isinstance(own, ROC)), None) if found else None
     if strange is not None or found == [None]:
         told = type(curves if found == [None] else strange).__name__
-        raise InputError(f"curves: a list of ROC was asked for, found {told}")
+        raise InputError(f"curves: a list of ROC was expected, found {told}")
     return found
 
 
@@ -293,12 +293,12 @@ def cells_of(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequenc
     [(6, 9, '|d height| ≤ 2.5'), (6, 0, ''), (0, 9, '')]
     """
     if not isinstance(forest, TreeRank):
-        raise InputError(f"forest: a TreeRank was asked for, found {type(forest).__name__}")
+        raise InputError(f"forest: a TreeRank was expected, found {type(forest).__name__}")
     if not hasattr(forest, "forest_"):
-        raise InputError("forest: a fitted TreeRank was asked for, found one that is not; call `fit` first")
+        raise InputError("forest: a fitted TreeRank was expected, found one that is not; call `fit` first")
     ranks, words = ranks_of(forest.forest_), _words(forest, names)
     if not whole("tree", tree, 0) < forest.forest_.n_trees:
-        raise InputError(f"tree: a number in 0..{forest.forest_.n_trees - 1} was asked for, found {tree!r}")
+        raise InputError(f"tree: a number in 0..{forest.forest_.n_trees - 1} was expected, found {tree!r}")
     if not whole("depth", depth, 1) <= MOST_DEPTH:
         raise InputError(f"depth: 1 to {MOST_DEPTH} can be drawn, found {depth!r}")
     cells = Cells.of(ranks, tree)
@@ -365,7 +365,7 @@ def _words(forest: TreeRank, names: Sequence[str]) -> _Words:
     given = listed(names) or listed(own)
     if len(given) != columns.n_features:
         n_features = counted(columns.n_features, "feature")
-        raise InputError(f"names: one for each of {n_features} was asked for, found {len(given)}")
+        raise InputError(f"names: one for each of {n_features} was expected, found {len(given)}")
     features = [shortened(name) for name in given]
     further = [f"further column {k}" for k in range(len(columns.blocks))]
     return _Words(columns, features, named(columns, features, further))

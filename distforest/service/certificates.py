@@ -207,9 +207,7 @@ def _empty(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         found = sorted(entry.name for entry in folder.iterdir())
         if found:
-            raise InputError(
-                f"{folder}: a new or empty folder was asked for, found one with {found[0]!r}; name another"
-            )
+            raise InputError(f"{folder}: a new or empty folder was expected, found one with {found[0]!r}; name another")
         folder.chmod(0o700)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made a folder for certificates ({error})") from error

@@ -77,7 +77,7 @@ def hold_id(name: str) -> str:
     'smerf-20261122-4f3a'
     """
     if not isinstance(name, str) or not ID.fullmatch(name):
-        asked = "up to 64 of a-z, 0-9, '_' and '-' were asked for, beginning with a letter or digit"
+        asked = "up to 64 of a-z, 0-9, '_' and '-' were expected, beginning with a letter or digit"
         raise InputError(f"id: {asked}, found {shown(name)}")
     return name
 

@@ -187,8 +187,8 @@ def open_node(address: str) -> zarr.Array[Any] | zarr.Group:
             raise
         if Path(address).is_file():
             cure = "`distforest ingest` turns one into a group of arrays"
-            raise InputError(f"{address}: a Zarr array was asked for, found a file; {cure}") from error
-        raise InputError(f"{address}: a Zarr array was asked for, found none ({error})") from error
+            raise InputError(f"{address}: a Zarr array was expected, found a file; {cure}") from error
+        raise InputError(f"{address}: a Zarr array was expected, found none ({error})") from error
 
 
 def is_sparse_group(node: object) -> bool:
@@ -205,12 +205,12 @@ def array_at(address: str, found: zarr.Array[Any] | zarr.Group) -> zarr.Array[An
     """What was opened at an address, if it is an array that is not unpickled; raises InputError as `open_array`."""
     if is_sparse_group(found):
         where = "which only a given similarity matrix, and queries of its forest, may be"
-        raise InputError(f"{address}: a dense Zarr array was asked for, found a sparse matrix, {where}")
+        raise InputError(f"{address}: a dense Zarr array was expected, found a sparse matrix, {where}")
     if isinstance(found, zarr.Group):
         inside = ", ".join(sorted(found.array_keys())) or "no array"
-        raise InputError(f"{address}: a Zarr array was asked for, found a group with {inside}; name one of them")
+        raise InputError(f"{address}: a Zarr array was expected, found a group with {inside}; name one of them")
     if "pickle" in {getattr(codec, "codec_id", "") for codec in (*found.filters, *found.compressors)}:
-        raise InputError(f"{address}: numbers or text were asked for, found pickled objects, which could run any code")
+        raise InputError(f"{address}: numbers or text were expected, found pickled objects, which could run any code")
     return guarded(found)
 
 

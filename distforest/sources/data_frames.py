@@ -57,7 +57,7 @@ def hold_numbers(frame: object) -> None:
     for name, column in columns_of(frame):
         if not _is_numbers(column):
             cure = "turn dates into numbers, such as days since the first, and code classes, such as by OneHotEncoder"
-            raise InputError(f"X: numbers were asked for in column {name!r}, found {_dtype(column)}; {cure}")
+            raise InputError(f"X: numbers were expected in column {name!r}, found {_dtype(column)}; {cure}")
 
 
 def told_of_order(values: Any) -> str:

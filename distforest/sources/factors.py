@@ -216,7 +216,7 @@ def _square(given: object) -> Any:
     matrix = opened(given)
     matrix = matrix if hasattr(matrix, "shape") else np.asarray(matrix)
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"a square matrix was asked for, found shape {tuple(matrix.shape)}")
+        raise InputError(f"a square matrix was expected, found shape {tuple(matrix.shape)}")
     return matrix
 
 

@@ -42,7 +42,7 @@ class FeatureNames:
     True
     >>> own.hold_same(FeatureNames(("width", "height")), "new.zarr/X")
     Traceback (most recent call last):
-    distforest.errors.InputError: new.zarr/X: the forest's features in their order were asked for; column 0 is 'height'
+    distforest.errors.InputError: new.zarr/X: the forest's features in their order were expected; column 0 is 'height'
     there, found 'width'; give the columns that it was trained on, in that order
     """
 
@@ -71,17 +71,17 @@ class FeatureNames:
     def of_entry(cls, entry: object, n_columns: int) -> FeatureNames:
         """Read what `entry` has written of ``n_columns`` columns; raises InputError for anything else."""
         if not isinstance(entry, dict) or not {"names"} <= set(entry) <= {"names", "dtypes"}:
-            raise InputError(f"names, and dtypes or none, were asked for, found {str(entry)[:200]}")
+            raise InputError(f"names, and dtypes or none, were expected, found {str(entry)[:200]}")
         for key, values in entry.items():
             count = len(values) if isinstance(values, list) else None
             if count != n_columns and not (key == "dtypes" and count == 0):
                 told = type(values).__name__ if count is None else count
                 raise InputError(
-                    f"{key}: a string for each of {counted(n_columns, 'column')} was asked for, found {told}"
+                    f"{key}: a string for each of {counted(n_columns, 'column')} was expected, found {told}"
                 )
             if not all(isinstance(value, str) for value in values):
                 raise InputError(
-                    f"{key}: a string for each of {counted(n_columns, 'column')} was asked for, found another type"
+                    f"{key}: a string for each of {counted(n_columns, 'column')} was expected, found another type"
                 )
         return cls(tuple(entry["names"]), tuple(entry.get("dtypes", ())))
 
@@ -129,5 +129,5 @@ class FeatureNames:
         pairs = enumerate(zip_longest(self.names, found.names))
         column, (own, other) = next((column, pair) for column, pair in pairs if pair[0] != pair[1])
         wanted, there = ("none" if name is None else repr(name) for name in (own, other))
-        asked = f"the forest's features in their order were asked for; column {column} is {wanted} there"
+        asked = f"the forest's features in their order were expected; column {column} is {wanted} there"
         raise InputError(f"{where}: {asked}, found {there}; give the columns that it was trained on, in that order")

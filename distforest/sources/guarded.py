@@ -75,9 +75,9 @@ def hold_regular(path: Path, most: int | None = None) -> None:
     if stat.S_ISDIR(found.st_mode):  # which cannot be read, and is no file to its readers
         return
     if not stat.S_ISREG(found.st_mode):
-        raise InputError(f"{path}: a regular file was asked for, found a device, pipe or socket; remove it")
+        raise InputError(f"{path}: a regular file was expected, found a device, pipe or socket; remove it")
     if most is not None and found.st_size > most:
-        raise InputError(f"{path}: at most {most:,} bytes were asked for, found {found.st_size:,}")
+        raise InputError(f"{path}: at most {most:,} bytes were expected, found {found.st_size:,}")
 
 
 class GuardedBlosc(BloscCodec):

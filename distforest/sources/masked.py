@@ -40,5 +40,5 @@ def unmasked(values: object) -> Any:
         return np.where(mask, np.array(None), np.ma.getdata(values))
     if values.dtype.kind not in "fcbiu":
         found = f"found {n_masked:,} that {are(n_masked)} masked in an array of {values.dtype}"
-        raise InputError(f"observed values were asked for, {found}, which knows no missing ones; leave their rows out")
+        raise InputError(f"observed values were expected, {found}, which knows no missing ones; leave their rows out")
     return np.where(mask, np.float32(np.nan), np.ma.getdata(values))

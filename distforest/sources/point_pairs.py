@@ -231,14 +231,14 @@ def hold_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
         Another shape or dtype, a number that is no point's, or a point paired with itself; with the first place.
     """
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise InputError(f"pairs: row numbers of shape (n_pairs, 2) were asked for, found {pairs.dtype} {pairs.shape}")
+        raise InputError(f"pairs: row numbers of shape (n_pairs, 2) were expected, found {pairs.dtype} {pairs.shape}")
     outside = (pairs < 0) | (pairs >= n_points)
     if outside.any():
         row, column = np.argwhere(outside)[0].tolist()
         raise InputError(f"pairs: numbers must be in 0..{n_points - 1}, found {pairs[row, column]} in pair {row}")
     own = pairs[:, 0] == pairs[:, 1]
     if own.any():
-        raise InputError(f"pairs: two points were asked for, found point {pairs[own.argmax(), 0]} twice in one")
+        raise InputError(f"pairs: two points were expected, found point {pairs[own.argmax(), 0]} twice in one")
     return np.ascontiguousarray(pairs, np.int32)
 
 
@@ -251,7 +251,7 @@ def codes_of_links(similar: object) -> NDArray[np.uint8]:
         Another shape, or other values.
     """
     given = np.asarray(unmasked(similar))
-    asked = "similar: True or False (1 or 0, 1 or -1) for each pair was asked for"
+    asked = "similar: True or False (1 or 0, 1 or -1) for each pair was expected"
     if given.ndim != 1:
         raise InputError(f"{asked}, found shape {given.shape}")
     values = set(np.unique(given).tolist()) if given.dtype.kind in "biuf" else {str(given.dtype)}

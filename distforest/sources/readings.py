@@ -320,7 +320,7 @@ def check_shape(values: Matrix, reading: Reading) -> None:
         return
     if len(values.shape) != 2:
         raise InputError(
-            f"{reading.name}: a 2-D matrix was asked for, found shape {tuple(values.shape)}. Reshape your data: "
+            f"{reading.name}: a 2-D matrix was expected, found shape {tuple(values.shape)}. Reshape your data: "
             "X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it has one sample"
         )
     if 0 in values.shape:
@@ -329,7 +329,7 @@ def check_shape(values: Matrix, reading: Reading) -> None:
             f"({values.shape[0]} sample(s), {values.shape[1]} feature(s)), while a minimum of 1 is required"
         )
     if reading.symmetric and values.shape[0] != values.shape[1]:
-        raise InputError(f"{reading.name}: a square matrix was asked for, found shape {tuple(values.shape)}")
+        raise InputError(f"{reading.name}: a square matrix was expected, found shape {tuple(values.shape)}")
 
 
 def symmetrise(matrix: Float32s, reading: Reading) -> None:

@@ -171,7 +171,7 @@ def read_sparse(values: Any, reading: Reading) -> SparseSource:
     """
     if not reading.missing:
         found = f"found a sparse one ({values.format}, shape {tuple(values.shape)})"
-        raise InputError(f"{reading.name}: a dense matrix was asked for, {found}; use its .toarray()")
+        raise InputError(f"{reading.name}: a dense matrix was expected, {found}; use its .toarray()")
     check_shape(values, reading)
     matrix = canonical_csr(values)
     data, shape = _read_data(matrix, reading), (matrix.shape[0], matrix.shape[1])

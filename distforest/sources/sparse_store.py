@@ -81,7 +81,7 @@ def csr_arrays(values: Any) -> tuple[Arrays, dict[str, Any]]:
     check_shape(values, SIMILARITIES)
     hold_numbers("a sparse matrix", values.dtype)
     if values.shape[1] > MAX_COLUMNS:
-        raise InputError(f"a sparse matrix of at most {MAX_COLUMNS} columns was asked for, found {values.shape[1]}")
+        raise InputError(f"a sparse matrix of at most {MAX_COLUMNS} columns was expected, found {values.shape[1]}")
     if hasattr(values, "check_format"):
         try:
             values.check_format(full_check=True)
@@ -95,7 +95,7 @@ def csr_arrays(values: Any) -> tuple[Arrays, dict[str, Any]]:
 def hold_numbers(what: str, dtype: np.dtype[Any]) -> None:
     """Refuse values that are no integers, booleans, or floats of 32 or 64 bits; raises InputError."""
     if dtype.kind not in "biuf" or dtype.itemsize > 8 or dtype == np.float16:
-        raise InputError(f"{what}: integers, or floats of 32 or 64 bits, were asked for, found dtype {dtype}")
+        raise InputError(f"{what}: integers, or floats of 32 or 64 bits, were expected, found dtype {dtype}")
 
 
 # --- reading ----------------------------------------------------------------------------------------------
@@ -132,15 +132,15 @@ class SparseStore:
             if len(part.shape) != 1 or (name != "data" and part.dtype.kind not in "iu"):
                 asked = "a vector" if name == "data" else "a vector of integers"
                 found = f"found {part.dtype} of shape {tuple(part.shape)}"
-                raise InputError(f"{self.address}: {asked} was asked for as {name}, {found}; {DAMAGED}")
+                raise InputError(f"{self.address}: {asked} was expected as {name}, {found}; {DAMAGED}")
         hold_numbers(f"{self.address}: data", self.dtype)
         n_starts, n_indices = (int(self.parts[name].shape[0]) for name in ("indptr", "indices"))
         if n_starts != self.shape[0] + 1:
             asked = f"indptr of {counted(self.shape[0] + 1, 'number')} for {counted(self.shape[0], 'row')}"
-            raise InputError(f"{self.address}: {asked} was asked for, found {n_starts}; {DAMAGED}")
+            raise InputError(f"{self.address}: {asked} was expected, found {n_starts}; {DAMAGED}")
         if n_indices != self.n_stored:
             asked = f"a column for each of {counted(self.n_stored, 'entry', 'entries')}"
-            raise InputError(f"{self.address}: {asked} was asked for, found {n_indices}; {DAMAGED}")
+            raise InputError(f"{self.address}: {asked} was expected, found {n_indices}; {DAMAGED}")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -221,12 +221,12 @@ class SparseStore:
         """Refuse row starts that do not go from 0 to the number of entries, never back; raises InputError."""
         if starts[0] != 0 or starts[-1] != self.n_stored:
             asked = f"indptr from 0 to {self.n_stored}, the number of entries,"
-            raise InputError(f"{self.address}: {asked} was asked for, found {starts[0]} to {starts[-1]}; {DAMAGED}")
+            raise InputError(f"{self.address}: {asked} was expected, found {starts[0]} to {starts[-1]}; {DAMAGED}")
         falls = np.flatnonzero(starts[1:] < starts[:-1])
         if len(falls):
             row = int(falls[0])
             found = f"found {starts[row]} and then {starts[row + 1]} at row {row}"
-            raise InputError(f"{self.address}: indptr that never falls was asked for, {found}; {DAMAGED}")
+            raise InputError(f"{self.address}: indptr that never falls was expected, {found}; {DAMAGED}")
 
     def _hold_columns(self, numbers: Ints, ends: Ints, columns: np.ndarray) -> None:
         """Refuse columns beyond the matrix, or that do not ascend within their row; raises InputError."""
@@ -235,7 +235,7 @@ class SparseStore:
             entry = int(outside[0])
             found = f"found {columns[entry]} in row {_row_of(entry, numbers, ends)}"
             asked = f"columns from 0 to {self.shape[1] - 1}"
-            raise InputError(f"{self.address}: {asked} were asked for, {found}; {DAMAGED}")
+            raise InputError(f"{self.address}: {asked} were expected, {found}; {DAMAGED}")
         rises = columns[1:] > columns[:-1]
         heads = ends[1:-1]
         rises[heads[(heads > 0) & (heads < len(columns))] - 1] = True  # a row's first column follows on no other
@@ -244,22 +244,22 @@ class SparseStore:
             entry = int(stays[0])
             found = f"found {columns[entry]} and then {columns[entry + 1]} in row {_row_of(entry, numbers, ends)}"
             asked = "columns that ascend within a row, each stored once,"
-            raise InputError(f"{self.address}: {asked} were asked for, {found}; {DAMAGED}")
+            raise InputError(f"{self.address}: {asked} were expected, {found}; {DAMAGED}")
 
 
 def _shape_of(address: str, said: object) -> tuple[int, int]:
     """The shape that a group's attribute says; raises InputError for what is no attribute of a store."""
     if not isinstance(said, dict):
-        asked = f"{address}: a sparse matrix with its attribute {SPARSE!r} was asked for"
+        asked = f"{address}: a sparse matrix with its attribute {SPARSE!r} was expected"
         raise InputError(f"{asked}, found a group without; it is unfinished, or was not made by ingest or write_sparse")
     if said.get("format") != "csr" or said.get("version") != VERSION:
-        asked = f"{address}: a sparse matrix of format 'csr', version {VERSION}, was asked for"
+        asked = f"{address}: a sparse matrix of format 'csr', version {VERSION}, was expected"
         raise InputError(f"{asked}, found {said.get('format')!r}, version {said.get('version')!r}")
     shape = said.get("shape")
     if not isinstance(shape, list) or len(shape) != 2 or not all(type(n) is int and n > 0 for n in shape):
-        raise InputError(f"{address}: a shape of two positive integers was asked for, found {shape!r}; {DAMAGED}")
+        raise InputError(f"{address}: a shape of two positive integers was expected, found {shape!r}; {DAMAGED}")
     if shape[1] > MAX_COLUMNS:
-        raise InputError(f"{address}: at most {MAX_COLUMNS} columns were asked for, found {shape[1]}")
+        raise InputError(f"{address}: at most {MAX_COLUMNS} columns were expected, found {shape[1]}")
     return shape[0], shape[1]
 
 

@@ -151,7 +151,7 @@ def hold_scratch(scratch: Path) -> None:
         raise InputError(f"{_SCRATCH}, found {scratch}: it is not writable; name another")
 
 
-_SCRATCH = "a folder for staged files was asked for (`run.scratch`, or DISTFOREST_SCRATCH)"
+_SCRATCH = "a folder for staged files was expected (`run.scratch`, or DISTFOREST_SCRATCH)"
 
 
 def stage(address: str, reading: Reading, scratch: Path, onlooker: Onlooker | None = None) -> Staged:

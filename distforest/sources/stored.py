@@ -131,7 +131,7 @@ def _told_of_missing(address: str, array: Any, chunks: Chunks, strict: bool) -> 
     fill = array.fill_value.item() if isinstance(array.fill_value, np.generic) else array.fill_value
     found = f"{chunks.told} and read as {fill!r}"
     if strict:
-        raise InputError(f"{address}: all chunks were asked for (`strict`), found that {found}; write them all")
+        raise InputError(f"{address}: all chunks were expected (`strict`), found that {found}; write them all")
     return f"{address}: {found}; if they are lost, restore them (`strict` refuses what is not whole)"
 
 
@@ -141,7 +141,7 @@ def _hold_announced(address: str, n_bytes: int, chunks: Chunks, max_bytes: int |
     if n_bytes > most:
         stored = f"of which {chunks.n_bytes:,} are stored, as {chunks.told}"
         cure = f"if that is right, allow it: `run.max_bytes={n_bytes}`"
-        raise InputError(f"{address}: at most {most:,} bytes were asked for, found {n_bytes:,}, {stored}; {cure}")
+        raise InputError(f"{address}: at most {most:,} bytes were expected, found {n_bytes:,}, {stored}; {cure}")
 
 
 def warn_of_absent(addresses: Iterable[str], strict: bool = False, max_bytes: int | None = None) -> None:

@@ -139,9 +139,9 @@ def _hold_square(shape: tuple[int, ...]) -> None:
     if 1 in shape:
         which = "column" if shape[1] == 1 else "row"
         cure = "give Targets(numpy.ravel(y)) if it holds amounts, Labels(numpy.ravel(y)) if classes"
-        raise InputError(f"distances: a square matrix was asked for, found a single {which}, shape {shape}; {cure}")
+        raise InputError(f"distances: a square matrix was expected, found a single {which}, shape {shape}; {cure}")
     cure = "to cut it on both sides, as cross-validation does, give Distances(Z)"
-    raise InputError(f"distances: a square matrix was asked for, found shape {shape}; {cure}")
+    raise InputError(f"distances: a square matrix was expected, found shape {shape}; {cure}")
 
 
 def _recognised(given: object, learned: Judge | None) -> Any:

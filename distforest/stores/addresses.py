@@ -157,9 +157,9 @@ def size_of(fs: Any, path: str, most: int) -> int:
     found = fs.info(path)
     if found["type"] != "file":
         kind = "a folder" if found["type"] == "directory" else "a device, pipe or socket"
-        raise ValueError(f"a regular file was asked for at {path}, found {kind}")
+        raise ValueError(f"a regular file was expected at {path}, found {kind}")
     if found["size"] > most:
-        raise ValueError(f"at most {most:,} bytes were asked for at {path}, found {found['size']:,}")
+        raise ValueError(f"at most {most:,} bytes were expected at {path}, found {found['size']:,}")
     return int(found["size"])
 
 

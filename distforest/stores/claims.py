@@ -198,7 +198,7 @@ class Claim:
             strange = [name for name in names_in(self.folder) if not OWN.fullmatch(name)]
         if strange:
             raise InputError(
-                f"output: {self.folder}, where the job works, was asked for, found {strange[0]}; move that away, or "
+                f"output: {self.folder}, where the job works, was expected, found {strange[0]}; move that away, or "
                 "choose another output"
             )
 

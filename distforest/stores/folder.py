@@ -238,7 +238,7 @@ def _end_here(folder: str, name: str, most: int) -> End:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
             kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a device, pipe or socket"
-            raise ValueError(f"a regular file was asked for at {path}, found {kind}")
+            raise ValueError(f"a regular file was expected at {path}, found {kind}")
         os.lseek(file, max(0, found.st_size - most), os.SEEK_SET)
         with open(file, "rb", closefd=False) as opened:
             return End(opened.read(most), found.st_size <= most)

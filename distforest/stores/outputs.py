@@ -111,13 +111,13 @@ def hold_new(output: str, kind: str, overwrite: bool, allowing: str = "`run.over
         raise _never(output, kind, found)
     if found and not overwrite:
         raise InputError(
-            f"{output}: a new name was asked for, found {found}; choose another, or allow overwriting ({allowing})"
+            f"{output}: a new name was expected, found {found}; choose another, or allow overwriting ({allowing})"
         )
 
 
 def _never(output: str, kind: str, found: Found) -> InputError:
     return InputError(
-        f"{output}: a new name, or {kind} to replace, was asked for, found {found}, which is never replaced; choose "
+        f"{output}: a new name, or {kind} to replace, was expected, found {found}, which is never replaced; choose "
         "another name, or move it away"
     )
 
@@ -127,7 +127,7 @@ def hold_place(output: str) -> None:
     place = real_address(output)
     if "://" not in place and not Path(place).parent.is_dir():
         raise InputError(
-            f"{output}: a folder to write into was asked for, found none; make {Path(place).parent}, or choose "
+            f"{output}: a folder to write into was expected, found none; make {Path(place).parent}, or choose "
             "another name"
         )
 

@@ -334,7 +334,7 @@ def test_chunks_that_are_not_stored_are_told_or_refused(command, spec, home, tmp
     told = f"{address}: 1 of 3 chunks are not stored and read as 0.0"
     code, out, err = run(command, spec, "--strict")
     assert (code, out) == (2, "")
-    assert f"all chunks were asked for (--strict), found that {told.partition(': ')[2]}" in err
+    assert f"all chunks were expected (--strict), found that {told.partition(': ')[2]}" in err
     spec.write_text(spec.read_text() + "[run]\nstrict = true\n")
     assert run(command, spec)[0] == 2
     spec.write_text(spec.read_text().replace("strict = true", "strict = false"))
@@ -362,7 +362,7 @@ def test_an_array_that_announces_more_than_there_is_is_refused_unless_it_is_allo
     for command in (score, fit):
         code, out, err = run(*command)
         assert (code, out) == (2, "")
-        assert f"{address}: at most 1,073,741,824 bytes were asked for, found 13,194,139,533,312, of which 0 are" in err
+        assert f"{address}: at most 1,073,741,824 bytes were expected, found 13,194,139,533,312, of which 0 are" in err
         assert "if that is right, allow it: --max-bytes 13194139533312\n" in err
         code, _, err = run(*command, "--max-bytes", "1GiB")
         assert code == 2
@@ -490,7 +490,7 @@ def test_ingest_refuses_what_would_unfold_to_more_than_is_allowed(tmp_path):
     command = ("ingest", tmp_path / "a.npz", tmp_path / "a.zarr", "--max-bytes")
     code, out, err = run(*command, "500kB")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "at most 500,000 bytes of values were asked for, found a file of" in err
+    assert "at most 500,000 bytes of values were expected, found a file of" in err
     assert "would unfold to 800,128; give --max-bytes 800128 if so many are meant" in err
     assert run(*command, "1 MiB")[0] == 0
     for size in ("much", "", "0"):
@@ -519,7 +519,7 @@ def test_ingest_takes_a_libsvm_file_as_it_is_told(tmp_path):
         ("a.csv", ("--n-features", 3), "--n-features is for the rows of a libsvm file"),
         ("a.csv", ("--name", "X"), "--name is for the one array of an .npy file"),
         ("kinds.npy", (), "if these are labels, give --name y"),
-        ("new name!.npy", (), "a plain name was asked for the array, found 'new name!'; give another --name"),
+        ("new name!.npy", (), "a plain name was expected the array, found 'new name!'; give another --name"),
     ],
 )
 def test_hints_name_the_flags_of_the_command(tmp_path, file, options, hint):
@@ -620,9 +620,7 @@ def test_a_fault_of_the_file_is_told_with_its_line_despite_settings(spec):
 def test_a_missing_input_is_exit_2(spec):
     code, found = run_json("fit", spec, "--set", "input.features=nowhere.zarr/X")
     assert (code, found["error"]["kind"]) == (2, "SpecError")
-    assert found["error"]["message"].startswith(
-        "input.features: nowhere.zarr/X: a Zarr array was asked for, found none"
-    )
+    assert found["error"]["message"].startswith("input.features: nowhere.zarr/X: a Zarr array was expected, found none")
 
 
 def test_no_scheduler_is_exit_3(spec):

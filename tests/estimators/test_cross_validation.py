@@ -176,9 +176,9 @@ def test_rows_taken_are_columns_taken(taken: Any, form: str, tmp_path: Path) -> 
 
 
 def test_matrices_that_cannot_be_cut_are_refused() -> None:
-    with pytest.raises(InputError, match=r"a square matrix was asked for, found shape \(90, 89\)"):
+    with pytest.raises(InputError, match=r"a square matrix was expected, found shape \(90, 89\)"):
         Distances(Z[:, 1:])[[0]]
-    with pytest.raises(InputError, match=r"a square matrix was asked for, found shape \(90, 89\)"):
+    with pytest.raises(InputError, match=r"a square matrix was expected, found shape \(90, 89\)"):
         SMERF(2).fit(X, Distances(Z[:, 1:]))
     with pytest.raises(InputError, match="a dense matrix is required, found sparse data"):
         Graph(csr_matrix(Z))[[0]]
@@ -234,7 +234,7 @@ def test_scores_that_mean_nothing_are_refused(estimator: Any) -> None:
     with pytest.raises(NotFittedError):
         clone(estimator).score(X, Y)
     forest = clone(estimator).fit(X, Y)
-    with pytest.raises(InputError, match="pairs alike and pairs unlike were asked for, found 435 pairs, 0 of them unl"):
+    with pytest.raises(InputError, match="pairs alike and pairs unlike were expected, found 435 pairs, 0 of them unl"):
         forest.score(X[:30], np.zeros(30))
     with pytest.raises(InputError, match="found 3 pairs, 3 of them unlike; shuffle the rows, or stratify by label"):
         forest.score(X[:3], [0, 1, 2])

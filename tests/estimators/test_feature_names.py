@@ -162,7 +162,7 @@ STRANGE: dict[str, Any] = {
 def test_a_column_that_is_no_numbers_is_named(column: str, library: str) -> None:
     frame = FRAME.assign(**{column: STRANGE[column]})
     given = frame if library == "pandas" else pa.Table.from_pandas(frame)
-    with pytest.raises(InputError, match=f"X: numbers were asked for in column '{column}', found .*; turn dates into"):
+    with pytest.raises(InputError, match=f"X: numbers were expected in column '{column}', found .*; turn dates into"):
         SMERF(3).fit(given, SMALL_Y)
     with pytest.raises(InputError, match=f"column '{column}'"):
         SMERF(3).fit(given.select([column]) if library == "arrow" else given[[column]], SMALL_Y)

@@ -166,7 +166,7 @@ def test_sparse_queries_that_are_refused() -> None:
     linear = SimForestClassifier("linear", n_estimators=3, random_state=0).fit(POINTS, TARGETS > 0)
     with pytest.raises(TypeError, match="Sparse data was passed"):
         linear.predict(scipy.sparse.csr_array(POINTS))
-    with pytest.raises(InputError, match="features: a dense matrix was asked for, found a sparse one"):
+    with pytest.raises(InputError, match="features: a dense matrix was expected, found a sparse one"):
         linear.forest_.source(scipy.sparse.csr_array(POINTS))
 
 

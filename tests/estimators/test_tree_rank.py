@@ -261,8 +261,8 @@ def test_bad_parameters_are_refused(params: dict[str, Any], message: str) -> Non
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (np.zeros(38), r"two classes, one of them of two points, were asked for, found one, of 38 points"),
-        (np.arange(38), "two classes, one of them of two points, were asked for, found 38 of one point each"),
+        (np.zeros(38), r"two classes, one of them of two points, were expected, found one, of 38 points"),
+        (np.arange(38), "two classes, one of them of two points, were expected, found 38 of one point each"),
     ],
 )
 def test_labels_of_one_kind_of_pair_are_refused(labels: np.ndarray, message: str) -> None:
@@ -273,12 +273,12 @@ def test_labels_of_one_kind_of_pair_are_refused(labels: np.ndarray, message: str
 @pytest.mark.parametrize(
     ("pairs", "similar", "message"),
     [
-        ([[0, 1], [2, 3]], [True, True], "pairs of both kinds were asked for, found only alike ones"),
-        ([[0, 1], [2, 3]], [0, 0], "pairs of both kinds were asked for, found only unlike ones"),
+        ([[0, 1], [2, 3]], [True, True], "pairs of both kinds were expected, found only alike ones"),
+        ([[0, 1], [2, 3]], [0, 0], "pairs of both kinds were expected, found only unlike ones"),
         ([[0, 1], [2, 3]], [1], "found 2 pairs and 1 entry of similar; one for each"),
         ([[0, 1], [2, 2]], [1, 0], "found point 2 twice in one"),
         ([[0, 1], [2, 38]], [1, 0], r"numbers must be in 0\.\.37, found 38 in pair 1"),
-        ([[0, 1], [2, 3]], [1, 2], r"True or False \(1 or 0, 1 or -1\) for each pair was asked for, found \[1, 2\]"),
+        ([[0, 1], [2, 3]], [1, 2], r"True or False \(1 or 0, 1 or -1\) for each pair was expected, found \[1, 2\]"),
         ([0, 1], [1, 0], r"row numbers of shape \(n_pairs, 2\) were asked for"),
     ],
 )

@@ -370,7 +370,7 @@ def test_answers_replace_answers_alone(home: Home, asked: Question) -> None:
         if content:
             place.mkdir()
         (place / content if content else place).write_text("mine")
-        with pytest.raises(InputError, match=r"or answers to replace, was asked for, found a f.*, which is never"):
+        with pytest.raises(InputError, match=r"or answers to replace, was expected, found a f.*, which is never"):
             score(asked, str(place), Here(1), overwrite=True)
         assert (place / content if content else place).read_text() == "mine"
     save(open_forest(asked.forest), f"{home.own}/other.zarr")
@@ -394,7 +394,7 @@ def test_older_answers_are_there_until_the_new_ones_are_whole(
         with pytest.raises(JobError, match="the end"):
             score(other, output, Here(1), overwrite=True)
     assert (np.asarray(open_array(f"{output}/distance")[...]) == before).all()
-    with pytest.raises(InputError, match="a new name was asked for, found answers about a forest; choose another, or"):
+    with pytest.raises(InputError, match="a new name was expected, found answers about a forest; choose another, or"):
         score(other, output, Here(1))
     score(other, output, Here(1), overwrite=True)
     assert not Folder(output).exists("distance")

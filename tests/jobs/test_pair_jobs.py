@@ -307,8 +307,8 @@ def test_questions_that_cannot_be_answered_leave_nothing(
 # --- faults -----------------------------------------------------------------------------------------------
 
 MISFITS: dict[str, tuple[str, dict[str, str], str]] = {
-    "labels": ("labels", {"labels": "few"}, r"input: a label for each of 45 points was asked for, found 44 at"),
-    "similar": ("links", {"similar": "short"}, r"input.pairs: .*row numbers of shape \(299, 2\) were asked for"),
+    "labels": ("labels", {"labels": "few"}, r"input: a label for each of 45 points was expected, found 44 at"),
+    "similar": ("links", {"similar": "short"}, r"input.pairs: .*row numbers of shape \(299, 2\) were expected"),
     "floats": ("links", {"pairs": "floats"}, r"input.pairs: .*a pair for each entry of similar, found float64"),
     "triples": ("links", {"pairs": "triples"}, r"input.pairs: .*found int64 of shape \(300, 3\)"),
 }
@@ -331,9 +331,9 @@ def test_inputs_that_do_not_go_together_are_told_by_the_preview_and_by_the_job(
     ("changed", "message"),
     [
         ({"pairs": "beyond"}, r"pairs: numbers must be in 0\.\.44, found 45 in pair \d+"),
-        ({"pairs": "twice"}, "pairs: two points were asked for, found point 0 twice in one"),
+        ({"pairs": "twice"}, "pairs: two points were expected, found point 0 twice in one"),
         ({"similar": "maybe"}, r"similar: True or False .*found \[0, 1, 2\]"),
-        ({"similar": "ones"}, "pairs of both kinds were asked for, found only alike ones"),
+        ({"similar": "ones"}, "pairs of both kinds were expected, found only alike ones"),
         ({"features": "large"}, "features of points in pairs must be at most"),
     ],
 )

@@ -147,7 +147,7 @@ def test_the_projection_is_that_of_the_staged_job(name: str, place: str) -> None
 
 def test_what_is_no_square_matrix_is_refused(place: str) -> None:
     spec = job(place, f"{place}/wide.zarr")
-    with pytest.raises(SpecError, match=r"input.similarity: .* a square matrix was asked for, found shape \(20, 40\)"):
+    with pytest.raises(SpecError, match=r"input.similarity: .* a square matrix was expected, found shape \(20, 40\)"):
         preview(spec)
     with pytest.raises(InputError, match=r"must be square, .* found shape \(20, 40\)"):
         stage_inputs(spec, f"{place}/job")
@@ -161,7 +161,7 @@ def test_damage_is_refused_before_work_starts(place: str) -> None:
     with pytest.raises(InputError, match="found other values in data than were written"):
         stage_inputs(job(place, f"{place}/S.zarr"), f"{place}/job")
     shutil.rmtree(f"{place}/S.zarr/indices")
-    with pytest.raises(SpecError, match=r"input.similarity: .*indices: a Zarr array was asked for, found none"):
+    with pytest.raises(SpecError, match=r"input.similarity: .*indices: a Zarr array was expected, found none"):
         preview(job(place, f"{place}/S.zarr"))
 
 
@@ -240,5 +240,5 @@ def test_sparse_queries_that_do_not_fit_are_refused_at_the_door(place: str) -> N
     SMERF(3, random_state=0).fit(POINTS, DISTANCES).save(f"{place}/smerf.zarr")
     for asked in ({"queries": "new.zarr"}, {"queries": "dense.zarr/X", "reference": "new.zarr"}):
         given = {key: f"{place}/{value}" for key, value in asked.items()}
-        with pytest.raises(InputError, match="a dense Zarr array was asked for, found a sparse matrix"):
+        with pytest.raises(InputError, match="a dense Zarr array was expected, found a sparse matrix"):
             outline(Question(f"{place}/smerf.zarr", answer="distance", **given))

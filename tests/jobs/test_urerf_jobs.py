@@ -208,9 +208,9 @@ def test_weights_lead_a_forest_that_is_taught_too(store: Path, tmp_path: Path) -
 # --- faults -----------------------------------------------------------------------------------------------
 
 MISFITS = {
-    "short": r"a number for each of 12 features was asked for, found float64 of shape \(5,\)",
-    "wide": r"a number for each of 12 features was asked for, found float64 of shape \(12, 2\)",
-    "complex": r"a number for each of 12 features was asked for, found complex128 of shape \(12,\)",
+    "short": r"a number for each of 12 features was expected, found float64 of shape \(5,\)",
+    "wide": r"a number for each of 12 features was expected, found float64 of shape \(12, 2\)",
+    "complex": r"a number for each of 12 features was expected, found complex128 of shape \(12,\)",
 }
 
 

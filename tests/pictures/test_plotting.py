@@ -299,7 +299,7 @@ NAN = np.full((3, 3), np.nan)
         (lambda: Classes(SQUARE, [0, 1, 2], ["a", "b"]), "codes must be whole numbers from 0 to 1, found 2"),
         (lambda: Classes(SQUARE, [0, 0.5, 1], ["a", "b"]), "codes must be whole numbers from 0 to 1, found 0.5"),
         (lambda: Classes(SQUARE, ["a", "b", "b"], ["a", "b"]), "codes must hold real numbers, found dtype <U1"),
-        (lambda: Classes(SQUARE, CODES, "ab"), "names: a list of names was asked for, found 'ab'"),
+        (lambda: Classes(SQUARE, CODES, "ab"), "names: a list of names was expected, found 'ab'"),
         (lambda: Budgets([], [], 9, "1-NN", 0.5), "evaluations must have one number or more, found none"),
         (
             lambda: Budgets([1, 2], [0.5], 9, "1-NN", 0.5),
@@ -311,7 +311,7 @@ NAN = np.full((3, 3), np.nan)
         (lambda: Weights([]), "shares must have one number or more, found none"),
         (lambda: Weights([0.5, -0.5]), "shares must not be negative, found -0.5"),
         (lambda: Weights(HALF, [1.0]), "dependence must have one number for each of 2 features, found 1"),
-        (lambda: Weights(HALF, names=["a"]), "names: none, or one for each of 2 features was asked for, found 1"),
+        (lambda: Weights(HALF, names=["a"]), "names: none, or one for each of 2 features was expected, found 1"),
         (lambda: Importances(HALF), "parts must be a dict of 1 to 2 parts of an importance, found list"),
         (
             lambda: Importances(dict.fromkeys("abc", HALF)),
@@ -327,7 +327,7 @@ NAN = np.full((3, 3), np.nan)
         (lambda: feature_importances(HALF), r"a picture is drawn of Importances\(...\), found list"),
         (
             lambda: feature_importances(Importances({"a": HALF}), ax=Figure()),
-            "ax: axes of matplotlib were asked for, found F",
+            "ax: axes of matplotlib were expected, found F",
         ),
         (lambda: principal_coordinates(np.ones((2, 3)), 1), r"a square matrix with rows, found shape \(2, 3\)"),
         (lambda: principal_coordinates(NAN, 1), "distance must be finite"),

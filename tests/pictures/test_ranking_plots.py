@@ -183,29 +183,29 @@ def test_of_many_trees_the_first_are_drawn():
 
 def test_what_cannot_be_drawn_is_refused(forests):
     forest = forests["diagonal"]
-    with pytest.raises(InputError, match=r"tree: a number in 0..1 was asked for, found 2"):
+    with pytest.raises(InputError, match=r"tree: a number in 0..1 was expected, found 2"):
         ranking_tree(forest, 2)
     with pytest.raises(InputError, match="depth: 1 to 6 can be drawn, found 7"):
         ranking_tree(forest, depth=7)
-    with pytest.raises(InputError, match="names: one for each of 3 features was asked for, found 2"):
+    with pytest.raises(InputError, match="names: one for each of 3 features was expected, found 2"):
         ranking(forest, names=["a", "b"])
     with pytest.raises(InputError, match="no curves"):
         roc_curves([])
-    with pytest.raises(InputError, match="curves: a list of ROC was asked for, found ROC"):
+    with pytest.raises(InputError, match="curves: a list of ROC was expected, found ROC"):
         roc_curves(forest.tree_rocs_[0])
-    with pytest.raises(InputError, match="curves: a list of ROC was asked for, found tuple"):
+    with pytest.raises(InputError, match="curves: a list of ROC was expected, found tuple"):
         roc_curves([forest.tree_rocs_[0], ([0, 1], [0, 1])])
-    with pytest.raises(InputError, match="forest: a TreeRank was asked for, found RFD"):
+    with pytest.raises(InputError, match="forest: a TreeRank was expected, found RFD"):
         ranking(RFD())
-    with pytest.raises(InputError, match="forest: a fitted TreeRank was asked for, found one that is not"):
+    with pytest.raises(InputError, match="forest: a fitted TreeRank was expected, found one that is not"):
         ranking_tree(TreeRank())
     with pytest.raises(InputError, match=r"tree must be an integer >= 0, found 0\.5"):
         ranking_tree(forest, 0.5)
     with pytest.raises(InputError, match="depth must be an integer >= 1, found '2'"):
         ranking_tree(forest, depth="2")
-    with pytest.raises(InputError, match="names: a list of names was asked for, found 'abc'"):
+    with pytest.raises(InputError, match="names: a list of names was expected, found 'abc'"):
         ranking_tree(forest, names="abc")
-    with pytest.raises(InputError, match="ax: axes of matplotlib were asked for, found Figure"):
+    with pytest.raises(InputError, match="ax: axes of matplotlib were expected, found Figure"):
         ranking_tree(forest, ax=Figure())
 
 
@@ -245,7 +245,7 @@ def test_inspect_draws_a_sealed_ranking_forest(forests, points, tmp_path):
 
 def test_ranks_of_another_forest_are_not_drawn_but_its_importances(points, tmp_path):
     RFD(2, random_state=0).fit(points, points[:, 0] > 20).save(tmp_path / "votes.zarr")
-    with pytest.raises(InputError, match="a forest of TreeRank was asked for, found 'rfd'"):
+    with pytest.raises(InputError, match="a forest of TreeRank was expected, found 'rfd'"):
         sealed_ranking(f"{tmp_path}/votes.zarr")
     done = CliRunner().invoke(cli.main, ["inspect", f"{tmp_path}/votes.zarr", "--plot", f"{tmp_path}/a.png"])
     assert done.exit_code == 0, done.stderr

@@ -197,7 +197,7 @@ def test_no_two_are_alike(folder: Path, other: Path) -> None:
 
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"a new or empty folder was asked for, found one with 'notes.txt'"):
+    with pytest.raises(InputError, match=r"a new or empty folder was expected, found one with 'notes.txt'"):
         make(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     made = make(tmp_path / "tls")

@@ -131,7 +131,7 @@ def test_what_can_be_no_output_is_refused_at_submit(root: str, tmp_path: Path) -
     (tmp_path / "theirs.zarr" / "thesis.tex").write_text("mine")
     (tmp_path / "file.zarr").write_text("mine")
     faults_of = {
-        "no/f.zarr": "a folder to write into was asked for, found none; make",
+        "no/f.zarr": "a folder to write into was expected, found none; make",
         "theirs.zarr": "found a folder with thesis.tex, which is never replaced",
         "file.zarr": "found a file, which is never replaced",
     }

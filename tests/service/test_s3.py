@@ -254,7 +254,7 @@ def test_what_somebody_else_has_at_an_output_stays(store: ObjectStore, data: Dat
     for table in (spec, overwriting):
         with pytest.raises(InputError, match=r"found a folder with thesis\.tex, which is never replaced"):
             trained(table, f"{place}/job")
-        with pytest.raises(InputError, match=r"out\.zarr: a new name, or answers to replace, was asked for, found a"):
+        with pytest.raises(InputError, match=r"out\.zarr: a new name, or answers to replace, was expected, found a"):
             score(question, f"{place}/out.zarr", Here(2), table is overwriting, folder=Folder(f"{place}/score"))
     assert Folder(f"{place}/out.zarr").names() == ["thesis.tex"]
     assert Folder(f"{place}/out.zarr").read("thesis.tex") == b"years of work"
@@ -288,7 +288,7 @@ def test_what_a_job_has_begun_in_place_it_goes_on_with(
     np.testing.assert_array_equal(np.asarray(open_array(f"{place}/scores.zarr/distance")[...]), data.distances)
     with pytest.raises(
         InputError,
-        match=r"scores\.zarr: a new name was asked for, found answers about a forest",
+        match=r"scores\.zarr: a new name was expected, found answers about a forest",
     ):
         score(question, f"{place}/scores.zarr", Here(2))
 

@@ -348,7 +348,7 @@ def test_a_job_is_refused_whose_inputs_are_at_fault_as_far_as_can_be_seen(root: 
 
     async def use(service: JobService, ask: Ask) -> None:
         with refused(await ask("submit", spec=json.dumps(spec)), "SpecError") as faults:
-            asked = "a Zarr array was asked for, found a group with X; name one of them"
+            asked = "a Zarr array was expected, found a group with X; name one of them"
             assert faults == [f"input.features: {tmp_path}/data.zarr: {asked}"]
         spec["input"] = {"features": f"{tmp_path}/elsewhere.zarr/X"}
         assert (await ask("submit", spec=json.dumps(spec)))["created"] is True

@@ -131,11 +131,11 @@ def test_an_address_without_an_array_says_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "damaged" / "zarr.json").write_text("{")
     (tmp_path / "rows.csv").write_text("1,2\n")
     with pytest.raises(
-        InputError, match=r"rows.csv: a Zarr array was asked for, found a file; `distforest ingest` turns"
+        InputError, match=r"rows.csv: a Zarr array was expected, found a file; `distforest ingest` turns"
     ):
         open_array(f"{tmp_path}/rows.csv")
     for address in (f"{tmp_path}/none.zarr/X", f"{tmp_path}/damaged", "unknown://x/y"):
-        with pytest.raises(InputError, match="a Zarr array was asked for, found none") as caught:
+        with pytest.raises(InputError, match="a Zarr array was expected, found none") as caught:
             open_array(address)
         assert str(caught.value).startswith(address)
 

@@ -149,7 +149,7 @@ def test_what_is_no_regular_file_is_refused_unread(place: str, make: Callable[[P
     address = written(tmp_path, BLOSC["blosc"])
     Path(address, place).unlink()
     make(Path(address, place))
-    with pytest.raises(InputError, match="a regular file was asked for, found a device, pipe or socket"):
+    with pytest.raises(InputError, match="a regular file was expected, found a device, pipe or socket"):
         open_array(address)[:]
 
 

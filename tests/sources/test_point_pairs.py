@@ -180,7 +180,7 @@ def test_pairs_are_taken_as_int32(dtype: type) -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        ([[0, 1, 2]], r"row numbers of shape \(n_pairs, 2\) were asked for, found int64 \(1, 3\)"),
+        ([[0, 1, 2]], r"row numbers of shape \(n_pairs, 2\) were expected, found int64 \(1, 3\)"),
         ([0, 1], r"found int64 \(2,\)"),
         ([], r"found float64 \(0,\)"),
         ([[0.0, 1.0]], r"found float64 \(1, 2\)"),
@@ -189,7 +189,7 @@ def test_pairs_are_taken_as_int32(dtype: type) -> None:
         ([[0, 1], [1, 5]], r"numbers must be in 0\.\.4, found 5 in pair 1"),
         ([[0, 1], [-1, 5]], "found -1 in pair 1"),
         ([[0, 2**40]], "found 1099511627776 in pair 0"),
-        ([[0, 1], [3, 3], [2, 2]], "two points were asked for, found point 3 twice in one"),
+        ([[0, 1], [3, 3], [2, 2]], "two points were expected, found point 3 twice in one"),
     ],
 )
 def test_what_is_no_pair_is_refused(pairs: list[object], message: str) -> None:

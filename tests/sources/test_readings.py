@@ -175,8 +175,8 @@ def test_what_is_masked_is_unobserved_or_refused() -> None:
 @pytest.mark.parametrize("reading", ALL)
 def test_what_is_no_matrix_of_numbers_is_refused(reading: Reading) -> None:
     refused: list[tuple[Any, str]] = [
-        (np.zeros(3), r"a 2-D matrix was asked for, found shape \(3,\)"),
-        (np.zeros((2, 2, 2)), "a 2-D matrix was asked for"),
+        (np.zeros(3), r"a 2-D matrix was expected, found shape \(3,\)"),
+        (np.zeros((2, 2, 2)), "a 2-D matrix was expected"),
         (np.float64(1), r"found shape \(\)"),
         (np.zeros((0, 3)), "empty matrix"),
         (np.zeros((3, 0)), "empty matrix"),
@@ -193,7 +193,7 @@ def test_what_is_no_matrix_of_numbers_is_refused(reading: Reading) -> None:
 
 @pytest.mark.parametrize("reading", [DISTANCES, GRAPH])
 def test_distances_are_square(reading: Reading) -> None:
-    with pytest.raises(InputError, match=r"a square matrix was asked for, found shape \(2, 3\)"):
+    with pytest.raises(InputError, match=r"a square matrix was expected, found shape \(2, 3\)"):
         read(np.zeros((2, 3)), reading)
     assert read(np.zeros((2, 3)), SIMILARITIES).shape == (2, 3)
 

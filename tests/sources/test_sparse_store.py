@@ -150,7 +150,7 @@ def save(path: Path, **changed: Any) -> str:
         ({"indptr": np.array([0, 3])}, "cannot be read"),
         ({"indices": None}, "cannot be read"),
         ({"data": np.array([None, {}, 1], object)}, r"cannot be read \(Object arrays"),
-        ({"data": np.ones(3, complex)}, "integers, or floats of 32 or 64 bits, were asked for, found dtype complex128"),
+        ({"data": np.ones(3, complex)}, "integers, or floats of 32 or 64 bits, were expected, found dtype complex128"),
         ({"format": np.array(b"lil")}, "cannot be read"),
         ({"format": np.array(b"linalg")}, "cannot be read"),
         ({"shape": np.array([3])}, "cannot be read|2-D"),
@@ -174,7 +174,7 @@ def test_columns_that_contradict_each_other_are_not_turned_into_rows(tmp_path: P
 def test_arrays_that_only_share_some_names_stay_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", data=np.ones(3), indptr=np.arange(4))
     assert set(ingest(str(tmp_path / "a.npz"), str(tmp_path / "a.zarr"))) == {"data", "indptr"}
-    with pytest.raises(InputError, match="its attribute 'sparse' was asked for, found a group without"):
+    with pytest.raises(InputError, match="its attribute 'sparse' was expected, found a group without"):
         open_matrix(str(tmp_path / "a.zarr"))
 
 
@@ -207,14 +207,14 @@ def store_of(place: Path, sparse: Any = None, **changed: Any) -> str:
         ({"sparse": {"format": "csr", "version": 1, "shape": [3, 2**31]}}, "at most 2147483647 columns"),
         ({"sparse": {"format": "csr", "version": 1, "shape": [2, 3]}}, "indptr of 3 numbers for 2 rows .* found 4"),
         ({"sparse": "text"}, "found a group without"),
-        ({"indptr": None}, "indptr: a Zarr array was asked for, found none"),
-        ({"indices": None}, "indices: a Zarr array was asked for, found none"),
-        ({"data": None}, "data: a Zarr array was asked for, found none"),
-        ({"indptr": np.array([0.0, 2, 2, 4])}, "a vector of integers was asked for as indptr, found float64"),
+        ({"indptr": None}, "indptr: a Zarr array was expected, found none"),
+        ({"indices": None}, "indices: a Zarr array was expected, found none"),
+        ({"data": None}, "data: a Zarr array was expected, found none"),
+        ({"indptr": np.array([0.0, 2, 2, 4])}, "a vector of integers was expected as indptr, found float64"),
         ({"indices": np.zeros((4, 1), int)}, r"a vector of integers was asked for as indices, .* shape \(4, 1\)"),
-        ({"data": np.ones((4, 2))}, r"a vector was asked for as data, found float64 of shape \(4, 2\)"),
+        ({"data": np.ones((4, 2))}, r"a vector was expected as data, found float64 of shape \(4, 2\)"),
         ({"data": np.ones(4, np.complex64)}, "found dtype complex64"),
-        ({"data": np.ones(3)}, "a column for each of 3 entries was asked for, found 4"),
+        ({"data": np.ones(3)}, "a column for each of 3 entries was expected, found 4"),
     ],
 )
 def test_metadata_that_contradict_themselves_are_refused_unread(
@@ -234,10 +234,10 @@ def test_metadata_that_contradict_themselves_are_refused_unread(
         ({"indptr": np.array([0, 3, 2, 4])}, "found 3 and then 2 at row 1"),
         ({"indptr": np.array([0, -1, 2, 4])}, "found 0 and then -1 at row 0"),
         ({"indptr": np.array([0, 2**64 - 1, 2, 4], np.uint64)}, "found 0 and then -1 at row 0"),
-        ({"indices": np.array([0, 2, 1, 3])}, "columns from 0 to 2 were asked for, found 3 in row 2"),
+        ({"indices": np.array([0, 2, 1, 3])}, "columns from 0 to 2 were expected, found 3 in row 2"),
         ({"indices": np.array([-1, 2, 1, 2])}, "found -1 in row 0"),
         ({"indices": np.array([0, 2, 1, 2**32 + 2])}, "found 4294967298 in row 2"),
-        ({"indices": np.array([0, 0, 1, 2])}, "each stored once, were asked for, found 0 and then 0 in row 0"),
+        ({"indices": np.array([0, 0, 1, 2])}, "each stored once, were expected, found 0 and then 0 in row 0"),
         ({"indices": np.array([0, 2, 2, 1])}, "found 2 and then 1 in row 2"),
     ],
 )
@@ -321,12 +321,12 @@ def test_a_store_that_is_unfinished_or_lost_its_metadata_is_refused(tmp_path: Pa
     with pytest.raises(InputError, match="found a group without; it is unfinished"):
         open_matrix(target)
     shutil.rmtree(target)
-    with pytest.raises(InputError, match="a Zarr array was asked for, found none"):
+    with pytest.raises(InputError, match="a Zarr array was expected, found none"):
         open_matrix(target)
 
 
 def test_where_a_dense_array_is_needed_a_sparse_one_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a dense Zarr array was asked for, found a sparse matrix, which only"):
+    with pytest.raises(InputError, match="a dense Zarr array was expected, found a sparse matrix, which only"):
         open_array(store_of(tmp_path))
 
 

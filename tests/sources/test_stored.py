@@ -118,7 +118,7 @@ def test_an_array_that_announces_what_nobody_has_stored_is_refused_at_once(
     address = str(tmp_path / "huge.zarr")
     zarr.create_array(address, shape=(3_400_000_000, 5), chunks=chunks, dtype="f4")
     with pytest.raises(
-        InputError, match=r"at most 1,073,741,824 bytes were asked for, found 68,000,000,000, of which 0"
+        InputError, match=r"at most 1,073,741,824 bytes were expected, found 68,000,000,000, of which 0"
     ):
         hold_stored([address])
     (told,) = hold_stored([address], max_bytes=1 << 40)
@@ -140,7 +140,7 @@ def test_what_is_stored_may_unfold_to_a_thousand_times_as_much(tmp_path: Path, m
     monkeypatch.setattr("distforest.sources.stored.MAX_UNFOLDING", 2)
     assert len(hold_stored([address])) == 1  # 8,000 bytes, of which 4,000 are stored
     (tmp_path / "zeros.zarr" / "c" / "0" / "0").unlink()
-    with pytest.raises(InputError, match="at most 6,400 bytes were asked for, found 8,000, of which 3,200 are stored"):
+    with pytest.raises(InputError, match="at most 6,400 bytes were expected, found 8,000, of which 3,200 are stored"):
         hold_stored([address])
 
 

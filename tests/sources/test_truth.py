@@ -78,7 +78,7 @@ def test_a_relation_takes_the_address_of_its_values(kind: Any, values: np.ndarra
         read, wanted = Truth.of(given), Truth.of(expected)
         assert (read.judge, read.classes) == (wanted.judge, wanted.classes)
         np.testing.assert_array_equal(read.values, wanted.values)
-    with pytest.raises(InputError, match=r"nothing\.zarr: a Zarr array was asked for, found none"):
+    with pytest.raises(InputError, match=r"nothing\.zarr: a Zarr array was expected, found none"):
         kind(tmp_path / "nothing.zarr")
 
 

@@ -279,7 +279,7 @@ def test_an_output_where_another_job_works_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_folder_of_an_output_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=rf"a folder to write into was asked for, found none; make {tmp_path}/no/no"):
+    with pytest.raises(InputError, match=rf"a folder to write into was expected, found none; make {tmp_path}/no/no"):
         Claim(f"{tmp_path}/no/no/a.zarr", "a fit").take()
     assert list(tmp_path.iterdir()) == []
 
@@ -287,7 +287,7 @@ def test_the_folder_of_an_output_must_be_there(tmp_path: Path) -> None:
 def test_what_somebody_has_where_the_job_works_stays(tmp_path: Path) -> None:
     folder = tmp_path / "a.zarr.job"
     folder.write_text("mine")
-    with pytest.raises(InputError, match=r"a\.zarr\.job, where the job works, was asked for, found a file"):
+    with pytest.raises(InputError, match=r"a\.zarr\.job, where the job works, was expected, found a file"):
         Claim(f"{tmp_path}/a.zarr", "a fit").take()
     folder.unlink()
     folder.mkdir()

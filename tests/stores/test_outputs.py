@@ -81,10 +81,10 @@ def test_only_the_same_kind_is_replaced_and_only_if_that_is_allowed(output: str,
     put(output, KINDS[there])
     if OF_KIND[there] != kind:
         for overwrite in (False, True):
-            with pytest.raises(InputError, match=f"or {kind} to replace, was asked for, found .*, which is never repl"):
+            with pytest.raises(InputError, match=f"or {kind} to replace, was expected, found .*, which is never repl"):
                 hold_new(output, kind, overwrite)
         return
-    with pytest.raises(InputError, match=r"a new name was asked for, found .*; choose another, or allow .*`run.overwr"):
+    with pytest.raises(InputError, match=r"a new name was expected, found .*; choose another, or allow .*`run.overwr"):
         hold_new(output, kind, overwrite=False)
     hold_new(output, kind, overwrite=True)
 

@@ -113,7 +113,7 @@ def links_of(data: Data) -> tuple[Rows, NDArray[np.uint8]]:
     kinds = np.unique(codes).tolist()
     if kinds != [ALIKE, UNLIKE]:
         found = {(ALIKE,): "only alike ones", (UNLIKE,): "only unlike ones"}.get(tuple(kinds), f"classes {kinds[:5]}")
-        raise InputError(f"pairs of both kinds were asked for, found {found}")
+        raise InputError(f"pairs of both kinds were expected, found {found}")
     return pairs, codes
 
 
@@ -143,7 +143,7 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
     counts = np.bincount(data.truth)
     if (counts > 0).sum() < 2 or counts.max() < 2:
         classes = f"{len(counts)} of one point each" if counts.max() < 2 else f"one, of {counts.max()} points"
-        raise InputError(f"labels: two classes, one of them of two points, were asked for, found {classes}")
+        raise InputError(f"labels: two classes, one of them of two points, were expected, found {classes}")
     given, n = params["max_samples"], data.n_rows
     same_pairs = params["sampling"] == "all" or params["n_pairs"] >= n * (n - 1) // 2
     if given is None and same_pairs and params["n_estimators"] > 1:

@@ -332,7 +332,7 @@ class Constraints:
             pairs = self._kind(points, labels, seed, code == UNLIKE)
             if not len(pairs):
                 what = "two classes" if code == UNLIKE else "a class of two points"
-                raise InputError(f"labels: {what} were asked for, there is no {name} pair")
+                raise InputError(f"labels: {what} were expected, there is no {name} pair")
             if len(pairs) < wanted and self.warns:
                 text = f"found {counted(len(pairs), f'{name} pair')} where {wanted} were asked for, as a class is small"
                 warn_caller(f"{text}; set a smaller n_constraints")

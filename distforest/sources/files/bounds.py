@@ -45,7 +45,7 @@ def hold_unfolded(path: str, n_bytes: int, max_bytes: int | None) -> None:
     most = max(MOST_UNFOLDED, MOST_TIMES * size) if max_bytes is None else max_bytes
     if n_bytes > most:
         raise InputError(
-            f"{path}: at most {most:,} bytes of values were asked for, found a file of {size:,} bytes that would "
+            f"{path}: at most {most:,} bytes of values were expected, found a file of {size:,} bytes that would "
             f"unfold to {n_bytes:,}; give `max_bytes={n_bytes}` if so many are meant"
         )
 
@@ -53,7 +53,7 @@ def hold_unfolded(path: str, n_bytes: int, max_bytes: int | None) -> None:
 def out_of_memory(path: str, error: MemoryError) -> InputError:
     """The error that tells that the memory did not suffice for a file."""
     told = f" ({brief(str(error), 200)})" if str(error) else ""
-    found = f"memory for what the file holds was asked for, found too little{told}"
+    found = f"memory for what the file holds was expected, found too little{told}"
     return InputError(f"{path}: {found}; split the file, or read it where there is more memory")
 
 
@@ -108,6 +108,6 @@ class RowFile(io.BufferedReader):
         self.held += len(block)
         self._line += block.count(b"\n") or block.count(b"\r")
         if self.held > LONGEST_ROW:
-            asked = f"rows of at most {LONGEST_ROW:,} bytes were asked for, found a longer one"
+            asked = f"rows of at most {LONGEST_ROW:,} bytes were expected, found a longer one"
             raise InputError(f"{self.path}: line {self._line}: {asked}; look at how its lines end, and at its quotes")
         return block

@@ -137,13 +137,13 @@ class CsvTable:
         with readable(path), RowFile(path) as file, file.text(newline="") as stream:
             rows = [*islice(_filled(file, _reader(stream, separator)), 2)]
         if not rows:
-            raise InputError(f"{path}: a csv file with rows was asked for, found an empty file")
+            raise InputError(f"{path}: a csv file with rows was expected, found an empty file")
         cells = [cell.strip() for cell in rows[0]]
         cells[0] = cells[0].removeprefix("# ")  # with which numpy.savetxt begins a header
         headed = _is_headed(path, label, cells, rows[-1] if rows[1:] else []) if header is None else header
         another = _told_of_another(separator, cells[0], alone=True) if len(cells) == 1 else ""
         if headed and not rows[1:]:
-            asked = f"rows were asked for, found none below the first, {in_short(cells)}, which is taken as a header"
+            asked = f"rows were expected, found none below the first, {in_short(cells)}, which is taken as a header"
             raise InputError(f"{path}: {asked}{another or '; give header=False if it is data'}")
         columns = column_names(path, cells if headed else [str(position) for position in range(len(cells))])
         as_data = f"; the first row, {in_short(cells)}, is taken as data; give header=True if it names the columns"
@@ -204,13 +204,13 @@ class CsvTable:
                 empty = empty or reader.line_num
                 continue
             if begun and empty and len(self.columns) == 1:
-                raise InputError(f"{self.path}: line {empty}: a number was asked for, found an empty line{FILL_IN}")
+                raise InputError(f"{self.path}: line {empty}: a number was expected, found an empty line{FILL_IN}")
             begun, empty = True, 0
             yield cells
 
     def _told_of_cells(self, cells: list[str]) -> str:
         """That a row has not as many cells as the first one, and what may help."""
-        told = f"as many cells as the first row has, {len(self.columns)}, were asked for, found {len(cells)}"
+        told = f"as many cells as the first row has, {len(self.columns)}, were expected, found {len(cells)}"
         if len(self.columns) > 1 and self.headed and len(cells) == len(self.columns) + 1:
             return f"{told}; if the first one names the row, as R writes it, write the file without (row.names=FALSE)"
         if len(self.columns) > 1:
@@ -231,7 +231,7 @@ class CsvTable:
                 if not is_number(cell)
             )
             raise InputError(
-                f"{self._place(row, line)}, column {quoted(column)}: a number was asked for, found {quoted(cell)}"
+                f"{self._place(row, line)}, column {quoted(column)}: a number was expected, found {quoted(cell)}"
                 + self._cure(row, cell)
             ) from None
 
@@ -252,7 +252,7 @@ class CsvTable:
         label = cells[position].strip()
         if not label:
             raise InputError(
-                f"{self._place(row, line)}, column {quoted(self.columns[position])}: a label was asked for, "
+                f"{self._place(row, line)}, column {quoted(self.columns[position])}: a label was expected, "
                 f"found {quoted(cells[position])}{FILL_IN}"
             )
         return label

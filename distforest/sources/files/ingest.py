@@ -215,10 +215,10 @@ def ingest(
 def _format_of(source: str, asked: str | None) -> str:
     """Tell the format of a local file."""
     if "://" in source:
-        raise InputError(f"a local file was asked for, found the URL {source!r}; fetch it first")
+        raise InputError(f"a local file was expected, found the URL {source!r}; fetch it first")
     if not Path(source).is_file():
         other = "a pipe or a device" if Path(source).exists() else "none"
-        raise InputError(f"{source}: a file was asked for, found {'a folder' if Path(source).is_dir() else other}")
+        raise InputError(f"{source}: a file was expected, found {'a folder' if Path(source).is_dir() else other}")
     known = sorted(set(FORMATS.values()))
     found = FORMATS.get(PurePath(source).suffix.lower()) if asked is None else asked
     if found not in known:
@@ -280,7 +280,7 @@ def _hold_alike(source: str, arrays: list[_Array]) -> None:
     n_rows = {array.name: array.shape[0] for array in arrays if array.name in ("X", "y")}
     if len(set(n_rows.values())) > 1:
         raise InputError(
-            f"{source}: a label for each row was asked for, "
+            f"{source}: a label for each row was expected, "
             f"found {counted(n_rows['X'], 'row')}, {counted(n_rows['y'], 'label')}"
         )
 
@@ -299,11 +299,11 @@ def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames |
         numbering.follow(block[:, 0])
     if n_bad:
         raise InputError(
-            f"{source}: finite float32 numbers were asked for as features, found {n_bad:,} that {are(n_bad)} not, "
+            f"{source}: finite float32 numbers were expected as features, found {n_bad:,} that {are(n_bad)} not, "
             f"the first {place}; fill them in or leave their rows out"
         )
     if n_rows == 0:
-        raise InputError(f"{source}: rows were asked for, found none")
+        raise InputError(f"{source}: rows were expected, found none")
     if told := told_of_rounding(sample, names):
         warn_caller(f"{source}: {told}")
     told = f"{_column(0, names)} {numbering.told()}" if n_columns > 1 and numbering.told() else ""
@@ -354,7 +354,7 @@ def _labels(source: str, table: Table) -> _Array:
         if isinstance(block, list) and len(strings) <= MAX_CLASSES:
             strings.update(block)
     if kind == "U" and len(strings) > MAX_CLASSES:
-        raise InputError(f"{source}: labels of at most {MAX_CLASSES} classes were asked for, found more strings")
+        raise InputError(f"{source}: labels of at most {MAX_CLASSES} classes were expected, found more strings")
     classes = sorted(strings) if kind == "U" else []
     codes = {label: code for code, label in enumerate(classes)}
     convert: Callable[[Any], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
@@ -399,7 +399,7 @@ def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
         bad = np.argwhere(~np.isfinite(block))
         if len(bad):
             value, row = block[tuple(bad[0])], n_rows + int(bad[0][0])
-            raise InputError(f"{source}: finite labels were asked for, found {float(value)!r} in row {row}")
+            raise InputError(f"{source}: finite labels were expected, found {float(value)!r} in row {row}")
         n_rows += len(block)
 
 
@@ -438,7 +438,7 @@ def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tu
             found.append(_Array(array.name, array.shape, dtype, partial(array.blocks, block_bytes)))
     if not found:
         cure = "; if these are labels, give `name='y'`" if source.endswith(".npy") else ""
-        raise InputError(f"{source}: an array of numbers was asked for, found none{cure}")
+        raise InputError(f"{source}: an array of numbers was expected, found none{cure}")
     _hold_alike(source, found)
     return found, texts
 
@@ -467,7 +467,7 @@ def _hold_text(array: StoredArray, size: int) -> None:
     """Refuse so many characters in an attribute; raises InputError."""
     if size > MAX_TEXT:
         raise InputError(
-            f"{array.path}: array {array.name!r}: at most {MAX_TEXT} characters were asked for, "
+            f"{array.path}: array {array.name!r}: at most {MAX_TEXT} characters were expected, "
             f"as strings become attributes, found {size}; leave it out or code it as numbers"
         )
 
@@ -480,11 +480,11 @@ def _are_names(strings: Any) -> bool:
 def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array:
     if array.is_text or len(array.shape) != 2:
         raise InputError(
-            f"{array.path}: X of numbers and of shape (n_rows, n_columns) was asked for, "
+            f"{array.path}: X of numbers and of shape (n_rows, n_columns) was expected, "
             f"found dtype {array.dtype} and shape {array.shape}"
         )
     if names is not None and not (_are_names(names) and len(names) == array.shape[1]):
-        raise InputError(f"{array.path}: {array.shape[1]} feature_names were asked for, found {brief(str(names))}")
+        raise InputError(f"{array.path}: {array.shape[1]} feature_names were expected, found {brief(str(names))}")
     named = FeatureNames(tuple(names), (str(array.dtype),) * len(names)) if names else None
     return _features(array.path, array.shape[1], partial(array.blocks, block_bytes), named)
 
@@ -492,9 +492,9 @@ def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array
 def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array:
     """``y``: strings become places in ``classes``, which integers must be already; numbers become float64."""
     if len(array.shape) != 1 and (array.is_text or len(array.shape) != 2):
-        raise InputError(f"{array.path}: y with a label for each row was asked for, found shape {array.shape}")
+        raise InputError(f"{array.path}: y with a label for each row was expected, found shape {array.shape}")
     if classes is not None and not (_are_names(classes) and len(set(classes)) == len(classes)):
-        raise InputError(f"{array.path}: classes of different names were asked for, found {brief(str(classes))}")
+        raise InputError(f"{array.path}: classes of different names were expected, found {brief(str(classes))}")
     if array.is_text:
         return _coded_labels(array, classes)
     native = array.dtype.newbyteorder("=")
@@ -510,7 +510,7 @@ def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array
     low, high = min(int(block.min()) for block in blocks()), max(int(block.max()) for block in blocks())
     if low < 0 or high >= len(classes):
         raise InputError(
-            f"{array.path}: labels from 0 to {len(classes) - 1} were asked for, "
+            f"{array.path}: labels from 0 to {len(classes) - 1} were expected, "
             f"as there {are(len(classes))} {counted(len(classes), 'class', 'classes')}, "
             f"found labels from {low} to {high}"
         )
@@ -525,7 +525,7 @@ def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
     codes = {name: code for code, name in enumerate(names)}
     unknown = sorted(set(labels) - codes.keys())
     if unknown:
-        asked = f"labels among the classes {brief(str(names))} were asked for"
+        asked = f"labels among the classes {brief(str(names))} were expected"
         raise InputError(f"{array.path}: {asked}, found {quoted(unknown[0])}")
     values = np.array([codes[label] for label in labels], np.int64)
     told = "" if classes else _told_of_classes(names, typed=True)

@@ -69,17 +69,17 @@ class StoredArray:
     def _of(cls, head: _Head, member: str | None) -> StoredArray:
         path, name, shape, dtype = head.path, head.name, head.shape, head.dtype
         if not re.fullmatch(r"(?!__|distforest$|zarr\.json$)\w[\w .-]*", name):
-            asked = "a plain name was asked for the array"
+            asked = "a plain name was expected the array"
             raise InputError(f"{path}: {asked}, found {quoted(name)}; give another `name`")
         if dtype.kind != "U" and (dtype.kind not in "biuf" or dtype.itemsize > 8):
             strings = "write strings by .astype(str)"
             cures = {"O": f"pickled objects are never read, {strings}", "S": strings}
             raise InputError(
-                f"{head.place}: numbers of at most 64 bits or strings were asked for, "
+                f"{head.place}: numbers of at most 64 bits or strings were expected, "
                 f"found dtype {brief(str(dtype))}; {cures.get(dtype.kind, 'write it as real numbers, or leave it out')}"
             )
         if head.n_bytes == 0 or (not shape and dtype.kind != "U"):
-            raise InputError(f"{head.place}: rows of values were asked for, found {head.told}")
+            raise InputError(f"{head.place}: rows of values were expected, found {head.told}")
         head.hold_whole()
         return cls(path, member, name, shape, not head.in_columns or len(shape) < 2, dtype)
 
@@ -148,7 +148,7 @@ class _Head:
         head = cls(path, name, shape, in_columns, dtype, size - stream.tell())
         if not all(type(length) is int and 0 <= length <= MAX_SIZE for length in shape):
             found = f"found shape {brief(str(shape))}"
-            raise InputError(f"{head.place}: sizes from 0 to 2^63 - 1 were asked for, {found}; write the array again")
+            raise InputError(f"{head.place}: sizes from 0 to 2^63 - 1 were expected, {found}; write the array again")
         return head
 
     @property
@@ -171,7 +171,7 @@ class _Head:
         if self.n_left != self.n_bytes:
             cut_off, further = "it is cut off, write it again", "write each array into a file of its own, or an .npz"
             raise InputError(
-                f"{self.place}: {counted(self.n_bytes, 'byte')} were asked for, as {self.told} announce, "
+                f"{self.place}: {counted(self.n_bytes, 'byte')} were expected, as {self.told} announce, "
                 f"found {self.n_left:,}; {cut_off if self.n_left < self.n_bytes else further}"
             )
 
@@ -196,7 +196,7 @@ def stored_arrays(path: str) -> list[StoredArray]:
     with readable(path), zipfile.ZipFile(path) as archive:
         members = archive.namelist()
     if not all(member.endswith(".npy") for member in members):
-        raise InputError(f"{path}: .npy members were asked for, found {brief(str(members))}")
+        raise InputError(f"{path}: .npy members were expected, found {brief(str(members))}")
     return StoredArray.members(path)
 
 
@@ -206,7 +206,7 @@ class _ArchiveFile(io.FileIO):
     def read(self, size: int | None = -1, /) -> bytes:
         """Read so many bytes; raises InputError where they are more than a directory has."""
         if size is not None and size > MAX_DIRECTORY:
-            asked = f"a directory of at most {MAX_DIRECTORY:,} bytes was asked for, found {size:,}"
+            asked = f"a directory of at most {MAX_DIRECTORY:,} bytes was expected, found {size:,}"
             raise InputError(f"{self.name}: {asked}; write fewer arrays into a file")
         return super().read(size) or b""
 
@@ -223,14 +223,14 @@ def hold_archive(path: str, max_bytes: int | None) -> None:
     with readable(path), _ArchiveFile(path) as file, zipfile.ZipFile(file) as archive:
         members = archive.infolist()
     if len(members) > MAX_MEMBERS:
-        asked = f"at most {MAX_MEMBERS:,} arrays were asked for, found {len(members):,}"
+        asked = f"at most {MAX_MEMBERS:,} arrays were expected, found {len(members):,}"
         raise InputError(f"{path}: {asked}; write them into several files, or stack those that are alike")
     seen = set()
     for member in members:
         if member.filename in seen:
-            raise InputError(f"{path}: different members were asked for, found {quoted(member.filename)} twice")
+            raise InputError(f"{path}: different members were expected, found {quoted(member.filename)} twice")
         if member.compress_type not in PACKINGS:
-            asked = "members that are stored or deflated were asked for"
+            asked = "members that are stored or deflated were expected"
             found = f"found {quoted(member.filename)} of compression {member.compress_type}"
             raise InputError(f"{path}: {asked}, {found}; write the file by numpy.savez_compressed")
         seen.add(member.filename)
@@ -273,7 +273,7 @@ def _hold_alone(path: str) -> None:
         further = sorted({member.removesuffix(".npy") for member in archive.namelist()} - SPARSE)
     if further:
         raise InputError(
-            f"{path}: a sparse matrix alone was asked for, found {brief(', '.join(map(quoted, further)))} beside it; "
+            f"{path}: a sparse matrix alone was expected, found {brief(', '.join(map(quoted, further)))} beside it; "
             "save them as a file of their own"
         )
 

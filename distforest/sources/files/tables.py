@@ -97,7 +97,7 @@ def readable(path: str) -> Iterator[None]:
         raise
     except UnicodeDecodeError as error:
         found = f"the byte {error.object[error.start]:#04x}"
-        raise InputError(f"{path}: text in UTF-8 was asked for, found {found}; save it in UTF-8") from error
+        raise InputError(f"{path}: text in UTF-8 was expected, found {found}; save it in UTF-8") from error
     except MemoryError as error:
         raise out_of_memory(path, error) from error
     except DAMAGE as error:
@@ -135,9 +135,9 @@ def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
             is_last = not name and 0 < position == len(names) - 1
             cure = "if it is a data frame's index, write the file without it (`index` of to_csv), otherwise name it"
             cure = "name it, or end lines without a separator" if is_last else cure
-            raise InputError(f"{path}: a name was asked for in column {position}, found {quoted(name)}; {cure}")
+            raise InputError(f"{path}: a name was expected in column {position}, found {quoted(name)}; {cure}")
         if name in seen:
-            raise InputError(f"{path}: different column names were asked for, found {quoted(name)} twice; rename one")
+            raise InputError(f"{path}: different column names were expected, found {quoted(name)} twice; rename one")
         seen.add(name)
     return tuple(names)
 
@@ -151,9 +151,9 @@ def label_position(path: str, names: Sequence[str], label: str | None, cure: str
         near = difflib.get_close_matches(label, likely, n=1)
         listed = ", ".join(map(quoted, names[:20])) + (", ..." if len(names) > 20 else "")
         hint = cure or (f"; did you mean {quoted(near[0])}?" if near else "")
-        raise InputError(f"{path}: label column {label!r} was asked for, found {listed}{hint}")
+        raise InputError(f"{path}: label column {label!r} was expected, found {listed}{hint}")
     if len(names) == 1:
-        raise InputError(f"{path}: features beside the label {label!r} were asked for, found no other column")
+        raise InputError(f"{path}: features beside the label {label!r} were expected, found no other column")
     return names.index(label)
 
 
@@ -184,17 +184,17 @@ class LibsvmTable:
         """Find how many features there are, at least as many as the highest index says; and where they begin."""
         found = _Extent.of(path)
         if found.highest < 0 and n_features is None:
-            raise InputError(f"{path}: rows of 'label index:value ...' were asked for, found none")
+            raise InputError(f"{path}: rows of 'label index:value ...' were expected, found none")
         first = _first_index(path, found.with_zero, zero_based)
         n_found = max(1, found.highest + 1 - first)
         n_columns = n_found if n_features is None else whole("n_features", n_features, 1)
         if n_columns < n_found:
             asked = (
-                f"indices from {first} to {n_columns - 1 + first} were asked for, as of {counted(n_columns, 'feature')}"
+                f"indices from {first} to {n_columns - 1 + first} were expected, as of {counted(n_columns, 'feature')}"
             )
             raise InputError(f"{found.place}: {asked}, found {found.highest}")
         if n_columns > LIBSVM_COLUMNS:
-            asked = f"at most {LIBSVM_COLUMNS} features were asked for (rows are stored densely)"
+            asked = f"at most {LIBSVM_COLUMNS} features were expected (rows are stored densely)"
             raise InputError(f"{path}: {asked}, found {n_columns}")
         return cls(path, found.n_rows, n_columns, first, block_bytes)
 
@@ -217,7 +217,7 @@ class LibsvmTable:
         for batch in self._batches():
             for row, line, cells in batch:
                 if not is_number(cells[0]):
-                    asked = "a number as label was asked for"
+                    asked = "a number as label was expected"
                     raise InputError(f"{self._place(row, line)}: {asked}, found {quoted(cells[0])}")
             yield [cells[0] for _, _, cells in batch]
 
@@ -232,9 +232,9 @@ class LibsvmTable:
         for cell in cells[1:]:
             index, _, value = cell.partition(":")
             if not (index.isdecimal() and len(index) <= DIGITS and is_number(value)):
-                raise InputError(f"{self._place(row, line)}: index:value was asked for, found {quoted(cell)}")
+                raise InputError(f"{self._place(row, line)}: index:value was expected, found {quoted(cell)}")
             if int(index) <= last:
-                asked = f"indices from {self.first} that rise were asked for"
+                asked = f"indices from {self.first} that rise were expected"
                 raise InputError(
                     f"{self._place(row, line)}: {asked}, found {quoted(cell)}"
                     + (f" after index {last}" if positions else "; give zero_based=True if indices count from 0")
@@ -272,7 +272,7 @@ class _Extent:
     def see(self, index: str, place: str) -> None:
         """Go on with the last index of a row."""
         if len(index) > DIGITS or int(index) > LIBSVM_COLUMNS:
-            asked = f"indices up to {LIBSVM_COLUMNS} were asked for (rows are stored densely)"
+            asked = f"indices up to {LIBSVM_COLUMNS} were expected (rows are stored densely)"
             raise InputError(f"{place}: {asked}, found {brief(index, 20)}")
         if int(index) > self.highest:
             self.highest, self.place = int(index), place
@@ -317,19 +317,19 @@ class ParquetTable:
             index = _index_of(schema)
         columns = column_names(path, schema.names)
         if not columns:
-            raise InputError(f"{path}: columns were asked for, found none")
+            raise InputError(f"{path}: columns were expected, found none")
         label_position(path, columns, label)
         features = [column for column in columns if column != label]
         for column in features:
             kind = schema.field(column).type
             if not _is_numeric(kind):
                 cure = cure_of_words(label is not None)
-                found = f"column {quoted(column)}: numbers were asked for, found {brief(str(kind))}"
+                found = f"column {quoted(column)}: numbers were expected, found {brief(str(kind))}"
                 raise InputError(f"{path}: {found}{cure}")
         _tell_of_index(path, [column for column in features if column in index])
         kind = schema.field(label).type if label is not None else None
         if kind is not None and not (_is_numeric(kind) or _is_text(kind)):
-            asked = f"label column {label!r}: numbers or strings were asked for"
+            asked = f"label column {label!r}: numbers or strings were expected"
             raise InputError(f"{path}: {asked}, found {brief(str(kind))}")
         dtypes = [str(schema.field(column).type) for column in features]
         return cls(path, columns, label, block_bytes, dtypes, n_bytes)
@@ -363,7 +363,7 @@ class ParquetTable:
                 column = batch[label]
                 if column.null_count:
                     row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-                    raise InputError(f"{self.path}: row {row}, column {label!r}: a label was asked for, found null")
+                    raise InputError(f"{self.path}: row {row}, column {label!r}: a label was expected, found null")
                 yield _labels_of(column)
                 first += len(column)
 

@@ -211,7 +211,7 @@ def _enter(connection: sqlite3.Connection, name: str, asked: dict[str, Any]) -> 
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
         elif mark != APPLICATION or version != FORMAT:
             what = f"a ledger of format {version}" if mark == APPLICATION else "another application's database"
-            raise InputError(f"a ledger of format {FORMAT} was asked for; {name!r} is {what}; name another file")
+            raise InputError(f"a ledger of format {FORMAT} was expected; {name!r} is {what}; name another file")
         connection.execute("SELECT place, a, b, value, job, number, name FROM pairs, jobs LIMIT 0")
         found = {part: json.loads(value) for part, value in connection.execute("SELECT name, value FROM meta")}
     _compare(name, asked, found)

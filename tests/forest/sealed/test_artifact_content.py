@@ -105,19 +105,19 @@ def at(node: Any, place: Place) -> Any:
 HUGE = 10**400
 NAMES = [*"abcde"]
 BAD_NAMES: list[tuple[Any, str]] = [
-    (None, "names, and dtypes or none, were asked for, found None"),
+    (None, "names, and dtypes or none, were expected, found None"),
     ([*"abcde"], "names, and dtypes or none"),
     ({}, "names, and dtypes or none"),
     ({"dtypes": NAMES}, "names, and dtypes or none"),
     ({"names": NAMES, "kinds": NAMES}, "names, and dtypes or none"),
-    ({"names": "abcde"}, "names: a string for each of 5 columns was asked for, found str"),
-    ({"names": {"a": 1}}, "names: a string for each of 5 columns was asked for, found dict"),
-    ({"names": [*"abcd"]}, "names: a string for each of 5 columns was asked for, found 4"),
-    ({"names": []}, "names: a string for each of 5 columns was asked for, found 0"),
-    ({"names": [*"abcd", 5]}, "names: a string for each of 5 columns was asked for, found another type"),
-    ({"names": [*"abcd", None]}, "names: a string for each of 5 columns was asked for, found another type"),
-    ({"names": NAMES, "dtypes": [*"abcd"]}, "dtypes: a string for each of 5 columns was asked for, found 4"),
-    ({"names": NAMES, "dtypes": [*"abcd", {}]}, "dtypes: a string for each of 5 columns was asked for, found another"),
+    ({"names": "abcde"}, "names: a string for each of 5 columns was expected, found str"),
+    ({"names": {"a": 1}}, "names: a string for each of 5 columns was expected, found dict"),
+    ({"names": [*"abcd"]}, "names: a string for each of 5 columns was expected, found 4"),
+    ({"names": []}, "names: a string for each of 5 columns was expected, found 0"),
+    ({"names": [*"abcd", 5]}, "names: a string for each of 5 columns was expected, found another type"),
+    ({"names": [*"abcd", None]}, "names: a string for each of 5 columns was expected, found another type"),
+    ({"names": NAMES, "dtypes": [*"abcd"]}, "dtypes: a string for each of 5 columns was expected, found 4"),
+    ({"names": NAMES, "dtypes": [*"abcd", {}]}, "dtypes: a string for each of 5 columns was expected, found another"),
     ({"names": [*"abcd", "e" * 4097]}, "a name or all of them are longer than a forest keeps"),
     ({"names": NAMES, "dtypes": [*"abcd", "e" * 4097]}, "a name or all of them are longer than a forest keeps"),
 ]

@@ -121,7 +121,7 @@ def test_noise_is_pruned_away() -> None:
 @pytest.mark.parametrize("folds", [0, 1, 25, 2.5, "five", True])
 def test_numbers_of_folds_that_there_cannot_be_are_refused(folds: Any) -> None:
     X, y = data()
-    with pytest.raises(InputError, match=r"pruning_folds: None or an integer in 2\.\.24 was asked for, found"):
+    with pytest.raises(InputError, match=r"pruning_folds: None or an integer in 2\.\.24 was expected, found"):
         TreeRank(2, pruning_folds=folds, **QUICK).fit(X, y)
 
 

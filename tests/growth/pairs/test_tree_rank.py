@@ -313,5 +313,5 @@ def test_all_pairs_of_few_points() -> None:
 
 @pytest.mark.parametrize(("labels", "found"), [([0] * 6, "one, of 6 points"), (range(6), "6 of one point each")])
 def test_labels_without_a_pair_of_one_kind_are_refused(labels: Sequence[int], found: str) -> None:
-    with pytest.raises(InputError, match=f"two classes, one of them of two points, were asked for, found {found}"):
+    with pytest.raises(InputError, match=f"two classes, one of them of two points, were expected, found {found}"):
         bound(np.eye(6), np.array(labels))

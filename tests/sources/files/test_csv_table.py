@@ -32,30 +32,30 @@ if TYPE_CHECKING:
         (
             "a,b\n",
             None,
-            "rows were asked for, found none below the first, a,b, which is taken as a header; give header=",
+            "rows were expected, found none below the first, a,b, which is taken as a header; give header=",
         ),
-        ("a,b\n1,2\n3\n", None, "row 1 (line 3): as many cells as the first row has, 2, were asked for, found 1"),
-        ("a,b\n1,2\n\n3,4,5\n", None, "row 1 (line 4): as many cells as the first row has, 2, were asked for, found 3"),
-        ("a,b\n1,2\n3,four\n", None, "row 1 (line 3), column 'b': a number was asked for, found 'four'"),
-        ("a,b\n1,2\n3,\n", None, "row 1 (line 3), column 'b': a number was asked for, found ''"),
-        ("a,b\n1,2_0\n", None, "row 0 (line 2), column 'b': a number was asked for, found '2_0'"),
+        ("a,b\n1,2\n3\n", None, "row 1 (line 3): as many cells as the first row has, 2, were expected, found 1"),
+        ("a,b\n1,2\n\n3,4,5\n", None, "row 1 (line 4): as many cells as the first row has, 2, were expected, found 3"),
+        ("a,b\n1,2\n3,four\n", None, "row 1 (line 3), column 'b': a number was expected, found 'four'"),
+        ("a,b\n1,2\n3,\n", None, "row 1 (line 3), column 'b': a number was expected, found ''"),
+        ("a,b\n1,2_0\n", None, "row 0 (line 2), column 'b': a number was expected, found '2_0'"),
         ("a,b\n1,nan\n3,-inf\n", None, "found 2 that are not, the first nan in row 0, column 1 (b)"),
         ("a,b\n1,2\n3,4e38\n", None, "found 1 that is not, the first 4e+38 in row 1, column 1 (b)"),
         (
             "a,species\n1,2\n",
             "specie",
-            "'specie' was asked for, found 'a', 'species'; did you mean 'species'?",
+            "'specie' was expected, found 'a', 'species'; did you mean 'species'?",
         ),
-        ("a,kind\n1,x\n2, \n", "kind", "row 1 (line 3), column 'kind': a label was asked for, found ' '"),
-        ("a,kind\n1,1.5\n2,nan\n", "kind", "finite labels were asked for, found nan in row 1"),
+        ("a,kind\n1,x\n2, \n", "kind", "row 1 (line 3), column 'kind': a label was expected, found ' '"),
+        ("a,kind\n1,1.5\n2,nan\n", "kind", "finite labels were expected, found nan in row 1"),
         ("kind\n1\n", "kind", "found no other column"),
         ("a,a\n1,2\n", None, "found 'a' twice"),
-        (",a\n0,2\n", None, "a name was asked for in column 0, found ''"),
-        (",0,1\n0,2.5,3.5\n", None, "a name was asked for in column 0, found ''; if it is a data frame's index"),
-        ("Unnamed: 0,a\n0,2\n", None, "a name was asked for in column 0, found 'Unnamed: 0'; if it is a data"),
-        ("0.1;0.2\n5.1;3.5\n", None, "a number was asked for, found '5.1;3.5'; cells are read as separated by commas"),
-        ("1.0 2.0\n3.0 4.0\n", None, "a number was asked for, found '3.0 4.0'; cells are read as separated by commas"),
-        ("a,7\n1,2\n", None, "row 0 (line 1), column '0': a number was asked for, found 'a'; if this row names the"),
+        (",a\n0,2\n", None, "a name was expected in column 0, found ''"),
+        (",0,1\n0,2.5,3.5\n", None, "a name was expected in column 0, found ''; if it is a data frame's index"),
+        ("Unnamed: 0,a\n0,2\n", None, "a name was expected in column 0, found 'Unnamed: 0'; if it is a data"),
+        ("0.1;0.2\n5.1;3.5\n", None, "a number was expected, found '5.1;3.5'; cells are read as separated by commas"),
+        ("1.0 2.0\n3.0 4.0\n", None, "a number was expected, found '3.0 4.0'; cells are read as separated by commas"),
+        ("a,7\n1,2\n", None, "row 0 (line 1), column '0': a number was expected, found 'a'; if this row names the"),
         ('a,b\n1,"2\n', None, "cannot be read (unexpected end of data)"),
     ],
 )
@@ -73,7 +73,7 @@ def test_a_row_that_is_too_long(
 ) -> None:
     monkeypatch.setattr(bounds, "LONGEST_ROW", 20_000)
     message = refused(write("a.csv", "a,b\n" + "1,2\n" * 5000 + row))
-    found = re.search(r"line (\d+): rows of at most 20,000 bytes were asked for, found a longer one; look at", message)
+    found = re.search(r"line (\d+): rows of at most 20,000 bytes were expected, found a longer one; look at", message)
     assert found
     assert line <= int(found[1]) <= line + 3000
 
@@ -121,28 +121,28 @@ BY_COMMAS = "cells are read as separated by commas; if they are by {}, give `sep
         (
             "a;b\n1,5;2,5\n",
             None,
-            "as the first row has, 1, were asked for, found 3",
+            "as the first row has, 1, were expected, found 3",
             BY_COMMAS.format("semicolons", ";"),
         ),
         ("1,5;2,5\n", None, "found '5;2'", BY_COMMAS.format("semicolons", ";")),
         ("1;2;3\n", None, "found none below the first, 1;2;3,", BY_COMMAS.format("semicolons", ";")),
         ("a,b\n1,action|drama\n", None, "found 'action|drama'", "if these are the labels, name their column with"),
-        ("made by hand\na,b\n1,2\n", None, "were asked for, found 2", "if the first line is above the table, leave"),
-        ('"a","b"\n"r1",1,2\n', None, "were asked for, found 3", "if the first one names the row, as R writes it,"),
+        ("made by hand\na,b\n1,2\n", None, "were expected, found 2", "if the first line is above the table, leave"),
+        ('"a","b"\n"r1",1,2\n', None, "were expected, found 3", "if the first one names the row, as R writes it,"),
         ('a,b\n"1,5",2\n', None, "found '1,5'", "write a decimal point, and nothing between thousands"),
         ('a,b\n"1,250.5",2\n', None, "found '1,250.5'", "write a decimal point, and nothing between thousands"),
         ("a,b\n1,?\n", None, "found '?'", "fill it in, or leave its row out"),
         ("a,b\n1,NA\n", None, "found 'NA'", "fill it in, or leave its row out"),
-        ("a,kind\n1,x\n2,\n", "kind", "a label was asked for, found ''", "fill it in, or leave its row out"),
+        ("a,kind\n1,x\n2,\n", "kind", "a label was expected, found ''", "fill it in, or leave its row out"),
         ("a,b,\n1,2,\n", None, "asked for in column 2, found ''", "name it, or end lines without a separator"),
         ("5.1,setosa\n", "kind", "found '0', '1'", "the first row, 5.1,setosa, is taken as data; give header=True if"),
         (
             "a\n1\n\n3\n",
             None,
-            "line 3: a number was asked for, found an empty line",
+            "line 3: a number was expected, found an empty line",
             "fill it in, or leave its row out",
         ),
-        ('a\n1\n""\n3\n', None, "row 1 (line 3), column 'a': a number was asked for, found ''", "fill it in, or"),
+        ('a\n1\n""\n3\n', None, "row 1 (line 3), column 'a': a number was expected, found ''", "fill it in, or"),
     ],
 )
 def test_what_helps_is_told(
@@ -158,7 +158,7 @@ def test_a_file_that_is_packed_or_of_other_bytes_is_told(refused: Refused, tmp_p
     assert "found the suffix '.gz'; unpack it" in refused(str(tmp_path / "a.csv.gz"))
     for text, byte in (("a,b\n1,2\n".encode("utf-16"), "0xff"), ("größe\n1\n".encode("latin-1"), "0xf6")):
         (tmp_path / "a.csv").write_bytes(text)
-        assert f"text in UTF-8 was asked for, found the byte {byte}; save" in refused(str(tmp_path / "a.csv"))
+        assert f"text in UTF-8 was expected, found the byte {byte}; save" in refused(str(tmp_path / "a.csv"))
 
 
 @pytest.mark.parametrize("separator", [";", "tab", "\t", "|", " "])

@@ -386,7 +386,7 @@ def test_a_target_is_overwritten_only_when_asked_and_only_a_group(write: Write, 
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "one.tex").write_text("mine")
     for other in (tmp_path / "thesis", Path(source)):
-        with pytest.raises(InputError, match=r"arrays to replace, was asked for, found a f.*, which is never replaced"):
+        with pytest.raises(InputError, match=r"arrays to replace, was expected, found a f.*, which is never replaced"):
             ingest(source, str(other), overwrite=True)
     assert (tmp_path / "thesis" / "one.tex").read_text() == "mine"
     assert Path(source).read_text() == "a\n1\n"
@@ -437,7 +437,7 @@ def test_what_is_no_file_is_refused(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "folder.csv").mkdir()
     found = {"pipe": "a pipe or a device", "self": "none", "zeros": "a pipe or a device", "folder": "a folder"}
     for name, told in found.items():
-        assert f"a file was asked for, found {told}" in refused(str(tmp_path / f"{name}.csv"))
+        assert f"a file was expected, found {told}" in refused(str(tmp_path / f"{name}.csv"))
 
 
 @pytest.mark.parametrize(("name", "n_bytes"), [("a.csv", 11), ("a.libsvm", 8), ("a.npy", 16)])
@@ -461,7 +461,7 @@ def test_memory_that_does_not_suffice_names_the_file(
 
     monkeypatch.setattr(module, "_as_float32", exhausted)
     source = write("a.csv", "a\n1\n")
-    told = "memory for what the file holds was asked for, found too little; split the file, or read it where"
+    told = "memory for what the file holds was expected, found too little; split the file, or read it where"
     assert f"{source}: {told}" in refused(source)
 
 
@@ -470,7 +470,7 @@ def test_labels_and_features_of_a_table_have_as_many_rows(
 ) -> None:
     monkeypatch.setattr(CsvTable, "labels", lambda table: iter([["1"]]))  # as a damaged Parquet file has them
     message = refused(write("a.csv", "a,kind\n1,2\n3,4\n"), label="kind")
-    assert "a label for each row was asked for, found 2 rows, 1 label" in message
+    assert "a label for each row was expected, found 2 rows, 1 label" in message
 
 
 def test_file_urls_are_paths(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ({"Z": np.array(["2020-01-02"], "M8[D]")}, "found dtype datetime64[D]; write it as real numbers, or leave it"),
         ({"Z": np.zeros((0, 3))}, "found shape (0, 3)"),
         ({"Z": np.array(1.0)}, "found shape ()"),
-        ({"names": np.array(["a"])}, "an array of numbers was asked for, found none"),
+        ({"names": np.array(["a"])}, "an array of numbers was expected, found none"),
         ({"../Z": np.ones(1)}, "found '../Z'"),
         ({"zarr.json": np.ones(1)}, "found 'zarr.json'"),
         ({"X": np.ones(3)}, "found dtype float64 and shape (3,)"),
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         ({"X": np.ones((3, 2)), "y": np.ones(2)}, "found 3 rows, 2 labels"),
         (
             {"X": np.ones((3, 2)), "feature_names": np.array(["a"])},
-            "2 feature_names were asked for, found ['a']",
+            "2 feature_names were expected, found ['a']",
         ),
         ({"y": np.array([0, 2]), "classes": np.array(["a", "b"])}, "found labels from 0 to 2"),
         ({"y": np.array([0, 1]), "classes": np.array(["a", "a"])}, "found ['a', 'a']"),
@@ -93,16 +93,16 @@ def write_npz(path: Path, packing: int = zipfile.ZIP_STORED, **members: bytes) -
 
 
 ANNOUNCED = [
-    (npy("(-3, 4)", b"0" * 48), "sizes from 0 to 2^63 - 1 were asked for, found shape (-3, 4)"),
+    (npy("(-3, 4)", b"0" * 48), "sizes from 0 to 2^63 - 1 were expected, found shape (-3, 4)"),
     (npy("(-3, -1)", b"0" * 12), "found shape (-3, -1)"),
     (npy("(True, 4)", b"0" * 16), "found shape (True, 4)"),
     (npy("(4, 99999999999999999999999999)", b"0" * 48), "found shape (4, 99999999999999999999999999)"),
-    (npy("(1099511627776, 4)", b"0" * 48), "17,592,186,044,416 bytes were asked for, as shape (1099511627776, 4)"),
+    (npy("(1099511627776, 4)", b"0" * 48), "17,592,186,044,416 bytes were expected, as shape (1099511627776, 4)"),
     (npy("(1099511627776, 4)", b"0" * 48, in_columns=True), "and dtype float32 announce, found 48; it is cut off"),
     (npy("(4294967296, 4)", b"0" * 48, in_columns=True), "68,719,476,736 bytes were asked for"),
-    (npy("(3, 4)", b"0" * 49), "48 bytes were asked for, as shape (3, 4) and dtype float32 announce, found 49; write"),
+    (npy("(3, 4)", b"0" * 49), "48 bytes were expected, as shape (3, 4) and dtype float32 announce, found 49; write"),
     (npy("(3, 4)", b"0" * 47), "found 47; it is cut off, write it again"),
-    (npy("(4611686018427387904,)", dtype="<U0"), "rows of values were asked for, found shape (4611686018427387904,)"),
+    (npy("(4611686018427387904,)", dtype="<U0"), "rows of values were expected, found shape (4611686018427387904,)"),
     (npy("(3, 4)", b"0" * 48).replace(b"\x01\x00", b"\x09\x00", 1), "an .npy file is 1.0, 2.0 or 3.0, not 9.0"),
     (npy("(3," + "(" * 9000), "its header is none of an .npy file"),
     (npy("(3, 4), []: 1"), "its header is none of an .npy file: unhashable type"),
@@ -159,7 +159,7 @@ def test_an_npz_that_unfolds_to_too_much(
     source = write_npz(tmp_path / "a.npz", zipfile.ZIP_DEFLATED, Z=content)
     monkeypatch.setattr(bounds, "MOST_UNFOLDED", 1 << 20)
     size, n_bytes = (tmp_path / "a.npz").stat().st_size, len(content)
-    asked = f"at most 1,048,576 bytes of values were asked for, found a file of {size:,} bytes that would unfold"
+    asked = f"at most 1,048,576 bytes of values were expected, found a file of {size:,} bytes that would unfold"
     assert f"{asked} to {n_bytes:,}; give `max_bytes={n_bytes}` if so many are meant" in refused(source)
     assert ingest(source, str(tmp_path / "a.zarr"), max_bytes=n_bytes)["Z"].shape == (500_000, 1)
     monkeypatch.setattr(bounds, "MOST_TIMES", 1 + n_bytes // size)
@@ -174,9 +174,9 @@ def test_what_the_members_unfold_to_is_added_up(refused: Refused, tmp_path: Path
 
 def test_an_npz_of_too_many_members(refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_npz(tmp_path / "a.npz", **{f"a{place}": b"no array" for place in range(1001)})
-    assert "at most 1,000 arrays were asked for, found 1,001; write them into several files" in refused(source)
+    assert "at most 1,000 arrays were expected, found 1,001; write them into several files" in refused(source)
     monkeypatch.setattr(npz, "MAX_DIRECTORY", 1 << 15)
-    assert "a directory of at most 32,768 bytes was asked for, found" in refused(source)
+    assert "a directory of at most 32,768 bytes was expected, found" in refused(source)
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
@@ -255,7 +255,7 @@ def test_a_flipped_bit_in_an_npz(refused: Refused, tmp_path: Path) -> None:
 def test_arrays_beside_a_sparse_matrix_are_not_lost(refused: Refused, tmp_path: Path) -> None:
     own = {"format": np.array(b"csr"), "shape": [2, 2], "data": [1.0], "indices": [0], "indptr": [0, 1, 1]}
     np.savez(tmp_path / "S.npz", labels=np.array(["a", "b"]), **own)
-    assert "a sparse matrix alone was asked for, found 'labels' beside it" in refused(str(tmp_path / "S.npz"))
+    assert "a sparse matrix alone was expected, found 'labels' beside it" in refused(str(tmp_path / "S.npz"))
 
 
 def test_strings_of_an_npy_need_a_name(refused: Refused, tmp_path: Path) -> None:

@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     [
         ("", "found none"),
         ("1\n2\n", "found none"),
-        ("1 1:2 1:3\n", "row 0 (line 1): indices from 1 that rise were asked for, found '1:3' after index 1"),
+        ("1 1:2 1:3\n", "row 0 (line 1): indices from 1 that rise were expected, found '1:3' after index 1"),
         (
             "1 1:2\n1 3:2 2:3\n",
-            "row 1 (line 2): indices from 1 that rise were asked for, found '2:3' after index 3",
+            "row 1 (line 2): indices from 1 that rise were expected, found '2:3' after index 3",
         ),
-        (f"1 {'9' * 5000}:2 2:3\n", "index:value was asked for, found '999"),
-        ("1 qid:3 1:2\n", "index:value was asked for, found 'qid:3'"),
-        ("1 1:2 2:\n", "index:value was asked for, found '2:'"),
-        ("# c\n1,2 1:2\n", "row 0 (line 2): a number as label was asked for, found '1,2'"),
+        (f"1 {'9' * 5000}:2 2:3\n", "index:value was expected, found '999"),
+        ("1 qid:3 1:2\n", "index:value was expected, found 'qid:3'"),
+        ("1 1:2 2:\n", "index:value was expected, found '2:'"),
+        ("# c\n1,2 1:2\n", "row 0 (line 2): a number as label was expected, found '1,2'"),
         ("1 1:nan\n", "found 1 that is not, the first nan in row 0, column 0"),
-        ("inf 1:1\n", "finite labels were asked for, found inf in row 0"),
+        ("inf 1:1\n", "finite labels were expected, found inf in row 0"),
         (
             f"1 {10**12}:1\n",
-            "indices up to 1048576 were asked for (rows are stored densely), found 1000000000000",
+            "indices up to 1048576 were expected (rows are stored densely), found 1000000000000",
         ),
         (
             f"1 1{'0' * 30}:1\n",
-            "indices up to 1048576 were asked for (rows are stored densely), found 10000000000000000..",
+            "indices up to 1048576 were expected (rows are stored densely), found 10000000000000000..",
         ),
         (f"1 {'0' * 5000}1:1\n", "row 0 (line 1): indices up to 1048576 were asked for"),
-        ("1 1:\0\n", r"index:value was asked for, found '1:\x00'"),
+        ("1 1:\0\n", r"index:value was expected, found '1:\x00'"),
     ],
 )
 def test_libsvm_faults(write: Write, refused: Refused, text: str, message: str) -> None:
@@ -61,20 +61,20 @@ def test_libsvm_faults(write: Write, refused: Refused, text: str, message: str) 
         (
             "1 0:2 1:1\n",
             {"zero_based": False},
-            "(line 1): indices from 1 that rise were asked for, found '0:2'; give zero",
+            "(line 1): indices from 1 that rise were expected, found '0:2'; give zero",
         ),
-        ("1 0:2\n", {"zero_based": False}, "(line 1): indices from 1 that rise were asked for, found '0:2'; give zero"),
-        ("1 0:2 0:1\n", {"zero_based": True}, "indices from 0 that rise were asked for, found '0:1' after index 0"),
-        ("1 3:1 0:2\n", {}, "indices from 1 that rise were asked for, found '0:2' after index 3"),
+        ("1 0:2\n", {"zero_based": False}, "(line 1): indices from 1 that rise were expected, found '0:2'; give zero"),
+        ("1 0:2 0:1\n", {"zero_based": True}, "indices from 0 that rise were expected, found '0:1' after index 0"),
+        ("1 3:1 0:2\n", {}, "indices from 1 that rise were expected, found '0:2' after index 3"),
         (
             "1 1:2\n\n1 4:2\n",
             {"n_features": 3},
-            "(line 3): indices from 1 to 3 were asked for, as of 3 features, found 4",
+            "(line 3): indices from 1 to 3 were expected, as of 3 features, found 4",
         ),
         (
             "1 3:2\n",
             {"n_features": 3, "zero_based": True},
-            "indices from 0 to 2 were asked for, as of 3 features, found 3",
+            "indices from 0 to 2 were expected, as of 3 features, found 3",
         ),
         ("1 3:2\n", {"n_features": 0}, "n_features must be an integer >= 1, found 0"),
         ("1 3:2\n", {"n_features": 1 << 21}, "at most 1048576 features were asked for"),
@@ -95,7 +95,7 @@ def test_a_long_cell_of_a_libsvm_file_is_shown_in_short(write: Write, refused: R
 def test_a_long_line_of_a_libsvm_file(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "LONGEST_ROW", 20_000)
     source = write("a.libsvm", "1 1:1\n" * 50_000 + "1 " + "1" * 50_000 + "\n")
-    assert "line 50001: rows of at most 20,000 bytes were asked for, found a longer one" in refused(source)
+    assert "line 50001: rows of at most 20,000 bytes were expected, found a longer one" in refused(source)
 
 
 def test_a_libsvm_file_that_unfolds_to_too_much(
@@ -173,10 +173,10 @@ def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
     }
     source = str(tmp_path / "a.parquet")
     parquet.write_table(pyarrow.table(columns), source)
-    assert "column 't': numbers were asked for, found string; if these are the labels, name" in refused(source)
+    assert "column 't': numbers were expected, found string; if these are the labels, name" in refused(source)
     assert "1 that is not, the first nan in row 1, column 1 (n)" in refused(source, label="t")
     parquet.write_table(pyarrow.table({"a": [1, 2], "t": ["u", None]}), source)
-    assert "row 1, column 't': a label was asked for, found null" in refused(source, label="t")
+    assert "row 1, column 't': a label was expected, found null" in refused(source, label="t")
     assert "did you mean 't'?" in refused(source, label="tt")
     parquet.write_table(pyarrow.table({"a": [1, 2], "big": columns["big"]}), source)
     assert "cannot be read" in refused(source, label="big")
