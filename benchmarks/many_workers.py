@@ -44,7 +44,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.jobs.cluster import Work
 from distforest.jobs.inputs import from_data
-from distforest.jobs.on_dask import SETTINGS, OnDask
+from distforest.jobs.on_dask import DASK_SETTINGS, OnDask
 from distforest.jobs.shards import Receipt
 from distforest.jobs.train import GrowTask, grow_shard
 from distforest.sources.judges import Judge
@@ -186,7 +186,7 @@ class Threads:
 @contextmanager
 def with_idlers(n_workers: int, seconds: float) -> Iterator[tuple[LocalCluster, Client, float]]:
     """A scheduler and a client with so many workers, and the seconds in which they have registered."""
-    settings = {**SETTINGS, "distributed.worker.preload": [], "distributed.scheduler.worker-ttl": None}
+    settings = {**DASK_SETTINGS, "distributed.worker.preload": [], "distributed.scheduler.worker-ttl": None}
     with (
         dask.config.set(settings),
         LocalCluster(n_workers=0, protocol="tcp://", host="127.0.0.1", dashboard_address=None, processes=False) as own,

@@ -36,7 +36,7 @@ from distforest.growth.problem import Data, Problem
 from distforest.jit import kernel
 from distforest.jobs.train import fit_here
 from distforest.sources.judges import Judge
-from distforest.sources.point_pairs import codes_of_links, hold_pairs
+from distforest.sources.point_pairs import check_pairs, codes_of_links
 from distforest.sources.row_kinds import Features, Kernel
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def pairs_data(n_pairs: int) -> Data:
     """Given pairs of points, as RFD's own benchmark draws them."""
     drawn = Pairs.drawn(n_pairs, 0)
     rows = pair_columns(complete(METHODS["rfd"].parameters, {}), drawn.points.shape[1])
-    pairs = hold_pairs(drawn.pairs, len(drawn.points))
+    pairs = check_pairs(drawn.pairs, len(drawn.points))
     return Data(rows, drawn.points, Judge.LINKS, codes_of_links(drawn.similar), pairs=pairs)
 
 

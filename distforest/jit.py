@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 COMPILE = "compile the kernels (slow only the first time)"
 """What happens while a first call keeps somebody waiting."""
 
-PATIENCE = 1.0
+COMPILE_PATIENCE = 1.0
 """Seconds of compiling after which somebody who waits is told."""
 
 
@@ -112,7 +112,7 @@ def _keep(save: Callable[..., None], place: str, *kernel: object) -> None:
 
 
 class Notice(event.Listener):  # type: ignore[misc]  # of a package without types
-    """Tells once that kernels are being compiled, when one is begun after `PATIENCE` seconds of compiling.
+    """Tells once that kernels are being compiled, when one is begun after `COMPILE_PATIENCE` seconds of compiling.
 
     Numba announces a kernel that it compiles, and none that it finds in its cache; kernels that call each other lie
     within each other, and all of it is done under one lock.
@@ -136,7 +136,7 @@ class Notice(event.Listener):  # type: ignore[misc]  # of a package without type
         if not self._open:
             self._begun = self._clock()
         self._open += 1
-        if not self._told and self._spent + self._clock() - self._begun >= PATIENCE:
+        if not self._told and self._spent + self._clock() - self._begun >= COMPILE_PATIENCE:
             self._told = True
             self._tell(COMPILE)
 

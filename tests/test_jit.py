@@ -135,7 +135,7 @@ def test_kernels_within_a_kernel_count_once_and_those_of_others_never() -> None:
 
 
 def test_numba_announces_what_it_compiles(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(jit, "PATIENCE", 0.0)
+    monkeypatch.setattr(jit, "COMPILE_PATIENCE", 0.0)
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))  # where no earlier run has left the kernel
     words: list[str] = []
 

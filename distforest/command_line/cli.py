@@ -12,7 +12,7 @@ exit
 3      no scheduler answers
 4      there is no such job
 5      the job that was waited for was cancelled
-6      interrupted; the same command goes on from there, a job of a service when it is resumed
+6      interrupted; the same command resumes from there, a job of a service when it is resumed
 7      a forest is damaged, or is none
 124    the job that was waited for has not ended in time
 130    ended by Ctrl-C; a job of a service runs on
@@ -107,7 +107,7 @@ def main() -> None:
 
 @main.result_callback()
 @click.pass_context
-def answer(ctx: click.Context, report: Report | None) -> None:
+def print_answer(ctx: click.Context, report: Report | None) -> None:
     """Print what a command returns, if it has not printed it itself."""
     if report is not None:
         print_report(ctx, report)
@@ -141,13 +141,13 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible, progress
     from distforest.command_line.spec_files import read_fit, settings, with_absolute_paths
-    from distforest.jobs.plan import refuse_small_workers
+    from distforest.jobs.plan import check_worker_memory
     from distforest.jobs.preview import check_and_stage
     from distforest.jobs.train import Options, kept
     from distforest.jobs.train import fit as train
     from distforest.stores.claims import Claim
     from distforest.stores.folder import Folder
-    from distforest.stores.outputs import FOREST, hold_kind
+    from distforest.stores.outputs import FOREST_KIND, check_kind
 
     elsewhere = [name for name in ("workers", "threads_per_worker", "memory_limit") if run["scheduler"] and run[name]]
     if elsewhere:
@@ -157,12 +157,12 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     if job.run.scheduler:
         job = with_absolute_paths(job)
     else:
-        refuse_small_workers(job.run.memory_limit)
+        check_worker_memory(job.run.memory_limit)
     claim = Claim(job.output, f"`distforest fit {spec}`")
     folder = Folder(claim.folder)
     try:
         with interruptible(STOPPING), claim.held(), kept(folder):
-            hold_kind(job.output, FOREST)
+            check_kind(job.output, FOREST_KIND)
             inputs = check_and_stage(job, folder.address)
             with _cluster(job.run) as cluster, progress() as watch:
                 ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
@@ -171,7 +171,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
             for text in fitted.warnings:
                 warnings.warn(text, stacklevel=1)
     except KeyboardInterrupt:
-        finished = f"what is finished is kept in {folder.address}; the same command goes on from there"
+        finished = f"what is finished is kept in {folder.address}; the same command resumes from there"
         nothing = "nothing was finished yet; the same command begins anew"
         raise InterruptedJobError(finished if folder.exists() else nothing) from None
     print_report(ctx, reports.fitted(job, fitted, limit))
@@ -208,7 +208,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     """
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible, progress
-    from distforest.command_line.spec_files import from_the_root, size_of
+    from distforest.command_line.spec_files import bytes_of_option, from_the_root
     from distforest.jobs.cluster import Here
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
@@ -225,13 +225,13 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     if run.scheduler:
         forest, queries, output = map(from_the_root, (forest, queries, output))
         asked |= {name: from_the_root(asked[name]) for name in ("reference", "pairs") if asked[name]}
-    asked["max_bytes"] = size_of("--max-bytes", asked["max_bytes"])
+    asked["max_bytes"] = bytes_of_option("--max-bytes", asked["max_bytes"])
     question = Question(forest, queries, **asked, **_callback(forest, **lazily))
-    outputs.hold_apart(output, question.addresses())
+    outputs.check_apart(output, question.addresses())
     with ExitStack() as stack:
         stack.enter_context(interruptible(STOPPING))
         claim = stack.enter_context(Claim(output, f"`distforest score {forest} {queries}`").held())
-        outputs.hold_kind(output, outputs.ANSWERS)  # before a cluster is started
+        outputs.check_kind(output, outputs.ANSWERS_KIND)  # before a cluster is started
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
         watch = stack.enter_context(progress())
         scored = run_score(question, output, cluster, overwrite, watch, claim=claim)
@@ -396,14 +396,14 @@ def _looked_ahead(job: AnySpec) -> Report:
     """What a job will read and need, by metadata alone; raises MemoryLimitError where it is too large."""
     from distforest.command_line import reports
     from distforest.jobs.outline import outline
-    from distforest.jobs.plan import refuse_if_too_large
+    from distforest.jobs.plan import check_memory
     from distforest.jobs.preview import preview
     from distforest.jobs.spec import Spec
 
     if not isinstance(job, Spec):
         return reports.outlined(outline(job.question()))
     seen = preview(job)
-    refuse_if_too_large(seen.plan.projected_bytes, seen.memory_limit)
+    check_memory(seen.plan.projected_bytes, seen.memory_limit)
     return reports.previewed(seen)
 
 
@@ -433,11 +433,11 @@ def ingest(ctx: click.Context, /, source: str, target: str, max_bytes: str | Non
     An .npz file of scipy.sparse.save_npz becomes a sparse matrix, whose address is TARGET.zarr itself.
     """
     from distforest.command_line import reports
-    from distforest.command_line.spec_files import size_of
+    from distforest.command_line.spec_files import bytes_of_option
     from distforest.sources.files.ingest import ingest as take_in
     from distforest.stores.groups import attributes_of
 
-    written = take_in(source, target, max_bytes=size_of("--max-bytes", max_bytes), **options)
+    written = take_in(source, target, max_bytes=bytes_of_option("--max-bytes", max_bytes), **options)
     told = {name: value for name, value in attributes_of(target).items() if name != "distforest"}
     print_report(ctx, reports.ingested(target, written, told))
 
@@ -453,9 +453,9 @@ def ingest(ctx: click.Context, /, source: str, target: str, max_bytes: str | Non
 @click.pass_context
 def quickstart(ctx: click.Context, folder: str, workers: int | None, seed: int) -> None:
     """Ingest real data, train two forests, seal, reopen and score them, all in DIR (./quickstart)."""
-    from distforest.command_line.quickstart import run, show
+    from distforest.command_line.quickstart import run_quickstart, show
 
-    found = run(folder, workers, seed)
+    found = run_quickstart(folder, workers, seed)
     if ctx.meta.get(JSON):
         click.echo(json.dumps(found, allow_nan=False))
     else:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from distforest.command_line.exits import exit_code
-from distforest.errors import DistforestError, InterruptedJobError, NotDoneError, SpecError
+from distforest.errors import DistforestError, InterruptedJobError, MemoryLimitError, NotDoneError, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,6 +77,8 @@ class Doors(click.Group):
                 return super().invoke(ctx)
         except (DistforestError, KeyboardInterrupt) as error:
             fail(ctx, error)
+        except MemoryError as error:
+            fail(ctx, MemoryLimitError(f"there is not enough memory here: {error or 'none is left'}"))
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of stdout has gone: click ends quietly
                 raise
@@ -150,7 +152,7 @@ def _plain_warnings(ctx: click.Context) -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """Replace control characters: a name in a stranger's forest shall not steer the terminal."""
+    """Replace control characters: a name in a stranger's forest must not control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 

@@ -40,11 +40,11 @@ UNITS = {
 LINE_SECONDS = 1.0
 """At least so many seconds lie between two lines of progress; the last line of a run always comes."""
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What asks a command to stop: Ctrl-C, a batch system or the system's end, a terminal that was closed."""
 
 
-def told(progress: Progress) -> str:
+def progress_in_words(progress: Progress) -> str:
     """How far a run is, in words.
 
     Examples
@@ -56,10 +56,10 @@ def told(progress: Progress) -> str:
     unit = UNITS.get(progress.name, "tasks")
     share = f"{progress.done / progress.total:.0%}".replace("%", " %") if progress.total else "100 %"
     counted = f"{progress.name} {progress.done:,}/{progress.total:,} {unit}, {share}"
-    return ", ".join(part for part in (counted, rate(progress), left(progress)) if part)
+    return ", ".join(part for part in (counted, rate_in_words(progress), left(progress)) if part)
 
 
-def rate(progress: Progress) -> str:
+def rate_in_words(progress: Progress) -> str:
     """Finished a second, or seconds for each, in words; nothing before the first is finished."""
     if not progress.rate:
         return ""
@@ -109,7 +109,7 @@ class LineWatch:
         now = self._clock()
         if progress.done >= progress.total or now - self._last >= LINE_SECONDS:
             self._last = now
-            print(told(progress), file=self._stream, flush=True)
+            print(progress_in_words(progress), file=self._stream, flush=True)
 
 
 class _Words(ProgressColumn):
@@ -129,7 +129,7 @@ class BarWatch:
 
     def __call__(self, progress: Progress) -> None:
         """Move the run's bar; a run that begins anew begins a new bar."""
-        words = told(progress).removeprefix(f"{progress.name} ")
+        words = progress_in_words(progress).removeprefix(f"{progress.name} ")
         if progress.name not in self._known or progress.done == 0:
             self._known[progress.name] = self._bars.add_task(progress.name, total=progress.total, words=words)
         self._bars.update(self._known[progress.name], completed=progress.done, words=words)
@@ -149,7 +149,7 @@ def progress() -> Iterator[Watch]:
 
 @contextmanager
 def interruptible(message: str) -> Iterator[None]:
-    """Make the first of `SIGNALS` say ``message`` and raise KeyboardInterrupt, the second end the process.
+    """Make the first of `STOP_SIGNALS` say ``message`` and raise KeyboardInterrupt, the second end the process.
 
     Only the main thread may change what a signal does; in another one nothing changes. Nor does it for a closed
     terminal that is ignored, as under nohup.
@@ -168,7 +168,7 @@ def interruptible(message: str) -> Iterator[None]:
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        taken = SIGNALS[:2] if is_ignored else SIGNALS
+        taken = STOP_SIGNALS[:2] if is_ignored else STOP_SIGNALS
         before.update({number: signal.signal(number, first) for number in taken})
     try:
         yield

@@ -25,11 +25,11 @@ CODES = (
 )
 """The exit code of each kind of error; of all others it is 1."""
 
-STATES = {"CANCELLED": 5, "INTERRUPTED": 6}
+STATE_CODES = {"CANCELLED": 5, "INTERRUPTED": 6}
 """The exit code of the last state of a job that is not done; of all others it is 1."""
 
 
 def exit_code(error: BaseException) -> int:
     """Choose the exit code that an error leads to."""
     code = next((code for kind, code in CODES if isinstance(error, kind)), 1)
-    return STATES.get(error.job["state"], code) if type(error) is NotDoneError else code
+    return STATE_CODES.get(error.job["state"], code) if type(error) is NotDoneError else code

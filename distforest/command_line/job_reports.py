@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from distforest.amounts import in_bytes
-from distforest.command_line.console import UNITS, span, told
+from distforest.command_line.console import UNITS, progress_in_words, span
 from distforest.command_line.reports import Report
 from distforest.service.following import progress_of, waiting_for
 from distforest.service.registry import INTERRUPTED
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HEADINGS = ("ID", "STATE", "JOB", "PROGRESS", "AGE", "OUTPUT")
 
 
-def moment(seconds: float | None) -> str:
+def moment_of(seconds: float | None) -> str:
     """Write a point in time.
 
     Examples
@@ -33,7 +33,7 @@ def kind_of(job: Mapping[str, Any]) -> str:
     return str(job.get("method") or job.get("kind") or "")
 
 
-def counted(job: Mapping[str, Any]) -> str:
+def progress_counted(job: Mapping[str, Any]) -> str:
     """How much of a job is done: of its current phase, and once it has ended of its trees or rows.
 
     Examples
@@ -56,7 +56,7 @@ def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]
             str(job["id"]),
             str(job["state"]),
             kind_of(job),
-            counted(job),
+            progress_counted(job),
             span(max(now - job["submitted"], 0.0)) if job.get("submitted") else "",
             str(job.get("output") or ""),
         )
@@ -79,7 +79,7 @@ def in_columns(table: Sequence[Sequence[str]]) -> list[str]:
 def reported(job: Mapping[str, Any]) -> Report:
     """Report all that is known of a job."""
     lines = [("job", str(job["id"])), ("state", _state(job)), ("output", str(job.get("output") or "not known"))]
-    lines += [(name, moment(job[name])) for name in ("submitted", "started", "ended") if job.get(name)]
+    lines += [(name, moment_of(job[name])) for name in ("submitted", "started", "ended") if job.get(name)]
     if job.get("workers") is not None and not job.get("ended"):
         lines.append(("workers", f"{job['workers']:,}"))
     if waiting := waiting_for(job):
@@ -104,7 +104,7 @@ def _state(job: Mapping[str, Any]) -> str:
         was = f", was {job['was']}" if job.get("was", INTERRUPTED) != INTERRUPTED else ""
         return f"{INTERRUPTED}{was}; it goes on when a service is started on its job root"
     progress = None if job.get("ended") else progress_of(job)
-    return f"{job['state']}, {told(progress)}" if progress else str(job["state"])
+    return f"{job['state']}, {progress_in_words(progress)}" if progress else str(job["state"])
 
 
 def _result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -124,5 +124,5 @@ def _result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def event_line(event: Mapping[str, Any]) -> str:
     """What happened to a job, in a line."""
-    when = moment(event.get("time"))
+    when = moment_of(event.get("time"))
     return f"{when}  {event.get('message') or event.get('event')}"

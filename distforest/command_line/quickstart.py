@@ -90,7 +90,7 @@ TRUTHS = {"lazega": "A", "ionosphere": "y"}
 
 
 @dataclass
-class Steps:
+class QuickstartSteps:
     """The steps of a run: announced when they begin, timed, and named where one fails."""
 
     stream: TextIO
@@ -115,7 +115,7 @@ class Steps:
         self.seconds[name] = time.perf_counter() - start
 
 
-def run(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -> dict[str, Any]:
+def run_quickstart(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -> dict[str, Any]:
     """Train, seal, reopen and score two forests on real data.
 
     Parameters
@@ -141,7 +141,7 @@ def run(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -
         A step failed; the message says which.
     """
     home = fresh_folder(folder)
-    steps = Steps(sys.stderr, total=8)
+    steps = QuickstartSteps(sys.stderr, total=8)
     with steps.step("split the data and ingest it to Zarr"):
         split_links(home, seed)
         split_returns(home, seed)
@@ -257,7 +257,7 @@ def split_returns(home: Path, seed: int) -> None:
 
 
 @dataclass(frozen=True)
-class Job:
+class QuickstartJob:
     """A spec, and its staged inputs."""
 
     spec: Spec
@@ -269,7 +269,7 @@ class Job:
         return Folder(f"{self.spec.output}.job")
 
 
-def job(home: Path, name: str, seed: int) -> Job:
+def job(home: Path, name: str, seed: int) -> QuickstartJob:
     """Write the spec of a forest, read it back, and stage what it names."""
     data, truth = home / "data" / f"{name}-train.zarr", TRUTHS[name]
     addresses = {"output": home / "forests" / f"{name}.zarr", "features": data / "X", "truth": data / truth}
@@ -277,7 +277,7 @@ def job(home: Path, name: str, seed: int) -> Job:
     path = home / f"{name}.toml"
     path.write_text(SPECS[name].format(seed=seed, **quoted), encoding="utf-8")
     spec = Spec.from_toml(path)
-    return Job(spec, stage_inputs(spec, f"{spec.output}.job"))
+    return QuickstartJob(spec, stage_inputs(spec, f"{spec.output}.job"))
 
 
 def grow_one(inputs: Inputs) -> None:
@@ -285,13 +285,13 @@ def grow_one(inputs: Inputs) -> None:
     inputs.problem().grow(np.arange(1))
 
 
-def compile_kernels(jobs: Sequence[Job], cluster: Cluster) -> None:
+def compile_kernels(jobs: Sequence[QuickstartJob], cluster: Cluster) -> None:
     """Compile the kernels of the jobs on the cluster, so that training shows its own pace."""
     with progress() as watch:
         cluster.each(grow_one, [own.inputs for own in jobs], Work("compile", watch=watch))
 
 
-def train(own: Job, cluster: Cluster) -> dict[str, Any]:
+def train(own: QuickstartJob, cluster: Cluster) -> dict[str, Any]:
     """Train and seal a forest."""
     with progress() as watch:
         done = fit(own.inputs, own.spec.output, own.folder, cluster, Options(watch=watch))
@@ -403,7 +403,7 @@ def draw(home: Path) -> str | None:
 
 
 def show(found: dict[str, Any], stream: TextIO) -> None:
-    """Print the results of `run` as tables, and what to try next."""
+    """Print the results of `run_quickstart` as tables, and what to try next."""
     console = Console(file=stream)
     console.print(_results(found["lazega"], found["ionosphere"]))
     seconds = Table(title="Seconds", title_justify="left", title_style="bold")

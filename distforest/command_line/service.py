@@ -30,7 +30,7 @@ STATES = (
     *("QUEUED", "WAITING_FOR_WORKERS", "RUNNING", "MERGING"),
     *("SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED", "INTERRUPTED", "UNREADABLE"),
 )
-"""`distforest.service.registry.STATES`, here without its imports."""
+"""`distforest.service.registry.JOB_STATES`, here without its imports."""
 
 COLOURS = {
     "SUCCEEDED": "green",
@@ -306,19 +306,19 @@ def rm(name: str, where: Whereabouts) -> Report:
 def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **taken: Any) -> None:
     """Run a service on this machine, until Ctrl-C or SIGTERM; its jobs go on when it is started again."""
     from distforest.command_line.reports import Report
-    from distforest.command_line.spec_files import from_the_root, size_of
-    from distforest.service.serving import Machine, Place
+    from distforest.command_line.spec_files import bytes_of_option, from_the_root
+    from distforest.service.serving import Machine, ServiceAddresses
     from distforest.service.serving import serve as run
 
     root = from_the_root(job_root)
 
-    def ready(place: Place) -> None:
+    def ready(place: ServiceAddresses) -> None:
         lines = [("scheduler", place.address), ("page", place.page), ("job root", root)]
         print_report(ctx, Report({"address": place.address, "page": place.page, "job_root": root}, lines))
         sys.stdout.flush()
 
-    run(root, Machine(memory_limit=size_of("--memory-limit", memory_limit), **taken), ready)
-    click.echo("stopped; what is not finished goes on when a service is started on this job root", err=True)
+    run(root, Machine(memory_limit=bytes_of_option("--memory-limit", memory_limit), **taken), ready)
+    click.echo("stopped; unfinished jobs resume when a service is started on this job root", err=True)
 
 
 COMMANDS = (submit, list_jobs, status, logs, wait, cancel, resume, rm, serve)

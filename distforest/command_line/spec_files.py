@@ -40,7 +40,7 @@ def _setting(text: str) -> tuple[str, object]:
         return key, value
 
 
-def size_of(option: str, text: str | None) -> int | None:
+def bytes_of_option(option: str, text: str | None) -> int | None:
     """Bytes, as an option writes them; raises InputError.
 
     Examples

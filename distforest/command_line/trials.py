@@ -54,7 +54,7 @@ def simulate(setting: str, output: str, overwrite: bool, **options: Any) -> Repo
 @click.option(
     "-k", "--k", "ks", type=click.IntRange(1), multiple=True, help="Points retrieved; several.  [default: 50]"
 )
-@click.option("--queries", "n_queries", type=click.IntRange(1), help="Judge so many points only, drawn at random.")
+@click.option("--queries", "n_queries", type=click.IntRange(1), help="Judge only this many points, drawn at random.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="For drawing them.")
 def evaluate(answer: str, truth: str, ks: tuple[int, ...], n_queries: int | None, seed: int) -> Report:
     """Say how much of TRUTH was found by ANSWER: geodesic precision and recall at each k.

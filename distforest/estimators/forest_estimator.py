@@ -21,7 +21,7 @@ from distforest.forest.roots import Roots
 from distforest.forest.sealed.artifact import open_forest, save
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.cuts.far_values import told_of_far
-from distforest.growth.methods import hold_together, problem
+from distforest.growth.methods import check_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
 from distforest.growth.standstill import told_of_roots
@@ -30,7 +30,7 @@ from distforest.jobs.inputs import from_data
 from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.arrays import is_stored
-from distforest.sources.data_frames import dtypes_of, hold_numbers, is_data_frame, numbers_of_columns
+from distforest.sources.data_frames import check_number_columns, dtypes_of, is_data_frame, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.judges import Judge
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Ints
 
-RUN = """random_state : int, RandomState or None, default=None
+RUN_PARAMETERS = """random_state : int, RandomState or None, default=None
     Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
 n_jobs : int or None, default=None
     Threads that grow trees: None is 1, -1 all cores. The forest is the same with any number.
@@ -79,7 +79,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         super().__init_subclass__(**options)
         # each parameter is described once, in growth/parameters.py
         rows = [f"{p.name} : {p.allowed()}, default={p.default!r}\n    {p.text}" for p in cls._parameters]
-        text = "\n".join([*rows, RUN]).replace("\n", "\n    ")
+        text = "\n".join([*rows, RUN_PARAMETERS]).replace("\n", "\n    ")
         cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", text)
 
     def __sklearn_tags__(self) -> Any:
@@ -152,8 +152,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             return self._stored_rows(X, os.fspath(where) if isinstance(where, (str, os.PathLike)) else "X", reset)
         is_frame = is_data_frame(X)
         if is_frame:
-            hold_numbers(X)
-            self._hold_numbered_columns(X, reset)
+            check_number_columns(X)
+            self._check_numbered_columns(X, reset)
         if is_sparse(X):
             tell_of_zeros(X)
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
@@ -163,7 +163,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             self._name(own and replace(own, dtypes=dtypes_of(X) if is_frame else ()))
         return rows
 
-    def _hold_numbered_columns(self, frame: Any, reset: bool) -> None:
+    def _check_numbered_columns(self, frame: Any, reset: bool) -> None:
         """Refuse columns called by whole numbers in another order than in `fit`: scikit-learn compares strings only."""
         found = numbers_of_columns(frame)
         if reset:
@@ -178,7 +178,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Pass an array on disk on; the names in its attributes count as those of a data frame do."""
         found, own = FeatureNames.of_array(where, X), self._names()
         if found is not None and own is not None and not reset:
-            own.hold_same(found, where)
+            own.check_same(found, where)
             return X
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
@@ -203,7 +203,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         plain = {name: _plain(value) for name, value in self._given().items()}
         complete(self._parameters, plain)
         params = {row.name: plain.get(row.name, row.default) for row in self._method.parameters}
-        hold_together(params)  # before features are screened
+        check_together(params)  # before features are screened
         return params
 
     def _warn_of_far(self, truth: Truth) -> None:

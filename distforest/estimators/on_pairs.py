@@ -22,18 +22,18 @@ from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import (
     UNLIKE,
     PointPairs,
+    check_pairs,
+    check_points,
     codes_of_links,
-    hold_pairs,
-    hold_points,
     told_of_contradictions,
 )
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.stored import opened
+from distforest.sources.stored import opened_array
 from distforest.sources.truth import Truth, pairs_of_rows
 
 if TYPE_CHECKING:
     from distforest.sources.point_pairs import PairColumns
-    from distforest.sources.source import Float32s, Floats, Rows
+    from distforest.sources.source import Float32s, Floats, Int32s
 
 
 class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator):  # type: ignore[misc]
@@ -55,7 +55,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
             A parameter, ``X`` or ``y`` cannot be used.
         """
         params, seed = self._checked(y), seed_of(self.random_state)
-        labels = column_or_1d(in_memory(opened(y)), warn=True)
+        labels = column_or_1d(in_memory(opened_array(y)), warn=True)
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
         self._grow_from(Data(self._rows_of(params), points, Judge.LABELS, truth.values, truth.classes), params, seed)
         if told := told_of_amounts(labels, points[:, : self.n_features_in_], self._names()):
@@ -147,7 +147,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
             ``X`` or ``y`` cannot be used, or there are no pairs of one of the two kinds.
         """
         points = self._points(X)
-        codes, _ = encoded(column_or_1d(in_memory(opened(y)), warn=True))
+        codes, _ = encoded(column_or_1d(in_memory(opened_array(y)), warn=True))
         if len(codes) != len(points):
             found = f"found {counted(len(points), 'row')} of X and {counted(len(codes), 'label')}"
             raise InputError(f"{found}: inconsistent numbers of samples")
@@ -171,7 +171,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         numbers, codes = _links(pairs, similar, len(points))
         return self._area(points, numbers, codes == UNLIKE)
 
-    def _area(self, points: Float32s, numbers: Rows, unlike: np.ndarray) -> float:
+    def _area(self, points: Float32s, numbers: Int32s, unlike: np.ndarray) -> float:
         """Area under the ROC curve over pairs of the points, whose numbers have the shape (n_pairs, 2)."""
         if not unlike.any() or unlike.all():
             found = f"found {counted(len(unlike), 'pair')}, {int(unlike.sum())} of them unlike"
@@ -221,14 +221,14 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         if X is None:
             return self.forest_.points
         points = read(self._rows(X, reset=False), FEATURES)
-        hold_points(points)
+        check_points(points)
         return points
 
 
-def _links(pairs: Any, similar: Any, n_points: int) -> tuple[Rows, np.ndarray]:
+def _links(pairs: Any, similar: Any, n_points: int) -> tuple[Int32s, np.ndarray]:
     """Read pairs of points, shape (n_pairs, 2), and the class of each, 0 for alike."""
-    numbers = hold_pairs(np.asarray(in_memory(opened(pairs))), n_points)
-    codes = codes_of_links(in_memory(opened(similar)))
+    numbers = check_pairs(np.asarray(in_memory(opened_array(pairs))), n_points)
+    codes = codes_of_links(in_memory(opened_array(similar)))
     if len(codes) != len(numbers):
         entries = counted(len(codes), "entry", "entries")
         raise InputError(f"found {counted(len(numbers), 'pair')} and {entries} of similar; one for each")

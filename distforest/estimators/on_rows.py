@@ -12,7 +12,7 @@ from distforest.forest import proximities, scoring
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 
 if TYPE_CHECKING:
-    from distforest.sources.source import Floats, Rows, Source
+    from distforest.sources.source import Floats, Int32s, Source
 
 
 class OnRows(ForestEstimator):
@@ -83,11 +83,11 @@ class OnRows(ForestEstimator):
         distances, indices = scoring.kneighbors(self.forest_, nodes, training, n_neighbors, X is None, threads)
         return (distances, indices) if return_distance else indices
 
-    def apply(self, X: Any) -> Rows:
+    def apply(self, X: Any) -> Int32s:
         """Find the node of each tree in which each row of ``X`` ends, shape (n, n_trees)."""
         return self._nodes(X).T
 
-    def _nodes(self, X: Any) -> Rows:
+    def _nodes(self, X: Any) -> Int32s:
         """Find the nodes of the rows of ``X``, or of the training rows for None, shape (n_trees, n)."""
         check_is_fitted(self)
         if X is None:

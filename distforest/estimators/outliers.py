@@ -15,7 +15,7 @@ from distforest.sources.kernels import KERNELS
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
-    from distforest.sources.source import Floats, Ints, Rows
+    from distforest.sources.source import Floats, Int32s, Ints
 
 _SIMILARITY = (replace(SIMILARITY[0], words=("precomputed", *KERNELS)), *SIMILARITY[1:])
 EVEN = -0.5
@@ -110,7 +110,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
         """Find the outliers among the rows of ``X``: -1, and 1 for the others, shape (n,)."""
         return np.where(self.decision_function(X) < 0, -1, 1)
 
-    def _scores(self, nodes: Rows) -> Floats:
+    def _scores(self, nodes: Int32s) -> Floats:
         return -scoring.isolation(self.forest_, nodes)
 
     def _set_offset(self) -> None:

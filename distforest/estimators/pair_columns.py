@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from distforest.sources.source import Float32s, Floats
 
-FLOOR = 1e-3
+LEAST_SHARE = 1e-3
 """Added to a share before its logarithm is taken."""
 
 _COLUMNS = 1 << 41
@@ -124,7 +124,7 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
         if not self.calibrated:
             return shares
         self.calibration_ = LogisticRegression(C=0.1, max_iter=1000)
-        self.calibration_.fit(np.log(shares[known] + FLOOR), np.asarray(y)[known])
+        self.calibration_.fit(np.log(shares[known] + LEAST_SHARE), np.asarray(y)[known])
         return self._calibrated(shares)
 
     def transform(self, X: Any) -> Floats:
@@ -134,7 +134,7 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
         return self._calibrated(shares) if self.calibrated else shares
 
     def _calibrated(self, shares: Floats) -> Floats:
-        found: Floats = self.calibration_.predict_proba(np.log(shares + FLOOR))
+        found: Floats = self.calibration_.predict_proba(np.log(shares + LEAST_SHARE))
         return found
 
 

@@ -20,7 +20,7 @@ from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
-from distforest.jobs.lockstep import Supplied, fit_lazily, nodes_of, source_of
+from distforest.jobs.lockstep import BoundSimilarity, fit_lazily, nodes_of, source_of
 from distforest.sources.arrays import in_memory
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
@@ -33,12 +33,12 @@ from distforest.sources.lazy.source import items_of
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse, with_own_distances
-from distforest.sources.stored import opened
+from distforest.sources.stored import opened_array
 from distforest.sources.truth import Truth
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest, Meaning
-    from distforest.sources.source import Float32s, Floats, Rows
+    from distforest.sources.source import Float32s, Floats, Int32s
 
 SUBSETS = "feature_subsets"
 """Linear similarities over a few random features, drawn anew for every pair."""
@@ -143,15 +143,15 @@ class OnSimilarities(OnRows):
         origin = self.forest_.provenance["similarity"]
         self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
 
-    def _supplied(self) -> Supplied:
+    def _supplied(self) -> BoundSimilarity:
         """Bind the similarity to the training objects, and to the cluster if there is one."""
         if self.client is None:
-            return Supplied(self.similarity, self.objects_)
+            return BoundSimilarity(self.similarity, self.objects_)
         from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (calls in this process do without Dask)
 
-        return Supplied(self.similarity, self.objects_, OnDask(self.client))
+        return BoundSimilarity(self.similarity, self.objects_, OnDask(self.client))
 
-    def _nodes(self, X: Any) -> Rows:
+    def _nodes(self, X: Any) -> Int32s:
         if X is None or not isinstance(self.similarity, Lazy):
             return super()._nodes(X)
         check_is_fitted(self)
@@ -228,7 +228,7 @@ class _SimForest(OnSimilarities):
         self._warn_of_amounts(taken, truth)
         if self.oob_score:
             estimate, count = scoring.out_of_bag(self.forest_)
-            self._hold_out_of_bag(estimate, estimated(count, "rows"), truth)
+            self._check_out_of_bag(estimate, estimated(count, "rows"), truth)
         return self
 
     @classmethod
@@ -247,7 +247,7 @@ class _SimForest(OnSimilarities):
             )
 
     def _truth(self, y: Any) -> Truth:
-        y = column_or_1d(in_memory(opened(y)), warn=True)
+        y = column_or_1d(in_memory(opened_array(y)), warn=True)
         truth = Truth.of(self._relation(y))
         if self._relation is Labels:
             with warnings.catch_warnings():  # what there is to say of many labels is said once X is known
@@ -266,7 +266,7 @@ class _SimForest(OnSimilarities):
         with source_of(self.forest_, self._supplied(), items_of(self.similarity, X)) as source:
             return scoring.predict_rows(self.forest_, source)
 
-    def _hold_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
+    def _check_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
         """Hold what trees say of the training objects that they have not drawn, and how good that is."""
         raise NotImplementedError
 
@@ -328,7 +328,7 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
         super()._adopt(forest)
         self.classes_ = np.asarray(forest.meaning.classes)
 
-    def _hold_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
+    def _check_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
         self.oob_decision_function_ = estimate
         self.oob_score_ = float(np.mean(np.argmax(estimate[known], axis=1) == truth.values[known]))
 
@@ -384,7 +384,7 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         """Mean target of each training object over the trees that did not draw it, shape (n,)."""
         return self._out_of_bag("oob_prediction_")[:, 0]
 
-    def _hold_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
+    def _check_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
         self.oob_prediction_ = estimate[:, 0]
         self.oob_score_ = r_squared(truth.values[known], estimate[known])
 

@@ -20,7 +20,7 @@ from distforest.sources.judges import Judge
 from distforest.sources.truth import Truth, pairs_of_rows
 
 if TYPE_CHECKING:
-    from distforest.sources.source import Floats, Ints, Rows
+    from distforest.sources.source import Floats, Int32s, Ints
 
 BLOCK_NODES = 1 << 25
 """Nodes that are looked up at once where pairs of rows are scored, on each side."""
@@ -201,7 +201,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         left, right = pairs_of_rows(nodes.shape[1])
         return r_squared(truth.distances(left, right), self._pair_distances(nodes, left, right))
 
-    def _pair_distances(self, nodes: Rows, left: Ints, right: Ints) -> Floats:
+    def _pair_distances(self, nodes: Int32s, left: Ints, right: Ints) -> Floats:
         """Take the distances of pairs of rows; a pair costs less where the whole matrix is asked for."""
         if 4 * len(left) > nodes.shape[1] ** 2:
             return scoring.distance(self.forest_, nodes, nodes)[left, right]

@@ -20,7 +20,7 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.pairs.pruning import prune
 from distforest.jobs.train import fit_here
-from distforest.sources.point_pairs import hold_points
+from distforest.sources.point_pairs import check_points
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s, Floats
 
 
-CHANCE = ROC(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+RANK_CHANCE = ROC(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
 
 
 @dataclass(eq=False, repr=False)
@@ -147,7 +147,7 @@ class TreeRank(OnPairs):
         if X is None or not getattr(self, "columns_", Columns(())).fitted:
             return points
         points = self.columns_.extended(points)
-        hold_points(points, pair_scores.columns_of(self.forest_))
+        check_points(points, pair_scores.columns_of(self.forest_))
         return points
 
     def _grow_from(self, data: Data, params: dict[str, Any], seed: int) -> None:
@@ -176,7 +176,7 @@ class TreeRank(OnPairs):
         check_is_fitted(self)
         ranks = pair_scores.ranks_of(self.forest_)
         counts = (ranks.class_counts[ranks.leaves_in_order(tree)] for tree in range(self.forest_.n_trees))
-        return [ROC.of_counts(own[:, 0], own[:, 1]) if own.any(axis=0).all() else CHANCE for own in counts]
+        return [ROC.of_counts(own[:, 0], own[:, 1]) if own.any(axis=0).all() else RANK_CHANCE for own in counts]
 
     @property
     def roc_(self) -> ROC:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from distforest.arguments import Floats
 
-    Rows = NDArray[np.int64]
+    Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,17 +353,17 @@ def _chance_of_least(values: Floats, k: int) -> Floats:
     return sure + edge * (free / np.count_nonzero(edge, axis=1, keepdims=True))
 
 
-def _is_other(matrix: Floats, queries: Rows) -> NDArray[np.bool_]:
+def _is_other(matrix: Floats, queries: Ints) -> NDArray[np.bool_]:
     """Where a column is not the query itself."""
     return queries[:, None] != np.arange(matrix.shape[1])
 
 
-def _others(matrix: Floats, queries: Rows) -> Floats:
+def _others(matrix: Floats, queries: Ints) -> Floats:
     """The matrix without each query's own column, shape (n_queries, n - 1)."""
     return matrix[_is_other(matrix, queries)].reshape(len(matrix), matrix.shape[1] - 1)
 
 
-def _queries(rows: ArrayLike | None, matrix: Floats) -> Rows:
+def _queries(rows: ArrayLike | None, matrix: Floats) -> Ints:
     """Which points the rows of a matrix are, checked."""
     n_queries, n = matrix.shape
     if n < 2 or not n_queries:
@@ -380,7 +380,7 @@ def _queries(rows: ArrayLike | None, matrix: Floats) -> Rows:
     return found
 
 
-def _row_numbers(rows: ArrayLike, n: int) -> Rows:
+def _row_numbers(rows: ArrayLike, n: int) -> Ints:
     found = np.asarray(rows)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise InputError(f"rows must be integers of shape (n_queries,), found {_told(found)}")

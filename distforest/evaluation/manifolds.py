@@ -43,13 +43,13 @@ RADIUS = 9.0
 """Of the sphere."""
 HELIX = (2 * math.pi, 9 * math.pi)
 """The ends of the helix's parameter."""
-LINE = (4.0, 6.0, 9.0)
+LINE_ENDS = (4.0, 6.0, 9.0)
 """The end of the line that begins at 0."""
 SHARES = (0.3, 0.3, 0.4)
 CENTRES = (-3.0, 0.0, 3.0)
 """Shares of the components of the mixture, and every coordinate of their means."""
 
-ROUNDING = 2.0**-30
+GEODESIC_STEP = 2.0**-30
 """Geodesic distances are multiples of this: what is equal by symmetry is a tie, and not a matter of rounding."""
 
 
@@ -88,7 +88,7 @@ class Manifold:
         array([[0.   , 2.883, 5.766, 8.649]])
         """
         some = self.latent if rows is None else self.latent[np.asarray(rows)]
-        return np.rint(_DISTANCES[self.shape](some, self.latent) / ROUNDING) * ROUNDING
+        return np.rint(_DISTANCES[self.shape](some, self.latent) / GEODESIC_STEP) * GEODESIC_STEP
 
     def relevant(self, k: int, rows: ArrayLike | None = None) -> Floats:
         """The chance that a point is relevant to some rows (all by default), shape (n_rows, n).
@@ -276,7 +276,7 @@ def _midpoints(n: int) -> Floats:
 
 def _line(n: int, _rng: np.random.Generator) -> tuple[Floats, Floats]:
     position = _midpoints(n)[:, None]
-    return position * LINE, position * math.hypot(*LINE)
+    return position * LINE_ENDS, position * math.hypot(*LINE_ENDS)
 
 
 def _helix(n: int, _rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -134,7 +134,7 @@ class ROC:
         0.75
         """
         if len(curves) == 0:
-            raise InputError("the mean of no curves was asked for; pass at least one")
+            raise InputError("no curves were given; pass at least one")
         knots = np.unique(np.concatenate([curve.fpr for curve in curves]))
         ends = np.zeros((len(knots), 2))
         for curve in curves:

@@ -24,7 +24,7 @@ from distforest.forest import scoring
 from distforest.forest.sealed.artifact import open_forest
 from distforest.sources.arrays import open_array, write_array
 from distforest.stores.folder import Folder
-from distforest.stores.groups import attributes_of, check_target, destination, seal
+from distforest.stores.groups import attributes_of, check_target, destination, seal_group
 from distforest.stores.outputs import MANIFEST
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from distforest.arguments import Floats
     from distforest.forest.forest import Forest
 
-    Rows = NDArray[np.int64]
+    Ints = NDArray[np.int64]
 
 MANIFOLDS: dict[str, Callable[..., Manifold]] = {
     "line": manifold_line,
@@ -43,17 +43,17 @@ MANIFOLDS: dict[str, Callable[..., Manifold]] = {
     "sphere": manifold_sphere,
     "mixture": manifold_mixture,
 }
-DISTANCES: dict[str, Callable[..., Any]] = {
+DISTANCES_OF_SETTINGS: dict[str, Callable[..., Any]] = {
     "smerf_regression": smerf_regression,
     "smerf_bilinear": smerf_bilinear,
     "smerf_radial": smerf_radial,
 }
 """The settings of `simulate`: manifolds in noise, and points with a matrix of distances."""
 
-ANSWERS = ("proximity", "distance", "indices")
+JUDGED_ANSWERS = ("proximity", "distance", "indices")
 """Names of the arrays that can be judged: of proximities, of distances, of nearest rows."""
 
-BLOCK_CELLS = 1 << 22
+PAIRS_JUDGED_AT_ONCE = 1 << 22
 """Pairs of a query and a point that are judged at once, about."""
 
 
@@ -101,7 +101,7 @@ def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: boo
     Parameters
     ----------
     setting
-        A key of `MANIFOLDS` or `DISTANCES`.
+        A key of `MANIFOLDS` or `DISTANCES_OF_SETTINGS`.
     output
         Path or URL of the new group; a path appears only when it is whole.
     asked
@@ -114,10 +114,10 @@ def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: boo
     InputError
         The setting is unknown, an argument is wrong or not one of its own, or the output is in the way.
     """
-    settings = {**MANIFOLDS, **DISTANCES}
+    settings = {**MANIFOLDS, **DISTANCES_OF_SETTINGS}
     if setting not in settings:
         raise InputError(f"setting must be one of {', '.join(settings)}, found {setting!r}")
-    own = {"n", "random_state"} | ({"p"} if setting in DISTANCES else _NOISE)
+    own = {"n", "random_state"} | ({"p"} if setting in DISTANCES_OF_SETTINGS else _NOISE)
     strange = sorted(set(asked) - own)
     if strange:
         takes, found = (", ".join(f"`{name}`" for name in names) for names in (sorted(own), strange))
@@ -129,7 +129,7 @@ def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: boo
         for name, values in arrays.items():
             write_array(group, name, values.shape, values.dtype, [values])
         told = {"type": "simulation", "version": 1, "arrays": list(arrays), "setting": setting, "asked": dict(asked)}
-        seal(group, {"distforest": told})
+        seal_group(group, {"distforest": told})
     shapes = {name: (values.dtype.name, values.shape) for name, values in arrays.items()}
     return Simulated(output, setting, dict(asked), shapes)
 
@@ -152,7 +152,7 @@ class _Truth:
     """Which of n points are relevant to some of them: a function of k and their row numbers."""
 
     n_points: int
-    relevant: Callable[[int, Rows], Floats]
+    relevant: Callable[[int, Ints], Floats]
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class _Answer:
 
     kind: str
     shape: tuple[int, ...]
-    read: Callable[[Rows], np.ndarray]
+    read: Callable[[Ints], np.ndarray]
 
 
 def evaluate(
@@ -173,8 +173,8 @@ def evaluate(
     ----------
     answer
         Address of a group that batch scoring wrote, asked about the points themselves (distances, proximities or
-        neighbours); of an array with one of the names in `ANSWERS`; or of a sealed forest, which is asked for the
-        distances of the rows ``X`` beside the truth.
+        neighbours); of an array with one of the names in `JUDGED_ANSWERS`; or of a sealed forest, which is asked for
+        the distances of the rows ``X`` beside the truth.
     truth
         Address of a group of `simulate`; of an array of distances, shape (n, n), or of labels, shape (n,), of which
         equal ones make a component.
@@ -215,12 +215,12 @@ def evaluate(
             f"{answer}: answers for the {counted(n, 'point')} of {truth} were expected, found shape {given.shape}"
         )
     rows = _chosen(n, n_queries, seed)
-    judged = [_judged(given, known, list(ks), block) for block in _blocks(rows, max(1, BLOCK_CELLS // n))]
+    judged = [_judged(given, known, list(ks), block) for block in _blocks(rows, max(1, PAIRS_JUDGED_AT_ONCE // n))]
     scores = tuple(_score(Hits.joined(parts), n) for parts in zip(*judged, strict=True))
     return Evaluated(answer, given.kind, truth, n, len(rows), scores)
 
 
-def _judged(given: _Answer, known: _Truth, ks: Sequence[int], rows: Rows) -> list[Hits]:
+def _judged(given: _Answer, known: _Truth, ks: Sequence[int], rows: Ints) -> list[Hits]:
     """The hits of some queries, for each k."""
     found = given.read(rows)
     hits = neighbor_hits if given.kind == "indices" else proximity_hits
@@ -232,7 +232,7 @@ def _score(hits: Hits, n_points: int) -> Score:
     return Score(hits.n_retrieved, hits.precision, recall, float(np.mean(hits.n_relevant)) / (n_points - 1))
 
 
-def _chosen(n: int, n_queries: int | None, seed: int) -> Rows:
+def _chosen(n: int, n_queries: int | None, seed: int) -> Ints:
     """Row numbers of the queries, ascending."""
     if n_queries is None:
         return np.arange(n)
@@ -241,7 +241,7 @@ def _chosen(n: int, n_queries: int | None, seed: int) -> Rows:
     return np.sort(np.random.default_rng(seed).choice(n, n_queries, replace=False))
 
 
-def _blocks(rows: Rows, size: int) -> Iterator[Rows]:
+def _blocks(rows: Ints, size: int) -> Iterator[Ints]:
     for first in range(0, len(rows), size):
         yield rows[first : first + size]
 
@@ -250,7 +250,7 @@ def _truth(address: str) -> _Truth:
     told = attributes_of(address).get("distforest")
     if isinstance(told, dict) and told.get("type") == "simulation":
         setting = str(told.get("setting"))
-        if setting in DISTANCES:
+        if setting in DISTANCES_OF_SETTINGS:
             return _truth(f"{address.rstrip('/')}/Z")
         if setting not in MANIFOLDS:
             raise InputError(f"{address}: a simulation of {', '.join(MANIFOLDS)} was expected, found {setting!r}")
@@ -282,8 +282,8 @@ def _answer(address: str, truth: str) -> _Answer:
             )
         address = f"{address.rstrip('/')}/{name}"
     array = open_array(address)
-    if name not in ANSWERS:
-        raise InputError(f"{address}: an array named {', '.join(ANSWERS)} was expected, found {name!r}")
+    if name not in JUDGED_ANSWERS:
+        raise InputError(f"{address}: an array named {', '.join(JUDGED_ANSWERS)} was expected, found {name!r}")
     if len(array.shape) != 2:
         raise InputError(f"{address}: a row of answers for each point was expected, found shape {array.shape}")
     if name == "distance":

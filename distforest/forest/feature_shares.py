@@ -10,7 +10,7 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.forest.forest import hold_columns, shares_of
+from distforest.forest.forest import check_columns, shares_of
 from distforest.forest.sealed.artifact import meaning_of, read_array
 from distforest.sources.arrays import open_array
 from distforest.sources.feature_names import FeatureNames
@@ -88,7 +88,7 @@ def read_feature_shares(address: str, manifest: Mapping[str, Any], features: str
     found = {}
     for name in ("feature_weights", "dependence"):
         found[name] = read_array(address, manifest, name) if name in manifest["arrays"] else None
-        hold_columns(name, found[name], n_columns)
+        check_columns(name, found[name], n_columns)
     weights = found["feature_weights"]
     assert weights is not None  # noqa: S101  (the manifest names them)
     own = FeatureNames.of_provenance(manifest["provenance"])

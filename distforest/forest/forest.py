@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
     from distforest.forest.leaf_kinds import LeafKind
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.source import Float32s, Floats, Rows, Source
+    from distforest.sources.source import Float32s, Floats, Int32s, Source
 
 AnyLeafTable = LeafTable | Votes | Ranks
 
-FORMAT = 1
+FOREST_FORMAT = 1
 """The format of a sealed forest. It grows by one whenever a reader of the old format would misread a new forest; the
 reader of the new format then still opens the old ones, and a sample of each old format is kept in the tests."""
 
-CHUNK_BYTES = 4 << 20
+SEALED_CHUNK_BYTES = 4 << 20
 """Size of a chunk of a sealed array, decoded. Part of the format: the digest is taken chunk by chunk."""
 
 NOT_ROUTED = -1
@@ -121,12 +121,12 @@ class Forest:
     meaning: Meaning
     table: NodeTable
     leaf_table: AnyLeafTable
-    leaves: Rows | None
+    leaves: Int32s | None
     in_bag: NDArray[np.uint8]
     objects: Float32s | None = None
     feature_weights: Floats | None = None
     dependence: Floats | None = None
-    codes: Rows | None = None
+    codes: Int32s | None = None
     targets: Floats | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 
@@ -182,7 +182,7 @@ class Forest:
         return self.objects
 
     @cached_property
-    def training_nodes(self) -> Rows:
+    def training_nodes(self) -> Int32s:
         """Node in which each training row lies, shape (n_trees, n_rows), int32.
 
         Raises
@@ -271,7 +271,7 @@ class Forest:
         if self.objects is not None and not np.isfinite(self.objects).all():
             raise ArtifactError("objects: values are finite")
         for name in ("feature_weights", "dependence"):
-            hold_columns(name, getattr(self, name), self.n_columns)
+            check_columns(name, getattr(self, name), self.n_columns)
         self.leaf_table.check()
         self._check_voices()
 
@@ -301,7 +301,7 @@ class Forest:
                 f"objects: points of {counted(width, 'column')} were expected, as many as in_bag, found {found}"
             )
 
-    def _check_leaves(self, leaves: Rows) -> None:
+    def _check_leaves(self, leaves: Int32s) -> None:
         """Hold that training rows lie in nodes, or leaves, of their trees."""
         n_trees = self.table.n_trees
         if leaves.ndim != 2 or leaves.shape[0] != n_trees or self.in_bag.shape != leaves.shape:
@@ -312,12 +312,12 @@ class Forest:
         size, has_members = self.table.tree_size[:, None], isinstance(self.leaf_table, (Members, LeafDistances))
         unrouted = (leaves == NOT_ROUTED) & (self.in_bag == 0) & (not has_members)
         inside = (leaves >= 0) & (leaves < size)
-        self._hold_leaves(inside | unrouted, "a training row lies in a node of its tree")
+        self._check_leaf_numbers(inside | unrouted, "a training row lies in a node of its tree")
         if has_members:
             is_leaf = self.table.is_leaf[self.table.tree_start[:-1, None] + leaves]
-            self._hold_leaves(is_leaf, "a training row lies in a leaf")
+            self._check_leaf_numbers(is_leaf, "a training row lies in a leaf")
 
-    def _hold_leaves(self, holds: NDArray[np.bool_], rule: str) -> None:
+    def _check_leaf_numbers(self, holds: NDArray[np.bool_], rule: str) -> None:
         if not holds.all():
             raise ArtifactError(f"leaves{np.argwhere(~holds)[0].tolist()}: {rule}")
 
@@ -329,7 +329,7 @@ def shares_of(weights: Floats) -> Floats:
     return shares
 
 
-def hold_columns(name: str, values: Floats | None, n_columns: int) -> None:
+def check_columns(name: str, values: Floats | None, n_columns: int) -> None:
     """Refuse weights or dependences that cannot be those of columns; raises ArtifactError."""
     if values is None:
         return
@@ -345,7 +345,7 @@ def hold_columns(name: str, values: Floats | None, n_columns: int) -> None:
 
 def chunk_rows(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     """Rows of a chunk of a sealed array."""
-    return min(rows_of(CHUNK_BYTES, shape, dtype), max(1, shape[0]))
+    return min(rows_of(SEALED_CHUNK_BYTES, shape, dtype), max(1, shape[0]))
 
 
 def chunks(array: np.ndarray) -> Iterator[np.ndarray]:
@@ -377,7 +377,9 @@ def array_entry(shape: tuple[int, ...], dtype: np.dtype[Any], digests: list[str]
 
 def digest_of(meaning: Meaning, entries: Mapping[str, object]) -> str:
     """The digest of a forest with this meaning and these arrays."""
-    return hashlib.sha256(canonical({"format": FORMAT, "meaning": meaning.to_dict(), "arrays": entries})).hexdigest()
+    return hashlib.sha256(
+        canonical({"format": FOREST_FORMAT, "meaning": meaning.to_dict(), "arrays": entries})
+    ).hexdigest()
 
 
 def canonical(value: object) -> bytes:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Rows, offsets
+from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 LEFT, RIGHT, STAY = 0, 1, 2
 """Where a row goes from a node; it stays where a value that the cut needs is unobserved."""
@@ -35,8 +35,8 @@ class Nodes(NamedTuple):
     """
 
     starts: Ints
-    rows: Rows
-    weights: Rows
+    rows: Int32s
+    weights: Int32s
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Frontier:
     """
 
     tree: Ints
-    node: Rows
+    node: Int32s
     starts: Ints
-    rows: Rows
-    weights: Rows
+    rows: Int32s
+    weights: Int32s
 
     @classmethod
     def roots(cls, weights: NDArray[np.int32]) -> Frontier:
@@ -122,7 +122,7 @@ class Frontier:
         decide(self.starts, values, threshold, side)
         return side
 
-    def descend(self, side: NDArray[np.int8], left: Rows, right: Rows) -> Frontier:
+    def descend(self, side: NDArray[np.int8], left: Int32s, right: Int32s) -> Frontier:
         """The children's frontier: rows of each node parted into left and right, those that stay left out.
 
         ``left`` and ``right`` are the children's numbers, shape (n_nodes,); ``side`` has one entry a row.
@@ -135,7 +135,7 @@ class Frontier:
 
 
 @kernel
-def gather_positive(weights: NDArray[np.int32], rows: Rows, positive: Rows) -> None:
+def gather_positive(weights: NDArray[np.int32], rows: Int32s, positive: Int32s) -> None:
     """The columns of the positive weights and these, row after row of ``weights``; room for one more, see `part`."""
     filled = 0
     for tree in range(weights.shape[0]):
@@ -145,7 +145,7 @@ def gather_positive(weights: NDArray[np.int32], rows: Rows, positive: Rows) -> N
 
 
 @kernel
-def add_up(starts: Ints, weights: Rows, total: Ints) -> None:
+def add_up(starts: Ints, weights: Int32s, total: Ints) -> None:
     """total[node] = the sum of the weights of the node's rows."""
     for node in range(starts.shape[0] - 1):
         total[node] = 0
@@ -156,12 +156,12 @@ def add_up(starts: Ints, weights: Rows, total: Ints) -> None:
 @kernel
 def part(
     starts: Ints,
-    rows: Rows,
-    weights: Rows,
+    rows: Int32s,
+    weights: Int32s,
     side: NDArray[np.int8],
     child_starts: Ints,
-    child_rows: Rows,
-    child_weights: Rows,
+    child_rows: Int32s,
+    child_weights: Int32s,
 ) -> None:
     """Stable partition of every node's rows and their weights, left before right, those that stay dropped.
 
@@ -199,7 +199,7 @@ def decide(starts: Ints, values: Floats, threshold: Floats, side: NDArray[np.int
 
 
 @kernel
-def pick(starts: Ints, values: Floats, which: Rows, picked: Floats) -> None:
+def pick(starts: Ints, values: Floats, which: Int32s, picked: Floats) -> None:
     """picked[r] = values[which of the row's node, r], shape (m,); those of the first where it is none, -1."""
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
@@ -207,7 +207,7 @@ def pick(starts: Ints, values: Floats, which: Rows, picked: Floats) -> None:
 
 
 @kernel
-def settle(starts: Ints, rows: Rows, tree: Ints, node: Rows, nodes: NDArray[np.int32]) -> None:
+def settle(starts: Ints, rows: Int32s, tree: Ints, node: Int32s, nodes: NDArray[np.int32]) -> None:
     """nodes[tree, row] = the node of every row that the frontier holds; ``nodes`` has shape (n_trees, n_rows)."""
     for f in range(starts.shape[0] - 1):
         own = nodes[tree[f]]

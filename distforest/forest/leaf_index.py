@@ -15,7 +15,7 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Rows, offsets
+from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BLOCK_QUERIES = 1 << 12
 """Rows that are asked about in one call of a kernel."""
 
-FEW = 32
+INSERTED_UP_TO = 32
 """Numbers that are sorted by insertion."""
 
 T = TypeVar("T")
@@ -43,11 +43,11 @@ class LeafIndex(NamedTuple):
     Build one with `LeafIndex.of`.
     """
 
-    order: Rows
-    place: Rows
+    order: Int32s
+    place: Int32s
     first: Ints
     start: Ints
-    members: Rows
+    members: Int32s
 
     @property
     def n_trees(self) -> int:
@@ -60,7 +60,7 @@ class LeafIndex(NamedTuple):
         return len(self.order)
 
     @classmethod
-    def of(cls, nodes: Rows, threads: int = 1) -> LeafIndex:
+    def of(cls, nodes: Int32s, threads: int = 1) -> LeafIndex:
         """Group rows by the node in which they end, by counting, in n_trees x n_rows steps.
 
         Parameters
@@ -93,27 +93,27 @@ class LeafIndex(NamedTuple):
         in_threads(group_tree, iter(range(n_trees)), threads)
         return cls(order, place, first, start, members)
 
-    def counters(self) -> Rows:
+    def counters(self) -> Int32s:
         """Rows of the trees that a row shares with each place, all 0."""
         return np.zeros(self.n_rows, np.int32)
 
 
-class Asked(NamedTuple):
+class AskedNodes(NamedTuple):
     """Rows that are asked about: their numbers, shape (n_rows,), and their nodes, shape (n_rows, n_trees)."""
 
     rows: Ints
-    nodes: Rows
+    nodes: Int32s
 
 
-def asked(left: Rows) -> Iterator[Asked]:
+def asked(left: Int32s) -> Iterator[AskedNodes]:
     """The rows of ``left``, shape (n_trees, n_left), in blocks; rows that share a leaf of the first tree follow."""
     order = np.argsort(left[0], kind="stable")
     for first in range(0, len(order), BLOCK_QUERIES):
         rows = order[first : first + BLOCK_QUERIES]
-        yield Asked(rows, by_row(left[:, rows]))
+        yield AskedNodes(rows, by_row(left[:, rows]))
 
 
-def by_row(left: Rows) -> Rows:
+def by_row(left: Int32s) -> Int32s:
     """A copy of nodes of shape (n_trees, n_rows) as a kernel reads them: shape (n_rows, n_trees), int32."""
     return np.array(left.T, np.int32, order="C")
 
@@ -144,7 +144,7 @@ def in_threads(function: Callable[[T], object], tasks: Iterator[T], threads: int
             running.result()
 
 
-def routed(nodes: Rows) -> Rows:
+def routed(nodes: Int32s) -> Int32s:
     """The nodes as they are; refuses such as are no nodes, or of rows that were not routed.
 
     Raises
@@ -166,7 +166,7 @@ def routed(nodes: Rows) -> Rows:
 
 
 @kernel
-def group_rows(nodes: Rows, order: Rows, begin: int, start: Ints, members: Rows) -> None:
+def group_rows(nodes: Int32s, order: Int32s, begin: int, start: Ints, members: Int32s) -> None:
     """start[l] = begin + #{i: 0 <= nodes[i] < l}; members[start[l] - begin ...] = the places p, nodes[order[p]] = l."""
     start[:] = 0
     for i in range(nodes.shape[0]):
@@ -195,7 +195,7 @@ def members_of(index: LeafIndex, tree: int, node: int) -> tuple[int, int]:
 
 
 @kernel
-def count_companions(nodes: Rows, index: LeafIndex, counts: Rows, touched: Rows) -> int:
+def count_companions(nodes: Int32s, index: LeafIndex, counts: Int32s, touched: Int32s) -> int:
     """counts[p] += number of trees t in which place p lies in nodes[t]; touched lists the p that were 0, once each."""
     n_touched = 0
     for tree in range(nodes.shape[0]):
@@ -209,7 +209,7 @@ def count_companions(nodes: Rows, index: LeafIndex, counts: Rows, touched: Rows)
 
 
 @kernel
-def fill_shared(block: Asked, index: LeafIndex, counts: Rows, shared: Floats) -> None:
+def fill_shared(block: AskedNodes, index: LeafIndex, counts: Int32s, shared: Floats) -> None:
     """shared[i, j] = number of trees t in which row i of the block lies in a node with row j of the index."""
     touched = np.empty(counts.shape[0] + 1, np.int32)
     for b in range(block.rows.shape[0]):
@@ -220,7 +220,7 @@ def fill_shared(block: Asked, index: LeafIndex, counts: Rows, shared: Floats) ->
 
 
 @kernel
-def bound_shared(block: Asked, index: LeafIndex) -> int:
+def bound_shared(block: AskedNodes, index: LeafIndex) -> int:
     """Sum over the rows of the block of min(n_rows, sizes of their leaves): no less than `list_shared` lists."""
     total = 0
     for b in range(block.rows.shape[0]):
@@ -233,7 +233,9 @@ def bound_shared(block: Asked, index: LeafIndex) -> int:
 
 
 @kernel
-def list_shared(block: Asked, index: LeafIndex, counts: Rows, columns: Rows, shared: Floats, end: Ints) -> None:
+def list_shared(
+    block: AskedNodes, index: LeafIndex, counts: Int32s, columns: Int32s, shared: Floats, end: Ints
+) -> None:
     """columns[end[b] : end[b + 1]] = rows j that share a node with row b of the block; shared = in how many trees."""
     touched = np.empty(counts.shape[0] + 1, np.int32)
     n = 0
@@ -248,7 +250,9 @@ def list_shared(block: Asked, index: LeafIndex, counts: Rows, columns: Rows, sha
 
 
 @kernel
-def nearest_rows(block: Asked, index: LeafIndex, self_rows: bool, counts: Rows, found: Floats, rows: Ints) -> None:
+def nearest_rows(
+    block: AskedNodes, index: LeafIndex, self_rows: bool, counts: Int32s, found: Floats, rows: Ints
+) -> None:
     """found[i], rows[i] = the greatest counts of row i and their rows j; greatest first, of equal ones the least j.
 
     With self_rows j != i.
@@ -269,7 +273,7 @@ def nearest_rows(block: Asked, index: LeafIndex, self_rows: bool, counts: Rows, 
 
 
 @kernel
-def rank_counts(met: Rows, counts: Rows, shared: Rows, n_neighbors: int, start: Ints) -> int:
+def rank_counts(met: Int32s, counts: Int32s, shared: Int32s, n_neighbors: int, start: Ints) -> int:
     """shared[e] = counts[met[e]], which is set to 0; start[c] = #{e: shared[e] > c}, for c no less than the answer.
 
     The answer is the least of the n_neighbors greatest counts, or 1 where not so many rows were met.
@@ -292,7 +296,7 @@ def rank_counts(met: Rows, counts: Rows, shared: Rows, n_neighbors: int, start: 
 
 @kernel
 def take_best(
-    met: Rows, shared: Rows, order: Rows, cut: int, start: Ints, ties: Rows, found: Floats, rows: Ints
+    met: Int32s, shared: Int32s, order: Int32s, cut: int, start: Ints, ties: Int32s, found: Floats, rows: Ints
 ) -> int:
     """Rows with counts above ``cut`` by a counting sort, then of those at it the first; returns how many."""
     n_ties, above = 0, start[cut]
@@ -312,7 +316,7 @@ def take_best(
             begin = n
     n_taken = min(n_ties, rows.shape[0] - above)
     first = ties[:n_ties]
-    if n_taken < n_ties and n_ties > FEW:
+    if n_taken < n_ties and n_ties > INSERTED_UP_TO:
         first = np.partition(first, n_taken - 1)[:n_taken]
     ascend(first)
     rows[above : above + n_taken] = first[:n_taken]
@@ -323,7 +327,7 @@ def take_best(
 @kernel
 def ascend(rows: Ints) -> None:
     """Sort row numbers in place; a few by insertion, which costs less than a call of the general sort."""
-    if rows.shape[0] > FEW:
+    if rows.shape[0] > INSERTED_UP_TO:
         rows.sort()
         return
     for n in range(1, rows.shape[0]):
@@ -335,7 +339,7 @@ def ascend(rows: Ints) -> None:
 
 
 @kernel
-def fill_up(met: Rows, counts: Rows, place: Rows, own: int, n: int, found: Floats, rows: Ints) -> None:
+def fill_up(met: Int32s, counts: Int32s, place: Int32s, own: int, n: int, found: Floats, rows: Ints) -> None:
     """From n on: count 0, and the first rows j != own of places that were not met. ``counts`` is 0, and so it stays."""
     counts[met] = 1
     j = 0

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Float32s, Floats, Ints, Rows, offsets
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, offsets
 
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
@@ -145,7 +145,7 @@ class Means:
         """Factor times mean ||Y - Y'||^2 for all of ``left`` and ``right``."""
         start = self.table.tree_start[tree]
         distances = np.empty((len(left), len(right)))
-        apart(
+        add_spread_distances(
             *(self.means[start + left], self.means[start + right]),
             *(self.spreads[start + left], self.spreads[start + right], self.factor, distances),
         )
@@ -178,11 +178,11 @@ class Groups(NamedTuple):
     """The in-bag rows of one tree by the node in which they lie."""
 
     start: Ints
-    rows: Rows
-    weights: Rows
+    rows: Int32s
+    weights: Int32s
 
 
-def group(leaves: Rows, in_bag: InBag, n_nodes: int) -> Groups:
+def group(leaves: Int32s, in_bag: InBag, n_nodes: int) -> Groups:
     """Group the in-bag rows of one tree by their node; ``leaves`` and ``in_bag`` have shape (n_rows,)."""
     rows = np.flatnonzero(in_bag)
     order = np.argsort(leaves[rows], kind="stable")
@@ -204,7 +204,7 @@ class Members:
     """
 
     table: NodeTable
-    leaves: Rows
+    leaves: Int32s
     in_bag: InBag
     distances: Float32s
     offset: float = 0.0
@@ -310,19 +310,19 @@ def triangle_size(n_leaves: Ints) -> Ints:
     return n_leaves * (n_leaves + 1) // 2
 
 
-def accumulate(table: NodeTable, leaves: Rows, in_bag: InBag, values: Floats) -> Floats:
+def accumulate(table: NodeTable, leaves: Int32s, in_bag: InBag, values: Floats) -> Floats:
     """Sum of w_i values[i] over the in-bag rows that reached each node, shape (N, q).
 
     ``leaves`` and ``in_bag`` have shape (n_trees, n_rows), ``values`` (n_rows, q); rows are added in their order.
     """
     sums = np.zeros((len(table.left), values.shape[1]))
-    add_up(table.tree_start, table.left, table.right, leaves, in_bag, values, sums)
+    add_up_leaves(table.tree_start, table.left, table.right, leaves, in_bag, values, sums)
     return sums
 
 
 @kernel
-def add_up(
-    tree_start: Ints, left: Rows, right: Rows, leaves: Rows, in_bag: InBag, values: Floats, sums: Floats
+def add_up_leaves(
+    tree_start: Ints, left: Int32s, right: Int32s, leaves: Int32s, in_bag: InBag, values: Floats, sums: Floats
 ) -> None:
     """sums[node] = sum of w values over rows that end here, plus the children's sums, children first."""
     for tree in range(leaves.shape[0]):
@@ -340,9 +340,9 @@ def add_up(
 @kernel
 def describe(
     tree_start: Ints,
-    left: Rows,
-    right: Rows,
-    leaves: Rows,
+    left: Int32s,
+    right: Int32s,
+    leaves: Int32s,
     in_bag: InBag,
     vectors: Floats,
     weights: Floats,
@@ -367,7 +367,7 @@ def describe(
 
 @borrowing
 def describe_ends(
-    leaves: Rows, in_bag: InBag, vectors: Floats, first_row: Ints, weights: Floats, means: Floats, squares: Floats
+    leaves: Int32s, in_bag: InBag, vectors: Floats, first_row: Ints, weights: Floats, means: Floats, squares: Floats
 ) -> None:
     """`describe` each node of a tree by the rows that end there: the mean about the first of them, then the squares."""
     for row in range(leaves.shape[0]):
@@ -429,7 +429,7 @@ def unlike_pairs(left: Floats, right: Floats, distances: Floats) -> None:
 
 
 @kernel
-def apart(
+def add_spread_distances(
     left: Floats, right: Floats, spread_left: Floats, spread_right: Floats, factor: float, distances: Floats
 ) -> None:
     """distances[a, b] = factor (||left[a] - right[b]||^2 + (spread_left[a] + spread_right[b]))."""
@@ -455,7 +455,7 @@ def apart_pairs(
 
 @kernel
 def mean_between(
-    start: Ints, rows: Rows, weights: Rows, distances: Float32s, left: Ints, right: Ints, means: Floats
+    start: Ints, rows: Int32s, weights: Int32s, distances: Float32s, left: Ints, right: Ints, means: Floats
 ) -> None:
     """means[a, b] = sum w_i w_j z_ij / (m_a m_b) over i in left[a], j in right[b], in the order of `mean_pairs`.
 
@@ -496,7 +496,7 @@ def mean_between(
 
 @kernel
 def mean_pairs(
-    start: Ints, rows: Rows, weights: Rows, distances: Float32s, left: Ints, right: Ints, means: Floats
+    start: Ints, rows: Int32s, weights: Int32s, distances: Float32s, left: Ints, right: Ints, means: Floats
 ) -> None:
     """means[e]: as in `mean_between`, for the pair left[e], right[e].
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from distforest.forest.same_leaf import SameLeaf
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Int32s, Ints
 
 EULER = 0.5772156649
 """Euler's constant to as many places as Liu, Ting and Zhou give."""
@@ -55,7 +55,7 @@ class PathLengths(SameLeaf):
 
 
 @kernel
-def add_depths(tree_start: Ints, left: Rows, right: Rows, depth: Ints) -> None:
+def add_depths(tree_start: Ints, left: Int32s, right: Int32s, depth: Ints) -> None:
     """depth[child] = depth[parent] + 1, parents first."""
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]

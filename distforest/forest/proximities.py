@@ -14,7 +14,7 @@ import scipy.sparse
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.leaf_index import (
-    Asked,
+    AskedNodes,
     LeafIndex,
     asked,
     bound_shared,
@@ -25,18 +25,18 @@ from distforest.forest.leaf_index import (
     nearest_rows,
     routed,
 )
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distforest.forest.forest import Forest
 
-BLOCK_ROWS = 1024
+ROWS_OF_PROXIMITIES = 1024
 """Rows of one side of a block."""
 
 
-def proximity(left: Rows, right: Rows | LeafIndex, threads: int = 1) -> Floats:
+def proximity(left: Int32s, right: Int32s | LeafIndex, threads: int = 1) -> Floats:
     """The share of trees in which two rows end in the same node (Breiman, Random forests, 2001).
 
     Parameters
@@ -71,7 +71,7 @@ def proximity(left: Rows, right: Rows | LeafIndex, threads: int = 1) -> Floats:
     return shared
 
 
-def _indexed(left: Rows, right: Rows | LeafIndex, threads: int) -> LeafIndex:
+def _indexed(left: Int32s, right: Int32s | LeafIndex, threads: int) -> LeafIndex:
     """The index of ``right``; refuses sides that do not go together."""
     n_trees = right.n_trees if isinstance(right, LeafIndex) else len(right)
     if len(left) != n_trees:
@@ -82,7 +82,7 @@ def _indexed(left: Rows, right: Rows | LeafIndex, threads: int) -> LeafIndex:
     return right if isinstance(right, LeafIndex) else LeafIndex.of(routed(right), threads)
 
 
-def _shared(left: Rows, index: LeafIndex, threads: int) -> Floats:
+def _shared(left: Int32s, index: LeafIndex, threads: int) -> Floats:
     """In how many trees two rows share a node, shape (n_left, n_right); a negative node is shared by none."""
     shared = np.zeros((left.shape[1], index.n_rows))
     in_threads(lambda block: fill_shared(block, index, index.counters(), shared), asked(left), threads)
@@ -119,7 +119,7 @@ def out_of_bag_proximity(forest: Forest, left: Ints, right: Ints, threads: int =
     index = LeafIndex.of(np.where(out_right, nodes[:, right], -1), threads)
     estimate = _shared(np.where(out_left, nodes[:, left], -1), index, threads)
     count = np.empty(estimate.shape, np.int64)
-    for rows in _blocks(len(left), BLOCK_ROWS):  # whole numbers below 2^24, so that float32 holds their sums
+    for rows in _blocks(len(left), ROWS_OF_PROXIMITIES):  # whole numbers below 2^24, so that float32 holds their sums
         count[rows] = out_left[:, rows].astype(np.float32).T @ out_right.astype(np.float32)
         np.divide(estimate[rows], count[rows], out=estimate[rows], where=count[rows] > 0)
     estimate[count == 0] = np.nan
@@ -127,7 +127,7 @@ def out_of_bag_proximity(forest: Forest, left: Ints, right: Ints, threads: int =
 
 
 def nearest(
-    left: Rows, right: Rows | LeafIndex, n_neighbors: int, self_rows: bool, threads: int = 1
+    left: Int32s, right: Int32s | LeafIndex, n_neighbors: int, self_rows: bool, threads: int = 1
 ) -> tuple[Floats, Ints]:
     """The rows of greatest proximity for each row of ``left``, exactly, without the whole matrix.
 
@@ -187,7 +187,7 @@ def check_n_neighbors(n_neighbors: int, n_right: int, self_rows: bool) -> None:
 
 
 def sparse_proximity(
-    left: Rows, right: Rows | LeafIndex, n_neighbors: int | None = None, threads: int = 1
+    left: Int32s, right: Int32s | LeafIndex, n_neighbors: int | None = None, threads: int = 1
 ) -> scipy.sparse.csr_matrix:
     """Proximities as a sparse matrix: all that are not 0, or the greatest of each row.
 
@@ -222,7 +222,7 @@ def sparse_proximity(
     index = _indexed(left, right, threads)
     if n_neighbors is None:
         blocks: dict[int, scipy.sparse.csr_matrix] = {}
-        slices = _blocks(left.shape[1], BLOCK_ROWS)
+        slices = _blocks(left.shape[1], ROWS_OF_PROXIMITIES)
         in_threads(lambda rows: blocks.update({rows.start: _listed(left[:, rows], index)}), slices, threads)
         none = scipy.sparse.csr_matrix((0, index.n_rows))  # where there are no rows there are no blocks
         return scipy.sparse.vstack([none, *(blocks[first] for first in sorted(blocks))], format="csr")
@@ -235,7 +235,7 @@ def sparse_proximity(
 
 
 def proximity_blocks(
-    left: Rows, right: Rows | LeafIndex, block_rows: int = BLOCK_ROWS
+    left: Int32s, right: Int32s | LeafIndex, block_rows: int = ROWS_OF_PROXIMITIES
 ) -> Iterator[tuple[slice, scipy.sparse.csr_matrix]]:
     """The sparse matrix of all proximities, block of rows by block, for what need not be held at once.
 
@@ -256,9 +256,9 @@ def proximity_blocks(
         yield rows, _listed(left[:, rows], index)
 
 
-def _listed(left: Rows, index: LeafIndex) -> scipy.sparse.csr_matrix:
+def _listed(left: Int32s, index: LeafIndex) -> scipy.sparse.csr_matrix:
     """All proximities of some rows that are not 0."""
-    block = Asked(np.arange(left.shape[1]), by_row(left))
+    block = AskedNodes(np.arange(left.shape[1]), by_row(left))
     size, end = bound_shared(block, index), np.zeros(len(block.rows) + 1, np.int64)
     columns, shared = np.empty(size, np.int32), np.empty(size)
     list_shared(block, index, index.counters(), columns, shared, end)
@@ -268,7 +268,7 @@ def _listed(left: Rows, index: LeafIndex) -> scipy.sparse.csr_matrix:
     return found
 
 
-def leaf_embedding(forest: Forest, nodes: Rows) -> scipy.sparse.csr_matrix:
+def leaf_embedding(forest: Forest, nodes: Int32s) -> scipy.sparse.csr_matrix:
     """Rows as sparse vectors, one column for each node of the forest: E E' / n_trees is their `proximity`.
 
     Parameters

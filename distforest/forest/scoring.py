@@ -21,18 +21,18 @@ from distforest.forest.proximities import check_n_neighbors, nearest, proximity
 from distforest.forest.same_leaf import SameLeaf
 from distforest.forest.table import route
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Rows, Source
+from distforest.sources.source import Floats, Int32s, Ints, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distforest.forest.forest import Forest
 
-BLOCK_ROWS = 1024
+ROWS_OF_DISTANCES = 1024
 """Rows of one side of a block of distances."""
 
 
-def apply(forest: Forest, source: Source) -> Rows:
+def apply(forest: Forest, source: Source) -> Int32s:
     """The node in which each row of ``source`` ends, in each tree, shape (n_trees, n), int32."""
     return route(forest.table, source, np.arange(source.shape[0], dtype=np.int32))
 
@@ -49,7 +49,7 @@ def between_nodes(forest: Forest) -> LeafTable:
     return forest.leaf_table
 
 
-def distance(forest: Forest, left: Rows, right: Rows) -> Floats:
+def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     """The forest's distance of each row to each other row (SMERF, Eq. 3).
 
     Parameters
@@ -83,7 +83,7 @@ def distance(forest: Forest, left: Rows, right: Rows) -> Floats:
     return total
 
 
-def _add_trees(forest: Forest, left: Rows, right: Rows, total: Floats) -> None:
+def _add_trees(forest: Forest, left: Int32s, right: Int32s, total: Floats) -> None:
     """Add each tree's distance to ``total``, shape (n_left, n_right)."""
     for tree in range(forest.n_trees):
         from_nodes, row = np.unique(left[tree], return_inverse=True)
@@ -99,7 +99,7 @@ def add_looked_up(table: Floats, row: Ints, column: Ints, total: Floats) -> None
             total[i, j] += table[row[i], column[j]]
 
 
-def pair_distance(forest: Forest, left: Rows, right: Rows) -> Floats:
+def pair_distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     """The forest's distance of left[:, e] and right[:, e], shape (n_pairs,); arguments as for `distance`."""
     if left.shape != right.shape:
         raise InputError(f"pairs need as many left rows as right rows, found {left.shape[1]} and {right.shape[1]}")
@@ -138,7 +138,7 @@ def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats
 
 
 def kneighbors(
-    forest: Forest, left: Rows, right: Rows, n_neighbors: int, self_rows: bool, threads: int = 1
+    forest: Forest, left: Int32s, right: Int32s, n_neighbors: int, self_rows: bool, threads: int = 1
 ) -> tuple[Floats, Ints]:
     """The nearest rows of ``right`` for each row of ``left``, without the whole matrix of distances.
 
@@ -194,7 +194,7 @@ def predict_rows(forest: Forest, source: Source) -> Floats:
     return predict(forest, nodes, voters)
 
 
-def predict(forest: Forest, nodes: Rows, voters: Rows | None = None) -> Floats:
+def predict(forest: Forest, nodes: Int32s, voters: Int32s | None = None) -> Floats:
     """Mean over the trees of what each row's node says, or of the voices of training objects there.
 
     Parameters
@@ -230,7 +230,7 @@ def predict(forest: Forest, nodes: Rows, voters: Rows | None = None) -> Floats:
     return total / forest.n_trees
 
 
-def isolation(forest: Forest, nodes: Rows) -> Floats:
+def isolation(forest: Forest, nodes: Int32s) -> Floats:
     """How soon rows are alone: 2^-(mean of path length / usual path length), near 1 for outliers.
 
     Parameters
@@ -310,5 +310,5 @@ def feature_importances(forest: Forest) -> Floats:
 
 
 def _blocks(n: int) -> Iterator[slice]:
-    for first in range(0, n, BLOCK_ROWS):
-        yield slice(first, min(n, first + BLOCK_ROWS))
+    for first in range(0, n, ROWS_OF_DISTANCES):
+        yield slice(first, min(n, first + ROWS_OF_DISTANCES))

@@ -21,7 +21,7 @@ from distforest.forest.walks import (
     COLUMN,
     IS_LEAF,
     THRESHOLD,
-    Steps,
+    WalkSteps,
     block_rows,
     preorder,
     rounded_down,
@@ -29,7 +29,7 @@ from distforest.forest.walks import (
 )
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets, runs
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, offsets, runs
 
 LEAF = -1
 """The child number of a node that has no children."""
@@ -61,11 +61,11 @@ class NodeTable:
     """
 
     tree_size: Ints
-    left: Rows
-    right: Rows
+    left: Int32s
+    right: Int32s
     threshold: Floats
-    width: Rows
-    columns: Rows
+    width: Int32s
+    columns: Int32s
     weights: Floats
     gain: Floats
     n_rows: Ints
@@ -92,7 +92,7 @@ class NodeTable:
         return np.equal(self.left, LEAF)
 
     @cached_property
-    def steps(self) -> Steps | None:
+    def steps(self) -> WalkSteps | None:
         """The trees as rows that lack no value walk down them; None where a projection reads several columns."""
         if (self.width > 1).any() or (self.weights != 1.0).any() or 4 * len(self.left) >= IS_LEAF:
             return None
@@ -104,7 +104,7 @@ class NodeTable:
         root = np.repeat(self.tree_start[:-1], self.tree_size)[met]
         nodes[own + CHILD] = child[root + self.left[met]]
         nodes[own + CHILD + 1] = child[root + self.right[met]]
-        return Steps(nodes, child[self.tree_start[:-1]])
+        return WalkSteps(nodes, child[self.tree_start[:-1]])
 
     @cached_property
     def right_is_larger(self) -> NDArray[np.bool_]:
@@ -174,7 +174,7 @@ def _hold(holds: NDArray[np.bool_], name: str, rule: str) -> None:
         raise ArtifactError(f"{name}[{int(np.argmin(holds))}]: {rule}")
 
 
-def route(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[np.bool_] | None = None) -> Rows:
+def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_] | None = None) -> Int32s:
     """The node in which each row ends, in each tree.
 
     Parameters
@@ -213,7 +213,7 @@ def route(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[np.bool_
     return ends
 
 
-def route_levels(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[np.bool_], ends: Rows) -> None:
+def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s) -> None:
     """Route level by level over all trees at once, so that the source is asked once a level; fills ``ends``."""
     frontier = Frontier.roots(wanted.astype(np.int32))
     while len(frontier.rows):
@@ -234,19 +234,19 @@ def route_levels(table: NodeTable, source: Source, rows: Rows, wanted: NDArray[n
 @kernel
 def route_array(
     tree_start: Ints,
-    left: Rows,
-    right: Rows,
+    left: Int32s,
+    right: Int32s,
     threshold: Floats,
     offset: Ints,
-    columns: Rows,
+    columns: Int32s,
     weights: Floats,
     goes_on: bool,
     surrogate: Floats,
     right_is_larger: NDArray[np.bool_],
     array: Float32s,
-    rows: Rows,
+    rows: Int32s,
     wanted: NDArray[np.bool_],
-    ends: Rows,
+    ends: Int32s,
 ) -> None:
     """Walk each row down each tree: the fused twin of `route_levels` for an array."""
     for tree in range(tree_start.shape[0] - 1):
@@ -276,7 +276,9 @@ def route_array(
 
 
 @kernel
-def lacking_goes_right(row: Float32s, columns: Rows, weights: Floats, surrogate: Floats, right_is_larger: bool) -> bool:
+def lacking_goes_right(
+    row: Float32s, columns: Int32s, weights: Floats, surrogate: Floats, right_is_larger: bool
+) -> bool:
     """Whether a row that lacks a value goes right: as the halves of its projection tell, else to the larger side."""
     half = np.zeros(2)
     for e in range(columns.shape[0]):

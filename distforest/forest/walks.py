@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Float32s, Floats, Ints, Rows
+from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
-Nodes = NDArray[np.uint32]
+WalkNodes = NDArray[np.uint32]
 Children = NDArray[np.uint32]
 THRESHOLD, COLUMN, CHILD = np.arange(3, dtype=np.uint32)
 """The four numbers of a node: a float32's bits, a column, and where its left and its right child begin."""
@@ -24,7 +24,7 @@ THRESHOLD, COLUMN, CHILD = np.arange(3, dtype=np.uint32)
 IS_LEAF = np.uint32(1 << 31)
 """The bit that makes a child the number of a leaf in the table."""
 
-BLOCK_CELLS = 1 << 17
+WALKED_VALUES = 1 << 17
 """Values of a block of rows: they stay in the processor's cache."""
 
 LANES = 12
@@ -33,10 +33,10 @@ LANES = 12
 
 def block_rows(n_columns: int) -> int:
     """How many rows walk down all trees before the next ones do."""
-    return max(4 * LANES, BLOCK_CELLS // n_columns)
+    return max(4 * LANES, WALKED_VALUES // n_columns)
 
 
-class Steps(NamedTuple):
+class WalkSteps(NamedTuple):
     """Trees whose projections are single columns, as what a step reads.
 
     Attributes
@@ -47,7 +47,7 @@ class Steps(NamedTuple):
         The root of each tree, as a child, shape (n_trees,).
     """
 
-    nodes: Nodes
+    nodes: WalkNodes
     starts: Children
 
 
@@ -59,7 +59,7 @@ def rounded_down(thresholds: Floats) -> Float32s:
 
 
 @kernel
-def preorder(tree_start: Ints, left: Rows, right: Rows) -> Children:
+def preorder(tree_start: Ints, left: Int32s, right: Int32s) -> Children:
     """child[node] = 4 times the nodes with children that come before it: each before its left subtree before its right.
 
     Of a leaf it is `IS_LEAF` and the node's number. A table may have a node with two parents, or with none, which is no
@@ -82,7 +82,7 @@ def preorder(tree_start: Ints, left: Rows, right: Rows) -> Children:
 
 
 @borrowing
-def next_of(nodes: Nodes, thresholds: Float32s, values: Float32s, node: int, first: int) -> int:
+def next_of(nodes: WalkNodes, thresholds: Float32s, values: Float32s, node: int, first: int) -> int:
     """The child of a node to which the row goes whose values begin at ``first``.
 
     Unsigned numbers need no test for places counted from the end.
@@ -92,7 +92,7 @@ def next_of(nodes: Nodes, thresholds: Float32s, values: Float32s, node: int, fir
 
 
 @kernel
-def walk_lanes(nodes: Nodes, start: int, values: Float32s, rows: Rows, ends: Ints) -> None:
+def walk_lanes(nodes: WalkNodes, start: int, values: Float32s, rows: Int32s, ends: Ints) -> None:
     """ends[e] = the leaf at which row rows[e] arrives; a lane whose row has arrived takes the next one.
 
     While all lanes are taken this is done without a branch too: a lane writes where its row is as if it had arrived,
@@ -135,14 +135,14 @@ def walk_lanes(nodes: Nodes, start: int, values: Float32s, rows: Rows, ends: Int
 
 @kernel
 def walk_wanted(
-    nodes: Nodes,
+    nodes: WalkNodes,
     starts: Children,
     roots: Ints,
     step: int,
     values: Float32s,
-    rows: Rows,
+    rows: Int32s,
     wanted: NDArray[np.bool_],
-    ends: Rows,
+    ends: Int32s,
 ) -> None:
     """ends[tree, r] = the leaf of row rows[r], a number within its tree, where wanted[tree, r]; blocks of ``step``."""
     place, some = np.empty((2, min(step, rows.shape[0])), np.int32)

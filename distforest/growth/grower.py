@@ -17,7 +17,7 @@ from distforest.forest.frontier import Frontier, pick, settle
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import ORDER_NODE, streams
 from distforest.growth.surrogates import place_missing
-from distforest.sources.source import Floats, Ints, Projections, Rows, Source, offsets, runs, taken
+from distforest.sources.source import Floats, Int32s, Ints, Projections, Source, offsets, runs, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,8 +107,8 @@ class Splits:
     found: NDArray[np.bool_]
     threshold: Floats
     gain: Floats
-    width: Rows
-    columns: Rows
+    width: Int32s
+    columns: Int32s
     weights: Floats
     side: NDArray[np.int8]
 
@@ -126,7 +126,7 @@ class Level(NamedTuple):
     n_uncut: int
 
 
-Watch = Callable[[Level], None]
+LevelWatch = Callable[[Level], None]
 """Told of each level; what it raises ends the growth."""
 
 
@@ -143,14 +143,14 @@ class Parting(Protocol):
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
         """Which of the open nodes are parted, and the side of each of their rows."""
 
-    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Rows:
+    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Int32s:
         """Write all nodes of the level; the number of the left child of each that is parted, the right one is next.
 
         ``frontier`` holds the nodes that are parted; ``side`` is that of their rows, and may be changed.
         """
 
 
-def grow_levels(roots: Frontier, parting: Parting, watch: Watch) -> None:
+def grow_levels(roots: Frontier, parting: Parting, watch: LevelWatch) -> None:
     """Grow trees from their ``roots``, level by level, until no node is parted."""
     frontier, depth = roots, 0
     while frontier.n_nodes:
@@ -180,11 +180,11 @@ class Growth:
     limits: Limits
     seed: int
     search: Search = project_and_cut
-    watch: Watch = unwatched
+    watch: LevelWatch = unwatched
     on_missing: str = "stop"
     held: int | None = None
 
-    def grow(self, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Rows]:
+    def grow(self, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Int32s]:
         """Grow the trees numbered ``trees`` over their in-bag rows.
 
         Parameters
@@ -270,7 +270,7 @@ def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
         yield first, frontier.n_nodes
 
 
-def _in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Rows, Rows, Floats]:
+def _in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Int32s, Int32s, Floats]:
     """Width of each node's projection, and columns and weights in the order of the nodes."""
     width = np.zeros(n_nodes, np.int32)
     if not chosen:
@@ -301,7 +301,7 @@ class _Levels:
     n_trees: int
     tree: list[Ints] = field(default_factory=list)
     columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
-    ragged: list[tuple[Rows, Floats]] = field(default_factory=list)
+    ragged: list[tuple[Int32s, Floats]] = field(default_factory=list)
     next_node: Ints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -312,7 +312,7 @@ class _Levels:
         self.tree.append(frontier.tree)
         self.columns.setdefault("n_rows", []).append(frontier.weight)
 
-    def cut(self, is_cut: NDArray[np.bool_], splits: Splits, unit: float, surrogate: Floats | None) -> Rows:
+    def cut(self, is_cut: NDArray[np.bool_], splits: Splits, unit: float, surrogate: Floats | None) -> Int32s:
         """Write the cuts of the level; returns the left child's number of each node that is cut."""
         tree, n = self.tree[-1][is_cut], len(is_cut)
         per_tree = np.bincount(tree, minlength=self.n_trees)
@@ -374,7 +374,7 @@ class _PartingByCuts:
         self.splits = self.growth._search(frontier, self.trees, self.criterion)
         return self.splits.found, self.splits.side
 
-    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Rows:
+    def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Int32s:
         """Write the cuts, and where rows go that lack a value, which is settled here."""
         growth, surrogate = self.growth, None
         if growth.on_missing != "stop":

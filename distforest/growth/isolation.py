@@ -13,7 +13,7 @@ import numpy as np
 
 from distforest.growth.cuts.criteria import Cuts, Steady
 from distforest.growth.cuts.random_cuts import Places
-from distforest.growth.draws.objects import ATTEMPTS
+from distforest.growth.draws.objects import DRAW_ATTEMPTS
 from distforest.growth.draws.unlike_pairs import AnyPairs, rules_of_similarities, usable_pairs
 from distforest.growth.rng import Keys
 from distforest.sources.source import Floats, Projections, Source, offsets
@@ -35,7 +35,7 @@ class TwoAtRandom:
 
     source: Source
     width: int = 1
-    attempts: int = ATTEMPTS
+    attempts: int = DRAW_ATTEMPTS
     of_distances: bool = False
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:

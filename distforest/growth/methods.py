@@ -33,7 +33,7 @@ from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.unlike_pairs import Unlikeness
 from distforest.growth.grower import Growth, Limits
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.pairs.methods import OverPairs, hold_pair_parameters, limits_of, rfd, tree_rank
+from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, limits_of, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
     ISOLATION_PARAMETERS,
@@ -46,7 +46,7 @@ from distforest.growth.parameters import (
     Parameter,
     keeps_pairs,
     n_drawn,
-    told,
+    parameters_told,
 )
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.searches import search_of
@@ -220,7 +220,7 @@ def sampling(params: Params, n_rows: int) -> Sampling:
     return Sampling(n_rows, n_draws, bool(params["bootstrap"]))
 
 
-def hold_together(params: Params) -> None:
+def check_together(params: Params) -> None:
     """Refuse parameters that do not go together, whatever the data; raises InputError."""
     if params.get("criterion") == MCLUST_BIC and params["splitter"] != "best":
         raise InputError("criterion='mclust_bic' finds its own cuts; it goes with splitter='best'")
@@ -230,7 +230,7 @@ def hold_together(params: Params) -> None:
     if params.get("pairing") == KEPT and params["n_landmarks"] is not None:
         raise InputError(f"pairing={KEPT!r} does not go with n_landmarks, whose pairs are fresh; leave one of them out")
     if "resample" in params or "region" in params:
-        hold_pair_parameters(params)
+        check_pair_parameters(params)
         return
     if params.get("max_bins") is None:
         return
@@ -259,7 +259,7 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
     InputError
         The data is not of the kind that the method learns from, or a parameter does not fit its size.
     """
-    hold_together(params)
+    check_together(params)
     if data.judge not in method.judged_by:
         raise InputError(f"{method.name} learns from {' or '.join(method.judged_by)}, found {data.judge}")
     if data.judge != Judge.LINKS and len(data.truth) != data.n_rows:
@@ -274,7 +274,7 @@ def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairPr
     """Bind a method to the pairs of points."""
     assert method.over_pairs is not None  # noqa: S101  (asked by the caller)
     own = method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
-    meaning = Meaning(method.name, told(method.parameters, params), seed, data.rows, own.leaf, data.classes)
+    meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, own.leaf, data.classes)
     return PairProblem(meaning, data, int(params["n_estimators"]), own.points, own.sampling, own.growth)
 
 
@@ -288,7 +288,7 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem
     limits = _limits(params, rows_of_trees.n_draws)
     draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
     growth = Growth(source, draw, criterion, limits, seed, search_of(source, criterion), on_missing=on_missing)
-    meaning = Meaning(method.name, told(method.parameters, params), seed, data.rows, leaf, data.classes)
+    meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from distforest.errors import InputError
 from distforest.forest.leaf_kinds import NEAREST, SHARE
 from distforest.forest.missing import RULES
-from distforest.forest.pairs.pair_leaves import AGGREGATIONS, MOST_DEPTH, VOTINGS
+from distforest.forest.pairs.pair_leaves import AGGREGATIONS, DEEPEST_CELL, VOTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,7 @@ class Parameter:
 
     ``integer`` and ``real`` are closed ranges (or None where that kind of number is not allowed), ``words`` the
     strings (and None, True, False) that are allowed beside numbers; ``table`` says whether a table of positive
-    numbers by label is allowed. A ``later`` parameter is one that forests were grown without, see `told`.
+    numbers by label is allowed. A ``later`` parameter is one that forests were grown without, see `parameters_told`.
     """
 
     name: str
@@ -136,7 +136,7 @@ def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dic
     return {p.name: given.get(p.name, p.default) for p in parameters}
 
 
-def told(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
+def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
     """What a forest says of its parameters: all but later ones at their defaults, so that digests stay as they were.
 
     Examples
@@ -181,7 +181,7 @@ def with_defaults(parameters: Iterable[Parameter], **defaults: Value) -> tuple[P
 
 _COUNT = (1, math.inf)
 _N_ESTIMATORS = "number of trees"
-FOREST = (
+FOREST_PARAMETERS = (
     Parameter("min_samples_split", 2, "a node of less in-bag weight is a leaf", integer=(2, math.inf)),
     Parameter("max_depth", None, "deepest level of a tree; None: no limit", integer=_COUNT, words=(None,)),
     Parameter("bootstrap", True, "draw the rows of a tree with replacement", words=(True, False)),
@@ -242,7 +242,7 @@ SMERF_PARAMETERS = (
         words=(None,),
     ),
     Parameter("min_samples_leaf", 1, "least in-bag weight of each side of a cut", integer=_COUNT),
-    *FOREST,
+    *FOREST_PARAMETERS,
     OOB_SCORE,
 )
 
@@ -289,7 +289,7 @@ SIMFOREST_PARAMETERS = (
         table=True,
     ),
     Parameter("min_samples_leaf", 3, "least in-bag weight of each side of a cut", integer=_COUNT),
-    *FOREST,
+    *FOREST_PARAMETERS,
     OOB_SCORE,
 )
 
@@ -305,7 +305,7 @@ URERF_PARAMETERS = (
     Parameter("relative", True, "two clusters against one, which frees the score of scale", words=(True, False)),
     Parameter("n_witnesses", 3, "further features that confirm a cut", integer=(0, 64)),
     *with_defaults(
-        (*COLUMNS, *FOREST),
+        (*COLUMNS, *FOREST_PARAMETERS),
         max_features="effective",
         feature_combinations=2.0,
         coefficients="normal",
@@ -356,7 +356,7 @@ RFD_PARAMETERS = (
     replace(_MAX_FEATURES, text=_OF_COLUMNS),
     _MAX_BINS,
     Parameter("min_samples_leaf", 5, "least in-bag weight of each side of a cut", integer=_COUNT),
-    *with_defaults(FOREST),
+    *with_defaults(FOREST_PARAMETERS),
     Parameter(
         "resample",
         "points",
@@ -368,7 +368,7 @@ RFD_PARAMETERS = (
 
 TREERANK_PARAMETERS = (
     Parameter("n_estimators", 44, _N_ESTIMATORS, integer=(1, 1_000_000)),
-    Parameter("max_depth", 15, "deepest level of a ranking tree's cells", integer=(1, MOST_DEPTH)),
+    Parameter("max_depth", 15, "deepest level of a ranking tree's cells", integer=(1, DEEPEST_CELL)),
     Parameter("leafrank", "tree", "what parts a cell: a small tree, or a linear classifier", words=("tree", "linear")),
     Parameter("leafrank_depth", 5, "deepest level of the small tree that parts a cell", integer=(1, 30)),
     Parameter(

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.forest.leaves import InBag
-    from distforest.growth.grower import Watch
+    from distforest.growth.grower import LevelWatch
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.source import Floats, Ints, Rows
+    from distforest.sources.source import Floats, Int32s, Ints
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Data:
     largest: float = 1.0
     feature_weights: Floats | None = None
     dependence: Floats | None = None
-    pairs: Rows | None = None
+    pairs: Int32s | None = None
     offset: float = 0.0
 
     @property
@@ -169,7 +169,7 @@ class Problem:
         arrays = {**table.arrays(), "leaves": leaves, "in_bag": in_bag}
         return {**arrays, **self._leaf_arrays(table, leaves, in_bag)}
 
-    def watched(self, watch: Watch) -> Problem:
+    def watched(self, watch: LevelWatch) -> Problem:
         """The same problem, with ``watch`` told of every level that grows."""
         return replace(self, growth=replace(self.growth, watch=watch))
 
@@ -185,7 +185,7 @@ class Problem:
         wanted = wanted or params.get("contamination", "auto") != "auto"
         return bool(wanted) or not isinstance(self.data.matrix, LazySource)
 
-    def _leaf_arrays(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> dict[str, np.ndarray]:
+    def _leaf_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag) -> dict[str, np.ndarray]:
         if self.data.judge == Judge.LABELS:
             one_hot = np.eye(len(self.data.classes or ()))[self.data.truth]
             return {"class_counts": accumulate(table, leaves, in_bag, one_hot).astype(np.int32)}
@@ -200,7 +200,7 @@ class Problem:
         """What means of the truth are taken about."""
         return middle_of(self.data.truth)
 
-    def _triangles(self, table: NodeTable, leaves: Rows, in_bag: InBag) -> np.ndarray:
+    def _triangles(self, table: NodeTable, leaves: Int32s, in_bag: InBag) -> np.ndarray:
         """Packed leaf-by-leaf distances of the trees, or nothing where one of them would be too large."""
         sizes = triangle_size(leaves_per_tree(table))
         if (sizes > self.triangle_limit).any():
@@ -262,7 +262,7 @@ def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:
     return replace(table, threshold=threshold)
 
 
-def _means(table: NodeTable, leaves: Rows, in_bag: InBag, vectors: Floats, middle: Floats) -> dict[str, np.ndarray]:
+def _means(table: NodeTable, leaves: Int32s, in_bag: InBag, vectors: Floats, middle: Floats) -> dict[str, np.ndarray]:
     """Mean of each node, and mean squared deviation from it; worked out about the middle, to round little."""
     weights, squares = np.zeros((2, len(table.left)))
     means = np.zeros((len(table.left), vectors.shape[1]))

@@ -43,7 +43,7 @@ def stream(seed: int, tree: int, node: int) -> np.uint64:
 
 
 @kernel
-def number(key: np.uint64, draw: int) -> np.uint64:
+def random_bits(key: np.uint64, draw: int) -> np.uint64:
     """The 64 random bits at place ``draw`` of the stream ``key``."""
     return mix(key + (np.uint64(draw) + _ONE) * GOLDEN)
 
@@ -51,13 +51,13 @@ def number(key: np.uint64, draw: int) -> np.uint64:
 @kernel
 def below(key: np.uint64, draw: int, k: int) -> np.int64:
     """An integer in [0, k), k < 2^31: the upper 32 bits times k, shifted (the bias is below k / 2^32)."""
-    return np.int64(((number(key, draw) >> np.uint64(32)) * np.uint64(k)) >> np.uint64(32))
+    return np.int64(((random_bits(key, draw) >> np.uint64(32)) * np.uint64(k)) >> np.uint64(32))
 
 
 @kernel
 def unit(key: np.uint64, draw: int) -> float:
     """A float64 in [0, 1) with 53 random bits."""
-    return np.float64(number(key, draw) >> np.uint64(11)) * 2.0**-53
+    return np.float64(random_bits(key, draw) >> np.uint64(11)) * 2.0**-53
 
 
 @kernel

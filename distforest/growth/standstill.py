@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from distforest.growth.problem import Data
     from distforest.sources.source import Floats
 
-NAMES = {Judge.DISTANCES: "distances that were given", Judge.EMBEDDING: "places in the embedding"}
+WAYS_TO_STAND_STILL = {Judge.DISTANCES: "distances that were given", Judge.EMBEDDING: "places in the embedding"}
 """What some kinds of truth are called."""
 
-UNKNOWN = "neither values that are all the same nor a rule that stops trees is behind it"
+NO_REASON = "neither values that are all the same nor a rule that stops trees is behind it"
 RAISED = "each cut that was tried raises the mean distance inside its sides (see that large means far)"
 """What is said where no cause is found; of given distances."""
 
@@ -48,7 +48,7 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     follows = roots.told()
     if not follows:
         return ""
-    unknown = RAISED if problem.data.judge == Judge.DISTANCES else UNKNOWN
+    unknown = RAISED if problem.data.judge == Judge.DISTANCES else NO_REASON
     return f"{follows}: {'; '.join(causes(problem, closed)) or unknown}"
 
 
@@ -93,7 +93,7 @@ def _of_truth(data: Data) -> Iterator[str]:
         return
     values = {Judge.DISTANCES: f"are {low[0] + data.offset:g}", Judge.TARGETS: f"are {low[0]:g}"}
     what = values.get(data.judge, "are equal")
-    yield f"all {NAMES.get(data.judge, data.judge)} {what} (see how they were read)"
+    yield f"all {WAYS_TO_STAND_STILL.get(data.judge, data.judge)} {what} (see how they were read)"
 
 
 def _label(data: Data, code: int) -> str:

@@ -9,7 +9,7 @@ from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.forest.missing import decide_by_halves, halves, send_to_larger
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Projections, Rows, Source
+from distforest.sources.source import Floats, Int32s, Ints, Projections, Source
 
 
 def place_missing(
@@ -49,7 +49,7 @@ def place_missing(
 
 
 @kernel
-def compare_sides(starts: Ints, weights: Rows, side: NDArray[np.int8], right_is_larger: NDArray[np.bool_]) -> None:
+def compare_sides(starts: Ints, weights: Int32s, side: NDArray[np.int8], right_is_larger: NDArray[np.bool_]) -> None:
     """right_is_larger[f] = sum of w on the right > sum of w on the left, rows that stay left out."""
     for node in range(starts.shape[0] - 1):
         balance = 0
@@ -62,7 +62,7 @@ def compare_sides(starts: Ints, weights: Rows, side: NDArray[np.int8], right_is_
 
 
 @kernel
-def find_surrogates(starts: Ints, weights: Rows, values: Floats, side: NDArray[np.int8], surrogate: Floats) -> None:
+def find_surrogates(starts: Ints, weights: Int32s, values: Floats, side: NDArray[np.int8], surrogate: Floats) -> None:
     """surrogate[f, h] = the cut of half h that agrees most, by weight, with the sides of the rows that have one.
 
     Half 0 above its threshold means right, half 1 above its means left. NaN where no cut agrees more than the larger

@@ -30,5 +30,5 @@ def _installed() -> dict[str, str]:
     return {name: version(name) for name in PACKAGES}
 
 
-HERE = {name: versions()[name] for name in ("distforest", *COMPUTING)}
+VERSIONS_HERE = {name: versions()[name] for name in ("distforest", *COMPUTING)}
 """The versions of what works out trees in this process: those of its begin, whatever is installed under it."""

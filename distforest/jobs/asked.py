@@ -16,7 +16,7 @@ from distforest.forest.missing import rows_without_values
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of
 from distforest.forest.sealed.artifact import open_forest
-from distforest.sources.point_pairs import hold_points
+from distforest.sources.point_pairs import check_points
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse_store import open_matrix, read_rows
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from distforest.forest.forest import Forest
     from distforest.jobs.question import Question
-    from distforest.sources.source import Ints, Rows, Source
+    from distforest.sources.source import Int32s, Ints, Source
 
 VOTERS = "voters"
 """The array, beside the nodes, of the training objects that vote for routed queries."""
@@ -35,7 +35,7 @@ BLOCK_OTHERS = 1 << 14
 
 
 @lru_cache(maxsize=2)
-def opened(address: str, digest: str) -> Forest:
+def opened_forest(address: str, digest: str) -> Forest:
     """The forest, opened once in a process; ``digest`` is part of the key, so that a new forest is opened anew."""
     forest = open_forest(address)
     if forest.digest != digest:
@@ -48,7 +48,7 @@ def points_of(forest: Forest, values: np.ndarray) -> np.ndarray:
     points, width = read(values, FEATURES), columns_of(forest).width
     if points.shape[1] != width:
         raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
-    hold_points(points, columns_of(forest))
+    check_points(points, columns_of(forest))
     return points
 
 
@@ -76,7 +76,7 @@ class Asked:
     @property
     def forest(self) -> Forest:
         """The forest."""
-        return opened(self.question.forest, self.digest)
+        return opened_forest(self.question.forest, self.digest)
 
     @property
     def numbers(self) -> Ints:
@@ -94,14 +94,14 @@ class Asked:
         return [] if self.routed else (self.span.start + rows_without_values(self.source)).tolist()
 
     @cached_property
-    def nodes(self) -> Rows:
+    def nodes(self) -> Int32s:
         """The nodes of the queries, shape (n_trees, n)."""
         if self.routed:
             return self.nodes_of("queries", self.span)
         return scoring.apply(self.forest, self.source)
 
     @property
-    def voters(self) -> Rows | None:
+    def voters(self) -> Int32s | None:
         """The training objects that vote for the queries, shape (n_trees, n); None where leaves do."""
         if not self.forest.nearest_votes:
             return None
@@ -116,13 +116,13 @@ class Asked:
         with _INDEXING:
             return _indexed(self.question.forest, self.digest)
 
-    def nodes_of(self, name: str, rows: slice | np.ndarray) -> Rows:
+    def nodes_of(self, name: str, rows: slice | np.ndarray) -> Int32s:
         """The nodes of some rows of the queries, or of the reference, shape (n_trees, n)."""
         if self.routed:
             return np.ascontiguousarray(read_rows(f"{self.routed}/{name}", rows).T)
         return scoring.apply(self.forest, self._source(name, rows))
 
-    def to_others(self, measure: Callable[[Rows], np.ndarray]) -> np.ndarray:
+    def to_others(self, measure: Callable[[Int32s], np.ndarray]) -> np.ndarray:
         """What is measured to the nodes of the training rows, or of the reference, blocks of it side by side."""
         if self.question.reference is None:
             return measure(self.forest.training_nodes)
@@ -153,4 +153,4 @@ _INDEXING = Lock()
 
 @lru_cache(maxsize=1)
 def _indexed(address: str, digest: str) -> LeafIndex:
-    return LeafIndex.of(opened(address, digest).training_nodes)
+    return LeafIndex.of(opened_forest(address, digest).training_nodes)

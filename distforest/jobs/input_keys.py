@@ -26,7 +26,7 @@ class Kind:
     later: bool = False
 
 
-DISTANCES = (
+DISTANCE_KINDS = (
     Kind("dense", "matrix"),
     Kind("labels", "values"),
     Kind("targets", "values"),
@@ -47,7 +47,7 @@ LAZY = (
     Key("ledger", text("the path of a file"), None),
     Key("share", word(("all", "worker")), "all"),
 )
-SIMILARITIES = (
+SIMILARITY_KINDS = (
     Kind("dense", "matrix", (MEASURE,)),
     Kind("linear", "features"),
     Kind("cosine", "features"),
@@ -56,7 +56,7 @@ SIMILARITIES = (
     Kind("feature_subsets", "features"),
     Kind("lazy", "function", LAZY, text("'module:function', or the name of an entry point")),
 )
-TRUTHS = {"labels": "labels", "targets": "targets", "links": "similar"}
+TRUTH_KEYS = {"labels": "labels", "targets": "targets", "links": "similar"}
 """The key that holds what cuts are judged by."""
 
 
@@ -90,12 +90,12 @@ class InputKeys:
         addresses: list[tuple[str, ...]] = []
         relations: dict[str, tuple[Kind, ...]] = {}
         if method.reads == "similarity":
-            relations["similarity"] = SIMILARITIES
+            relations["similarity"] = SIMILARITY_KINDS
         else:
             addresses.append(("features",))
         if "distances" in method.judged_by:  # labels, targets and embeddings are kinds of these
-            relations["distances"] = DISTANCES
-        elif taught := tuple(TRUTHS[judge] for judge in method.judged_by if judge in TRUTHS):
+            relations["distances"] = DISTANCE_KINDS
+        elif taught := tuple(TRUTH_KEYS[judge] for judge in method.judged_by if judge in TRUTH_KEYS):
             addresses.append(taught)
         of_pairs = ("pairs",) if "links" in method.judged_by else ()
         weights = tuple(row.name for row in method.parameters if row.name == "feature_weights")

@@ -16,12 +16,12 @@ from distforest.errors import InputError, warn_caller
 from distforest.forest.forest import canonical
 from distforest.growth.cuts.far_values import told_of_far
 from distforest.growth.draws.column_weights import ColumnWeights
-from distforest.growth.methods import GROWTH, METHODS, Bound, hold_together, problem
+from distforest.growth.methods import GROWTH, METHODS, Bound, check_together, problem
 from distforest.growth.pairs.methods import pair_columns
-from distforest.growth.parameters import told
+from distforest.growth.parameters import parameters_told
 from distforest.growth.problem import Data
 from distforest.jobs.callback import Callback
-from distforest.jobs.versions import hold_own_growth
+from distforest.jobs.versions import check_own_growth
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_truth
@@ -31,8 +31,8 @@ from distforest.sources.feature_names import FeatureNames
 from distforest.sources.judges import Judge
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.own_process import asking
-from distforest.sources.lazy.source import LazySource, Objects, Supply
-from distforest.sources.point_pairs import codes_of_links, hold_pairs, told_of_contradictions
+from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
+from distforest.sources.point_pairs import check_pairs, codes_of_links, told_of_contradictions
 from distforest.sources.readings import (
     AS_IT_IS,
     DISSIMILARITIES,
@@ -106,7 +106,7 @@ class Inputs:
     @property
     def fingerprint(self) -> str:
         """Equal for jobs that lead to the same forest, with the same names of its features."""
-        params = told(METHODS[self.method].parameters, self.params)
+        params = parameters_told(METHODS[self.method].parameters, self.params)
         decides = [GROWTH, self.method, params, self.seed, self.rows.to_dict(), self.judge, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
@@ -163,7 +163,7 @@ class Inputs:
         JobError
             This process grows trees by another version of the growth than who has staged them.
         """
-        hold_own_growth(self.growth)
+        check_own_growth(self.growth)
         found = _opened(_Key(self))
         if not all(file.is_untouched for file in found.files):
             _opened.cache_clear()
@@ -202,7 +202,7 @@ def _opened(key: _Key) -> Opened:
     matrix: Any = inputs.matrix.open(scratch_of(inputs.scratch), files)
     if inputs.callback:
         lazy = inputs.callback.lazy()
-        supply = replace(Supply.here(lazy), ask=asking(lazy, inputs.callback.code(lazy)))
+        supply = replace(ValueSupplier.here(lazy), ask=asking(lazy, inputs.callback.code(lazy)))
         matrix = LazySource(lazy, Objects.of(np.asarray(matrix)), supply)
     return Opened(inputs.bound(matrix, files), tuple(files))
 
@@ -227,7 +227,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     InputError
         Parameters do not go together, or an array is missing, of the wrong shape, or holds values that are refused.
     """
-    hold_together(spec.params)
+    check_together(spec.params)
     judge, address = judge_of(spec)
     truth, classes, largest = _stage_truth(judge, address, spec, folder)
     rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)
@@ -251,7 +251,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
     )
 
 
-def addresses_of(spec: Spec) -> list[str]:
+def input_addresses(spec: Spec) -> list[str]:
     """The addresses of all arrays that a job reads."""
     found = list(spec.input.addresses.values())
     for relation in spec.input.relations.values():
@@ -280,7 +280,7 @@ def _stage_weights(spec: Spec, n_features: int, folder: str) -> Staged | None:
     if address is None:
         return None
     array = open_array(address)
-    hold_weights(address, tuple(array.shape), str(array.dtype), n_features)
+    check_weights(address, tuple(array.shape), str(array.dtype), n_features)
     weights = np.asarray(array[...], np.float64)
     ColumnWeights.of(weights)
     return stage_array("feature_weights", weights, folder, scratch_of(spec.run.scratch))
@@ -291,21 +291,21 @@ def _stage_pairs(spec: Spec, n_points: int, similar: Staged, folder: str) -> Sta
     if address is None:
         return None
     array = open_array(address)
-    hold_pairs_and_links(address, tuple(array.shape), str(array.dtype), similar.shape[0])
-    pairs = hold_pairs(np.asarray(array[...]), n_points)
+    check_pairs_and_links(address, tuple(array.shape), str(array.dtype), similar.shape[0])
+    pairs = check_pairs(np.asarray(array[...]), n_points)
     if told := told_of_contradictions(pairs, similar.open(scratch)):
         warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
     return stage_array("pairs", pairs, folder, scratch)
 
 
-def hold_pairs_and_links(address: str, shape: tuple[int, ...], dtype: str, n_similar: int) -> None:
+def check_pairs_and_links(address: str, shape: tuple[int, ...], dtype: str, n_similar: int) -> None:
     """Refuse pairs that are no two numbers each, or not as many as are said to be alike or not; raises InputError."""
     if shape != (n_similar, 2) or not dtype.startswith(("int", "uint")):
         asked = f"{address}: row numbers of shape ({n_similar}, 2) were expected, a pair for each entry of similar"
         raise InputError(f"{asked}, found {dtype} of shape {shape}")
 
 
-def hold_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: int) -> None:
+def check_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: int) -> None:
     """Refuse feature weights that are no vector of numbers, one for each feature; raises InputError."""
     if shape != (n_features,) or not dtype.startswith(("float", "int", "uint", "bool")):
         asked = f"{address}: a number for each of {counted(n_features, 'feature')} was expected"

@@ -1,7 +1,7 @@
 """Lockstep: all trees of a forest grow level by level in one place, while batches of pairs are asked for anywhere.
 
-Growth is cheap where a similarity is dear: one writer then holds the ledger and the budget, without any lock between
-workers, and each level of all trees makes few large batches.
+Growth is cheap where a similarity is expensive: one writer then holds the ledger and the budget, without any lock
+between workers, and each level of all trees makes few large batches.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from distforest.forest.roots import Roots
 from distforest.forest.scoring import apply
 from distforest.growth.draws.landmarks import most_pairs
 from distforest.growth.methods import Bound, Method, problem
-from distforest.growth.parameters import keeps_pairs, told
+from distforest.growth.parameters import keeps_pairs, parameters_told
 from distforest.growth.problem import Data, Problem, put_together
 from distforest.growth.standstill import told_of_roots
 from distforest.growth.versions import versions
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.sources.array_files import held
-from distforest.sources.lazy.callbacks import Answer, Batch, Lazy, Policy
+from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy
 from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import answers_apart
-from distforest.sources.lazy.source import LazySource, Objects, Supply, opened_ledger, origin_of
+from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier, opened_ledger, origin_of
 from distforest.sources.row_kinds import Dense
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.inputs import Inputs
     from distforest.sources.lazy.source import Ask, Items
-    from distforest.sources.source import Rows
+    from distforest.sources.source import Int32s
     from distforest.sources.truth import Truth
     from distforest.stores.folder import Folder
 
@@ -61,7 +61,7 @@ class Costs:
 
 
 @dataclass(frozen=True, eq=False)
-class Supplied:
+class BoundSimilarity:
     """A similarity, the training objects, and where calls run: on ``cluster``, or in this process.
 
     ``code`` is the function as it is sent to the cluster; None: it is pickled.
@@ -76,14 +76,14 @@ class Supplied:
     def source(self, objects: Objects, job: str, budget: int | None) -> Iterator[LazySource]:
         """The source for some objects, with the ledger open; ``job`` pays for at most ``budget`` pairs."""
         with opened_ledger(self.lazy) as ledger:
-            supply = Supply.here(self.lazy, ledger, job, budget)
+            supply = ValueSupplier.here(self.lazy, ledger, job, budget)
             if self.cluster is not None:
                 ask = asked_on(self.cluster, self.lazy, self.code or Code.pickled(self.lazy))
                 supply = replace(supply, ask=ask, at_once=supply.at_once * self.cluster.slots)
             yield LazySource(self.lazy, objects, supply)
 
 
-def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[str, Any], seed: int) -> Forest:
+def fit_lazily(supplied: BoundSimilarity, method: Method, truth: Truth, params: dict[str, Any], seed: int) -> Forest:
     """Train a forest on similarities that are asked for as they are needed.
 
     Parameters
@@ -115,7 +115,7 @@ def fit_lazily(supplied: Supplied, method: Method, truth: Truth, params: dict[st
     """
     lazy, objects = supplied.lazy, Objects.of(supplied.training)
     rows = Dense.of((len(objects.column),) * 2, lazy.kind)
-    chosen = told(method.parameters, params)
+    chosen = parameters_told(method.parameters, params)
     decides = [method.name, chosen, seed, rows.to_dict(), truth.judge, truth.classes, objects.sha256, lazy.signature]
     job = hashlib.sha256(canonical(decides) + truth.values.tobytes()).hexdigest()
     with supplied.source(objects, job, lazy.budget) as source:
@@ -135,7 +135,7 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
     asked, files = opened.problem.data.matrix, list(opened.files)
     lazy, objects = asked.lazy, asked.objects
     code = inputs.callback.code(lazy) if inputs.callback else None
-    supplied = Supplied(lazy, objects.items, cluster if isinstance(cluster, Stream) else None, code)
+    supplied = BoundSimilarity(lazy, objects.items, cluster if isinstance(cluster, Stream) else None, code)
     with supplied.source(objects, inputs.payer, lazy.budget) as source:
         bound = inputs.bound(source, files)
         with held(files):
@@ -211,7 +211,7 @@ def _likely_cost(problem: Problem) -> float:
     return max(1.0, min(likely, most_pairs(params.get("n_landmarks", n), n)))
 
 
-def nodes_of(forest: Forest, supplied: Supplied, queries: Items) -> Rows:
+def nodes_of(forest: Forest, supplied: BoundSimilarity, queries: Items) -> Int32s:
     """The node in which each query ends, in each tree, shape (n_trees, n); asks for the pairs on the paths alone.
 
     Raises
@@ -224,7 +224,7 @@ def nodes_of(forest: Forest, supplied: Supplied, queries: Items) -> Rows:
 
 
 @contextmanager
-def source_of(forest: Forest, supplied: Supplied, queries: Items) -> Iterator[LazySource]:
+def source_of(forest: Forest, supplied: BoundSimilarity, queries: Items) -> Iterator[LazySource]:
     """The similarities of queries to the training objects; raises InputError if the forest has learned from others."""
     objects = Objects.of(supplied.training, queries)
     check_origin(forest, supplied.lazy, objects)
@@ -271,14 +271,14 @@ class AskTask:
 
     code: Code
     batches: tuple[Batch, ...]
-    policy: Policy
+    policy: AskingPolicy
     concurrency: int
 
     def __str__(self) -> str:
         return f"pairs {self.batches[0].names[0]} to {self.batches[-1].names[-1]}"
 
 
-def ask_batches(task: AskTask) -> list[Answer]:
+def ask_batches(task: AskTask) -> list[FunctionAnswer]:
     """The answers to a task's batches, in their order."""
     found = dict(answers_apart(task.code, task.batches, task.policy, task.concurrency))
     return [found[place] for place in range(len(task.batches))]
@@ -286,14 +286,14 @@ def ask_batches(task: AskTask) -> list[Answer]:
 
 def asked_on(cluster: Stream, lazy: Lazy, code: Code) -> Ask:
     """Calls on the workers of a cluster, at most ``lazy.concurrency`` at once in each of its threads."""
-    policy, n = Policy(lazy.retries, lazy.timeout), lazy.concurrency
+    policy, n = AskingPolicy(lazy.retries, lazy.timeout), lazy.concurrency
 
     def tasks(batches: Iterable[Batch]) -> Iterator[AskTask]:
         drawn = iter(batches)
         while held := tuple(itertools.islice(drawn, n)):
             yield AskTask(code, held, policy, n)
 
-    def ask(batches: Iterable[Batch]) -> Iterator[tuple[int, Answer]]:
+    def ask(batches: Iterable[Batch]) -> Iterator[tuple[int, FunctionAnswer]]:
         for place, found in cluster.stream(ask_batches, tasks(batches), Work("ask", lazy.retries)):
             yield from enumerate(found, place * n)
 

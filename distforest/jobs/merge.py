@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from distforest.errors import JobError
-from distforest.forest.forest import CHUNK_BYTES, Meaning, array_entry, canonical, chunk_rows
+from distforest.forest.forest import SEALED_CHUNK_BYTES, Meaning, array_entry, canonical, chunk_rows
 from distforest.forest.sealed.artifact import Prepared, prepare, seal, write_rows
 from distforest.growth.versions import versions
 from distforest.jobs.cluster import Cluster, Work
@@ -157,7 +157,7 @@ def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
     The spans of a column stay in their order. A group is as large as another, give or take a span.
     """
     own = max(1, merge_bytes(sum(column.n_bytes for column in columns), slots))
-    longest = min(own // len(columns), CHUNK_BYTES)
+    longest = min(own // len(columns), SEALED_CHUNK_BYTES)
     spans = [(span.first / length, span) for c in columns if (length := c.shape[0]) for span in c.spans(longest)]
     groups: dict[int, list[Span]] = {}
     held = 0
@@ -322,7 +322,7 @@ def lay_out(task: LayoutTask) -> Layout:
     """Say what the forest of a job's shards holds; on the way look for damage that no task has seen."""
     opened = task.inputs.opened()
     for file in opened.files:
-        file.hold_content()
+        file.check_content()
     contents = opened.problem.contents([task.least])
     with opened_shard(task.shards, task.sample) as sample:
         grown = {name: ((array := sample[name]).dtype.name, array.shape[1:]) for name in contents.grown}

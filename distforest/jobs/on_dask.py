@@ -24,8 +24,8 @@ from distributed.system import MEMORY_LIMIT
 from distforest.amounts import counted
 from distforest.errors import CancelledJobError, DistforestError, JobError
 from distforest.jobs.cluster import RETRY_SECONDS, Clock, Lost, Work
-from distforest.jobs.plan import refuse_small_workers
-from distforest.sources.lazy.own_process import apart
+from distforest.jobs.plan import check_worker_memory
+from distforest.sources.lazy.own_process import in_own_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ BUSY = "Creating scratch directories is taking a surprisingly long time"
 """How Dask begins a warning after a second: it blames the network, and asks for a setting that no door here has. Most
 often the machine is busy; and next to nothing is written there."""
 
-SETTINGS = {
+DASK_SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
     "distributed.scheduler.allowed-failures": 10,
     "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
@@ -55,7 +55,7 @@ SETTINGS = {
 """Dask settings of the embedded cluster: many deaths before a task is given up, one thread for each kernel, no
 statistics that nobody looks at."""
 
-PATIENCE, LOOK, TICK = 30.0, 1.0, 0.1
+WORKER_PATIENCE, LOOK, TICK = 30.0, 1.0, 0.1
 """Seconds without a worker after which a run is given up, between two looks at the workers, and of one wait."""
 
 FETCH, AT_ONCE = 3.0, 256
@@ -74,8 +74,8 @@ MACHINE_BYTES = int(MEMORY_LIMIT)
 
 
 def give_up(threads: int, seconds: float) -> None:
-    """Raise JobError where no worker has been seen for `PATIENCE` seconds."""
-    if not threads and seconds >= PATIENCE:
+    """Raise JobError where no worker has been seen for `WORKER_PATIENCE` seconds."""
+    if not threads and seconds >= WORKER_PATIENCE:
         raise JobError("the cluster has no workers (left); start some, or see why they died, and try again")
 
 
@@ -299,7 +299,7 @@ def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestErr
     """On a worker: an error that is raised on purpose is an answer, so that Dask does not try it again."""
     logging.getLogger("distforest").debug("%s: %s", name, task)
     try:
-        with apart(_wanted()):
+        with in_own_processes(_wanted()):
             return function(task)
     except DistforestError as error:
         return error
@@ -355,10 +355,10 @@ def local_cluster(
     JobError
         The processes could not be started: the disk with their files is full, say.
     """
-    refuse_small_workers(memory_limit)
+    check_worker_memory(memory_limit)
     workers = workers or min(os.cpu_count() or 1, 4)
     limit: Any = memory_limit if memory_limit is not None else "auto"
-    with dask.config.set(SETTINGS):
+    with dask.config.set(DASK_SETTINGS):
         try:
             with quiet_start():
                 cluster = LocalCluster(

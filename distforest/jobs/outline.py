@@ -12,13 +12,13 @@ from distforest.errors import InputError
 from distforest.forest.pairs.pair_scores import columns_of, is_over_pairs
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.answers import ANSWERS, Survey
-from distforest.jobs.asked import opened, points_of
+from distforest.jobs.asked import opened_forest, points_of
 from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse_store import open_matrix, read_rows
-from distforest.sources.stored import hold_stored
+from distforest.sources.stored import check_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -67,8 +67,8 @@ def outline(question: Question) -> Outline:
         raise InputError(f"{asked}, found it with {question.answer!r}; leave it out, or ask for that")
     digest = str(read_manifest(question.forest)["digest"])
     told = tuple(_told_of_arrays(question))
-    forest = opened(question.forest, digest)
-    _hold_names(question, forest)
+    forest = opened_forest(question.forest, digest)
+    _check_feature_names(question, forest)
     arrays, n_answers = _arrays(question, forest)
     classes = forest.meaning.classes if ANSWERS[question.answer].is_said else None
     return Outline(digest, arrays, n_answers, classes, told)
@@ -78,14 +78,15 @@ def _told_of_arrays(question: Question) -> Iterator[str]:
     """What there is to say of the arrays; one that cannot be read is told of by its name."""
     for name, address in question.arrays.items():
         try:
-            yield from hold_stored([address], question.strict, question.max_bytes)
+            yield from check_stored([address], question.strict, question.max_bytes)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
         except OSError as error:  # another try may mend it
-            raise OSError(f"{name}: {address} cannot be read: {error}") from error
+            kind = PermissionError if isinstance(error, PermissionError) else OSError
+            raise kind(f"{name}: {address} cannot be read: {error}") from error
 
 
-def _hold_names(question: Question, forest: Forest) -> None:
+def _check_feature_names(question: Question, forest: Forest) -> None:
     """Refuse rows whose columns are called otherwise than those that the forest has learned from, or in another order.
 
     Where one side has no names there is nothing to compare; further columns of points may have any name.
@@ -98,7 +99,7 @@ def _hold_names(question: Question, forest: Forest) -> None:
     for address in (question.queries, question.reference):
         found = FeatureNames.of_array(address, look(address)) if address else None
         if address and found:
-            own.hold_same(found.first(forest.n_features) if further else found, address)
+            own.check_same(found.first(forest.n_features) if further else found, address)
 
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:

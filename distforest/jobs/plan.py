@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distforest.errors import MemoryLimitError
-from distforest.forest.forest import CHUNK_BYTES
+from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.growth.cuts.blocks import PACKED_CELLS
 from distforest.growth.grower import SLAB_CELLS
 
@@ -142,11 +142,11 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
     slab = 8 * min(SLAB_CELLS, 2 * size.width * batch * size.n_rows) + 8 * size.width * size.n_rows
     search = size.n_rows * (size.width * 28 if size.dense else 24)
     packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 2) * 3 // 2 if size.dense else 0
-    task = max(slab + search + packed + BYTES_PER_ROW * batch * size.n_rows, 4 * (MERGE_BYTES + CHUNK_BYTES))
+    task = max(slab + search + packed + BYTES_PER_ROW * batch * size.n_rows, 4 * (MERGE_BYTES + SEALED_CHUNK_BYTES))
     return IMPORTED_BYTES + size.matrix_bytes + size.truth_bytes + threads * task
 
 
-def refuse_small_workers(limit: int | None) -> None:
+def check_worker_memory(limit: int | None) -> None:
     """Refuse workers that would die as they start: what they import alone is too much for them.
 
     Raises
@@ -156,7 +156,7 @@ def refuse_small_workers(limit: int | None) -> None:
 
     Examples
     --------
-    >>> refuse_small_workers(1 << 10)
+    >>> check_worker_memory(1 << 10)
     Traceback (most recent call last):
     distforest.errors.MemoryLimitError: a worker would need about 290 MiB and has 1,024 bytes before it reads anything:
     give workers more memory (`run.memory_limit`)
@@ -168,7 +168,7 @@ def refuse_small_workers(limit: int | None) -> None:
         )
 
 
-def refuse_if_too_large(projected: int, limit: int | None) -> None:
+def check_memory(projected: int, limit: int | None) -> None:
     """Refuse what a worker needs if it has less.
 
     Raises

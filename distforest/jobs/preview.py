@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from distforest.amounts import counted
 from distforest.errors import InputError, SpecError, warn_caller
 from distforest.growth.draws.landmarks import n_wanted
-from distforest.growth.methods import METHODS, hold_together, n_candidates, n_combined, sampling
+from distforest.growth.methods import METHODS, check_together, n_candidates, n_combined, sampling
 from distforest.growth.pairs.sampling import ENOUGH
 from distforest.jobs.inputs import (
-    addresses_of,
     callback_of,
-    hold_pairs_and_links,
-    hold_weights,
+    check_pairs_and_links,
+    check_weights,
+    input_addresses,
     judge_of,
     scratch_of,
     stage_inputs,
 )
 from distforest.jobs.on_dask import MACHINE_BYTES
-from distforest.jobs.plan import Plan, Size, plan, projected_bytes, refuse_if_too_large
+from distforest.jobs.plan import Plan, Size, check_memory, plan, projected_bytes
 from distforest.sources.arrays import open_array
 from distforest.sources.judges import Judge
 from distforest.sources.kernels import KERNELS
@@ -38,8 +38,8 @@ from distforest.sources.readings import (
 )
 from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_store import SparseStore, open_matrix
-from distforest.sources.staging import hold_scratch
-from distforest.sources.stored import hold_stored
+from distforest.sources.staging import check_scratch
+from distforest.sources.stored import check_stored
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) ->
     MemoryLimitError
         No worker has room for it.
     """
-    hold_scratch(scratch_of(spec.run.scratch))
+    check_scratch(scratch_of(spec.run.scratch))
     seen = preview(spec)
-    refuse_if_too_large(seen.least_bytes, memory_limit or seen.memory_limit)
+    check_memory(seen.least_bytes, memory_limit or seen.memory_limit)
     for told in seen.told:
         warn_caller(told)
     return stage_inputs(spec, folder)
@@ -136,7 +136,7 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) ->
 
 def absent_inputs(spec: Spec) -> list[str]:
     """The addresses of inputs at which nothing is, as far as this host can see."""
-    return [address for address in addresses_of(spec) if not _is_there(address)]
+    return [address for address in input_addresses(spec) if not _is_there(address)]
 
 
 def _is_there(address: str) -> bool:
@@ -165,7 +165,7 @@ def preview(spec: Spec) -> Preview:
     for wanted in _wanted(spec):
         try:
             seen.append(_look(wanted))
-            told += hold_stored([wanted.address], spec.run.strict, spec.run.max_bytes)
+            told += check_stored([wanted.address], spec.run.strict, spec.run.max_bytes)
         except InputError as error:
             faults.append(f"{wanted.place}: {error}")
         except OSError as error:  # another try may mend it
@@ -246,14 +246,14 @@ def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
     """What is at fault with how features are drawn: parameters that do not go together, weights that do not fit."""
     faults: list[str] = []
     try:
-        hold_together(spec.params)
+        check_together(spec.params)
     except InputError as error:
         faults.append(f"params: {error}")
     matrix = next((array for array in seen if array.matrix), None)
     for array in seen:
         if array.by_feature and matrix is not None:
             try:
-                hold_weights(array.address, array.shape, array.dtype, matrix.shape[1])
+                check_weights(array.address, array.shape, array.dtype, matrix.shape[1])
             except InputError as error:
                 faults.append(f"{array.name}: {error}")
     return faults
@@ -317,14 +317,14 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
     if "pairs" in found and "similar" in found:
         pairs = found["pairs"]
         try:
-            hold_pairs_and_links(pairs.address, pairs.shape, pairs.dtype, found["similar"].shape[0])
+            check_pairs_and_links(pairs.address, pairs.shape, pairs.dtype, found["similar"].shape[0])
         except InputError as error:
             faults.append(f"input.pairs: {error}")
     there, most = n, spec.params["max_samples"]
     if spec.params.get("resample") == "pairs":
         there = found["pairs"].shape[0] if "pairs" in found else None  # drawn from labels: how many, is seen then
     if there is not None and isinstance(most, int) and most > there:
-        faults.append(f"params.max_samples: {most} of {there} were asked for")
+        faults.append(f"params.max_samples: {most} of {there} were requested")
     return faults
 
 

@@ -21,7 +21,7 @@ from distforest.errors import SpecError
 if TYPE_CHECKING:
     import os
 
-MAX_BYTES = 2**20
+SPEC_BYTES = 2**20
 """Size of the largest text that is read."""
 
 MAX_KEYS = 100
@@ -30,10 +30,10 @@ MAX_KEYS = 100
 MAX_DEPTH = 8
 """Parts of the longest key that is read: the time that tomllib takes grows with the square of the parts."""
 
-LARGEST = 2**63 - 1
+LARGEST_INTEGER = 2**63 - 1
 """The largest integer of TOML."""
 
-MISSING = object()
+NOT_GIVEN = object()
 
 Place = tuple[str, ...]
 """Where a value stands: the names of the tables around it, and its own."""
@@ -56,7 +56,7 @@ class Key:
 
     name: str
     rule: Rule
-    default: object = MISSING
+    default: object = NOT_GIVEN
 
 
 def exactly(number: int) -> Rule:
@@ -66,7 +66,7 @@ def exactly(number: int) -> Rule:
 
 def integer(low: int) -> Rule:
     """Allow an integer that is not below ``low``; a bool is none."""
-    return Rule(f"an integer from {low} to 2^63 - 1", lambda value: _whole(value, low, LARGEST))
+    return Rule(f"an integer from {low} to 2^63 - 1", lambda value: _whole(value, low, LARGEST_INTEGER))
 
 
 def word(words: Collection[str]) -> Rule:
@@ -108,7 +108,7 @@ def _bytes(value: object) -> int:
     if isinstance(value, str):
         # To parse_bytes "" is one byte and "GiB" is one GiB: here the number is asked for.
         value = int(parse_bytes(value)) if re.match(r"[0-9]", value) else None
-    return _whole(value, 1, LARGEST)
+    return _whole(value, 1, LARGEST_INTEGER)
 
 
 def _positive(value: object) -> float:
@@ -162,7 +162,7 @@ class Reader:
         """Give back ``value`` if it is a table of sensible size; if not, that is a fault."""
         if isinstance(value, Mapping) and len(value) <= MAX_KEYS:
             return value
-        if value is MISSING:
+        if value is NOT_GIVEN:
             self.fault(place, f"is missing; it must be {wanted}")
         elif isinstance(value, Mapping):
             self.fault(place, f"must be {wanted}, found one of {len(value)} keys")
@@ -188,9 +188,9 @@ class Reader:
         for key in keys:
             value = key.default if given is None else given.get(key.name, key.default)
             plain[key.name] = None
-            if value is key.default and value is not MISSING:
+            if value is key.default and value is not NOT_GIVEN:
                 plain[key.name] = value
-            elif value is not MISSING:
+            elif value is not NOT_GIVEN:
                 try:
                     plain[key.name] = key.rule.plain(value)
                 except (ValueError, OverflowError):
@@ -271,14 +271,14 @@ def _start(path: Path) -> bytes:
     """Read the start of a file, at most one byte more than is allowed."""
     try:
         with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+            return file.read(SPEC_BYTES + 1)
     except (OSError, ValueError) as error:
         raise SpecError([sentence((), 0, f"file {shown(str(path))} cannot be read: {error}")]) from None
 
 
 def _decoded(data: bytes) -> str:
-    if len(data) > MAX_BYTES:
-        raise SpecError([sentence((), 0, f"must be a text of at most {MAX_BYTES} bytes (1 MiB), found more")])
+    if len(data) > SPEC_BYTES:
+        raise SpecError([sentence((), 0, f"must be a text of at most {SPEC_BYTES} bytes (1 MiB), found more")])
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -22,9 +22,9 @@ from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import is_over_pairs
 from distforest.forest.table import route
 from distforest.jobs import answers
-from distforest.jobs.asked import VOTERS, Asked, opened
+from distforest.jobs.asked import VOTERS, Asked, opened_forest
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
-from distforest.jobs.lockstep import Supplied, check_origin, warn_of_change
+from distforest.jobs.lockstep import BoundSimilarity, check_origin, warn_of_change
 from distforest.jobs.outline import Outline, outline
 from distforest.sources.arrays import create_array, open_array, writable_array, zarr_store
 from distforest.sources.lazy.source import Objects, joined
@@ -33,7 +33,7 @@ from distforest.stores.addresses import real_address
 from distforest.stores.claims import owned
 from distforest.stores.folder import Folder
 from distforest.stores.groups import check_name
-from distforest.stores.outputs import ANSWERS, GROUP, hold_apart, hold_new, job_folder, look, publish
+from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new, job_folder, look, publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from distforest.stores.claims import Claim
 
 
-BLOCK_CELLS = 1 << 22
+ANSWERS_PER_TASK = 1 << 22
 """Numbers that a task answers with, about."""
 
 ROUTED_ROWS = 1 << 12
@@ -131,7 +131,7 @@ def score(
         The forest is damaged.
     """
     check_name(output)
-    hold_apart(output, question.addresses())
+    check_apart(output, question.addresses())
     with owned(output, "another scoring", claim) as own:
         if question.callback is None:  # else the forest is needed here, to ask
             [found] = cluster.each(outline, [question], Work("survey"))
@@ -147,7 +147,7 @@ def score(
         if not building.exists(GROUP):
             names = set()
         if not (is_in_place and _is_begun(target, question, found)):
-            hold_new(output, ANSWERS, overwrite)
+            check_new(output, ANSWERS_KIND, overwrite)
         with _routed(question, found, output, cluster, watch) as routed:
             if not names:
                 _prepare(building.address, question, found)
@@ -162,7 +162,7 @@ def score(
         group = zarr.open_group(zarr_store(building.address), mode="r+", zarr_format=3)
         group.attrs["distforest"] = _seal(question, found)
         if not is_in_place:
-            hold_new(output, ANSWERS, overwrite)
+            check_new(output, ANSWERS_KIND, overwrite)
             publish(building.address, output, GROUP)
     return _scored(output, found)
 
@@ -215,14 +215,14 @@ def _routed(
     if question.callback is None:
         yield None
         return
-    about, forest = _about(question), opened(question.forest, found.digest)
+    about, forest = _about(question), opened_forest(question.forest, found.digest)
     training = read_objects(question.training) if question.training else np.arange(forest.n_columns)
     objects = Objects.of(training, reduce(joined, (part.objects[part.numbers] for part in about)))
     lazy = question.callback.lazy()
     check_origin(forest, lazy, objects)
     warn_of_change(forest, lazy)
     code = question.callback.code(lazy)
-    supplied = Supplied(lazy, training, cluster if isinstance(cluster, Stream) else None, code)
+    supplied = BoundSimilarity(lazy, training, cluster if isinstance(cluster, Stream) else None, code)
     folder = Folder(job_folder(output)).within("nodes.zarr")
     try:
         zarr.open_group(zarr_store(folder.address), mode="w")  # before anything is paid for: it can be written
@@ -286,7 +286,7 @@ def _route(
 def _step(arrays: dict[str, tuple[str, tuple[int, ...]]]) -> int:
     """Rows of a task, and of a chunk, so that no two tasks write one chunk."""
     widest = max(int(np.prod(tail, dtype=np.int64)) for _, tail in arrays.values())
-    return max(1, min(BLOCK_CELLS // max(1, widest), 1 << 16))
+    return max(1, min(ANSWERS_PER_TASK // max(1, widest), 1 << 16))
 
 
 def _prepare(address: str, question: Question, found: Outline) -> None:

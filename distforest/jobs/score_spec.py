@@ -14,13 +14,13 @@ from distforest.jobs.callback import Callback
 from distforest.jobs.input_keys import ADDRESS
 from distforest.jobs.outline import unused
 from distforest.jobs.question import Question
-from distforest.jobs.reader import FLAG, MISSING, Key, Place, Reader, exactly, integer, text, word
-from distforest.jobs.spec import FORMAT, RUN, Run
+from distforest.jobs.reader import FLAG, NOT_GIVEN, Key, Place, Reader, exactly, integer, text, word
+from distforest.jobs.spec import RUN_KEYS, SPEC_FORMAT, Run
 from distforest.sources.row_kinds import Dense
 from distforest.stores.outputs import in_the_way
 
-HEAD = (
-    Key("format", exactly(FORMAT)),
+SCORE_HEAD = (
+    Key("format", exactly(SPEC_FORMAT)),
     Key("job", word(("score",))),
     Key("output", text("an address (path or URL) that ends in .zarr", end=".zarr")),
 )
@@ -66,16 +66,16 @@ class ScoreSpec:
     def from_dict(cls, table: Mapping[str, object], lines: Mapping[Place, int] | None = None) -> ScoreSpec:
         """Read a spec from a dict of the same shape as the TOML; raises SpecError with every fault."""
         reader = Reader(lines or {})
-        top = reader.table((), table, [*(key.name for key in HEAD), "input", "params", "run"])
+        top = reader.table((), table, [*(key.name for key in SCORE_HEAD), "input", "params", "run"])
         if top is None:
             raise reader.error()
-        head = reader.values((), top, HEAD)
-        tables = [("input", INPUT, MISSING), ("params", PARAMS, {}), ("run", RUN, {})]
+        head = reader.values((), top, SCORE_HEAD)
+        tables = [("input", INPUT, NOT_GIVEN), ("params", PARAMS, {}), ("run", RUN_KEYS, {})]
         found = {
             name: reader.values((name,), reader.table((name,), top.get(name, absent), [key.name for key in keys]), keys)
             for name, keys, absent in tables
         }
-        _hold_together(reader, head["output"], found)
+        _check_together(reader, head["output"], found)
         if reader.found_faults:
             raise reader.error()
         return cls(head["output"], found["input"], found["params"], Run(**found["run"]))
@@ -83,7 +83,7 @@ class ScoreSpec:
     def to_dict(self) -> dict[str, object]:
         """Write the whole spec, defaults included, as plain dicts, numbers, strings, booleans and None."""
         tables = {"input": dict(self.input), "params": dict(self.params), "run": dataclasses.asdict(self.run)}
-        return {"format": FORMAT, "job": "score", "output": self.output, **tables}
+        return {"format": SPEC_FORMAT, "job": "score", "output": self.output, **tables}
 
     def to_json(self) -> str:
         """Write the whole spec as canonical JSON."""
@@ -113,7 +113,7 @@ def callback_for(forest: str, function: str, ledger: str | None) -> Callback:
     return Callback.of(function, options)
 
 
-def _hold_together(reader: Reader, output: str | None, found: Mapping[str, Mapping[str, Any]]) -> None:
+def _check_together(reader: Reader, output: str | None, found: Mapping[str, Mapping[str, Any]]) -> None:
     """Note the faults of keys that do not go together."""
     given, params = found["input"], found["params"]
     if (row := ANSWERS.get(params["answer"])) and row.of_pairs and given["pairs"] is None:

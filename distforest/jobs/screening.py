@@ -24,7 +24,7 @@ from distforest.growth.draws.dependence import (
 from distforest.growth.methods import GROWTH
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.inputs import scratch_of, stage_array
-from distforest.jobs.versions import hold_own_growth
+from distforest.jobs.versions import check_own_growth
 from distforest.sources.staging import Staged
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 SCREENING = Work("screen")
 """How a screen runs unless it is told otherwise."""
 
-BLOCK = 256
+SCREENED_ROWS = 256
 NEAR_BLOCK = 1024
 """Features of one side of a task; more where a pair costs less than to rank its features."""
 
 
-class Matrix(Protocol):
+class ScreenedMatrix(Protocol):
     """Features that a task can open where it runs."""
 
     @property
@@ -76,7 +76,7 @@ class BlockTask:
     ``growth`` is the version of the growth of who hands the task out: the trees follow from what a screen finds.
     """
 
-    matrix: Matrix
+    matrix: ScreenedMatrix
     seed: int
     own: tuple[int, ...]
     others: tuple[int, ...]
@@ -89,7 +89,7 @@ class BlockTask:
 
 def screen_block(task: BlockTask) -> tuple[Floats, Floats]:
     """The largest statistic of each feature of a block over the other block, and the other way round."""
-    hold_own_growth(task.growth)
+    check_own_growth(task.growth)
     with task.matrix.opened() as matrix:
         return _statistics(task, matrix)
 
@@ -145,7 +145,7 @@ def screened_data(data: Data, params: Params, seed: int, cluster: Cluster) -> Da
     return replace(data, feature_weights=found.weights, dependence=found.dependence)
 
 
-def screen(matrix: Matrix, seed: int, cluster: Cluster, work: Work = SCREENING) -> Screen:
+def screen(matrix: ScreenedMatrix, seed: int, cluster: Cluster, work: Work = SCREENING) -> Screen:
     """How much each feature depends on others, and the weights that follow.
 
     Parameters
@@ -166,9 +166,11 @@ def screen(matrix: Matrix, seed: int, cluster: Cluster, work: Work = SCREENING) 
     return Screen.of(largest, len(screened_rows(seed, n_rows)))
 
 
-def _largest(matrix: Matrix, seed: int, features: np.ndarray, cluster: Cluster, work: Work, *, near: bool) -> Floats:
+def _largest(
+    matrix: ScreenedMatrix, seed: int, features: np.ndarray, cluster: Cluster, work: Work, *, near: bool
+) -> Floats:
     """The largest statistic of each of ``features`` over the others, shape (n,)."""
-    spans = list(_pairs_of_blocks(len(features), NEAR_BLOCK if near else BLOCK))
+    spans = list(_pairs_of_blocks(len(features), NEAR_BLOCK if near else SCREENED_ROWS))
     names = features.tolist()
     tasks = [BlockTask(matrix, seed, tuple(names[own]), tuple(names[others]), near, GROWTH) for own, others in spans]
     found = np.zeros(len(features))

@@ -18,11 +18,11 @@ import numpy as np
 from distforest.forest.forest import canonical
 from distforest.forest.roots import n_roots_of
 from distforest.growth.methods import GROWTH
-from distforest.growth.versions import HERE
+from distforest.growth.versions import VERSIONS_HERE
 from distforest.sources.files.npz import header_of
 from distforest.stores.folder import Folder
 
-DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
+SHARD_ERRORS = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 """What reading a damaged shard can raise; a flipped bit may announce encryption or compression."""
 
 
@@ -90,7 +90,7 @@ def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> R
     """
     rows = {name: len(array) for name, array in arrays.items()}
     own = {"rows": rows, "peak_bytes": peak_bytes(), "growth": GROWTH, "n_roots": n_roots_of(arrays["tree_size"])}
-    receipt = Receipt(**{**asdict(receipt), **own, **HERE})
+    receipt = Receipt(**{**asdict(receipt), **own, **VERSIONS_HERE})
     folder.write(receipt.shard, packed(arrays, receipt), lasting=False)
     return receipt
 
@@ -115,7 +115,7 @@ def read_receipt(folder: Folder, name: str) -> Receipt | None:
             if shard.archive.testzip() is not None:
                 return None
             receipt = Receipt(**json.loads(shard["receipt"].tobytes()))
-    except DAMAGE:
+    except SHARD_ERRORS:
         return None
     return receipt if receipt.growth == GROWTH else None
 

@@ -18,8 +18,8 @@ from distforest.growth.parameters import Parameter, Value, complete, faults
 from distforest.jobs.input_keys import ADDRESS, INPUTS, InputKeys, Kind
 from distforest.jobs.reader import (
     FLAG,
-    LARGEST,
-    MISSING,
+    LARGEST_INTEGER,
+    NOT_GIVEN,
     SIZE,
     Key,
     Place,
@@ -39,7 +39,7 @@ from distforest.stores.outputs import in_the_way
 if TYPE_CHECKING:
     import os
 
-FORMAT = 1
+SPEC_FORMAT = 1
 """Number of the grammar. It grows when an older spec would be read as another job than it was."""
 
 NONE = "none"
@@ -48,13 +48,13 @@ NONE = "none"
 # --- the grammar ------------------------------------------------------------------------------------------
 
 
-HEAD = (
-    Key("format", exactly(FORMAT)),
+FIT_HEAD = (
+    Key("format", exactly(SPEC_FORMAT)),
     Key("method", word(INPUTS)),
     Key("seed", integer(0), 0),
     Key("output", text("an address (path or URL) that ends in .zarr", end=".zarr")),
 )
-TABLES = ("input", "params", "run")
+SPEC_TABLES = ("input", "params", "run")
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Run:
     max_bytes: int | None = field(default=None, metadata=_key(SIZE))
 
 
-RUN = tuple(Key(f.name, f.metadata["rule"], f.default) for f in dataclasses.fields(Run))
+RUN_KEYS = tuple(Key(f.name, f.metadata["rule"], f.default) for f in dataclasses.fields(Run))
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,7 @@ class Spec:
         for name, relation in self.input.relations.items():
             address = next(k.address for k in INPUTS[self.method].relations[name] if k.name == relation.kind)
             relations[name] = {"kind": relation.kind, address: relation.address, **relation.options}
-        head = {"format": FORMAT, "method": self.method, "seed": self.seed, "output": self.output}
+        head = {"format": SPEC_FORMAT, "method": self.method, "seed": self.seed, "output": self.output}
         tables = {"input": {**self.input.addresses, **relations}, "params": dict(self.params)}
         return {**head, **tables, "run": dataclasses.asdict(self.run)}
 
@@ -274,33 +274,33 @@ class Spec:
 
 def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
     """Make a spec of a parsed table; a SpecError with all its faults if there are any."""
-    _know_format(table, lines)
+    _check_format(table, lines)
     reader = Reader(lines)
-    top = reader.table((), table, [*(key.name for key in HEAD), *TABLES])
+    top = reader.table((), table, [*(key.name for key in FIT_HEAD), *SPEC_TABLES])
     if top is None:
         raise reader.error()
-    head = reader.values((), top, HEAD)
+    head = reader.values((), top, FIT_HEAD)
     found, params = Input({}, {}), dict[str, Value]()
     if (keys := INPUTS.get(head["method"])) is not None:
-        found, given = _input(reader, keys, top.get("input", MISSING)), top.get("params", {})
+        found, given = _input(reader, keys, top.get("input", NOT_GIVEN)), top.get("params", {})
         params = _weighted(reader, _params(reader, METHODS[head["method"]].parameters, given), found, given)
         _paired(reader, found)
     else:
-        reader.mapping(("input",), top.get("input", MISSING), "a table")
+        reader.mapping(("input",), top.get("input", NOT_GIVEN), "a table")
         reader.mapping(("params",), top.get("params", {}), "a table")
-    run = reader.values(("run",), reader.table(("run",), top.get("run", {}), [key.name for key in RUN]), RUN)
+    run = reader.values(("run",), reader.table(("run",), top.get("run", {}), [key.name for key in RUN_KEYS]), RUN_KEYS)
     _keep_apart(reader, head["output"], found)
     if reader.found_faults:
         raise reader.error()
     return Spec(head["method"], head["seed"], head["output"], found, params, Run(**run))
 
 
-def _know_format(table: object, lines: Mapping[Place, int]) -> None:
+def _check_format(table: object, lines: Mapping[Place, int]) -> None:
     """Refuse the format of another version, and only that: by its grammar the rest may be right."""
     number = table.get("format") if isinstance(table, Mapping) else None
-    if isinstance(number, int) and not isinstance(number, bool) and number != FORMAT:
+    if isinstance(number, int) and not isinstance(number, bool) and number != SPEC_FORMAT:
         reader = Reader(lines)
-        what = f"format {shown(number)} is not known to this version, which reads format {FORMAT}"
+        what = f"format {shown(number)} is not known to this version, which reads format {SPEC_FORMAT}"
         reader.fault(("format",), what)
         raise reader.error()
 
@@ -321,7 +321,7 @@ def _input(reader: Reader, asked: InputKeys, value: object) -> Input:
     keys += [Key(name, ADDRESS) for name in asked.optional if name in given]
     addresses = reader.values(("input",), given, keys)
     relations = {
-        name: _relation(reader, ("input", name), given.get(name, MISSING), kinds)
+        name: _relation(reader, ("input", name), given.get(name, NOT_GIVEN), kinds)
         for name, kinds in asked.relations.items()
     }
     return Input(addresses, relations)
@@ -370,7 +370,7 @@ def _params(reader: Reader, parameters: tuple[Parameter, ...], value: object) ->
 def _weighted(reader: Reader, params: dict[str, Value], found: Input, given: object) -> dict[str, Value]:
     """Say in the parameters that feature weights are given where the input names them."""
     named = "feature_weights" in found.addresses
-    said = given.get("feature_weights", MISSING) if isinstance(given, Mapping) else MISSING
+    said = given.get("feature_weights", NOT_GIVEN) if isinstance(given, Mapping) else NOT_GIVEN
     if said in (("dependence", NONE, None) if named else ("given",)):
         what = "names some" if named else "names none"
         reader.fault(("params", "feature_weights"), f"is {shown(said)}, but input.feature_weights {what}")
@@ -407,7 +407,7 @@ def _name(value: object) -> str:
 def _number(value: object) -> float:
     if isinstance(value, bool):
         raise ValueError  # noqa: TRY004  (a fault of the spec)
-    if isinstance(value, Integral) and -LARGEST <= int(value) <= LARGEST:
+    if isinstance(value, Integral) and -LARGEST_INTEGER <= int(value) <= LARGEST_INTEGER:
         return int(value)
     if isinstance(value, Real) and not isinstance(value, Integral):
         return float(value)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SIGN = "stop"
 """The name of the sign in a job's folder."""
 
-SECONDS = 1.0
+SIGN_SECONDS = 1.0
 """Between two looks while trees grow."""
 
 
@@ -25,7 +25,7 @@ class Stop:
     """Where a task looks for the sign: in the job's folder at ``address``; a task without an address never stops."""
 
     address: str | None
-    _next: float = field(default_factory=lambda: time.monotonic() + SECONDS)
+    _next: float = field(default_factory=lambda: time.monotonic() + SIGN_SECONDS)
 
     def check(self) -> None:
         """Raise CancelledJobError if the sign is there."""
@@ -33,8 +33,8 @@ class Stop:
             raise CancelledJobError("the job was told to stop; what this task had grown is not kept")
 
     def at(self, _level: Level) -> None:
-        """Look from a level of growth, at most once in `SECONDS`; a store that does not answer stops nothing."""
+        """Look from a level of growth, at most once in `SIGN_SECONDS`; a store that does not answer stops nothing."""
         if time.monotonic() >= self._next:
             with suppress(OSError):
                 self.check()
-            self._next = time.monotonic() + SECONDS
+            self._next = time.monotonic() + SIGN_SECONDS

@@ -28,16 +28,16 @@ from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, is_unfinished, merge
-from distforest.jobs.plan import Size, plan, refuse_if_too_large, refuse_small_workers
+from distforest.jobs.plan import Size, check_memory, check_worker_memory, plan
 from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 from distforest.jobs.stop import Stop
-from distforest.jobs.versions import hold_growth, hold_own_growth, told_of_versions
+from distforest.jobs.versions import check_growth, check_own_growth, told_of_versions
 from distforest.sources.array_files import held
 from distforest.sources.judges import Judge
 from distforest.stores.claims import CLAIM, Claim, owned
 from distforest.stores.folder import Folder
-from distforest.stores.outputs import FOREST, hold_kind, hold_new, look
+from distforest.stores.outputs import FOREST_KIND, check_kind, check_new, look
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Fitted:
 
 def grow_shard(task: GrowTask) -> Receipt:
     """Grow a task's trees and commit them; where they are committed already, only answer so."""
-    hold_own_growth(task.inputs.growth)
+    check_own_growth(task.inputs.growth)
     folder, name = Folder(task.folder), shard_name(task.first, task.last)
     committed = read_receipt(folder, name)
     if committed:
@@ -181,19 +181,19 @@ def kept(folder: Folder) -> Iterator[None]:
 def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: Options) -> Fitted:
     """The same by a job that owns its output."""
     start = time.perf_counter()
-    hold_growth(inputs.growth, GROWTH)
+    check_growth(inputs.growth, GROWTH)
     sealed = _already_sealed(inputs, output, options)
     if sealed:
         folder.clear(CLAIM)
         return sealed
-    refuse_small_workers(cluster.memory_limit)
+    check_worker_memory(cluster.memory_limit)
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
     [size] = cluster.each(survey, [inputs], Work("survey", options.retries))
     done, slots = _committed(shards, cluster, options), cluster.slots
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
     planned = plan(size, trees, slots, options.batch, cluster.threads)
-    refuse_if_too_large(planned.projected_bytes, cluster.memory_limit)
+    check_memory(planned.projected_bytes, cluster.memory_limit)
     if inputs.callback and inputs.callback.share == "all":
         grown = [grow_together(inputs, shards, cluster, options.watch)] if planned.tasks else []
         done = [] if grown else done
@@ -264,7 +264,7 @@ def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options
         if options.claim:
             options.claim.take()
         if _already_sealed(inputs, output, options):  # by another run of the same job
-            hold_new(output, FOREST, overwrite=True)
+            check_new(output, FOREST_KIND, overwrite=True)
 
     replaces = look(output) is not None and not is_unfinished(output, inputs.fingerprint)
     return Target(output, folder, shards, hold, replaces)
@@ -291,7 +291,7 @@ def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Option
     """
 
     def heard(receipt: Receipt) -> None:
-        hold_growth(receipt.growth, GROWTH)  # of a worker that does not know of versions
+        check_growth(receipt.growth, GROWTH)  # of a worker that does not know of versions
         if options.heard:
             options.heard(receipt)
 
@@ -329,13 +329,13 @@ def size_of(problem: Bound) -> Size:
 
 def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | None:
     """The forest at ``output`` if this job has made it; refuses what is there and may not be replaced."""
-    if hold_kind(output, FOREST) is None:
+    if check_kind(output, FOREST_KIND) is None:
         return None
     try:
         manifest = read_manifest(output)
     except ArtifactError:  # of another version, or begun in place
         if not is_unfinished(output, inputs.fingerprint):
-            hold_new(output, FOREST, options.overwrite)
+            check_new(output, FOREST_KIND, options.overwrite)
         return None
     if manifest["provenance"].get("fingerprint") == inputs.fingerprint:
         n_trees = manifest["arrays"]["tree_size"]["shape"][0]
@@ -345,7 +345,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
         warnings = (told,) if told else ()
         return Fitted(output, manifest["digest"], n_trees, 0, 0.0, 0.0, 0, 0, evaluations, closed, warnings)
     if options.overwrite:
-        hold_new(output, FOREST, overwrite=True)
+        check_new(output, FOREST_KIND, overwrite=True)
         return None
     raise InputError(
         f"{output} is a forest of another job, or of another version; choose another output or allow overwriting "

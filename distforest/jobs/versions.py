@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from distforest.errors import JobError
 from distforest.growth.methods import GROWTH
-from distforest.growth.versions import COMPUTING, HERE
+from distforest.growth.versions import COMPUTING, VERSIONS_HERE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from distforest.jobs.shards import Receipt
 
 
-def hold_growth(worker: int, job: int) -> None:
+def check_growth(worker: int, job: int) -> None:
     """Refuse a worker whose trees would not be those of the others; raises JobError."""
     if worker != job:
         raise JobError(
@@ -24,18 +24,18 @@ def hold_growth(worker: int, job: int) -> None:
         )
 
 
-def hold_own_growth(job: int) -> None:
+def check_own_growth(job: int) -> None:
     """The same in the worker, which is handed the version of the job."""
-    hold_growth(GROWTH, job)
+    check_growth(GROWTH, job)
 
 
 def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, Any]]:
     """Each set of versions that has grown trees, with how many, the most first."""
     n_trees: Counter[tuple[str, ...]] = Counter()
     for receipt in receipts:
-        n_trees[tuple(getattr(receipt, name) for name in HERE)] += receipt.n_trees
+        n_trees[tuple(getattr(receipt, name) for name in VERSIONS_HERE)] += receipt.n_trees
     most_first = sorted(n_trees.items(), key=lambda own: (-own[1], own[0]))
-    return [{"trees": count, **dict(zip(HERE, found, strict=True))} for found, count in most_first]
+    return [{"trees": count, **dict(zip(VERSIONS_HERE, found, strict=True))} for found, count in most_first]
 
 
 def told_of_versions(receipts: Sequence[Receipt]) -> str:

@@ -90,7 +90,7 @@ class Classes:
     title: str = "Classes"
 
     def __post_init__(self) -> None:
-        distance, names = _square("distance", self.distance, 2), listed(self.names)
+        distance, names = _square("distance", self.distance, 2), named_in_short(self.names)
         codes = _among("codes", _row("codes", self.codes, len(distance), "row"), len(names))
         _hold(self, distance=distance, codes=codes.astype(np.int64), names=names)
 
@@ -217,7 +217,7 @@ def _hold(drawn: Any, **values: Any) -> None:
         object.__setattr__(drawn, name, value)
 
 
-def listed(names: Any) -> list[str]:
+def named_in_short(names: Any) -> list[str]:
     """Names as a list of strings; raises InputError for one string alone, and for what is no sequence."""
     if isinstance(names, str) or not isinstance(names, (Sequence, np.ndarray)):
         raise InputError(f"names: a list of names was expected, found {names!r}")
@@ -254,7 +254,7 @@ def _shares(name: str, values: Any, length: int | None = None) -> Floats:
 
 def _names_of_features(names: Any, length: int) -> list[str]:
     """None, or a name for each feature."""
-    found = listed(names)
+    found = named_in_short(names)
     if found and len(found) != length:
         raise InputError(
             f"names: none, or one for each of {counted(length, 'feature')} was expected, found {len(found)}"

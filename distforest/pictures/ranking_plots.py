@@ -26,7 +26,7 @@ from distforest.forest.feature_shares import read_names
 from distforest.forest.pairs.cells import Cells
 from distforest.forest.pairs.pair_scores import columns_of, ranks_of
 from distforest.forest.table import LEAF
-from distforest.pictures.pictured import listed
+from distforest.pictures.pictured import named_in_short
 from distforest.pictures.plotting import (
     BLUE,
     GREY,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 DEPTH = 3
 """Depth to which cells are drawn unless another is asked for, or given axes have less room."""
 
-MOST_DEPTH = 6
+DRAWN_DEPTH = 6
 """A picture of the cells to this depth is some three metres wide."""
 
 MOST_CURVES = 100
@@ -176,7 +176,7 @@ def ranking_tree(
     tree
         Its number.
     depth
-        Deepest cells that are drawn, 1 to `MOST_DEPTH`; None: 3, and on given axes no deeper than they have room for.
+        Deepest cells that are drawn, 1 to `DRAWN_DEPTH`; None: 3, and on given axes no deeper than they have room for.
     names
         Of the features of a point; the forest's own, or their numbers, where it is empty.
     ax
@@ -299,8 +299,8 @@ def cells_of(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequenc
     ranks, words = ranks_of(forest.forest_), _words(forest, names)
     if not whole("tree", tree, 0) < forest.forest_.n_trees:
         raise InputError(f"tree: a number in 0..{forest.forest_.n_trees - 1} was expected, found {tree!r}")
-    if not whole("depth", depth, 1) <= MOST_DEPTH:
-        raise InputError(f"depth: 1 to {MOST_DEPTH} can be drawn, found {depth!r}")
+    if not whole("depth", depth, 1) <= DRAWN_DEPTH:
+        raise InputError(f"depth: 1 to {DRAWN_DEPTH} can be drawn, found {depth!r}")
     cells = Cells.of(ranks, tree)
     n_leaves, found, level = _leaves_below(cells), list[Cell](), [(0, 0)]
     for at in range(depth + 1):
@@ -362,7 +362,7 @@ def _words(forest: TreeRank, names: Sequence[str]) -> _Words:
     numbers = [f"feature {k}" for k in range(columns.n_features)]
     kept = forest.forest_.feature_names  # also of a loaded forest, which reads further columns as features
     own = getattr(forest, "feature_names_in_", kept.names if kept else numbers)
-    given = listed(names) or listed(own)
+    given = named_in_short(names) or named_in_short(own)
     if len(given) != columns.n_features:
         n_features = counted(columns.n_features, "feature")
         raise InputError(f"names: one for each of {n_features} was expected, found {len(given)}")

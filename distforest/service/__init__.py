@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     Setup = Callable[..., Awaitable[None]]
 
-ROUTES, PAGE = "distributed.scheduler.http.routes", "distforest.service.page"
+ROUTES, PAGE_OPTION = "distributed.scheduler.http.routes", "distforest.service.page"
 
-SETTINGS = {
+SERVICE_SETTINGS = {
     "distributed.scheduler.worker-saturation": (1.1, 1.0),  # a kill costs the task that ran, not one that waited
     "distributed.scheduler.allowed-failures": (3, 5),  # a kill counts against all tasks that a worker was handed
 }
@@ -36,9 +36,9 @@ def _prepare() -> None:
     import distributed  # noqa: F401, PLC0415  (brings the defaults that are added to)
 
     routes = dask.config.get(ROUTES)
-    if PAGE not in routes:
-        dask.config.set({ROUTES: [*routes, PAGE]})
-    dask.config.set({name: ours for name, (dasks, ours) in SETTINGS.items() if dask.config.get(name) == dasks})
+    if PAGE_OPTION not in routes:
+        dask.config.set({ROUTES: [*routes, PAGE_OPTION]})
+    dask.config.set({name: ours for name, (dasks, ours) in SERVICE_SETTINGS.items() if dask.config.get(name) == dasks})
 
 
 def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
@@ -86,7 +86,7 @@ def _close_at_hangup(scheduler: Scheduler) -> None:
 
 
 async def _serve(scheduler: Scheduler, job_root: str, max_running: int, **given: Any) -> None:
-    from distforest.service.jobs import EXTENSION, JobService, Limits  # noqa: PLC0415  (slow; schedulers alone need it)
+    from distforest.service.jobs import EXTENSION, JobService, ServiceLimits  # noqa: PLC0415  (slow; schedulers alone need it)
     from distforest.service.policy import Policy  # noqa: PLC0415
     from distforest.service.registry import Registry  # noqa: PLC0415
 
@@ -94,7 +94,7 @@ async def _serve(scheduler: Scheduler, job_root: str, max_running: int, **given:
     timeout = given.pop("no_workers_timeout")
     root = job_root.rstrip("/") if "://" in job_root else os.path.abspath(job_root)
     policy = Policy(**{names.get(name, name): value for name, value in given.items()}, reserved=(root,))
-    service = JobService(scheduler, Registry(root), policy, Limits(max_running, timeout))
+    service = JobService(scheduler, Registry(root), policy, ServiceLimits(max_running, timeout))
     scheduler.extensions[EXTENSION] = service
     await service.start()
 

@@ -34,10 +34,12 @@ CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 
 TLS_FILES = "--tls-ca-file, --tls-cert and --tls-key, or distributed.comm.tls in Dask's configuration"
 
-TRIES = 3
+SENDING_TRIES = 3
 """How often a job is sent where the connection is lost before the answer comes."""
 
-KINDS = {kind.__name__: kind for kind in (InputError, ConflictError, NotFoundError, ArtifactError, AwayError, JobError)}
+ERROR_KINDS = {
+    kind.__name__: kind for kind in (InputError, ConflictError, NotFoundError, ArtifactError, AwayError, JobError)
+}
 """The errors that a refusal may name, but for a spec's."""
 
 
@@ -49,7 +51,7 @@ class BrokenOffError(UnreachableError):
     """Somebody was reached, and broke off before he could be asked; or was no job service. So is who just starts."""
 
 
-PATIENCE: dict[type[UnreachableError], float] = {AwayError: 60.0, BrokenOffError: 10.0}
+CALL_PATIENCE: dict[type[UnreachableError], float] = {AwayError: 60.0, BrokenOffError: 10.0}
 """Seconds in which what changes something is asked for again: of a service that says that it starts, or closes, and of
 who may be one that does."""
 
@@ -126,7 +128,7 @@ class Service:
         dict
             ``job``, and ``created``: False where the same job had come before.
         """
-        return self._done("submit", TRIES, spec=spec, id=job_id or new_id(spec, time.time()))
+        return self._done("submit", SENDING_TRIES, spec=spec, id=job_id or new_id(spec, time.time()))
 
     def listed(self) -> dict[str, Any]:
         """``jobs``, newest first, and ``service``."""
@@ -179,7 +181,7 @@ class Service:
                 if not tries:
                     raise
             except UnreachableError as error:
-                patience = max(patience, PATIENCE.get(type(error), 0.0))
+                patience = max(patience, CALL_PATIENCE.get(type(error), 0.0))
                 if time.monotonic() - start >= patience:
                     raise
             time.sleep(AGAIN_SECONDS)
@@ -230,7 +232,7 @@ class Service:
         if missing := _missing_files(self.security):
             return f"no call to {at}: {missing}"
         if isinstance(error, TypeError):  # Dask's word for an address of TLS without a certificate
-            return f"{at} speaks TLS, and there is no certificate to show: give {TLS_FILES}"
+            return f"{at} requires TLS, and no certificate was given: give {TLS_FILES}"
         if isinstance(error, RuntimeError):
             return f"{at} is not asked, as its address is without TLS and TLS is demanded; is it tls://...?"
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -242,7 +244,7 @@ class Service:
         if isinstance(error, ssl.SSLError):
             return f"no call to {at}: the files of TLS cannot be used: {cause}"
         if isinstance(error, (CommClosedError, MemoryError)):
-            return f"what answers at {self.address} is no scheduler, or one that speaks TLS; is the address tls://...?"
+            return f"what answers at {self.address} is not a scheduler, or requires TLS; is the address tls://...?"
         if isinstance(error, ValueError):
             return f"no Dask scheduler can be at {self.address}: {error}"
         found = str(cause) or f"nothing came within {self._seconds:g} s"
@@ -273,7 +275,7 @@ def _missing_files(security: Security) -> str:
     missing = [
         f"{name} {path}" for name, path in files.items() if path and "\n" not in path and not os.path.isfile(path)
     ]
-    return f"there is no file of TLS {', '.join(missing)}" if missing else ""
+    return f"there is no TLS file {', '.join(missing)}" if missing else ""
 
 
 def _refusal(error: dict[str, Any]) -> DistforestError:
@@ -281,4 +283,4 @@ def _refusal(error: dict[str, Any]) -> DistforestError:
     message = str(error.get("message", "refused"))
     if error.get("kind") == "SpecError":
         return SpecError([str(fault) for fault in error.get("faults") or [message]])
-    return KINDS.get(str(error.get("kind")), JobError)(message)
+    return ERROR_KINDS.get(str(error.get("kind")), JobError)(message)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROLES = ("scheduler", "worker", "client")
 """Who has a certificate; scheduler and workers also answer, and theirs say so."""
 
-HERE = ("localhost", "127.0.0.1", "::1")
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 """Names that every certificate of a scheduler or worker holds."""
 
 MOST_DAYS = 3650
@@ -85,7 +85,7 @@ def make(folder: str | os.PathLike[str], hosts: Sequence[str] = (), days: int = 
     """
     if not 1 <= days <= MOST_DAYS:
         raise InputError(f"days must be an integer from 1 to {MOST_DAYS}, found {days}")
-    names = tuple(dict.fromkeys((*HERE, *hosts)))
+    names = tuple(dict.fromkeys((*LOCAL_NAMES, *hosts)))
     subject = x509.SubjectAlternativeName([_general(name) for name in names])
     path = _empty(Path(folder).absolute())
     now = datetime.now(UTC).replace(microsecond=0)

@@ -12,7 +12,7 @@ from distforest.jobs.spec import Spec
 from distforest.service.registry import ENDS
 from distforest.stores.addresses import real_address
 from distforest.stores.claims import Claim
-from distforest.stores.outputs import ANSWERS, FOREST, hold_kind
+from distforest.stores.outputs import ANSWERS_KIND, FOREST_KIND, check_kind
 
 if TYPE_CHECKING:
     from distforest.jobs.any_spec import AnySpec
@@ -37,7 +37,7 @@ def take_in(registry: Registry, job: str, spec: AnySpec, state: Json) -> None:
     OSError
         A store does not answer.
     """
-    hold_kind(spec.output, FOREST if isinstance(spec, Spec) else ANSWERS)
+    check_kind(spec.output, FOREST_KIND if isinstance(spec, Spec) else ANSWERS_KIND)
     registry.create(job, spec.to_json(), state)  # before the claim, which counts for as long as there is such a job
     try:
         claim_of(registry, job, spec.output).take()

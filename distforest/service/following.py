@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from distforest.service.whereabouts import Jobs
 
-POLL_SECONDS, LOOK_SECONDS, SILENCE_SECONDS = 0.5, 2.0, 60.0
+POLL_SECONDS, FOLLOW_SECONDS, SILENCE_SECONDS = 0.5, 2.0, 60.0
 """Between two looks; how long the last look may take; how long nobody may answer who has answered before."""
 
 MOVED = (RUNNING, MERGING, CANCELLING, SUCCEEDED)
@@ -55,7 +55,7 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[di
     heard, known = -math.inf, None
     while True:
         left = deadline - time.monotonic()
-        job = _asked(jobs.within(max(left, LOOK_SECONDS)), job_id, time.monotonic() - heard <= SILENCE_SECONDS)
+        job = _asked(jobs.within(max(left, FOLLOW_SECONDS)), job_id, time.monotonic() - heard <= SILENCE_SECONDS)
         if job is not None:
             known, heard = job, time.monotonic()
             yield job

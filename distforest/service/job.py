@@ -15,10 +15,10 @@ from distforest.service.registry import (
     CANCELLING,
     ENDS,
     FAILED,
-    FORMAT,
     MERGING,
     QUEUED,
     RUNNING,
+    STATE_FORMAT,
     SUCCEEDED,
     WAITING,
     UnreadableError,
@@ -31,14 +31,21 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress
     from distforest.service.registry import Json, Registry
 
-BEAT, PROGRESS_BEAT, WAIT_BEAT = 2.0, 1.0, 60.0
+SAVING_BEAT, PROGRESS_BEAT, WAIT_BEAT = 2.0, 1.0, 60.0
 """Seconds between two heartbeats of a running job; at least between two writes of nothing but its progress, and between
 two events that tell of busy workers."""
 
 MOST_WORDS = 20_000
 """Letters of a message; of a longer one, as that of a user's function may be, the rest is left out."""
 
-PHASES = {"grow": RUNNING, "alone": RUNNING, "ask": RUNNING, "screen": RUNNING, "score": RUNNING, "merge": MERGING}
+PHASE_STATES = {
+    "grow": RUNNING,
+    "alone": RUNNING,
+    "ask": RUNNING,
+    "screen": RUNNING,
+    "score": RUNNING,
+    "merge": MERGING,
+}
 """The state that goes with a run of tasks; of others nothing is told."""
 
 AT_WORK = (RUNNING, MERGING)
@@ -48,7 +55,7 @@ def first_state(job: str, spec: AnySpec, now: float) -> Json:
     """What state.json says of a job that was just submitted."""
     method = getattr(spec, "method", None)
     return {
-        "format": FORMAT,
+        "format": STATE_FORMAT,
         "id": job,
         "state": QUEUED,
         "waiting": None,
@@ -173,7 +180,7 @@ class Job:
 
     def watch(self, progress: Progress) -> None:
         """Take over how far a run of tasks is."""
-        goes_with = PHASES.get(progress.name)
+        goes_with = PHASE_STATES.get(progress.name)
         if goes_with is None:
             return
         if goes_with != self.state["state"] and self.state["state"] in AT_WORK:
@@ -229,7 +236,7 @@ class Job:
                 since = time.time() - self.state["heartbeat"]
                 is_due = at_once or self._is_urgent or since >= PROGRESS_BEAT
                 unsaid, state = (self._unsaid if is_due else []), dict(self.state)
-                changed = (self._changed and is_due) or (self.is_at_work and since >= BEAT)
+                changed = (self._changed and is_due) or (self.is_at_work and since >= SAVING_BEAT)
                 if not unsaid and not changed:
                     return True
                 self._unsaid = self._unsaid[len(unsaid) :]

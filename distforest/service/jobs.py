@@ -28,7 +28,7 @@ from distforest.jobs.stop import SIGN
 from distforest.service.claims import give_back, take_again, take_in
 from distforest.service.job import Job, first_state
 from distforest.service.lease import Lease
-from distforest.service.records import STATE as STATE_VALUES
+from distforest.service.records import STATE_VALUES
 from distforest.service.registry import (
     CANCELLED,
     CANCELLING,
@@ -40,10 +40,10 @@ from distforest.service.registry import (
     WORK,
     Registry,
     UnreadableError,
-    hold_id,
+    check_id,
     unreadable,
 )
-from distforest.service.running import Desk, allow, run
+from distforest.service.running import ServiceContext, allow, run_job
 from distforest.service.turns import Turns
 from distforest.service.watching import Watching
 from distforest.stores.addresses import may_pass
@@ -81,7 +81,7 @@ EXTENSION = "distforest"
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServiceLimits:
     """How much a service runs at once, and how long a job waits for a worker."""
 
     max_running: int = 4
@@ -95,10 +95,10 @@ class JobService:
     scheduler: Scheduler
     registry: Registry
     policy: Policy
-    limits: Limits = field(default_factory=Limits)
+    limits: ServiceLimits = field(default_factory=ServiceLimits)
     jobs: dict[str, Job] = field(default_factory=dict)
     failure: str | None = "the service is starting"
-    desk: Desk | None = None
+    desk: ServiceContext | None = None
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.registry, self.scheduler.address)
@@ -150,10 +150,12 @@ class JobService:
             await asyncio.to_thread(self.desk.client.close, CLOSING_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _open(self) -> Desk:
+    def _open(self) -> ServiceContext:
         """Connect to this service's own scheduler, as any client would."""
         client = Client(self.scheduler.address, security=self.scheduler.security, set_as_default=False)
-        return Desk(self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout, self.turns.why)
+        return ServiceContext(
+            self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout, self.turns.why
+        )
 
     async def _taken_up(self) -> None:
         """Read the job root; meanwhile the lease is held."""
@@ -182,7 +184,7 @@ class JobService:
         known = {key: value for key, value in (state or {}).items() if key != "was"}
         if known.get("state") in ENDS and known.keys() >= STATE_KEYS:
             return Job(known, n_written=None)
-        self.registry.hold_own(name)
+        self.registry.check_own(name)
         text = self.registry.spec(name)
         if text is None and state is None:
             return None
@@ -209,7 +211,7 @@ class JobService:
         elif not job.has_ended:
             folder.discard(SIGN)  # of an end that was not written down
             if job.state["state"] != QUEUED:
-                job.note("resumed", "a new service goes on with the job; what is committed is not done again")
+                job.note("resumed", "a new service resumes the job; what is committed is not repeated")
                 job.queue_again()
 
     def _leave(self) -> None:
@@ -263,11 +265,11 @@ class JobService:
         for job in list(self.jobs.values()):
             job.save(self.registry)
 
-    def _start_queued(self, desk: Desk) -> None:
+    def _start_queued(self, desk: ServiceContext) -> None:
         waiting = [job for job in self.jobs.values() if job.state["state"] == QUEUED and job.id not in self._running]
         free = self.limits.max_running - len(self._running)
         for job in sorted(waiting, key=lambda job: job.state["submitted"])[: max(0, free)]:
-            running = asyncio.get_running_loop().run_in_executor(self._pool, run, job, desk)
+            running = asyncio.get_running_loop().run_in_executor(self._pool, run_job, job, desk)
             self._running[job.id] = running
             running.add_done_callback(partial(self._ran, job.id))
 
@@ -333,8 +335,9 @@ class JobService:
         if self._looping is None or self._looping.done():  # before its first turn jobs are taken in, and begin later
             raise JobError(self.failure)
         asked = await asyncio.to_thread(self._allowed, spec)
-        await self._look(asked)
-        name, text = hold_id(id) if id is not None else _new_id(asked, spec), asked.to_json()
+        name, text = check_id(id) if id is not None else _new_id(asked, spec), asked.to_json()
+        if name not in self.jobs and name not in self.aside:
+            await self._look(asked)
         async with self._entry:
             if name in self.jobs or name in self.aside:
                 self._known(name)
@@ -406,7 +409,7 @@ class JobService:
         if job.has_ended:
             if not await self._is_over(job):
                 raise ConflictError(f"{id} is ending; try again in a moment")
-            await asyncio.to_thread(self.registry.hold_own, id)
+            await asyncio.to_thread(self.registry.check_own, id)
             await asyncio.to_thread(take_again, self.registry, id, job.state["output"])
             await asyncio.to_thread(job.count_events, self.registry)
             await asyncio.to_thread(self.registry.folder(id).discard, SIGN)

@@ -1,7 +1,7 @@
 """Jobs that ask a user's function: one worker leads, and the function is called on all of them.
 
-Growth is cheap where a similarity is dear, so all trees grow on the worker that leads, which holds the ledger. If it
-dies another one leads, and what was paid for is in the ledger.
+Growth is cheap where a similarity is expensive, so all trees grow on the worker that leads, which holds the ledger. If
+it dies another one leads, and what was paid for is in the ledger.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from distforest.jobs.score import Scored, score
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.stop import Stop
 from distforest.jobs.train import Fitted, Options, fit
-from distforest.jobs.versions import hold_own_growth
+from distforest.jobs.versions import check_own_growth
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from distforest.stores.claims import Claim
 
 TOPIC, HEARD_TOPIC = "distforest-progress", "distforest-heard"
-"""Of the events by which a worker that leads tells how far it is, and what its tasks have answered."""
+"""Topics of the events in which a leading worker reports its progress and its tasks' answers."""
 
-SECONDS = 1.0
+TELLING_SECONDS = 1.0
 """Between two of them."""
 
 
 @dataclass(frozen=True)
-class Lead:
+class LeadTask:
     """A job's spec, its working folder, its name, its claim on its output, and the growth of who hands it out."""
 
     spec: AnySpec
@@ -53,11 +53,11 @@ class Lead:
         return "the job as a whole"
 
 
-def lead(task: Lead) -> dict[str, Any]:
+def lead(task: LeadTask) -> dict[str, Any]:
     """Run a job on the worker that is asked, with all workers for a cluster; its result."""
     spec, folder = task.spec, Folder(task.folder)
     if not isinstance(spec, ScoreSpec):
-        hold_own_growth(task.growth)
+        check_own_growth(task.growth)
     stop = Stop(task.folder.rsplit("/", 1)[0])
     watch = _Telling(task.job, stop)
     with worker_client() as client, overheard() as told:
@@ -106,7 +106,7 @@ class _Telling:
         """Tell, if it is time or the run is at its end."""
         if time.monotonic() < self._next and progress.done < progress.total:
             return
-        self._next = time.monotonic() + SECONDS
+        self._next = time.monotonic() + TELLING_SECONDS
         self._stop.check()
         get_worker().log_event(TOPIC, {"job": self._job, **asdict(progress)})
 

@@ -37,12 +37,12 @@ POLL = 0.5
 """Seconds between two looks at the heartbeat of a service that may be dead."""
 
 
-BOOT = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def _host() -> str:
     """The name of the host and, where the system tells it, of its present run."""
-    boot = BOOT.read_text().strip() if BOOT.exists() else ""
+    boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
     return f"{platform.node()}/{boot}"
 
 

@@ -34,7 +34,7 @@ class _RefusedError(ValueError):
 
 
 @dataclass(frozen=True)
-class Place:
+class StorePlace:
     """Where an address leads: a protocol, and the parts of the path; a local path with its links followed.
 
     Examples
@@ -49,7 +49,7 @@ class Place:
     parts: tuple[str, ...]
 
     @classmethod
-    def of(cls, address: str) -> Place:
+    def of(cls, address: str) -> StorePlace:
         """Read an address; raises a ValueError that says what it may not hold."""
         if not address.isprintable():
             raise _RefusedError("holds a character that is not printable")
@@ -67,7 +67,7 @@ class Place:
         _check_plain(protocol, path)
         return cls(SAME_STORE.get(protocol, protocol), _parts(path))
 
-    def is_within(self, prefix: Place) -> bool:
+    def is_within(self, prefix: StorePlace) -> bool:
         """Whether this is the place of ``prefix``, or below it."""
         held = [part for part in prefix.parts if part]  # the root of the local file system has one empty part
         return self.protocol == prefix.protocol and list(self.parts[: len(held)]) == held
@@ -137,7 +137,7 @@ class Policy:
     >>> policy.check({"output": "s3://forests/oursandtheirs.zarr"}, {}, 10**6)
     Traceback (most recent call last):
     distforest.errors.SpecError: output: 's3://forests/oursandtheirs.zarr' is outside what this service allows...
-    params.n_estimators: 1000000 trees were asked for, this service allows at most 100000
+    params.n_estimators: 1000000 trees were requested, this service allows at most 100000
     """
 
     prefixes: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class Policy:
     def __post_init__(self) -> None:
         for prefix in (*self.prefixes, *self.reserved):
             try:
-                Place.of(prefix)
+                StorePlace.of(prefix)
             except _RefusedError as error:
                 raise InputError(f"the prefix {shown(prefix)} {error}") from None
         for name in self.callbacks:
@@ -204,16 +204,16 @@ class Policy:
         """
         faults = [*self._of_addresses(addresses), *self._of_callbacks(callbacks)]
         if n_trees is not None and n_trees > self.max_trees:
-            what = f"{n_trees} trees were asked for, this service allows at most {self.max_trees}"
+            what = f"{n_trees} trees were requested, this service allows at most {self.max_trees}"
             faults.append(sentence(("params", "n_estimators"), 0, what))
         if faults:
             raise SpecError(faults)
 
     def _of_addresses(self, addresses: Mapping[str, str]) -> Iterator[str]:
-        allowed, reserved = ([Place.of(prefix) for prefix in own] for own in (self.prefixes, self.reserved))
+        allowed, reserved = ([StorePlace.of(prefix) for prefix in own] for own in (self.prefixes, self.reserved))
         for key, address in addresses.items():
             try:
-                found = Place.of(address)
+                found = StorePlace.of(address)
             except _RefusedError as error:
                 yield sentence(tuple(key.split(".")), 0, f"{shown(address)} {error}")
                 continue
@@ -242,7 +242,7 @@ class Policy:
             yield sentence(tuple(key.split(".")), 0, what)
 
 
-def _link_inside(place: Place) -> str | None:
+def _link_inside(place: StorePlace) -> str | None:
     """The path of the first link in a local folder, at any depth: Zarr would follow it, chunk by chunk."""
     if place.protocol != "file":
         return None
@@ -254,7 +254,7 @@ def _link_inside(place: Place) -> str | None:
     return None
 
 
-def _led(address: str, found: Place) -> str:
+def _led(address: str, found: StorePlace) -> str:
     """Where a local address leads by its links, if it has any."""
     real = "/" + "/".join(found.parts)
     is_linked = found.protocol == "file" and real != "/" + address.removeprefix("file://").strip("/")

@@ -88,7 +88,7 @@ RESULT: dict[str, Kind] = {
     **dict.fromkeys(("seconds", "growing_seconds"), _is_amount),
     "arrays": _are_shapes,
 }
-STATE: dict[str, Kind] = {
+STATE_VALUES: dict[str, Kind] = {
     **dict.fromkeys(("id", "kind", "output"), _is_text),
     **dict.fromkeys(("method", "service", "phase"), _or_none(_is_text)),
     **dict.fromkeys(("revision", "done", "total", "retries", "lost_workers", "attempt"), _is_whole),
@@ -129,7 +129,7 @@ def wrong_in_state(found: Mapping[str, Any]) -> str | None:
     >>> wrong_in_state({"id": "a", "submitted": 100.0}), wrong_in_state({"id": "a", "submitted": float("nan")})
     (None, 'submitted')
     """
-    return _wrong(found, STATE | OPTIONAL)
+    return _wrong(found, STATE_VALUES | OPTIONAL)
 
 
 def is_event(found: Mapping[str, Any]) -> bool:

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-FORMAT = 1
+STATE_FORMAT = 1
 """Of state.json."""
 
 QUEUED, WAITING, RUNNING, MERGING = "QUEUED", "WAITING_FOR_WORKERS", "RUNNING", "MERGING"
 SUCCEEDED, FAILED, CANCELLING, CANCELLED, INTERRUPTED = "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED", "INTERRUPTED"
 WRITTEN = (QUEUED, WAITING, RUNNING, MERGING, SUCCEEDED, FAILED, CANCELLING, CANCELLED, INTERRUPTED)
 UNREADABLE = "UNREADABLE"
-STATES = (*WRITTEN, UNREADABLE)
+JOB_STATES = (*WRITTEN, UNREADABLE)
 """States of a job: those that are written, and the one of a job of which nothing can be read."""
 
 ENDS = (SUCCEEDED, FAILED, CANCELLED)
@@ -49,16 +49,16 @@ SPEC, STATE, EVENTS, LEASE, WORK = "spec.json", "state.json", "events.jsonl", "s
 STALE = 10.0
 """Seconds without a heartbeat after which a reader takes a service to be gone."""
 
-MOST_BYTES = 8 << 20
+JOB_FILE_BYTES = 8 << 20
 """Of a file of a job. A larger state or spec is not read; of events the oldest are dropped, so that half is left."""
 
 LATEST_BYTES = 256 << 10
 """In which the latest event is looked for first; none is longer."""
 
-AT_ONCE = 256
+STATES_AT_ONCE = 256
 """States that are read at once."""
 
-MISSING = (FileNotFoundError, NotADirectoryError)
+NO_SUCH_FILE = (FileNotFoundError, NotADirectoryError)
 """What a store answers where there is no such file."""
 
 ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -68,12 +68,12 @@ class UnreadableError(JobError):
     """The folder of a job holds what no service has written; the job is set aside."""
 
 
-def hold_id(name: str) -> str:
+def check_id(name: str) -> str:
     """A job's id; raises InputError for what could be no folder's name on every store.
 
     Examples
     --------
-    >>> hold_id("smerf-20261122-4f3a")
+    >>> check_id("smerf-20261122-4f3a")
     'smerf-20261122-4f3a'
     """
     if not isinstance(name, str) or not ID.fullmatch(name):
@@ -88,7 +88,7 @@ def unreadable(job: str, error: Exception) -> Json:
     counts = dict.fromkeys(("revision", "done", "total", "retries", "lost_workers", "attempt"), 0)
     what = "mend or remove its folder, and start the service anew"
     message = f"{job} cannot be read and is left alone: {_why(error)}; {what}"
-    known = {"format": FORMAT, "id": job, "state": UNREADABLE, "kind": "", "output": ""}
+    known = {"format": STATE_FORMAT, "id": job, "state": UNREADABLE, "kind": "", "output": ""}
     times = {"submitted": 0.0, "heartbeat": 0.0, "rate": 0.0}
     return {**known, **none, **counts, **times, "error": {"kind": "UnreadableError", "message": message}}
 
@@ -125,7 +125,7 @@ class Registry:
 
     def folder(self, job: str = "") -> Folder:
         """The folder of a job, or of all."""
-        return Folder(self.root).within(hold_id(job)) if job else Folder(self.root)
+        return Folder(self.root).within(check_id(job)) if job else Folder(self.root)
 
     def ids(self) -> list[str]:
         """Of all that may be jobs' folders; none where there is no root."""
@@ -150,8 +150,8 @@ class Registry:
     def note(self, job: str, events: Sequence[Json]) -> None:
         """Append to a job's events; where they are too many the oldest are dropped, and a line says so."""
         self.guard()
-        if self.folder(job).append(EVENTS, b"".join(map(line_of, events))) > MOST_BYTES:
-            kept = events_in(self._event_lines(job, MOST_BYTES // 2), 0)
+        if self.folder(job).append(EVENTS, b"".join(map(line_of, events))) > JOB_FILE_BYTES:
+            kept = events_in(self._event_lines(job, JOB_FILE_BYTES // 2), 0)
             self.folder(job).write(EVENTS, b"".join(map(line_of, kept)))
 
     def remove(self, job: str) -> None:
@@ -161,7 +161,7 @@ class Registry:
 
     # --- what anybody reads -----------------------------------------------------------------------------------
 
-    def hold_own(self, job: str) -> None:
+    def check_own(self, job: str) -> None:
         """Raise UnreadableError where a job's folder, or that of its work, is a link: what is behind is not its own."""
         for folder in (self.folder(job), self.folder(job).within(WORK)):
             if folder.is_link:
@@ -186,8 +186,8 @@ class Registry:
     def states(self) -> Iterator[tuple[str, Json | UnreadableError | None]]:
         """The state of each folder that may be a job's, or why it cannot be read; as `state` for the rest."""
         ids = self.ids()
-        for names in (ids[first : first + AT_ONCE] for first in range(0, len(ids), AT_ONCE)):
-            ends = self.folder().ends([f"{name}/{STATE}" for name in names], MOST_BYTES)
+        for names in (ids[first : first + STATES_AT_ONCE] for first in range(0, len(ids), STATES_AT_ONCE)):
+            ends = self.folder().ends([f"{name}/{STATE}" for name in names], JOB_FILE_BYTES)
             for name, end in zip(names, ends, strict=True):
                 try:
                     found = self._whole(name, STATE, end)
@@ -209,7 +209,7 @@ class Registry:
         """
         self._there(job)
         found: dict[int, Json] = {}
-        for event in events_in(self._event_lines(job, MOST_BYTES), after):
+        for event in events_in(self._event_lines(job, JOB_FILE_BYTES), after):
             found[event["n"]] = event
             if len(found) == limit:
                 break
@@ -217,7 +217,7 @@ class Registry:
 
     def last_number(self, job: str) -> int:
         """The number of a job's latest event; 0 if there is none. Raises UnreadableError."""
-        for most in (LATEST_BYTES, MOST_BYTES):  # a loss of power may have left zeros at the end
+        for most in (LATEST_BYTES, JOB_FILE_BYTES):  # a loss of power may have left zeros at the end
             if numbers := [event["n"] for event in events_in(self._event_lines(job, most), 0)]:
                 return max(numbers)
         return 0
@@ -225,8 +225,8 @@ class Registry:
     def lease(self) -> Json | None:
         """Who serves the root, or did last."""
         try:
-            return lease_in(self.folder().end(LEASE, MOST_BYTES).content)
-        except (*MISSING, ValueError):
+            return lease_in(self.folder().end(LEASE, JOB_FILE_BYTES).content)
+        except (*NO_SUCH_FILE, ValueError):
             return None
 
     def job(self, job: str, now: float) -> Json:
@@ -256,11 +256,11 @@ class Registry:
 
     def _told(self, job: str, state: Json | None, lease: Json | None, now: float) -> Json:
         """A job's state as a reader tells it: interrupted where nothing was heard of its service for long."""
-        state = state or {"format": FORMAT, "id": job, "state": QUEUED}
+        state = state or {"format": STATE_FORMAT, "id": job, "state": QUEUED}
         if state["state"] in ENDS:
             return state
         try:
-            self.hold_own(job)
+            self.check_own(job)
             self.spec(job)
             self.last_number(job)
         except UnreadableError as error:  # a service leaves it alone
@@ -276,17 +276,17 @@ class Registry:
 
     def _is_there(self, job: str) -> bool:
         """Whether anything stands where a job's state and spec do, be it what it may."""
-        ends = self.folder().ends([f"{hold_id(job)}/{name}" for name in (STATE, SPEC)], 1)
+        ends = self.folder().ends([f"{check_id(job)}/{name}" for name in (STATE, SPEC)], 1)
         for end in ends:
             if isinstance(end, OSError) and may_pass(end, self.root):
                 raise end
-        return not all(isinstance(end, MISSING) for end in ends)
+        return not all(isinstance(end, NO_SUCH_FILE) for end in ends)
 
     # --- its files --------------------------------------------------------------------------------------------
 
     def _read(self, job: str, name: str) -> bytes | None:
         """The content of a file; None where there is none."""
-        [end] = self.folder().ends([f"{hold_id(job)}/{name}"], MOST_BYTES)
+        [end] = self.folder().ends([f"{check_id(job)}/{name}"], JOB_FILE_BYTES)
         return self._whole(job, name, end)
 
     def _whole(self, job: str, name: str, end: End | Exception) -> bytes | None:
@@ -294,12 +294,12 @@ class Registry:
         if (found := self._end(end)) is None:
             return None
         if not found.is_whole:
-            raise UnreadableError(f"{self.folder(job).address}/{name} has more than {MOST_BYTES:,} bytes")
+            raise UnreadableError(f"{self.folder(job).address}/{name} has more than {JOB_FILE_BYTES:,} bytes")
         return found.content
 
     def _end(self, end: End | Exception) -> End | None:
         """The end of a file, None where there is none; raises what keeps it from being read, now or for ever."""
-        if isinstance(end, MISSING):
+        if isinstance(end, NO_SUCH_FILE):
             return None
         if not isinstance(end, Exception):
             return end
@@ -312,7 +312,11 @@ class Registry:
         found = parsed(content)
         if found is None:
             return None
-        if found.get("state") not in WRITTEN or found.get("format", FORMAT) != FORMAT or found.get("id") != job:
+        if (
+            found.get("state") not in WRITTEN
+            or found.get("format", STATE_FORMAT) != STATE_FORMAT
+            or found.get("id") != job
+        ):
             named = ", ".join(f"{name} {shown(found.get(name))}" for name in ("format", "id", "state"))
             raise UnreadableError(f"{self.folder(job).address}/{STATE} is of no job {job} that is known here: {named}")
         if (wrong := wrong_in_state(found)) is not None:
@@ -322,7 +326,7 @@ class Registry:
 
     def _event_lines(self, job: str, most: int) -> Iterator[bytes]:
         """The last lines of a job's events; where there are more, the first one says so."""
-        [end] = self.folder().ends([f"{hold_id(job)}/{EVENTS}"], most)
+        [end] = self.folder().ends([f"{check_id(job)}/{EVENTS}"], most)
         if (found := self._end(end)) is None:
             return
         lines = iter(found.content.splitlines())
@@ -337,7 +341,7 @@ class Registry:
 def _dropped(first: Json) -> Json:
     """The event that says that those before the first one are not kept."""
     n = first["n"] - 1
-    message = f"events up to number {n} are not kept; of a job the latest {MOST_BYTES >> 20} MiB are, at most"
+    message = f"events up to number {n} are not kept; of a job the latest {JOB_FILE_BYTES >> 20} MiB are, at most"
     return {"n": n, "time": first["time"], "event": "dropped", "message": message}
 
 

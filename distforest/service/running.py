@@ -32,7 +32,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.jobs.train import fit
 from distforest.service.claims import claim_of, give_back
-from distforest.service.leading import Lead, fit_result, heard, lead, options_of, score_result
+from distforest.service.leading import LeadTask, fit_result, heard, lead, options_of, score_result
 from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class ClosingError(Exception):
 
 
 @dataclass(frozen=True)
-class Desk:
+class ServiceContext:
     """What all running jobs of a service share; ``busy`` says with what workers are busy for whom a job waits."""
 
     registry: Registry
@@ -69,11 +69,11 @@ class Desk:
 
 
 @dataclass
-class Attendance:
+class WorkerWatch:
     """Looks after one running job: whether it shall stop, and whether there are workers."""
 
     job: Job
-    desk: Desk
+    desk: ServiceContext
     _since: float | None = None
 
     def __call__(self, threads: int, _seconds: float) -> None:
@@ -107,7 +107,7 @@ def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
         return check_and_stage(task.spec, task.folder, task.memory_limit), told
 
 
-def run(job: Job, desk: Desk) -> None:
+def run_job(job: Job, desk: ServiceContext) -> None:
     """Run a job until it has ended, which is durable if the store answers."""
     _run(job, desk)
     if job.has_ended:
@@ -115,7 +115,7 @@ def run(job: Job, desk: Desk) -> None:
         give_back(desk.registry, job.state)
 
 
-def _run(job: Job, desk: Desk) -> None:
+def _run(job: Job, desk: ServiceContext) -> None:
     """Run a job; what goes wrong becomes its state, in words."""
     job.set(state=RUNNING, service=desk.service, started=job.state["started"] or time.time(), ended=None, error=None)
     job.note("started", f"the job has started, attempt {job.state['attempt']}")
@@ -125,10 +125,10 @@ def _run(job: Job, desk: Desk) -> None:
         _close(job, desk)
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
     except ClosingError:
-        job.note("interrupted", "the service has stopped; the next one goes on with this job")
+        job.note("interrupted", "the service has stopped; the next one resumes this job")
     except BaseException as error:
         if desk.closing.is_set():
-            job.note("interrupted", "the service has stopped; the next one goes on with this job")
+            job.note("interrupted", "the service has stopped; the next one resumes this job")
             return
         if not isinstance(error, (DistforestError, *UNSTEADY)):
             logging.getLogger("distforest").exception("job %s", job.id)
@@ -142,7 +142,7 @@ def _run(job: Job, desk: Desk) -> None:
         job.end(SUCCEEDED, f"{job.state['output']} is complete", result=result, phase=None, **grown)
 
 
-def _tried(job: Job, desk: Desk) -> Json:
+def _tried(job: Job, desk: ServiceContext) -> Json:
     """Run a job, again where its store or its connection has failed; what is committed is not done again."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -156,19 +156,19 @@ def _tried(job: Job, desk: Desk) -> Json:
     raise AssertionError("unreachable")
 
 
-def _work(job: Job, desk: Desk) -> Json:
+def _work(job: Job, desk: ServiceContext) -> Json:
     job.set(phase="stage", done=0, total=0, rate=0.0, remaining=None)
     text = desk.registry.spec(job.id)
     if text is None:
         raise InputError("the job has no spec.json (any more); submit it again")
     spec = spec_from_json(text)
     allow(spec, desk.policy)
-    cluster = OnDask(desk.client, job.id, Attendance(job, desk))
+    cluster = OnDask(desk.client, job.id, WorkerWatch(job, desk))
     work = desk.registry.folder(job.id).within(WORK)
     claim = claim_of(desk.registry, job.id, spec.output)
     claim.take()  # of a job that an older service has taken in, or that somebody has removed
     if functions_of(spec):
-        task = Lead(spec, work.address, job.id, claim, GROWTH)
+        task = LeadTask(spec, work.address, job.id, claim, GROWTH)
         [result] = cluster.each(lead, [task], Work("lead", spec.run.retries))
         return result
     if isinstance(spec, ScoreSpec):
@@ -198,7 +198,7 @@ def _scored(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Cla
     return score_result(done, told)
 
 
-def _sign(job: Job, desk: Desk) -> None:
+def _sign(job: Job, desk: ServiceContext) -> None:
     """Tell trees that may still grow somewhere that they are not wanted any more."""
     try:
         desk.registry.folder(job.id).write(SIGN, b"")
@@ -206,7 +206,7 @@ def _sign(job: Job, desk: Desk) -> None:
         logging.getLogger("distforest").warning("job %s: %r", job.id, error)
 
 
-def _close(job: Job, desk: Desk) -> None:
+def _close(job: Job, desk: ServiceContext) -> None:
     """Leave nothing behind but what readers need."""
     _sign(job, desk)
     try:

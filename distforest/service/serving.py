@@ -13,8 +13,8 @@ import dask
 from distributed import LocalCluster, Nanny
 
 from distforest.errors import JobError
-from distforest.jobs.on_dask import SETTINGS, quiet_start
-from distforest.jobs.plan import refuse_small_workers
+from distforest.jobs.on_dask import DASK_SETTINGS, quiet_start
+from distforest.jobs.plan import check_worker_memory
 from distforest.service.calls import first_cause
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Place:
+class ServiceAddresses:
     """Where a service is found: addresses of its scheduler and of its page."""
 
     address: str
     page: str
 
 
-def serve(job_root: str, machine: Machine, ready: Callable[[Place], None]) -> None:
+def serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddresses], None]) -> None:
     """Serve a job root until a signal comes.
 
     Parameters
@@ -78,14 +78,14 @@ def serve(job_root: str, machine: Machine, ready: Callable[[Place], None]) -> No
     MemoryLimitError
         No worker starts with so little memory.
     """
-    refuse_small_workers(machine.memory_limit)
+    check_worker_memory(machine.memory_limit)
     try:
         asyncio.run(_serve(job_root, machine, ready))
     except SystemExit:  # how the service ends a scheduler that has not to run without it
         raise JobError(f"the service of {job_root} could not start") from None
 
 
-async def _serve(job_root: str, machine: Machine, ready: Callable[[Place], None]) -> None:
+async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddresses], None]) -> None:
     loop, end = asyncio.get_running_loop(), asyncio.Event()
     signals = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
 
@@ -94,11 +94,11 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[Place], None]
             loop.remove_signal_handler(number)
         end.set()
 
-    with dask.config.set(SETTINGS):
+    with dask.config.set(DASK_SETTINGS):
         async with await _started(job_root, machine) as cluster:
             for number in signals:
                 loop.add_signal_handler(number, stop)
-            ready(Place(cluster.scheduler.address, _page(cluster.scheduler, machine.host)))
+            ready(ServiceAddresses(cluster.scheduler.address, _page(cluster.scheduler, machine.host)))
             waiting = {asyncio.ensure_future(end.wait()), asyncio.ensure_future(cluster.scheduler.finished())}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in waiting:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from distforest.stores.folder import Folder
 
-MOST_BYTES = 1 << 16
+SLOT_BYTES = 1 << 16
 """Of such a file."""
 
 LOCK_SECONDS, LOCK_POLL = 10.0, 0.05
@@ -104,13 +104,13 @@ class PlainSlot:
 
     def _now(self) -> bytes | None:
         try:
-            found = self._folder.end(self._name, MOST_BYTES)
+            found = self._folder.end(self._name, SLOT_BYTES)
         except FileNotFoundError:
             return None
         except ValueError as error:
             raise OSError(errno.EINVAL, str(error)) from error
         if not found.is_whole:
-            raise OSError(errno.EFBIG, f"{self._folder.address}/{self._name} has more than {MOST_BYTES:,} bytes")
+            raise OSError(errno.EFBIG, f"{self._folder.address}/{self._name} has more than {SLOT_BYTES:,} bytes")
         return found.content
 
     def _compare(self) -> None:

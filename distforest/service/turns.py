@@ -15,7 +15,7 @@ from distforest.jobs.on_dask import job_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOOK, PATIENCE = 1.0, 5.0
+LOOK_AT_TASKS, PATIENCE = 1.0, 5.0
 """Seconds between two looks at the scheduler's tasks, and after which a job waits none of whose tasks has its turn."""
 
 MOST_NAMES = 5
@@ -42,7 +42,7 @@ class Turns:
         now = time.monotonic()
         if now < self._next:
             return
-        self._next = now + LOOK
+        self._next = now + LOOK_AT_TASKS
         at_work = Counter(_jobs(_at_work(scheduler)))
         waiting = {job for job in _jobs(_waiting(scheduler)) if job != OTHERS} - at_work.keys()
         if not scheduler.total_nthreads:  # it is no worker that is waited for, not a busy one

@@ -18,7 +18,7 @@ from distforest.service.registry import Registry
 if TYPE_CHECKING:
     from distforest.service.calls import Service
 
-ADDRESS, ADDRESS_FILE, JOB_ROOT = "DASK_SCHEDULER_ADDRESS", "DISTFOREST_SCHEDULER_FILE", "DISTFOREST_JOB_ROOT"
+SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT = "DASK_SCHEDULER_ADDRESS", "DISTFOREST_SCHEDULER_FILE", "DISTFOREST_JOB_ROOT"
 """What the environment says of the scheduler's address, of the file that holds it, and of the job root."""
 
 
@@ -69,7 +69,7 @@ class Whereabouts:
         InputError
             No scheduler is named in any way.
         UnreachableError
-            The file that shall name it is not there.
+            The file that should name it is missing.
         """
         from distributed import Security  # noqa: PLC0415  (slow, and a job root is read without)
 
@@ -107,7 +107,7 @@ class Whereabouts:
         """Address, or file that holds it: as given, of the environment, of Dask's configuration."""
         if self._is_given:
             return self.scheduler, self.scheduler_file
-        address, file = os.environ.get(ADDRESS), os.environ.get(ADDRESS_FILE)
+        address, file = os.environ.get(SCHEDULER_ADDRESS), os.environ.get(ADDRESS_FILE)
         return (address, file) if address or file else (dask.config.get("scheduler-address", None), None)
 
     def _address(self) -> str:
@@ -116,7 +116,9 @@ class Whereabouts:
             return address
         if file:
             return _address_in(file)
-        raise InputError(f"no scheduler is named: give --scheduler ADDRESS or --scheduler-file FILE, or set {ADDRESS}")
+        raise InputError(
+            f"no scheduler is named: give --scheduler ADDRESS or --scheduler-file FILE, or set {SCHEDULER_ADDRESS}"
+        )
 
 
 def _address_in(path: str) -> str:
@@ -126,7 +128,8 @@ def _address_in(path: str) -> str:
             return str(json.load(file)["address"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UnreachableError(
-            f"{path} is no file of a running scheduler: {error}; `dask scheduler --scheduler-file {path}` writes it"
+            f"{path} is not the file of a running scheduler: {error}; "
+            f"`dask scheduler --scheduler-file {path}` writes it"
         ) from error
 
 

@@ -88,7 +88,7 @@ class Mapped:
         found = Marks.of(self.handle)
         if found == self.marks:
             return
-        if found.size < self.marks.size or digest_of(self.array) != self.sha256:
+        if found.size < self.marks.size or array_digest(self.array) != self.sha256:
             raise JobError(
                 f"{self._named} was written to while it was read, and what was worked out from it meanwhile is not "
                 "kept; see who writes to that folder, or whether the disk is sound, and start the job again: the file "
@@ -98,7 +98,7 @@ class Mapped:
             return  # it has lost its name, say, or changed its owner
         raise OSError(f"{self._named} was touched while it was read; what was worked out meanwhile is worked out anew")
 
-    def hold_content(self) -> None:
+    def check_content(self) -> None:
         """The same of a file that was damaged without the file system's knowledge: reads all of it.
 
         Raises
@@ -107,7 +107,7 @@ class Mapped:
             Its content is another, and nobody knows since when.
         """
         self.hold()
-        if digest_of(self.array) != self.sha256:
+        if array_digest(self.array) != self.sha256:
             raise DamageError(
                 f"{self._named} does not hold what it held when it was opened, although nobody has written to it: the "
                 "disk or the memory of that host is not sound. No tree of this job is kept; start it again elsewhere"
@@ -118,7 +118,7 @@ class Mapped:
         return f"the staged file {self.path} on {platform.node()}"
 
 
-def digest_of(array: np.ndarray) -> str:
+def array_digest(array: np.ndarray) -> str:
     """The digest of an array's dtype, shape and values."""
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
     for _, block in row_blocks(array):
@@ -126,7 +126,7 @@ def digest_of(array: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def header_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
     """How the file of an array begins, as NumPy has it."""
     stream = io.BytesIO()
     described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
@@ -142,7 +142,7 @@ def open_sound(
     The content of a small one is copied, so that it stays what it is. Any other is mapped, and added to ``files``. It
     is compared with the digest, unless this process has found it sound and nobody has touched the file since.
     """
-    header, n_bytes = header_of(shape, dtype), bytes_of(shape, dtype)
+    header, n_bytes = npy_header(shape, dtype), bytes_of(shape, dtype)
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -157,7 +157,7 @@ def open_sound(
         else:
             array = np.memmap(file, dtype, "r", len(header), shape)
         sound = _found_sound(path, sha256)
-        if (sound != [marks] or Marks.of(file.fileno()) != marks) and digest_of(array) != sha256:
+        if (sound != [marks] or Marks.of(file.fileno()) != marks) and array_digest(array) != sha256:
             return None
         sound[:] = [marks]
         if isinstance(array, np.memmap):

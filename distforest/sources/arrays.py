@@ -19,8 +19,8 @@ from distforest.errors import InputError
 from distforest.jit import borrowing
 from distforest.sources.guarded import RegularStore, guarded
 from distforest.sources.masked import unmasked
-from distforest.sources.source import Floats, Ints, Projections, Rows, Similarities
-from distforest.stores.addresses import is_remote, may_pass, options_of, reaching
+from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities
+from distforest.stores.addresses import is_remote, may_pass, reaching, store_options
 from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 4 << 20
 """Size of a chunk, decoded, that `write_array` aims at."""
-BLOCK_ROWS = 128
+PROJECTED_ROWS = 128
 """Rows that are projected at once."""
 SPARSE = "sparse"
 """The attribute of a group that says that its arrays are a sparse matrix: see `distforest.sources.sparse_store`."""
@@ -71,15 +71,15 @@ class ArraySource:
         """Rows and columns."""
         return self.values.shape[0], self.values.shape[1]
 
-    def entries(self, rows: Rows, columns: Rows) -> Floats:
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         return self.values[rows, columns].astype(np.float64)
 
-    def block(self, rows: Rows, columns: Rows) -> Floats:
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
         return self.values[np.ix_(rows, columns)].astype(np.float64)
 
-    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
         project_array(self.values, rows, starts, projections.offset, projections.columns, projections.weights, values)
@@ -93,7 +93,7 @@ def held_in(dtype: DTypeLike) -> np.dtype[Any]:
 
 @borrowing
 def project_array(
-    array: Similarities, rows: Rows, starts: Ints, offset: Ints, columns: Rows, weights: Floats, values: Floats
+    array: Similarities, rows: Int32s, starts: Ints, offset: Ints, columns: Int32s, weights: Floats, values: Floats
 ) -> None:
     """values[k, r] = sum over e of weights[e] * array[rows[r], columns[e]], e in candidate k of the row's node.
 
@@ -101,8 +101,8 @@ def project_array(
     """
     width, places, columns = values.shape[0], rows.view(np.uint32), columns.view(np.uint32)  # see `distforest.jit`
     for node in range(starts.shape[0] - 1):
-        for first in range(starts[node], starts[node + 1], BLOCK_ROWS):
-            own = places[first : min(first + BLOCK_ROWS, starts[node + 1])]
+        for first in range(starts[node], starts[node + 1], PROJECTED_ROWS):
+            own = places[first : min(first + PROJECTED_ROWS, starts[node + 1])]
             for k in range(width):
                 sums = values[k, first : first + own.shape[0]]
                 begin, end = offset[node * width + k], offset[node * width + k + 1]
@@ -144,7 +144,7 @@ class RemoteStore(FsspecStore):
 
 def zarr_store(address: str) -> Any:
     """The store of a path or URL, as Zarr takes it; what others write is seen at once."""
-    return RemoteStore.from_url(address, storage_options=options_of(address)) if is_remote(address) else address
+    return RemoteStore.from_url(address, storage_options=store_options(address)) if is_remote(address) else address
 
 
 def store_to_read(address: str) -> Any:

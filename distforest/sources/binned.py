@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import kernel
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, offsets
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets
 
 QUANTILE_ROWS = 200_000
 """Rows, evenly spaced, from which the edges of a longer column are taken."""
@@ -56,15 +56,15 @@ class BinnedSource:
         """Rows and columns."""
         return self.codes.shape[0], self.codes.shape[1]
 
-    def entries(self, rows: Rows, columns: Rows) -> Floats:
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The codes at ``(rows[e], columns[e])``, shape (n_entries,)."""
         return self.codes[rows, columns].astype(np.float64)
 
-    def block(self, rows: Rows, columns: Rows) -> Floats:
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
         """The codes at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
         return self.codes[np.ix_(rows, columns)].astype(np.float64)
 
-    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' codes, shape (width, n_rows)."""
         node = np.repeat(np.arange(projections.n_nodes), np.diff(starts))
         columns = projections.columns.reshape(projections.n_nodes, projections.width)
@@ -73,7 +73,7 @@ class BinnedSource:
             values[k] = self.codes[rows, columns[node, k]]
         return values
 
-    def thresholds(self, columns: Rows, codes: Floats) -> Floats:
+    def thresholds(self, columns: Int32s, codes: Floats) -> Floats:
         """The feature's threshold for a threshold between two codes: the edge of the bin below the middle."""
         edge = self.first_edge[columns] + np.floor(codes).astype(np.int64)
         thresholds: Floats = self.edges[edge]

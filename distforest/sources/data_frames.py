@@ -22,7 +22,7 @@ def is_data_frame(values: object) -> bool:
     return hasattr(values, "columns") and len(getattr(values, "shape", ())) == 2
 
 
-def columns_of(frame: Any) -> Iterator[tuple[str, Any]]:
+def frame_columns(frame: Any) -> Iterator[tuple[str, Any]]:
     """Each column of a data frame, with its name."""
     names = getattr(frame, "column_names", frame.columns)
     way = next((way for way in WAYS if hasattr(frame, way)), None)
@@ -49,12 +49,12 @@ def numbers_of_columns(frame: Any) -> tuple[int, ...]:
 
 def dtypes_of(frame: Any) -> tuple[str, ...]:
     """The dtype of each column, in the words of its library."""
-    return tuple(str(_dtype(column)) for _, column in columns_of(frame))
+    return tuple(str(_dtype(column)) for _, column in frame_columns(frame))
 
 
-def hold_numbers(frame: object) -> None:
+def check_number_columns(frame: object) -> None:
     """Refuse a data frame with a column that is no numbers; raises InputError, which names the column."""
-    for name, column in columns_of(frame):
+    for name, column in frame_columns(frame):
         if not _is_numbers(column):
             cure = "turn dates into numbers, such as days since the first, and code classes, such as by OneHotEncoder"
             raise InputError(f"X: numbers were expected in column {name!r}, found {_dtype(column)}; {cure}")

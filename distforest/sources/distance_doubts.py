@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 ROUNDED = 1e-5
 """Share of the largest distance up to which one below 0 passes as rounding."""
 
-MOST_ROWS = 1000
+DOUBTED_ROWS = 1000
 """Rows whose distances to all are compared with those to themselves, evenly spaced."""
 
-OWN = 1e-2
+OWN_DISTANCE = 1e-2
 """Share of a row's largest distance up to which its distance to itself passes as rounding, as under a square root."""
 
 
@@ -48,7 +48,7 @@ def told_of_distances(matrix: np.ndarray) -> str:
     return "most objects are less similar to themselves than to any other, as distances are" if seem else ""
 
 
-class Place(NamedTuple):
+class Entry(NamedTuple):
     """An entry of a matrix."""
 
     row: int
@@ -81,8 +81,8 @@ class SeenDistances:
     def __init__(self) -> None:
         self._n_below, self._n_own, self._n_rows = 0, 0, 0
         self._least, self._largest = 0.0, 0.0
-        self._first_below: Place | None = None
-        self._first_own: Place | None = None
+        self._first_below: Entry | None = None
+        self._first_own: Entry | None = None
 
     def see(self, values: np.ndarray, first_row: int) -> None:
         """Take a block of rows, shape (n, n_columns)."""
@@ -93,13 +93,13 @@ class SeenDistances:
         if least < 0.0:
             below = values < 0
             row, column = divmod(int(below.argmax()), below.shape[1])
-            self._first_below = self._first_below or Place(first_row + row, column, float(values[row, column]))
+            self._first_below = self._first_below or Entry(first_row + row, column, float(values[row, column]))
             self._n_below += int(below.sum())
         rows = np.arange(len(values))
         rows = rows[first_row + rows < values.shape[1]]  # what is not square is refused elsewhere
         own = values[rows, first_row + rows].astype(np.float64)
         rows = rows[np.abs(own) > 0.0]
-        self._hold_own(first_row + rows, own[rows], np.fmax.reduce(np.abs(values[rows]), axis=1, initial=0.0))
+        self._check_own(first_row + rows, own[rows], np.fmax.reduce(np.abs(values[rows]), axis=1, initial=0.0))
 
     def see_sparse(self, matrix: Any) -> None:
         """Take a whole matrix of SciPy's, in CSR."""
@@ -109,18 +109,18 @@ class SeenDistances:
         self._least, self._largest = _range_of(data)
         if len(below):
             row = int(np.searchsorted(matrix.indptr, below[0], side="right")) - 1
-            self._first_below = Place(row, int(matrix.indices[below[0]]), float(data[below[0]]))
+            self._first_below = Entry(row, int(matrix.indices[below[0]]), float(data[below[0]]))
             self._n_below = len(below)
         own = np.asarray(matrix.diagonal(), np.float64)
         rows = np.flatnonzero(np.abs(own) > 0.0)
         reach = [np.fmax.reduce(np.abs(data[matrix.indptr[row] : matrix.indptr[row + 1]]), initial=0) for row in rows]
-        self._hold_own(rows, own[rows], np.array(reach, np.float64))
+        self._check_own(rows, own[rows], np.array(reach, np.float64))
 
-    def _hold_own(self, rows: Ints, own: Floats, reach: Floats) -> None:
-        found = np.flatnonzero(np.abs(own) > OWN * reach)
+    def _check_own(self, rows: Ints, own: Floats, reach: Floats) -> None:
+        found = np.flatnonzero(np.abs(own) > OWN_DISTANCE * reach)
         if len(found) and self._first_own is None:
             row = int(rows[found[0]])
-            self._first_own = Place(row, row, float(own[found[0]]))
+            self._first_own = Entry(row, row, float(own[found[0]]))
         self._n_own += len(found)
 
     def told(self, similarity: str) -> str:
@@ -197,11 +197,11 @@ class _Pairs:
 
     def __init__(self, own: Floats, offset: float, rounding: float) -> None:
         self._own, self._offset, self._rounding = own, offset, rounding
-        self._step = -(-len(own) // MOST_ROWS)
+        self._step = -(-len(own) // DOUBTED_ROWS)
         self._n_nearer = self._n_farther = self._n_marked = 0
         self._reach = np.zeros(len(own))
-        self._first_nearer: Place | None = None
-        self._first_mark: Place | None = None
+        self._first_nearer: Entry | None = None
+        self._first_mark: Entry | None = None
         self._has_one_mark = True
 
     def see(self, block: Float32s, first_row: int) -> None:
@@ -250,16 +250,16 @@ class _Pairs:
 
     def told_of_own(self) -> str:
         """Whether a few rows are not at distance 0 from themselves, while most are."""
-        rows = np.flatnonzero(np.abs(self._own) > OWN * self._reach)
+        rows = np.flatnonzero(np.abs(self._own) > OWN_DISTANCE * self._reach)
         if not 0 < 2 * len(rows) <= len(self._own):
             return ""
-        found = Place(int(rows[0]), int(rows[0]), float(self._own[rows[0]]))
+        found = Entry(int(rows[0]), int(rows[0]), float(self._own[rows[0]]))
         return f"{_not_at_0(len(rows), len(self._own))}, the first {found}; put 0 there, unless it is meant"
 
 
-def _first(chosen: NDArray[np.bool_], values: Floats, rows: Ints) -> Place | None:
+def _first(chosen: NDArray[np.bool_], values: Floats, rows: Ints) -> Entry | None:
     """The first entry of some rows that is chosen."""
     if not chosen.any():
         return None
     row, column = divmod(int(chosen.argmax()), chosen.shape[1])
-    return Place(int(rows[row]), column, float(values[row, column]))
+    return Entry(int(rows[row]), column, float(values[row, column]))

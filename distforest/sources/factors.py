@@ -13,7 +13,7 @@ from distforest.errors import InputError
 from distforest.sources.arrays import in_memory, is_stored
 from distforest.sources.masked import unmasked
 from distforest.sources.source import Floats
-from distforest.sources.stored import opened
+from distforest.sources.stored import opened_array
 
 DATES = "mM"
 """Kinds of dtypes that are durations and dates."""
@@ -200,7 +200,7 @@ class Graph:
         return Graph(_cut(self.adjacency, rows))
 
 
-def hold_dense(given: object) -> None:
+def check_dense(given: object) -> None:
     """Refuse what is no dense matrix of numbers: a sparse one, or a graph object of another library."""
     if hasattr(given, "toarray"):
         raise InputError(f"a dense matrix is required, found sparse data ({given!r}); use its .toarray()")
@@ -212,8 +212,8 @@ def hold_dense(given: object) -> None:
 
 def _square(given: object) -> Any:
     """Open the matrix at an address, or make an array of an array-like; raises InputError if it is not square."""
-    hold_dense(given)
-    matrix = opened(given)
+    check_dense(given)
+    matrix = opened_array(given)
     matrix = matrix if hasattr(matrix, "shape") else np.asarray(matrix)
     if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"a square matrix was expected, found shape {tuple(matrix.shape)}")
@@ -230,7 +230,7 @@ def _cut(given: object, rows: Any) -> np.ndarray:
 
 def _held(values: Any) -> Any:
     """What is on disk in memory, as rows of it may be asked for; anything else as it is."""
-    found = opened(values)
+    found = opened_array(values)
     return in_memory(found) if is_stored(found) else found
 
 
@@ -250,7 +250,7 @@ def encoded(values: object) -> tuple[NDArray[np.int32], list[Any]]:
     if array.ndim != 1:
         cure = "; give numpy.ravel(y)" if array.ndim == 2 and 1 in array.shape else ""
         raise InputError(f"labels must be 1-D, one for each row, found shape {array.shape}{cure}")
-    _hold_labels(array)
+    _check_stray_labels(array)
     try:
         classes, codes = np.unique(array, return_inverse=True)
     except TypeError as error:
@@ -263,7 +263,7 @@ def encoded(values: object) -> tuple[NDArray[np.int32], list[Any]]:
     return codes.astype(np.int32), names
 
 
-def _hold_labels(array: NDArray[Any]) -> None:
+def _check_stray_labels(array: NDArray[Any]) -> None:
     """Refuse labels that are missing, and dates, of which NumPy would make whole numbers or not by their unit."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.argmin(np.isfinite(array)))

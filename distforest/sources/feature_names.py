@@ -40,7 +40,7 @@ class FeatureNames:
     ['height (double)', 'width (int64)']
     >>> FeatureNames.of_entry(own.entry(), 2) == own
     True
-    >>> own.hold_same(FeatureNames(("width", "height")), "new.zarr/X")
+    >>> own.check_same(FeatureNames(("width", "height")), "new.zarr/X")
     Traceback (most recent call last):
     distforest.errors.InputError: new.zarr/X: the forest's features in their order were expected; column 0 is 'height'
     there, found 'width'; give the columns that it was trained on, in that order
@@ -122,7 +122,7 @@ class FeatureNames:
         warn_caller(f"{text}; it will have none; shorten them if it is to check them")
         return None
 
-    def hold_same(self, found: FeatureNames, where: str) -> None:
+    def check_same(self, found: FeatureNames, where: str) -> None:
         """Refuse other names than these, or another order; raises InputError, which names the first difference."""
         if found.names == self.names:
             return

@@ -16,6 +16,7 @@ import os
 import stat
 import zlib
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +35,7 @@ from distforest.errors import InputError
 from distforest.sources.frames import BLOSC_HEAD, blosc_size, zstd_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 MAX_METADATA_BYTES = 64 << 20
@@ -53,6 +54,10 @@ DECODERS: dict[str, Decoder] = {
 """Of codecs whose streams do not announce what they unfold to."""
 
 
+MOST_STREAMS = 1000
+"""Of a chunk: each is looked for in a copy of all that is left."""
+
+
 class DamagedChunkError(InputError):
     """A chunk that cannot be decoded; the message names its file."""
 
@@ -62,11 +67,11 @@ class RegularStore(LocalStore):
 
     async def get(self, key: str, *asked: Any, **more: Any) -> Any:
         """Read a file; None where there is none."""
-        hold_regular(self.root / key, MAX_METADATA_BYTES if key.endswith(METADATA) else None)
+        check_regular(self.root / key, MAX_METADATA_BYTES if key.endswith(METADATA) else None)
         return await super().get(key, *asked, **more)
 
 
-def hold_regular(path: Path, most: int | None = None) -> None:
+def check_regular(path: Path, most: int | None = None) -> None:
     """Refuse what is there and is no regular file, or one of more than so many bytes; raises InputError."""
     try:
         found = os.stat(path)
@@ -84,7 +89,7 @@ class GuardedBlosc(BloscCodec):
     """Blosc that decodes no frame that lies about its length, or announces more than a chunk holds."""
 
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        hold_blosc(chunk_bytes.as_numpy_array(), most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
+        check_blosc(chunk_bytes.as_numpy_array(), most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
         return await super()._decode_single(chunk_bytes, chunk_spec)
 
 
@@ -92,7 +97,7 @@ class GuardedZstd(ZstdCodec):
     """Zstandard that decodes no frames that announce more than a chunk holds."""
 
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        hold_zstd(chunk_bytes.as_numpy_array(), most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
+        check_zstd(chunk_bytes.as_numpy_array(), most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
         return await super()._decode_single(chunk_bytes, chunk_spec)
 
 
@@ -105,7 +110,7 @@ class GuardedBlosc2(Blosc):  # type: ignore[misc]  # of a package without types
 
     def decode(self, buf: Any, out: Any = None) -> Any:
         """Decode a frame."""
-        hold_blosc(buf, self.most)
+        check_blosc(buf, self.most)
         return super().decode(buf, out)
 
 
@@ -118,7 +123,7 @@ class GuardedZstd2(Zstd):  # type: ignore[misc]
 
     def decode(self, buf: Any, out: Any = None) -> Any:
         """Decode frames."""
-        hold_zstd(buf, self.most)
+        check_zstd(buf, self.most)
         return super().decode(buf, out)
 
 
@@ -183,7 +188,7 @@ OF_FORMAT_2: dict[str, Callable[[int | None], Any]] = {
     "zstd": GuardedZstd2,
     **{name: partial(Guarded2, new) for name, new in DECODERS.items()},
 }
-"""Decoders by their names; what else a codec is told matters only to who encodes."""
+"""Decoders by their names; what else a codec is told matters only to who encodes, but for raw LZMA, which is left."""
 
 
 class GuardedPipeline(BatchedCodecPipeline):
@@ -194,19 +199,38 @@ class GuardedPipeline(BatchedCodecPipeline):
         batch = list(batch_info)
         try:
             await super().read_batch(batch, out, drop_axes)
-        except (InputError, OSError):  # of a store
-            raise
-        except Exception as error:
+        except _UndecodableError as error:
             files = ", ".join(_file_of(getter) for getter, *_ in batch)
-            reason = str(error) or type(error).__name__
-            raise DamagedChunkError(f"{files}: the chunk is damaged: {reason}; restore it, or write it anew") from error
+            raise DamagedChunkError(f"{files}: the chunk is damaged: {error}; restore it, or write it anew") from error
 
     async def decode_batch(self, chunk_bytes_and_specs: Iterable[Any]) -> Iterable[Any]:
         """Decode what was fetched; an OSError is of a codec then."""
-        try:
+        with _decoding(OSError, *OF_CODECS):
             return await super().decode_batch(chunk_bytes_and_specs)
-        except OSError as error:
-            raise ValueError(str(error)) from error
+
+    async def decode_partial_batch(self, batch_info: Iterable[Any]) -> Iterable[Any]:
+        """Fetch and decode parts of shards; the errors of a store stay what they are."""
+        with _decoding(*OF_CODECS):
+            return await super().decode_partial_batch(batch_info)
+
+
+OF_CODECS = (ValueError, RuntimeError, EOFError, LookupError, TypeError, AssertionError, zlib.error, lzma.LZMAError)
+"""What codecs raise. The clients of stores have errors of their own, and a lack of memory says nothing of a chunk."""
+
+
+class _UndecodableError(ValueError):
+    """Why a chunk cannot be decoded."""
+
+
+@contextmanager
+def _decoding(*kinds: type[Exception]) -> Iterator[None]:
+    """Tell errors of codecs from all others."""
+    try:
+        yield
+    except InputError:
+        raise
+    except kinds as error:
+        raise _UndecodableError(str(error) or type(error).__name__) from error
 
 
 def _file_of(getter: Any) -> str:
@@ -235,7 +259,7 @@ def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
 
 def _guard_2(codec: Any, most: int | None) -> Any:
     known = OF_FORMAT_2.get(getattr(codec, "codec_id", ""))
-    return known(most) if known else codec
+    return known(most) if known and getattr(codec, "format", None) != lzma.FORMAT_RAW else codec
 
 
 def _guard_3(codecs: Iterable[Any]) -> tuple[Any, ...]:
@@ -246,8 +270,10 @@ def _guard_3(codecs: Iterable[Any]) -> tuple[Any, ...]:
             own, index = _guard_3(codec.codecs), _guard_3(codec.index_codecs)
             found.append(replace(codec, codecs=own, index_codecs=index))
         else:
-            known = OF_FORMAT_3.get(codec.to_dict().get("name", "").removeprefix("numcodecs."))
-            found.append(known() if known else codec)
+            told = codec.to_dict()
+            known = OF_FORMAT_3.get(told.get("name", "").removeprefix("numcodecs."))
+            is_raw = told.get("configuration", {}).get("format") == lzma.FORMAT_RAW
+            found.append(known() if known and not is_raw else codec)
     return tuple(found)
 
 
@@ -259,20 +285,20 @@ def most_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int | None:
     return n_bytes + n_bytes // 128 + 1024
 
 
-def hold_blosc(frame: Any, most: int | None) -> None:
+def check_blosc(frame: Any, most: int | None) -> None:
     """Refuse a frame of Blosc that cannot be one of a chunk; raises ValueError."""
     view = memoryview(frame).cast("B")
     size = blosc_size(bytes(view[:BLOSC_HEAD]), len(view))
     if size is None:
         raise ValueError(f"its frame says that it has other bytes than the {len(view):,} there are")
-    _hold_size(size, most)
+    _check_size(size, most)
 
 
-def hold_zstd(frames: Any, most: int | None) -> None:
+def check_zstd(frames: Any, most: int | None) -> None:
     """Refuse frames of Zstandard that announce more than a chunk; raises ValueError. Their decoder sees to the rest."""
     size = zstd_size(bytes(memoryview(frames).cast("B")))
     if size is not None:
-        _hold_size(size, most)
+        _check_size(size, most)
 
 
 def unfolded(streams: bytes, most: int | None, new: Decoder) -> bytes:
@@ -284,8 +310,12 @@ def unfolded(streams: bytes, most: int | None, new: Decoder) -> bytes:
     b'aaaaaaaaab'
     """
     parts: list[bytes] = []
+    n_streams = 0
     room = -1 if most is None else most + 1
     while streams:
+        n_streams += 1
+        if n_streams > MOST_STREAMS:
+            raise ValueError(f"it has more than {MOST_STREAMS} streams")
         decoder = new()
         parts.append(decoder.decompress(streams, room) if room > 0 else decoder.decompress(streams))
         room = room if most is None else room - len(parts[-1])
@@ -297,6 +327,6 @@ def unfolded(streams: bytes, most: int | None, new: Decoder) -> bytes:
     return b"".join(parts)
 
 
-def _hold_size(size: int, most: int | None) -> None:
+def _check_size(size: int, most: int | None) -> None:
     if most is not None and size > most:
         raise ValueError(f"it announces {size:,} bytes, and may have {most:,} at most")

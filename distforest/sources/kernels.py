@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from distforest.jit import borrowing
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
 
 KERNELS = ("linear", "cosine", "rbf", "manhattan")
 
@@ -45,7 +45,7 @@ class KernelSource:
         """Rows and columns."""
         return len(self.row_objects), len(self.column_objects)
 
-    def entries(self, rows: Rows, columns: Rows) -> Floats:
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The similarities of ``rows[e]`` to ``columns[e]``, shape (n_entries,)."""
         values = np.empty(len(rows))
         kernel_entries(
@@ -54,11 +54,11 @@ class KernelSource:
         )
         return values
 
-    def block(self, rows: Rows, columns: Rows) -> Floats:
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
         """The similarities of ``rows`` to ``columns``, shape (n_rows, n_columns)."""
         return block_entries(self, rows, columns)
 
-    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
         project_kernel(
@@ -77,7 +77,7 @@ def similarity(x: Float32s, y: Float32s, kind: int, gamma: float) -> float:
         norms = dot(x, x) * dot(y, y)
         return dot(x, y) / math.sqrt(norms) if norms > 0.0 else 0.0
     if kind == 3:
-        return -apart(x, y)
+        return -manhattan_distance(x, y)
     square = 0.0
     for q in range(x.shape[0]):
         difference = np.float64(x[q]) - np.float64(y[q])
@@ -101,7 +101,7 @@ def dot(x: Float32s, y: Float32s) -> float:
 
 
 @borrowing
-def apart(x: Float32s, y: Float32s) -> float:
+def manhattan_distance(x: Float32s, y: Float32s) -> float:
     """sum_q |x_q - y_q| in float64, in the lanes of `dot`."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     whole = x.shape[0] // 4 * 4
@@ -121,8 +121,8 @@ def kernel_entries(
     column_objects: Float32s,
     kind: int,
     gamma: float,
-    rows: Rows,
-    columns: Rows,
+    rows: Int32s,
+    columns: Int32s,
     values: Floats,
 ) -> None:
     """values[e] = similarity of row object rows[e] and column object columns[e]."""
@@ -136,10 +136,10 @@ def project_kernel(
     column_objects: Float32s,
     kind: int,
     gamma: float,
-    rows: Rows,
+    rows: Int32s,
     starts: Ints,
     offset: Ints,
-    columns: Rows,
+    columns: Int32s,
     weights: Floats,
     values: Floats,
 ) -> None:

@@ -20,9 +20,9 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.jit import borrowing, kernel
-from distforest.sources.arrays import BLOCK_ROWS
+from distforest.sources.arrays import PROJECTED_ROWS
 from distforest.sources.masked import unmasked
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, block_entries
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ REDUCTIONS = ("dot", "same")
 MAX_MIN = 2
 """Number of the family of the two extremes."""
 
-LARGEST = float(np.finfo(np.float32).max) / 2.0
+LARGEST_FEATURE = float(np.finfo(np.float32).max) / 2.0
 """Largest absolute value of a feature of a point: differences and sums of two then have a float32."""
 
 
@@ -60,7 +60,7 @@ class ColumnReading(NamedTuple):
     n_features: int
     n_of_family: int
     begin: Ints
-    reduction: Rows
+    reduction: Int32s
 
 
 class PairReading(NamedTuple):
@@ -68,8 +68,8 @@ class PairReading(NamedTuple):
 
     points: Float32s
     others: Float32s
-    left: Rows
-    right: Rows
+    left: Int32s
+    right: Int32s
     columns: ColumnReading
 
 
@@ -157,8 +157,8 @@ class PointPairs:
     columns: PairColumns
     points: Float32s
     others: Float32s
-    left: Rows
-    right: Rows
+    left: Int32s
+    right: Int32s
 
     @classmethod
     def of(
@@ -170,7 +170,7 @@ class PointPairs:
         points = _readable(points)
         return cls(columns, points, points if others is None else _readable(others), left, right)
 
-    def of_pairs(self, left: Rows, right: Rows) -> PointPairs:
+    def of_pairs(self, left: Int32s, right: Int32s) -> PointPairs:
         """Other pairs of the same points."""
         return replace(self, left=left, right=right)
 
@@ -184,20 +184,20 @@ class PointPairs:
         """What kernels take of it."""
         return PairReading(self.points, self.others, self.left, self.right, self.columns.column_reading)
 
-    def entries(self, rows: Rows, columns: Rows) -> Floats:
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         values = np.empty(len(rows))
         read_pairs(self.reading, rows, columns, values)
         return values
 
-    def block(self, rows: Rows, columns: Rows) -> Floats:
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
         return block_entries(self, rows, columns)
 
-    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
-        project_pairs(self.reading, rows, starts, projections, values)
+        project_point_pairs(self.reading, rows, starts, projections, values)
         return values
 
 
@@ -207,22 +207,24 @@ def _readable(points: np.ndarray) -> Float32s:
     return array
 
 
-def hold_points(points: Float32s, columns: PairColumns | None = None) -> None:
+def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
     """Refuse points whose differences, sums or inner products have no float32; raises InputError."""
     found = float(max(points.max(initial=0.0), -points.min(initial=0.0)))
-    if found > LARGEST:
-        raise InputError(f"features of points in pairs must be at most {LARGEST:g}, found {found:g}; scale them")
+    if found > LARGEST_FEATURE:
+        raise InputError(
+            f"features of points in pairs must be at most {LARGEST_FEATURE:g}, found {found:g}; scale them"
+        )
     begin = columns.n_features if columns else 0
     for kind, size in columns.blocks if columns else ():
         square = float((points[:, begin : begin + size].astype(np.float64) ** 2).sum(axis=1).max(initial=0.0))
-        if kind == "dot" and square > LARGEST:
+        if kind == "dot" and square > LARGEST_FEATURE:
             raise InputError(
-                f"squared lengths of pair columns must be at most {LARGEST:g}, found {square:g}; scale them"
+                f"squared lengths of pair columns must be at most {LARGEST_FEATURE:g}, found {square:g}; scale them"
             )
         begin += size
 
 
-def hold_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
+def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
     """Refuse what are no pairs of distinct points; returns them as int32 of shape (m, 2).
 
     Raises
@@ -260,7 +262,7 @@ def codes_of_links(similar: object) -> NDArray[np.uint8]:
     return np.where(given == 1, ALIKE, UNLIKE).astype(np.uint8)
 
 
-def told_of_contradictions(pairs: Rows, codes: NDArray[np.uint8]) -> str:
+def told_of_contradictions(pairs: Int32s, codes: NDArray[np.uint8]) -> str:
     """What is odd in pairs, shape (m, 2), of which some are both alike and unlike; else nothing.
 
     Examples
@@ -328,8 +330,8 @@ def pair_value(
 @borrowing
 def read_pairs(
     pairs: PairReading,
-    rows: Rows,
-    columns: Rows,
+    rows: Int32s,
+    columns: Int32s,
     values: Floats,
 ) -> None:
     """values[e] = column columns[e] of pair rows[e]."""
@@ -342,7 +344,7 @@ def read_pairs(
 @borrowing
 def read_column(
     column: int,
-    rows: Rows,
+    rows: Int32s,
     pairs: PairReading,
     values: Floats,
 ) -> None:
@@ -364,19 +366,19 @@ def read_column(
 
 
 @kernel
-def project_pairs(
+def project_point_pairs(
     pairs: PairReading,
-    rows: Rows,
+    rows: Int32s,
     starts: Ints,
     projections: Projections,
     values: Floats,
 ) -> None:
     """values[k, r] = sum over e of weights[e] * column columns[e] of pair rows[r], e in candidate k of its node."""
-    width, own = values.shape[0], np.empty(BLOCK_ROWS)
+    width, own = values.shape[0], np.empty(PROJECTED_ROWS)
     offset, columns, weights = projections.offset, projections.columns, projections.weights
     for node in range(starts.shape[0] - 1):
-        for first in range(starts[node], starts[node + 1], BLOCK_ROWS):
-            some = rows[first : min(first + BLOCK_ROWS, starts[node + 1])]
+        for first in range(starts[node], starts[node + 1], PROJECTED_ROWS):
+            some = rows[first : min(first + PROJECTED_ROWS, starts[node + 1])]
             for k in range(width):
                 sums = values[k, first : first + some.shape[0]]
                 sums[:] = 0.0

@@ -25,7 +25,7 @@ LARGEST_SIMILARITY, LARGEST_DISTANCE = 1e300, 1e150
 ASYMMETRY = 1e-5
 """Share of the largest distance up to which a difference of z_ij and z_ji passes as rounding, without a warning."""
 
-ALIKE = 2.0**-7
+ALIKE_SHARE = 2.0**-7
 """Range of distances, as a share of the largest, below which float32 tells them apart much worse than their offset."""
 
 SMALLEST = 1e-30
@@ -101,7 +101,7 @@ class Reading:
             bad = np.abs(block) > np.float64(self.largest) if self.missing else ~np.isfinite(block)
             self._refuse(values, bad, first_row)
         if self.convert == "edges":
-            self._hold_links(block, first_row)
+            self._check_links(block, first_row)
             block = np.float32(1.0) - block
         elif self.convert == "squares":
             block = block * block
@@ -121,7 +121,7 @@ class Reading:
         entries: Floats = values.astype(np.float64)
         return 1.0 - entries if self.convert == "edges" else entries
 
-    def _hold_links(self, block: Float32s, first_row: int) -> None:
+    def _check_links(self, block: Float32s, first_row: int) -> None:
         beyond = (block < 0.0) | (block > 1.0)
         if beyond.any():
             row, column = np.argwhere(beyond)[0].tolist()
@@ -211,8 +211,8 @@ def read_level(
 ) -> tuple[np.ndarray, Reading]:
     """`read` distances without what they have in common, where that would cost them their differences.
 
-    Where all distances, those of rows to themselves too, lie within `ALIKE` of the largest, the one nearest to 0 is
-    taken off all of them: no cut depends on it (m - m_L - m_R = 0), and float32 holds what is left. Any other matrix
+    Where all distances, those of rows to themselves too, lie within `ALIKE_SHARE` of the largest, the one nearest to 0
+    is taken off all of them: no cut depends on it (m - m_L - m_R = 0), and float32 holds what is left. Any other matrix
     stays as it is, and so does what is not symmetric.
 
     Returns
@@ -284,16 +284,16 @@ def _common_offset(values: Matrix, reading: Reading, matrix: Float32s) -> float:
     """What all distances have in common; 0 where that is little, as mostly seen in the first row of ``matrix``."""
     others = matrix[0, 1:] if len(matrix) > 1 else matrix[0]
     first = Range(float(others.min()), float(others.max()))
-    if first.largest >= SMALLEST and not first.within(2.0 * ALIKE):
+    if first.largest >= SMALLEST and not first.within(2.0 * ALIKE_SHARE):
         return 0.0
     of_all, of_pairs = range_of(values, reading)
     if 0.0 < of_all.largest < SMALLEST:
         raise InputError(
             f"{reading.name}: the largest must be at least {SMALLEST:g}, found {of_all.largest:g}; scale the distances"
         )
-    if of_all.within(ALIKE):
+    if of_all.within(ALIKE_SHARE):
         return of_all.nearest if of_all.low < of_all.high else 0.0
-    if of_pairs.within(ALIKE) and of_pairs.low < of_pairs.high:
+    if of_pairs.within(ALIKE_SHARE) and of_pairs.low < of_pairs.high:
         warn_caller(
             f"{reading.name}: those of different rows are {of_pairs.low:.9g} to {of_pairs.high:.9g}, but those of rows "
             "to themselves, which count too, lie far away; beside these they hardly differ, and float32 rounds them. "

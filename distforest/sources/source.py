@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.int32]
+Int32s = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Float32s = NDArray[np.float32]
 Similarities = NDArray[np.float32] | NDArray[np.float64]
@@ -30,7 +30,7 @@ class Projections(NamedTuple):
 
     width: int
     offset: Ints
-    columns: Rows
+    columns: Int32s
     weights: Floats
 
     @property
@@ -53,7 +53,7 @@ def runs(offset: Ints, which: Ints) -> tuple[Ints, Ints]:
     return begin, np.repeat(offset[which] - begin[:-1], size) + np.arange(begin[-1])
 
 
-def taken(projections: Projections, nodes: Ints, candidate: Rows) -> Projections:
+def taken(projections: Projections, nodes: Ints, candidate: Int32s) -> Projections:
     """One candidate of each of ``nodes``, shape (n,), as projections of one candidate each."""
     offset, entry = runs(projections.offset, nodes * projections.width + candidate)
     return Projections(1, offset, projections.columns[entry], projections.weights[entry])
@@ -67,23 +67,23 @@ class Source(Protocol):
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
 
-    def entries(self, rows: Rows, columns: Rows) -> Floats:
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
 
-    def block(self, rows: Rows, columns: Rows) -> Floats:
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
 
-    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows): as `project_entries`, bit for bit."""
 
 
-def block_entries(source: Source, rows: Rows, columns: Rows) -> Floats:
+def block_entries(source: Source, rows: Int32s, columns: Int32s) -> Floats:
     """The values at ``rows`` x ``columns`` of a source that answers single coordinates, shape (n_rows, n_columns)."""
     shape = len(rows), len(columns)
     return source.entries(np.repeat(rows, shape[1]), np.tile(columns, shape[0])).reshape(shape)
 
 
-def project_entries(source: Source, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+def project_entries(source: Source, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
     """Project rows that are grouped by node onto the candidates of their node.
 
     Every coordinate of the level is asked for in one call of ``source.entries``; a sum runs in the order of the

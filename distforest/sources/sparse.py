@@ -16,7 +16,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.jit import kernel
 from distforest.sources.arrays import held_in
 from distforest.sources.readings import Reading, check_shape
-from distforest.sources.source import Floats, Ints, Projections, Rows, Similarities, block_entries, offsets
+from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities, block_entries, offsets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ class SparseSource:
     """
 
     indptr: Ints
-    indices: Rows
+    indices: Int32s
     data: Similarities
     shape: tuple[int, int]
 
@@ -66,17 +66,17 @@ class SparseSource:
         """Size of the three arrays."""
         return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
 
-    def entries(self, rows: Rows, columns: Rows) -> Floats:
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         values = np.empty(len(rows))
         sparse_entries(self.indptr, self.indices, self.data, rows, columns, values)
         return values
 
-    def block(self, rows: Rows, columns: Rows) -> Floats:
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
         return block_entries(self, rows, columns)
 
-    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
         project_sparse(
@@ -94,7 +94,7 @@ def _frozen(values: np.ndarray, dtype: DTypeLike) -> Any:
 
 
 @kernel
-def observed(indptr: Ints, indices: Rows, data: Similarities, row: int, column: int) -> float:
+def observed(indptr: Ints, indices: Int32s, data: Similarities, row: int, column: int) -> float:
     """data[e] for the e of indptr[row] <= e < indptr[row + 1] with indices[e] = column; NaN where there is none."""
     low, high = indptr[row], indptr[row + 1]
     while low < high:
@@ -109,7 +109,9 @@ def observed(indptr: Ints, indices: Rows, data: Similarities, row: int, column: 
 
 
 @kernel
-def sparse_entries(indptr: Ints, indices: Rows, data: Similarities, rows: Rows, columns: Rows, values: Floats) -> None:
+def sparse_entries(
+    indptr: Ints, indices: Int32s, data: Similarities, rows: Int32s, columns: Int32s, values: Floats
+) -> None:
     """values[e] = S[rows[e], columns[e]], NaN where it is not stored."""
     for e in range(rows.shape[0]):
         values[e] = observed(indptr, indices, data, rows[e], columns[e])
@@ -118,12 +120,12 @@ def sparse_entries(indptr: Ints, indices: Rows, data: Similarities, rows: Rows, 
 @kernel
 def project_sparse(
     indptr: Ints,
-    indices: Rows,
+    indices: Int32s,
     data: Similarities,
-    rows: Rows,
+    rows: Int32s,
     starts: Ints,
     offset: Ints,
-    columns: Rows,
+    columns: Int32s,
     weights: Floats,
     values: Floats,
 ) -> None:

@@ -15,8 +15,8 @@ from distforest.errors import InputError
 from distforest.sources.arrays import CHUNK_BYTES, SPARSE, array_at, is_sparse_group, open_array, open_node, write_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape
 from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, with_own_distances
-from distforest.sources.stored import opened, warn_of_absent
-from distforest.stores.groups import check_target, destination, seal
+from distforest.sources.stored import opened_array, warn_of_absent
+from distforest.stores.groups import check_target, destination, seal_group
 
 if TYPE_CHECKING:
     from distforest.sources.distance_doubts import SeenDistances
@@ -33,7 +33,7 @@ VERSION = 1
 MAX_COLUMNS = 2**31 - 1
 """Columns are numbered by int32."""
 
-DAMAGED = "the store is damaged; write it again"
+STORE_DAMAGED = "the store is damaged; write it again"
 
 
 # --- writing ----------------------------------------------------------------------------------------------
@@ -73,13 +73,13 @@ def write_sparse(target: str, values: object, *, overwrite: bool = False, chunk_
     with destination(target, overwrite) as group:
         for name, part in arrays.items():
             write_array(group, name, part.shape, part.dtype, [part], chunk_bytes=chunk_bytes)
-        seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(arrays)}})
+        seal_group(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(arrays)}})
 
 
 def csr_arrays(values: Any) -> tuple[Arrays, dict[str, Any]]:
     """The arrays of a store, by name, and the group's attribute; raises InputError as `write_sparse` does."""
     check_shape(values, SIMILARITIES)
-    hold_numbers("a sparse matrix", values.dtype)
+    check_numbers("a sparse matrix", values.dtype)
     if values.shape[1] > MAX_COLUMNS:
         raise InputError(f"a sparse matrix of at most {MAX_COLUMNS} columns was expected, found {values.shape[1]}")
     if hasattr(values, "check_format"):
@@ -92,7 +92,7 @@ def csr_arrays(values: Any) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {SPARSE: {"format": "csr", "version": VERSION, "shape": list(map(int, matrix.shape))}}
 
 
-def hold_numbers(what: str, dtype: np.dtype[Any]) -> None:
+def check_numbers(what: str, dtype: np.dtype[Any]) -> None:
     """Refuse values that are no integers, booleans, or floats of 32 or 64 bits; raises InputError."""
     if dtype.kind not in "biuf" or dtype.itemsize > 8 or dtype == np.float16:
         raise InputError(f"{what}: integers, or floats of 32 or 64 bits, were expected, found dtype {dtype}")
@@ -124,23 +124,23 @@ class SparseStore:
         """The store at an address, by the attributes of its group; raises InputError for what is none."""
         shape = _shape_of(address, attributes.get(SPARSE))
         found = cls(address, shape, {name: open_array(f"{address.rstrip('/')}/{name}") for name in PARTS})
-        found._hold_metadata()
+        found._check_metadata()
         return found
 
-    def _hold_metadata(self) -> None:
+    def _check_metadata(self) -> None:
         for name, part in self.parts.items():
             if len(part.shape) != 1 or (name != "data" and part.dtype.kind not in "iu"):
                 asked = "a vector" if name == "data" else "a vector of integers"
                 found = f"found {part.dtype} of shape {tuple(part.shape)}"
-                raise InputError(f"{self.address}: {asked} was expected as {name}, {found}; {DAMAGED}")
-        hold_numbers(f"{self.address}: data", self.dtype)
+                raise InputError(f"{self.address}: {asked} was expected as {name}, {found}; {STORE_DAMAGED}")
+        check_numbers(f"{self.address}: data", self.dtype)
         n_starts, n_indices = (int(self.parts[name].shape[0]) for name in ("indptr", "indices"))
         if n_starts != self.shape[0] + 1:
             asked = f"indptr of {counted(self.shape[0] + 1, 'number')} for {counted(self.shape[0], 'row')}"
-            raise InputError(f"{self.address}: {asked} was expected, found {n_starts}; {DAMAGED}")
+            raise InputError(f"{self.address}: {asked} was expected, found {n_starts}; {STORE_DAMAGED}")
         if n_indices != self.n_stored:
             asked = f"a column for each of {counted(self.n_stored, 'entry', 'entries')}"
-            raise InputError(f"{self.address}: {asked} was expected, found {n_indices}; {DAMAGED}")
+            raise InputError(f"{self.address}: {asked} was expected, found {n_indices}; {STORE_DAMAGED}")
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -166,7 +166,7 @@ class SparseStore:
             What is stored contradicts itself; the message names the row.
         """
         starts = self._read("indptr", slice(None)).astype(np.int64)
-        self._hold_starts(starts)
+        self._check_starts(starts)
         numbers = np.arange(self.shape[0])[rows]
         sizes = starts[numbers + 1] - starts[numbers]
         ends = np.concatenate([[0], np.cumsum(sizes)])
@@ -176,7 +176,7 @@ class SparseStore:
         else:
             places = np.repeat(starts[numbers] - ends[:-1], sizes) + np.arange(ends[-1])
         columns, data = self._read("indices", places), self._read("data", places)
-        self._hold_columns(numbers, ends, columns)
+        self._check_columns(numbers, ends, columns)
         parts = (data.astype(self.dtype.newbyteorder("="), copy=False), columns.astype(np.int32, copy=False), ends)
         return scipy.sparse.csr_array(parts, shape=(len(numbers), self.shape[1]))
 
@@ -209,33 +209,35 @@ class SparseStore:
                 return np.asarray(part.oindex[places]) if len(places) else np.empty(0, part.dtype)
             values = np.asarray(part[places])
         except (ValueError, RuntimeError) as error:  # of a chunk that cannot be decoded
-            raise InputError(f"{self.address}: {name} cannot be read ({error}); {DAMAGED}") from error
+            raise InputError(f"{self.address}: {name} cannot be read ({error}); {STORE_DAMAGED}") from error
         written = part.attrs.get("distforest")
         digest = written.get("sha256") if isinstance(written, dict) else None
         is_whole = len(values) == part.shape[0]
         if digest and is_whole and hashlib.sha256(np.ascontiguousarray(values).data).hexdigest() != digest:
-            raise InputError(f"{self.address}: found other values in {name} than were written; {DAMAGED}")
+            raise InputError(f"{self.address}: found other values in {name} than were written; {STORE_DAMAGED}")
         return values
 
-    def _hold_starts(self, starts: Ints) -> None:
+    def _check_starts(self, starts: Ints) -> None:
         """Refuse row starts that do not go from 0 to the number of entries, never back; raises InputError."""
         if starts[0] != 0 or starts[-1] != self.n_stored:
             asked = f"indptr from 0 to {self.n_stored}, the number of entries,"
-            raise InputError(f"{self.address}: {asked} was expected, found {starts[0]} to {starts[-1]}; {DAMAGED}")
+            raise InputError(
+                f"{self.address}: {asked} was expected, found {starts[0]} to {starts[-1]}; {STORE_DAMAGED}"
+            )
         falls = np.flatnonzero(starts[1:] < starts[:-1])
         if len(falls):
             row = int(falls[0])
             found = f"found {starts[row]} and then {starts[row + 1]} at row {row}"
-            raise InputError(f"{self.address}: indptr that never falls was expected, {found}; {DAMAGED}")
+            raise InputError(f"{self.address}: indptr that never falls was expected, {found}; {STORE_DAMAGED}")
 
-    def _hold_columns(self, numbers: Ints, ends: Ints, columns: np.ndarray) -> None:
+    def _check_columns(self, numbers: Ints, ends: Ints, columns: np.ndarray) -> None:
         """Refuse columns beyond the matrix, or that do not ascend within their row; raises InputError."""
         outside = np.flatnonzero((columns < 0) | (columns >= self.shape[1]))
         if len(outside):
             entry = int(outside[0])
             found = f"found {columns[entry]} in row {_row_of(entry, numbers, ends)}"
             asked = f"columns from 0 to {self.shape[1] - 1}"
-            raise InputError(f"{self.address}: {asked} were expected, {found}; {DAMAGED}")
+            raise InputError(f"{self.address}: {asked} were expected, {found}; {STORE_DAMAGED}")
         rises = columns[1:] > columns[:-1]
         heads = ends[1:-1]
         rises[heads[(heads > 0) & (heads < len(columns))] - 1] = True  # a row's first column follows on no other
@@ -244,7 +246,7 @@ class SparseStore:
             entry = int(stays[0])
             found = f"found {columns[entry]} and then {columns[entry + 1]} in row {_row_of(entry, numbers, ends)}"
             asked = "columns that ascend within a row, each stored once,"
-            raise InputError(f"{self.address}: {asked} were expected, {found}; {DAMAGED}")
+            raise InputError(f"{self.address}: {asked} were expected, {found}; {STORE_DAMAGED}")
 
 
 def _shape_of(address: str, said: object) -> tuple[int, int]:
@@ -257,7 +259,7 @@ def _shape_of(address: str, said: object) -> tuple[int, int]:
         raise InputError(f"{asked}, found {said.get('format')!r}, version {said.get('version')!r}")
     shape = said.get("shape")
     if not isinstance(shape, list) or len(shape) != 2 or not all(type(n) is int and n > 0 for n in shape):
-        raise InputError(f"{address}: a shape of two positive integers was expected, found {shape!r}; {DAMAGED}")
+        raise InputError(f"{address}: a shape of two positive integers was expected, found {shape!r}; {STORE_DAMAGED}")
     if shape[1] > MAX_COLUMNS:
         raise InputError(f"{address}: at most {MAX_COLUMNS} columns were expected, found {shape[1]}")
     return shape[0], shape[1]
@@ -291,7 +293,7 @@ def read_rows(address: str, rows: slice | np.ndarray) -> Any:
 def opened_rows(values: object) -> Any:
     """Open the Zarr array at an address, or read the sparse matrix there; anything else stays as it is."""
     if not isinstance(values, (str, os.PathLike)):
-        return opened(values)
+        return opened_array(values)
     address = os.fspath(values)
     warn_of_absent([address])
     found = open_matrix(address)

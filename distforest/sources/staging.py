@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.array_files import Mapped, digest_of, header_of, held, open_sound
+from distforest.sources.array_files import Mapped, array_digest, held, npy_header, open_sound
 from distforest.sources.arrays import bytes_of, open_array
 from distforest.sources.guarded import DamagedChunkError
 from distforest.sources.readings import Reading, check_shape, read_level
@@ -135,7 +135,7 @@ def default_scratch() -> Path:
     return own
 
 
-def hold_scratch(scratch: Path) -> None:
+def check_scratch(scratch: Path) -> None:
     """Make the folder for staged files, or refuse it.
 
     Raises
@@ -231,7 +231,7 @@ def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> It
         with open(handle, "wb") as file:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(header_of(shape, dtype))
+            file.write(npy_header(shape, dtype))
             reserve(file, file.tell() + bytes_of(shape, dtype))
             yield path, np.lib.format.open_memmap(path, mode="r+")
     finally:
@@ -241,7 +241,7 @@ def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> It
 def _settle(path: Path, out: np.ndarray, scratch: Path) -> str:
     """Give a filled file its name, unless there is a sound one; returns the digest."""
     out.flush()  # type: ignore[attr-defined]  # onto the disk, header and all, before the file has its name
-    digest = digest_of(out)
+    digest = array_digest(out)
     target = _path(scratch, digest)
     if open_sound(target, digest, out.shape, out.dtype, []) is None:  # other processes may be reading a sound one
         os.replace(path, target)

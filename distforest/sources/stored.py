@@ -70,7 +70,9 @@ def chunks_of(address: str, array: Any) -> Chunks:
     count = math.prod(counts)
     keys = (encode(_place(number, counts)) for number in range(len(stored) + 1))
     missing = next(key for key in keys if key not in stored) if len(stored) < count else None
-    return Chunks(count, len(stored), sum(files[key] or 0 for key in stored), missing)
+    sizes_of = [files[key] for key in stored]
+    n_bytes = sys.maxsize if None in sizes_of else sum(sizes_of)  # not every store tells sizes
+    return Chunks(count, len(stored), n_bytes, missing)
 
 
 def _place(number: int, counts: Sequence[int]) -> tuple[int, ...]:
@@ -90,7 +92,7 @@ def _is_key(key: str, counts: Sequence[int], encode: Callable[[tuple[int, ...]],
     return len(place) == len(counts) and all(map(operator.lt, place, counts)) and key == encode(place)
 
 
-def hold_stored(addresses: Iterable[str], strict: bool = False, max_bytes: int | None = None) -> tuple[str, ...]:
+def check_stored(addresses: Iterable[str], strict: bool = False, max_bytes: int | None = None) -> tuple[str, ...]:
     """Say of which inputs chunks are not stored, and how they are read.
 
     Parameters
@@ -118,7 +120,7 @@ def hold_stored(addresses: Iterable[str], strict: bool = False, max_bytes: int |
             chunks = chunks_of(own, array)
             if chunks.missing is not None:
                 told.append(_told_of_missing(own, array, chunks, strict))
-            _hold_announced(own, bytes_of(array.shape, array.dtype), chunks, max_bytes)
+            _check_announced(own, bytes_of(array.shape, array.dtype), chunks, max_bytes)
     return tuple(told)
 
 
@@ -135,7 +137,7 @@ def _told_of_missing(address: str, array: Any, chunks: Chunks, strict: bool) -> 
     return f"{address}: {found}; if they are lost, restore them (`strict` refuses what is not whole)"
 
 
-def _hold_announced(address: str, n_bytes: int, chunks: Chunks, max_bytes: int | None) -> None:
+def _check_announced(address: str, n_bytes: int, chunks: Chunks, max_bytes: int | None) -> None:
     """Refuse an array that announces more than it may; raises InputError."""
     most = max(ANNOUNCED_BYTES, MAX_UNFOLDING * chunks.n_bytes) if max_bytes is None else max_bytes
     if n_bytes > most:
@@ -145,12 +147,12 @@ def _hold_announced(address: str, n_bytes: int, chunks: Chunks, max_bytes: int |
 
 
 def warn_of_absent(addresses: Iterable[str], strict: bool = False, max_bytes: int | None = None) -> None:
-    """Warn of what `hold_stored` has to say."""
-    for told in hold_stored(addresses, strict, max_bytes):
+    """Warn of what `check_stored` has to say."""
+    for told in check_stored(addresses, strict, max_bytes):
         warn_caller(told)
 
 
-def opened(values: Any) -> Any:
+def opened_array(values: Any) -> Any:
     """Open the Zarr array at an address, a path or URL; anything else stays as it is. Tells of chunks not stored."""
     is_address = isinstance(values, (str, os.PathLike))
     place = os.fspath(values) if is_address else str(getattr(values, "store_path", ""))

@@ -18,16 +18,16 @@ from distforest.sources.factors import (
     Graph,
     Labels,
     Targets,
+    check_dense,
     encoded,
     finite_vectors,
-    hold_dense,
     is_date,
     rows_without,
 )
 from distforest.sources.judges import Judge
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
-from distforest.sources.stored import opened
+from distforest.sources.stored import opened_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ AS_LEARNED: dict[Judge | None, Callable[[Any], Labels | Targets | Embedding]] = 
 }
 """How a vector is read by what a forest has learned, where that is no distances."""
 
-MOST_PAIRS = 1 << 21
+MOST_JUDGED_PAIRS = 1 << 21
 """Pairs of rows that an error is taken over: all of them, or so many drawn at random."""
 
 
@@ -102,7 +102,7 @@ class Truth:
             Without ``learned``: whole numbers may be amounts, or distances are no distances; see
             `distforest.sources.doubts` and `distforest.sources.distance_doubts`.
         """
-        relation = _recognised(opened(given), learned)
+        relation = _recognised(opened_array(given), learned)
         if isinstance(relation, Labels):
             return cls(Judge.LABELS, *encoded(relation.values))
         if isinstance(relation, (Targets, Embedding)):
@@ -110,10 +110,10 @@ class Truth:
             return cls(judge, finite_vectors(relation.values, judge))
         is_graph = isinstance(relation, Graph)
         if is_graph or isinstance(relation, Distances):
-            matrix = _numeric(opened(relation.adjacency if is_graph else relation.values))
+            matrix = _numeric(opened_array(relation.adjacency if is_graph else relation.values))
         else:
             matrix = _numeric(relation)
-            _hold_square(tuple(matrix.shape))
+            _check_square(tuple(matrix.shape))
         distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
         if learned is None and not is_graph and (told := told_of_truth(distances, reading.offset)):
             warn_caller(f"distances: {told}")
@@ -132,7 +132,7 @@ class Truth:
         return distances / 2.0 if self.judge == Judge.TARGETS else distances
 
 
-def _hold_square(shape: tuple[int, ...]) -> None:
+def _check_square(shape: tuple[int, ...]) -> None:
     """Refuse a matrix that is not square, and tell how a vector in its place is written; raises InputError."""
     if len(shape) != 2 or shape[0] == shape[1]:
         return
@@ -158,7 +158,7 @@ def _recognised(given: object, learned: Judge | None) -> Any:
 
 def _numeric(given: object) -> Any:
     """Keep an array on disk, make an array of an array-like; raises InputError for what is no dense matrix."""
-    hold_dense(given)
+    check_dense(given)
     return given if is_stored(given) else np.asarray(unmasked(given))
 
 
@@ -188,7 +188,7 @@ def read_vector(vector: NDArray[Any], learned: Judge | None = None) -> Labels | 
     """
     if learned in AS_LEARNED:
         return AS_LEARNED[learned](vector)
-    _hold_readable(vector)
+    _check_readable(vector)
     if vector.dtype.kind == "f" and (finite_vectors(vector, "Z") % 1.0).any():
         return Targets(vector)
     if told := told_of_amounts(vector):
@@ -197,7 +197,7 @@ def read_vector(vector: NDArray[Any], learned: Judge | None = None) -> Labels | 
     return Labels(vector)
 
 
-def _hold_readable(vector: NDArray[Any]) -> None:
+def _check_readable(vector: NDArray[Any]) -> None:
     """Refuse a vector that holds neither numbers nor strings alone; raises InputError."""
     asked = "a vector of numbers or strings was asked for"
     if vector.dtype.kind in DATES:
@@ -216,10 +216,10 @@ def _hold_readable(vector: NDArray[Any]) -> None:
 
 
 def pairs_of_rows(n_rows: int) -> tuple[Ints, Ints]:
-    """All pairs i < j of rows, or `MOST_PAIRS` of them drawn with replacement, the same ones every time."""
-    if n_rows * (n_rows - 1) // 2 <= MOST_PAIRS:
+    """All pairs i < j of rows, or `MOST_JUDGED_PAIRS` of them drawn with replacement, the same ones every time."""
+    if n_rows * (n_rows - 1) // 2 <= MOST_JUDGED_PAIRS:
         return np.triu_indices(n_rows, 1)
     numbers = np.random.default_rng(0)
-    first = numbers.integers(n_rows, size=MOST_PAIRS)
-    second = (first + numbers.integers(1, n_rows, size=MOST_PAIRS)) % n_rows
+    first = numbers.integers(n_rows, size=MOST_JUDGED_PAIRS)
+    second = (first + numbers.integers(1, n_rows, size=MOST_JUDGED_PAIRS)) % n_rows
     return np.minimum(first, second), np.maximum(first, second)

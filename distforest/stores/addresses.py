@@ -24,7 +24,7 @@ CLIENTS = {"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "re
 UNCACHED: dict[str, Any] = {"use_listings_cache": False}
 """Others write to a store, too: what a listing said once is not true for ever."""
 
-AT_ONCE: dict[str, Any] = {"max_concurrency": 1}
+S3_READING: dict[str, Any] = {"max_concurrency": 1}
 """S3's client would ask for the size of each file before it reads it, to read large ones in parts."""
 
 SAME_STORE = {"s3a": "s3", "gcs": "gs"}
@@ -37,7 +37,7 @@ a copy on this host are not among them."""
 LOCAL = ("file", "local")
 """Protocols of this host's file system."""
 
-LASTING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+LASTING_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 """What another try will not mend."""
 
 
@@ -83,7 +83,7 @@ def is_within(address: str, folder: str) -> bool:
     return f"{real_address(address)}/".startswith(f"{real_address(folder).rstrip('/')}/")
 
 
-def options_of(address: str) -> dict[str, Any]:
+def store_options(address: str) -> dict[str, Any]:
     """How the store of an address is opened.
 
     Examples
@@ -93,7 +93,7 @@ def options_of(address: str) -> dict[str, Any]:
     """
     if not is_remote(address):
         return {}
-    return UNCACHED | AT_ONCE if address.startswith(("s3://", "s3a://")) else UNCACHED
+    return UNCACHED | S3_READING if address.startswith(("s3://", "s3a://")) else UNCACHED
 
 
 def store_of(address: str) -> tuple[Any, str]:
@@ -105,7 +105,7 @@ def store_of(address: str) -> tuple[Any, str]:
         The protocol is unknown, or what speaks it is not installed.
     """
     try:
-        fs, path = fsspec.core.url_to_fs(address, **options_of(address))
+        fs, path = fsspec.core.url_to_fs(address, **store_options(address))
     except (ImportError, ValueError) as error:
         raise InputError(f"{address}: the store cannot be reached: {error}") from error
     return fs, str(path)
@@ -139,12 +139,12 @@ def may_pass(error: Exception, address: str) -> bool:
     >>> may_pass(TimeoutError(), "s3://data/X"), may_pass(FileNotFoundError(), "s3://data/X")
     (True, False)
     """
-    if not is_remote(address) or not isinstance(error, OSError) or isinstance(error, LASTING):
+    if not is_remote(address) or not isinstance(error, OSError) or isinstance(error, LASTING_ERRORS):
         return False
     return error.errno != errno.EINVAL  # what was asked for cannot be: the first bytes of an empty file, for one
 
 
-def size_of(fs: Any, path: str, most: int) -> int:
+def file_size(fs: Any, path: str, most: int) -> int:
     """The size of a regular file of at most so many bytes: no pipe, which hangs its reader, and no device without end.
 
     Raises
@@ -176,10 +176,10 @@ def names_in(address: str) -> list[str]:
 
 
 def read_file(address: str, most: int) -> bytes:
-    """The content of a file; raises as `size_of`."""
+    """The content of a file; raises as `file_size`."""
     fs, path = store_of(address)
     with reaching(address):
-        size_of(fs, path, most)
+        file_size(fs, path, most)
         return bytes(fs.cat_file(path))
 
 

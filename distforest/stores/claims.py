@@ -40,13 +40,13 @@ from distforest.stores.addresses import (
     store_of,
 )
 from distforest.stores.outputs import (
-    ANSWERS,
+    ANSWERS_KIND,
     ARRAY,
     BUILDINGS,
-    FOREST,
+    FOREST_KIND,
     PUBLISHING,
+    check_place,
     clear,
-    hold_place,
     job_folder,
     look,
     mend,
@@ -61,21 +61,21 @@ if TYPE_CHECKING:
 CLAIM = "owner.json"
 """The name of a claim."""
 
-BEAT, STALE = 5.0, 30.0
+CLAIM_BEAT, CLAIM_STALE = 5.0, 30.0
 """Seconds between two heartbeats of a process; and without one, by the clock of the store, until it counts as dead."""
 
-MOST_BYTES, MOST_OF_STATE = 64 << 10, 8 << 20
+CLAIM_BYTES, MOST_OF_STATE = 64 << 10, 8 << 20
 """No claim, and no state of a job, is read that is larger."""
 
 TAKES = 8
 """So often a claim is looked at while others come and go."""
 
-OWN = re.compile(
+JOB_FILES = re.compile(
     "|".join([*map(re.escape, (CLAIM, PUBLISHING, "inputs.zarr", *BUILDINGS)), r"shards-.*", r"\..*\.partial"])
 )
 """Names of all that a job puts into the folder beside its output."""
 
-LASTING = {errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG}
+LASTING_ERRNOS = {errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG}
 """What keeps a claim from being written whenever it is tried, beside a folder or a right that is missing."""
 
 BOOT, PIDS = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
@@ -154,7 +154,7 @@ class Claim:
         """
         if self._is_held():
             return
-        self._hold_place()
+        self._check_place()
         for _ in range(TAKES):
             raw = _read(self.address)
             if raw is None:
@@ -187,22 +187,22 @@ class Claim:
 
     # --- at the door --------------------------------------------------------------------------------------
 
-    def _hold_place(self) -> None:
+    def _check_place(self) -> None:
         """Refuse a place where no output can be; raises as `take`."""
-        hold_place(self.output)
-        self._hold_outside()
+        check_place(self.output)
+        self._check_outside()
         path = Path(self.folder)
         if "://" not in self.folder and path.exists() and not path.is_dir():
             strange = ["a file"]
         else:
-            strange = [name for name in names_in(self.folder) if not OWN.fullmatch(name)]
+            strange = [name for name in names_in(self.folder) if not JOB_FILES.fullmatch(name)]
         if strange:
             raise InputError(
                 f"output: {self.folder}, where the job works, was expected, found {strange[0]}; move that away, or "
                 "choose another output"
             )
 
-    def _hold_outside(self) -> None:
+    def _check_outside(self) -> None:
         """Refuse an output inside another one, or inside an array."""
         place = real_address(self.output)
         protocol, colons, path = place.rpartition("://")
@@ -218,7 +218,7 @@ class Claim:
             if raw is not None and not _is_over(outer.address, object_in(raw)):
                 raise ConflictError(f"output: {self.output} lies inside another one: {outer._refusal(object_in(raw))}")
             found = look(outer.output)
-            if found and found.kind in (FOREST, ANSWERS, ARRAY):
+            if found and found.kind in (FOREST_KIND, ANSWERS_KIND, ARRAY):
                 raise InputError(f"output: {self.output} lies inside {found} at {outer.output}; choose another place")
 
     def _refusal(self, found: Record) -> str:
@@ -232,7 +232,7 @@ class Claim:
             who += f", process {found.get('pid')} on {found.get('host')}"
             cure = "wait for its end, stop it"
             if found.get("machine") != _machine():
-                gone = f"; {STALE:g} s after its death it does not count any more"
+                gone = f"; {CLAIM_STALE:g} s after its death it does not count any more"
         return f"{self.output} belongs to {who}; {self.job} would write it too: {cure}, or choose another output{gone}"
 
     def _unwritable(self, why: object) -> InputError:
@@ -251,7 +251,7 @@ class Claim:
         try:
             yield
         except OSError as error:
-            if not isinstance(error, (FileNotFoundError, PermissionError)) and error.errno not in LASTING:
+            if not isinstance(error, (FileNotFoundError, PermissionError)) and error.errno not in LASTING_ERRNOS:
                 raise
             raise self._unwritable(error.strerror or error) from error
 
@@ -282,7 +282,7 @@ class Claim:
 
     def _beat(self, ending: Event) -> None:
         """Tell others that this process lives, until the end; what a store refuses is tried again."""
-        while not ending.wait(BEAT):
+        while not ending.wait(CLAIM_BEAT):
             with suppress(OSError, InputError):
                 raw = _read(self.address)
                 if raw is None or object_in(raw).get("id") != self.id:
@@ -327,7 +327,7 @@ def _since(found: Record) -> str:
 
 def _read(address: str) -> bytes | None:
     try:
-        return read_file(address, MOST_BYTES)
+        return read_file(address, CLAIM_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
@@ -405,7 +405,7 @@ def _is_over(address: str, found: Record) -> bool:
     if found.get("machine") == _machine() and isinstance(pid, int):
         born = _born(pid)
         return born is None or born != found.get("born")
-    return _silence(address) > STALE
+    return _silence(address) > CLAIM_STALE
 
 
 def _machine() -> str:

@@ -11,12 +11,12 @@ from distforest.errors import InputError
 from distforest.stores.addresses import put_file, reaching, read_file, real_address, store_of
 from distforest.stores.claims import owned
 from distforest.stores.outputs import (
-    ARRAYS,
+    ARRAYS_KIND,
     BEGUN,
     GROUP,
     MAX_METADATA,
-    hold_new,
-    hold_place,
+    check_new,
+    check_place,
     look,
     object_in,
     publish,
@@ -50,8 +50,8 @@ def check_name(target: str) -> None:
 
 def check_target(target: str, overwrite: bool) -> None:
     """Refuse a target that is in the way or cannot be written to; raises InputError."""
-    hold_place(target)
-    hold_new(target, ARRAYS, overwrite, ALLOWING)
+    check_place(target)
+    check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
     check_name(target)
 
 
@@ -70,7 +70,7 @@ def destination(target: str, overwrite: bool, job: str = "another writing of arr
         Something is in the way.
     """
     with owned(target, job) as claim:
-        hold_new(target, ARRAYS, overwrite, ALLOWING)
+        check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
         place = real_address(target)
         if "://" in place and look(place) is None:
             with _in_place(place):
@@ -79,11 +79,11 @@ def destination(target: str, overwrite: bool, job: str = "another writing of arr
         building = f"{claim.folder}/arrays.zarr"
         yield building
         claim.take()  # it may have been taken over, if this process was frozen for long
-        hold_new(target, ARRAYS, overwrite, ALLOWING)
+        check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
         publish(building, target, GROUP)
 
 
-def seal(group: str, attributes: Mapping[str, object]) -> None:
+def seal_group(group: str, attributes: Mapping[str, object]) -> None:
     """Write the group's attributes, the last of all: Zarr keeps them in the group's ``zarr.json``."""
     address = f"{group}/{GROUP}"
     metadata = json.loads(read_file(address, MAX_METADATA))

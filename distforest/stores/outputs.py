@@ -21,7 +21,7 @@ from distforest.stores.addresses import is_within, names_in, put_file, reaching,
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-FOREST, ANSWERS, ARRAYS, ARRAY = "a forest", "answers", "arrays", "an array"
+FOREST_KIND, ANSWERS_KIND, ARRAYS_KIND, ARRAY = "a forest", "answers", "arrays", "an array"
 """The kinds of outputs; and a single array, which is none."""
 
 MANIFEST, UNFINISHED, GROUP = "manifest.json", "unfinished.json", "zarr.json"
@@ -45,7 +45,7 @@ PUBLISHING = "publishing.json"
 MAX_METADATA = 64 << 20
 """Bytes of a file that is read to learn what an output is."""
 
-SHOWN = 3
+NAMES_TOLD = 3
 """So many names of strange files are told."""
 
 
@@ -96,7 +96,7 @@ def look(address: str) -> Found | None:
     return found.among(names) if names else None
 
 
-def hold_kind(output: str, kind: str) -> Found | None:
+def check_kind(output: str, kind: str) -> Found | None:
     """Refuse an output at which there is one of another kind, or anything else; raises InputError."""
     found = look(output)
     if found and found.kind != kind:
@@ -104,9 +104,9 @@ def hold_kind(output: str, kind: str) -> Found | None:
     return found
 
 
-def hold_new(output: str, kind: str, overwrite: bool, allowing: str = "`run.overwrite`") -> None:
+def check_new(output: str, kind: str, overwrite: bool, allowing: str = "`run.overwrite`") -> None:
     """Refuse an output at which there is something that may not be replaced; raises InputError."""
-    found = hold_kind(output, kind)
+    found = check_kind(output, kind)
     if found and found.beside:
         raise _never(output, kind, found)
     if found and not overwrite:
@@ -122,7 +122,7 @@ def _never(output: str, kind: str, found: Found) -> InputError:
     )
 
 
-def hold_place(output: str) -> None:
+def check_place(output: str) -> None:
     """Refuse an output whose folder is not there: a typo must not become one. Raises InputError."""
     place = real_address(output)
     if "://" not in place and not Path(place).parent.is_dir():
@@ -145,7 +145,7 @@ def in_the_way(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
     return {name: own for name, own in addresses.items() if is_within(own, output) or is_within(output, own)}
 
 
-def hold_apart(output: str, addresses: Mapping[str, str]) -> None:
+def check_apart(output: str, addresses: Mapping[str, str]) -> None:
     """Refuse an output that is, holds, or lies in what its job reads; raises InputError."""
     for name, address in in_the_way(output, addresses).items():
         raise InputError(
@@ -158,9 +158,9 @@ def _forest_at(place: str, names: set[str]) -> Found | None:
     if MANIFEST in names:
         manifest = _json(place, MANIFEST)
         if set(manifest) == MANIFEST_KEYS and isinstance(manifest["arrays"], dict):
-            return Found("a sealed forest", FOREST, frozenset({MANIFEST, UNFINISHED, *manifest["arrays"]}))
+            return Found("a sealed forest", FOREST_KIND, frozenset({MANIFEST, UNFINISHED, *manifest["arrays"]}))
     elif UNFINISHED in names and set(_json(place, UNFINISHED)) == {"fingerprint"}:
-        return Found("an unfinished forest", FOREST, frozenset(names))
+        return Found("an unfinished forest", FOREST_KIND, frozenset(names))
     return None
 
 
@@ -177,11 +177,11 @@ def _group_at(place: str, names: set[str]) -> Found | None:
     if set(told) == {"forest", "answer", "complete"}:
         unfinished = "" if told["complete"] else "unfinished "
         own = frozenset({*ARRAYS_OF_ANSWERS, str(told["answer"])})
-        return Found(f"{unfinished}answers about a forest", ANSWERS, own)
+        return Found(f"{unfinished}answers about a forest", ANSWERS_KIND, own)
     if told.get("type") == BEGUN:
-        return Found("unfinished arrays", ARRAYS, frozenset(names))
+        return Found("unfinished arrays", ARRAYS_KIND, frozenset(names))
     if told.get("type") in ("arrays", "simulation") and isinstance(told.get("arrays"), list):
-        return Found("arrays of `distforest`", ARRAYS, frozenset(map(str, told["arrays"])))
+        return Found("arrays of `distforest`", ARRAYS_KIND, frozenset(map(str, told["arrays"])))
     return Found("a Zarr group")
 
 
@@ -209,8 +209,8 @@ def object_in(content: bytes) -> dict[str, Any]:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return f"{', '.join(names[:SHOWN])}{more}"
+    more = f" and {len(names) - NAMES_TOLD:,} more" if len(names) > NAMES_TOLD else ""
+    return f"{', '.join(names[:NAMES_TOLD])}{more}"
 
 
 # --- how it appears ---------------------------------------------------------------------------------------

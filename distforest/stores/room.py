@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FULL = {errno.ENOSPC, errno.EDQUOT}
 """Numbers of the errors that say that a disk, or what one may use of it, is full."""
 
-UNKNOWN = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
+CANNOT_RESERVE = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
 """Numbers of the errors of file systems that cannot reserve."""
 
 ZEROS = 1 << 20
@@ -42,7 +42,7 @@ def reserve(file: IO[bytes], n_bytes: int) -> None:
     try:
         os.posix_fallocate(file.fileno(), begin, max(1, n_bytes - begin))
     except (AttributeError, OSError) as error:  # macOS has no such call
-        if isinstance(error, OSError) and error.errno not in UNKNOWN:
+        if isinstance(error, OSError) and error.errno not in CANNOT_RESERVE:
             raise
         while begin < n_bytes:
             begin += file.write(bytes(min(ZEROS, n_bytes - begin)))
@@ -78,7 +78,7 @@ def told_if_full(where: str | Path, n_bytes: int, cure: str | None = None) -> It
         path = Path(place)
         there = next((own for own in (path, *path.parents) if path.is_absolute() and own.exists()), None)
         free = f", {shutil.disk_usage(there).free:,} are free" if there else ""
-        told = f"{os.strerror(error.errno)}: {n_bytes:,} bytes were asked for in {place} on {platform.node()}{free}"
+        told = f"{os.strerror(error.errno)}: {n_bytes:,} bytes are needed in {place} on {platform.node()}{free}"
         if cure is None:
             raise OSError(error.errno, told) from error
         raise JobError(f"{told}; {cure}") from error

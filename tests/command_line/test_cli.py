@@ -399,7 +399,7 @@ def test_a_scratch_folder_that_cannot_be_is_refused_by_its_key(spec, tmp_path):
     (tmp_path / "file").write_text("")
     code, out, err = run("fit", spec, "--set", f"run.scratch={tmp_path}/file/scratch")
     assert (code, out) == (2, "")
-    assert err.startswith("error: a folder for staged files was asked for (`run.scratch`, or DISTFOREST_SCRATCH)")
+    assert err.startswith("error: a folder for staged files was expected (`run.scratch`, or DISTFOREST_SCRATCH)")
 
 
 @pytest.mark.parametrize("option", [("--workers", 2), ("--threads", 2), ("--memory-limit", "2GiB")])
@@ -728,7 +728,7 @@ def test_a_signal_keeps_what_is_finished_and_the_same_command_goes_on(number, sp
         os.killpg(first.pid, number)  # as terminals and batch systems do: to every process of the command
         out, err = first.communicate(timeout=60)
     assert (first.returncode, json.loads(out)["exit_code"]) == (6, 6)
-    assert "the same command goes on from there" in err
+    assert "the same command resumes from there" in err
     assert "Traceback" not in err
     assert not (tmp_path / "forest.zarr").exists()
     code, out, _ = run(*many)
@@ -745,7 +745,7 @@ def test_a_picture_is_written_where_it_can_be(home, tmp_path):
         code, out, err = run("inspect", home / "forest.zarr", "--plot", f"{tmp_path}/{name}")
         assert (code, out) == (2, "")
         assert err == (
-            f"error: --plot {tmp_path}/{name}: a name such as picture.png was asked for, in a folder that is there\n"
+            f"error: --plot {tmp_path}/{name}: a name such as picture.png was expected, in a folder that is there\n"
         )
 
 

@@ -132,7 +132,7 @@ def test_inspect_names_features(home):
     out = run("inspect", home / "given.zarr", "--features", home / "named.zarr/X")[1]
     assert lines(out)["features"] == "2 of 7 were drawn, by given weights; drawn most: n0 (75.0%), n2 (25.0%)"
     code, _, err = run("inspect", home / "given.zarr", "--features", home / "helix.zarr/X")
-    assert (code, "the names of 7 features were asked for" in err) == (2, True)
+    assert (code, "the names of 7 features were expected" in err) == (2, True)
 
 
 def test_inspect_says_nothing_of_features_drawn_alike(home):

@@ -9,7 +9,14 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress as Bars
 
-from distforest.command_line.console import SIGNALS, BarWatch, LineWatch, interruptible, progress, told
+from distforest.command_line.console import (
+    STOP_SIGNALS,
+    BarWatch,
+    LineWatch,
+    interruptible,
+    progress,
+    progress_in_words,
+)
 from distforest.jobs.cluster import Progress
 
 
@@ -44,7 +51,7 @@ def test_the_last_line_of_each_run_comes_at_once():
     ],
 )
 def test_words(step, words):
-    assert told(step) == words
+    assert progress_in_words(step) == words
 
 
 def test_without_a_terminal_progress_is_lines(capsys):
@@ -69,16 +76,16 @@ def test_on_a_terminal_progress_is_bars_without_colour_if_so_asked(no_color):
     assert ("[38;5;" in stream.getvalue()) is not no_color
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_first_signal_is_told_and_raised_and_the_handlers_come_back(number, capsys):
-    before = [signal.getsignal(one) for one in SIGNALS]
+    before = [signal.getsignal(one) for one in STOP_SIGNALS]
     with pytest.raises(KeyboardInterrupt), interruptible("stopping"):
         signal.raise_signal(number)
     assert "stopping" in capsys.readouterr().err
-    assert [signal.getsignal(one) for one in SIGNALS] == before
+    assert [signal.getsignal(one) for one in STOP_SIGNALS] == before
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", STOP_SIGNALS)
 def test_second_signal_ends_the_process(number):
     script = f"""
 import signal

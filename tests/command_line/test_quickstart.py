@@ -56,7 +56,7 @@ def test_quickstart_twice(tmp_path):
     assert json.loads((home / "quickstart.json").read_text())["complete"] is True
     (home / "own.txt").write_text("mine")
     (home / "data" / "stale").write_text("old")
-    again = json.loads(json.dumps(quickstart.run(str(home), workers=1)))
+    again = json.loads(json.dumps(quickstart.run_quickstart(str(home), workers=1)))
     assert (found.pop("workers"), again.pop("workers")) == (2, 1)
     assert found.pop("seconds").keys() == again.pop("seconds").keys()
     assert again == found
@@ -115,7 +115,7 @@ def test_a_file_is_no_folder(tmp_path):
 
 
 def test_a_failed_step_is_named():
-    steps = quickstart.Steps(io.StringIO(), total=2)
+    steps = quickstart.QuickstartSteps(io.StringIO(), total=2)
     with steps.step("count the sheep"):
         pass
     with pytest.raises(JobError, match=r"quickstart, shear the sheep: .*no sheep"), steps.step("shear the sheep"):

@@ -60,7 +60,7 @@ def test_help_names_every_command():
 
 
 def test_states_are_those_of_the_registry():
-    assert service_commands.STATES == registry.STATES
+    assert service_commands.STATES == registry.JOB_STATES
 
 
 def test_it_is_a_command_of_dask():

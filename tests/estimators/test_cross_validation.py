@@ -225,7 +225,7 @@ def test_the_score_is_the_area_under_the_curve_of_all_pairs(estimator: Any, monk
     some = slice(None, None, 7)
     expected = area(forest.pair_distance(new[left[some]], new[right[some]]), ~similar[some])
     assert forest.score_pairs(new, pairs[some], similar[some]) == pytest.approx(expected, abs=1e-12)
-    monkeypatch.setattr("distforest.sources.truth.MOST_PAIRS", 200)
+    monkeypatch.setattr("distforest.sources.truth.MOST_JUDGED_PAIRS", 200)
     assert forest.score(new, names) == forest.score(new, names) != expected
 
 

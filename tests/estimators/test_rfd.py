@@ -121,13 +121,13 @@ def test_the_number_of_constraints_needs_no_thought() -> None:
     forest = RFD(3, random_state=0).fit(X, Y)  # fewer pairs than the default asks for, and no warning
     assert forest.get_params()["n_constraints"] == "auto"
     assert forest.forest_.meaning.params["n_constraints"] == "auto"
-    with pytest.warns(UserWarning, match="found 3,675 must-link pairs where 6000 were asked for"):
+    with pytest.warns(UserWarning, match="found 3,675 must-link pairs where 6000 were expected"):
         RFD(3, n_constraints=2000, balance="pairs", random_state=0).fit(X, Y)
 
 
 def test_the_smallest_problems_there_are() -> None:
     three = np.array([[0.0], [1.0], [5.0]])
-    with pytest.warns(UserWarning, match="found 1 must-link pair where 2 were asked for"):
+    with pytest.warns(UserWarning, match="found 1 must-link pair where 2 were expected"):
         by_labels = small(n_constraints=1, min_samples_leaf=1, bootstrap=False).fit(three, [0, 0, 1])
     assert by_labels.distance().shape == (3, 3)
     by_pairs = small(min_samples_leaf=1, bootstrap=False).fit_pairs(three, [[0, 1], [1, 2]], [True, False])
@@ -334,9 +334,9 @@ def test_bad_parameters_are_refused_by_fit(params: dict[str, Any], message: str)
     [
         (SMALL, None, "requires y to be passed"),
         (SMALL, SMALL_Y[:-1], "inconsistent numbers of samples"),
-        (SMALL, np.zeros(38), "labels: two classes were asked for, there is no cannot-link pair"),
-        (SMALL, np.arange(38), "labels: a class of two points were asked for, there is no must-link pair"),
-        (SMALL[:2], SMALL_Y[:2], "three points were asked for"),
+        (SMALL, np.zeros(38), "labels: two classes were expected, there is no cannot-link pair"),
+        (SMALL, np.arange(38), "labels: a class of two points were expected, there is no must-link pair"),
+        (SMALL[:2], SMALL_Y[:2], "three points were expected"),
         (np.where(np.arange(38)[:, None] == 3, np.nan, SMALL), SMALL_Y, "NaN|finite"),
         (np.where(np.arange(38)[:, None] == 3, 3e38, SMALL), SMALL_Y, "features of points in pairs must be at most"),
         (np.where(np.arange(38)[:, None] == 3, 1e300, SMALL), SMALL_Y, "float32|too large|inf"),

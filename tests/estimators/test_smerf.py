@@ -171,7 +171,7 @@ def test_score_reads_a_vector_as_it_was_learned() -> None:
 
 def test_score_of_a_sample_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     forest = SMERF(20, random_state=0).fit(POINTS, DISTANCES)
-    monkeypatch.setattr("distforest.sources.truth.MOST_PAIRS", 300)
+    monkeypatch.setattr("distforest.sources.truth.MOST_JUDGED_PAIRS", 300)
     left, right = pairs_of_rows(40)
     expected = r2_score(DISTANCES[left, right], forest.distance(POINTS)[left, right])
     assert len(left) == 300

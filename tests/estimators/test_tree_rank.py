@@ -279,7 +279,7 @@ def test_labels_of_one_kind_of_pair_are_refused(labels: np.ndarray, message: str
         ([[0, 1], [2, 2]], [1, 0], "found point 2 twice in one"),
         ([[0, 1], [2, 38]], [1, 0], r"numbers must be in 0\.\.37, found 38 in pair 1"),
         ([[0, 1], [2, 3]], [1, 2], r"True or False \(1 or 0, 1 or -1\) for each pair was expected, found \[1, 2\]"),
-        ([0, 1], [1, 0], r"row numbers of shape \(n_pairs, 2\) were asked for"),
+        ([0, 1], [1, 0], r"row numbers of shape \(n_pairs, 2\) were expected"),
     ],
 )
 def test_pairs_that_cannot_be_used_are_refused(pairs: Any, similar: Any, message: str) -> None:
@@ -288,7 +288,7 @@ def test_pairs_that_cannot_be_used_are_refused(pairs: Any, similar: Any, message
 
 
 def test_points_that_cannot_be_used_are_refused() -> None:
-    with pytest.raises(InputError, match="three points were asked for"):
+    with pytest.raises(InputError, match="three points were expected"):
         TreeRank(2).fit(SMALL[:2], [0, 1])
     with pytest.raises(InputError, match="must be finite"):
         TreeRank(2).fit(np.where(SMALL > 5, np.nan, SMALL), SMALL_Y)

@@ -341,7 +341,7 @@ def test_threads_do_not_change_the_forest(recipe: dict[str, Any]) -> None:
 
 def test_blocks_of_the_screen_do_not_change_the_forest(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = fitted()
-    monkeypatch.setattr(screening, "BLOCK", 2)
+    monkeypatch.setattr(screening, "SCREENED_ROWS", 2)
     assert fitted(n_jobs=2).digest_ == whole.digest_
 
 

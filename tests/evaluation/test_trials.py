@@ -105,7 +105,7 @@ def test_a_wrong_argument_leaves_nothing(tmp_path):
 
 
 def test_the_commands_know_the_settings_and_the_noises():
-    assert set(trial_commands.SETTINGS) == {*trials.MANIFOLDS, *trials.DISTANCES}
+    assert set(trial_commands.SETTINGS) == {*trials.MANIFOLDS, *trials.DISTANCES_OF_SETTINGS}
     assert trial_commands.NOISES == NOISES
 
 
@@ -151,7 +151,7 @@ def test_distances_of_smerf_are_a_truth_too(home, random):
 @pytest.mark.parametrize("cells", [1, 7 * N, 1 << 22])
 def test_the_size_of_a_block_changes_nothing(home, random, cells, monkeypatch):
     whole = trials.evaluate(str(home / "random.zarr/indices"), str(home / "helix.zarr"), [9, 3])
-    monkeypatch.setattr(trials, "BLOCK_CELLS", cells)
+    monkeypatch.setattr(trials, "PAIRS_JUDGED_AT_ONCE", cells)
     assert trials.evaluate(str(home / "random.zarr/indices"), str(home / "helix.zarr"), [9, 3]) == whole
 
 

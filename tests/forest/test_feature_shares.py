@@ -13,7 +13,7 @@ import pytest
 
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.feature_shares import FeatureShares, read_feature_shares
-from distforest.forest.forest import Meaning, array_entry, hold_columns
+from distforest.forest.forest import Meaning, array_entry, check_columns
 from distforest.forest.sealed.artifact import open_forest, prepare, read_manifest, save, seal, write_rows
 from distforest.sources.arrays import write_array
 from tests import samples
@@ -61,7 +61,7 @@ def test_names_come_from_an_array_of_features(sealed_of: Callable[[str], Path], 
     assert [found.name(k) for k in found.by_share.tolist()] == names
     for group, told in (("few", "found 2"), ("none", "found none")):
         with pytest.raises(
-            InputError, match=rf"the names of 5 features were asked for \(attribute feature_names\), {told}"
+            InputError, match=rf"the names of 5 features were expected \(attribute feature_names\), {told}"
         ):
             read(sealed_of("urerf"), f"{tmp_path}/a.zarr/{group}")
 
@@ -86,12 +86,12 @@ def test_the_largest_come_first_and_of_equal_ones_the_first() -> None:
 )
 def test_what_cannot_be_weights_is_refused(name: str, values: list[float], told: str) -> None:
     with pytest.raises(ArtifactError, match=f"^{name}: expected a {told}"):
-        hold_columns(name, np.array(values), 3)
+        check_columns(name, np.array(values), 3)
 
 
 def test_a_dependence_above_one_is_refused() -> None:
     with pytest.raises(ArtifactError, match="dependence: expected numbers from 0 to 1"):
-        hold_columns("dependence", np.array([0.0, 1.5]), 2)
+        check_columns("dependence", np.array([0.0, 1.5]), 2)
 
 
 def test_no_dependence_at_all_is_a_result(forest_of: Callable[[str], Forest], tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_voters_are_those_of_plain_loops(n_training: int, n: int, n_trees: int, 
         for tree in range(n_trees)
     ]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(nearest_votes, "BLOCK_PAIRS", most)
+        patched.setattr(nearest_votes, "COMPARED_PAIRS", most)
         found = nearest_members(nodes, training, ArraySource.of(S), rows)
     assert found.tolist() == expected
     assert nearest_members(nodes, LeafIndex.of(training), ArraySource.of(S), rows).tolist() == expected

@@ -16,7 +16,7 @@ from distforest.errors import InputError
 from distforest.forest import leaf_index, proximities, scoring
 from distforest.forest.forest import Forest
 from distforest.forest.leaf_index import LeafIndex
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Int32s, Ints
 from tests import samples
 from tests.reference import naive, naive_clusters
 
@@ -27,13 +27,13 @@ FREE = settings(max_examples=25 if numba.config.DISABLE_JIT else 80)
 ForestOf = Callable[[str], Forest]
 
 
-def nodes_of(forest: Forest, case: str, n_rows: int = 9) -> Rows:
+def nodes_of(forest: Forest, case: str, n_rows: int = 9) -> Int32s:
     """Where new rows end."""
     return scoring.apply(forest, forest.source(samples.queries(case, n_rows)))
 
 
 @st.composite
-def two_sides(draw: st.DrawFn) -> tuple[Rows, Rows]:
+def two_sides(draw: st.DrawFn) -> tuple[Int32s, Int32s]:
     """Nodes of two groups of rows in some trees, in trees of one leaf to one for each row; some rows are alike."""
     n_trees, n_left, n_right = draw(st.integers(1, 6)), draw(st.integers(0, 12)), draw(st.integers(1, 30))
     n_nodes = draw(st.lists(st.integers(1, 40), min_size=n_trees, max_size=n_trees))
@@ -43,7 +43,7 @@ def two_sides(draw: st.DrawFn) -> tuple[Rows, Rows]:
     return nodes[:, :n_left], nodes[:, n_left:]
 
 
-def brute(left: Rows, right: Rows) -> Floats:
+def brute(left: Int32s, right: Int32s) -> Floats:
     """Every proximity, one by one."""
     shares = [naive.proximity(a.tolist(), b.tolist()) for a in left.T for b in right.T]
     return np.array(shares).reshape(left.shape[1], right.shape[1])
@@ -64,7 +64,7 @@ def best(shares: Floats, n_neighbors: int, self_rows: bool) -> tuple[Floats, Int
 @FREE
 @given(two_sides(), st.booleans(), st.sampled_from([1, 3]))
 def test_an_index_has_each_row_once_in_its_node_of_each_tree(
-    sides: tuple[Rows, Rows], some_absent: bool, threads: int
+    sides: tuple[Int32s, Int32s], some_absent: bool, threads: int
 ) -> None:
     _, nodes = sides
     if some_absent:
@@ -85,7 +85,7 @@ def test_an_index_has_each_row_once_in_its_node_of_each_tree(
 @FREE
 @given(two_sides(), st.sampled_from([1, 4, 4096]), st.sampled_from([1, 3]))
 def test_proximities_count_the_trees_in_which_two_rows_end_together(
-    sides: tuple[Rows, Rows], block: int, threads: int
+    sides: tuple[Int32s, Int32s], block: int, threads: int
 ) -> None:
     left, right = sides
     with pytest.MonkeyPatch.context() as patch:
@@ -120,12 +120,12 @@ def test_an_embedding_has_the_proximities_as_its_inner_products(case: str, fores
 @FREE
 @given(two_sides(), st.integers(1, 8), st.sampled_from([1, 3]))
 def test_sparse_proximities_are_the_dense_ones_that_are_not_0(
-    sides: tuple[Rows, Rows], block: int, threads: int
+    sides: tuple[Int32s, Int32s], block: int, threads: int
 ) -> None:
     left, right = sides
     dense = brute(left, right)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proximities, "BLOCK_ROWS", block)
+        patch.setattr(proximities, "ROWS_OF_PROXIMITIES", block)
         whole = proximities.sparse_proximity(left, right, threads=threads)
     parts = list(proximities.proximity_blocks(left, right, block))
     assert [list(range(*rows.indices(left.shape[1]))) for rows, _ in parts] == [
@@ -145,7 +145,7 @@ def test_sparse_proximities_are_the_dense_ones_that_are_not_0(
 @FREE
 @given(two_sides(), st.integers(1, 30), st.sampled_from([1, 4, 4096]), st.sampled_from([1, 3]))
 def test_the_nearest_are_those_of_the_dense_matrix(
-    sides: tuple[Rows, Rows], n_neighbors: int, block: int, threads: int
+    sides: tuple[Int32s, Int32s], n_neighbors: int, block: int, threads: int
 ) -> None:
     left, right = sides
     n_neighbors = min(n_neighbors, right.shape[1])
@@ -165,7 +165,7 @@ def test_the_nearest_are_those_of_the_dense_matrix(
 
 @FREE
 @given(two_sides(), st.integers(1, 29), st.sampled_from([1, 4, 4096]))
-def test_a_row_is_not_its_own_neighbour(sides: tuple[Rows, Rows], n_neighbors: int, block: int) -> None:
+def test_a_row_is_not_its_own_neighbour(sides: tuple[Int32s, Int32s], n_neighbors: int, block: int) -> None:
     _, nodes = sides
     n_neighbors = min(n_neighbors, nodes.shape[1] - 1)
     if n_neighbors == 0:  # of one row
@@ -213,7 +213,7 @@ def test_out_of_bag_proximities_rest_on_the_trees_that_drew_neither_row(
     case: str, block: int, forest_of: ForestOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forest = forest_of(case)
-    monkeypatch.setattr(proximities, "BLOCK_ROWS", block)
+    monkeypatch.setattr(proximities, "ROWS_OF_PROXIMITIES", block)
     left, right = np.arange(12), np.arange(4, 36)
     found, count = proximities.out_of_bag_proximity(forest, left, right)
     shares, trees = naive_clusters.out_of_bag_proximity(forest.leaves, forest.in_bag)

@@ -149,7 +149,7 @@ def test_neighbours_are_the_nearest_rows_and_among_equal_ones_the_first(
     if self_rows:
         np.fill_diagonal(whole, np.inf)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scoring, "BLOCK_ROWS", block)
+        patch.setattr(scoring, "ROWS_OF_DISTANCES", block)
         distances, indices = scoring.kneighbors(forest, left, forest.leaves, n_neighbors, self_rows)
     order = np.argsort(whole, axis=1, kind="stable")[:, :n_neighbors]
     assert indices.tolist() == order.tolist()
@@ -208,7 +208,7 @@ def test_blocks_change_nothing(case: str, block: int, forest_of: ForestOf, monke
     forest = forest_of(case)
     nodes = nodes_of(forest, case)
     whole = scoring.distance(forest, nodes, forest.leaves)
-    monkeypatch.setattr(scoring, "BLOCK_ROWS", block)
+    monkeypatch.setattr(scoring, "ROWS_OF_DISTANCES", block)
     assert scoring.distance(forest, nodes, forest.leaves).tobytes() == whole.tobytes()
 
 

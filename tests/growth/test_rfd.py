@@ -19,7 +19,7 @@ from distforest.growth.draws.columns import Axis, axis_columns
 from distforest.growth.grower import Growth, Limits
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.pairs.problem import PairProblem
-from distforest.growth.pairs.search import FEW
+from distforest.growth.pairs.search import CUT_AT_ANY_VALUE
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
@@ -187,10 +187,12 @@ def test_a_table_of_the_columns_has_the_same_trees_bit_for_bit(position: bool, w
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_small_samples_know_of_no_bins(width: int) -> None:
-    """A tree of at most `FEW` pairs is the same with bins and without."""
+    """A tree of at most `CUT_AT_ANY_VALUE` pairs is the same with bins and without."""
     X, labels = points(12)
     one, other = (
-        bound_to(data_of(X, labels), n_constraints=FEW // 6, max_features=width, max_bins=bins, resample="pairs")
+        bound_to(
+            data_of(X, labels), n_constraints=CUT_AT_ANY_VALUE // 6, max_features=width, max_bins=bins, resample="pairs"
+        )
         for bins in (256, None)
     )
     assert samples.bits(_without_params(one)) == samples.bits(_without_params(other))
@@ -198,7 +200,7 @@ def test_small_samples_know_of_no_bins(width: int) -> None:
 
 def _without_params(bound: PairProblem) -> dict[str, np.ndarray]:
     arrays = bound.grow(np.arange(3))
-    assert arrays["n_rows"].max() <= FEW
+    assert arrays["n_rows"].max() <= CUT_AT_ANY_VALUE
     return arrays
 
 

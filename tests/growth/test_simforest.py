@@ -18,7 +18,7 @@ from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
 from distforest.sources.judges import Judge
 from distforest.sources.lazy.callbacks import Lazy
-from distforest.sources.lazy.source import LazySource, Objects, Supply
+from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.row_kinds import Dense, Features
 from tests.reference import naive_simforest as naive
 from tests.reference.naive_landmarks import drawn
@@ -124,7 +124,7 @@ def test_growth_asks_for_the_similarities_that_the_formulas_read(case: Case) -> 
         return case.matrix[left, right]
 
     lazy = Lazy(similarity)
-    source = LazySource(lazy, Objects.of(np.arange(n)), Supply.here(lazy))
+    source = LazySource(lazy, Objects.of(np.arange(n)), ValueSupplier.here(lazy))
     growth = replace(bound.growth, source=source, draw=replace(bound.growth.draw, source=source))
     weights = bound.sampling.weights(case.seed, trees)
     growth.grow(trees, weights)

@@ -50,7 +50,7 @@ def test_a_row_is_enough_for_a_further_answer(
     array = Array("halves", lambda of: ("int32", (of.forest.n_trees,)))
     row = Answer("halves", (array,), lambda asked: (asked.nodes.T // 2,))
     monkeypatch.setitem(ANSWERS, row.name, row)
-    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 100)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 100)
     rows, sealed, output = samples.features(), sealed_of("labels"), f"{tmp_path}/halves.zarr"
     write_array(f"{tmp_path}/rows.zarr", "X", rows.shape, rows.dtype, [rows])
     for _ in range(2):

@@ -102,7 +102,7 @@ def test_a_forest_of_a_job_knows_the_names_of_its_features(method: str, home: Pa
 def test_queries_with_other_names_are_refused(method: str, home: Path) -> None:
     forest, output = grown(home, method).address, f"{home}/answers.zarr"
     rows, turned, plain = (f"{home}/{name}.zarr/X" for name in ("rows", "turned", "plain"))
-    told = r"turned.zarr/X: the forest's features in their order were asked for; column 0 is 'width' there"
+    told = r"turned.zarr/X: the forest's features in their order were expected; column 0 is 'width' there"
     for asked in (Question(forest, turned, "distance"), Question(forest, rows, "distance", reference=turned)):
         with pytest.raises(InputError, match=told):
             score(asked, output, Here())

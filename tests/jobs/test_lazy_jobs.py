@@ -221,7 +221,7 @@ def answers_of(question: Question, output: str, **options: Any) -> dict[str, np.
 def test_no_task_asks_for_what_another_has_asked(
     answer: str, remembers: bool, place: str, sealed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 1000)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 1000)
     monkeypatch.setattr("distforest.jobs.score.ROUTED_ROWS", 16)
     pairs = write(place, "pairs", PAIRS) if answer == "pairs" else None
     matrix, near = write(place, "matrix", DISTANCES[SOME]), write(place, "near", DISTANCES[35:130])
@@ -252,7 +252,7 @@ def test_no_task_asks_for_what_another_has_asked(
 
 @pytest.mark.parametrize("truth", ["labels", "targets"])
 def test_objects_that_vote_are_asked_about_once(truth: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 1000)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 1000)
     monkeypatch.setattr("distforest.jobs.score.ROUTED_ROWS", 16)
     spec = job(place, "voting")
     params = {"n_estimators": 8, "n_landmarks": 0.1, "voting": "nearest", "min_samples_leaf": 8}
@@ -326,7 +326,7 @@ def test_no_pair_is_nothing_to_ask(place: str, sealed: str) -> None:
 
 @pytest.mark.cluster
 def test_workers_ask_while_one_writes_the_ledger(place: str, sealed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 30)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 30)
     COUNTED.asked.clear()
     callback = asking("counted", ledger=f"{place}/scoring.ledger", batch_size=100)
     question = Question(sealed, write(place, "ids", SOME), "predict", callback=callback)

@@ -374,7 +374,7 @@ def kills_its_worker(_left: np.ndarray, _right: np.ndarray) -> np.ndarray:
 
 @pytest.mark.cluster
 def test_a_fit_whose_last_worker_died_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distforest.jobs.on_dask.PATIENCE", 1.0)
+    monkeypatch.setattr("distforest.jobs.on_dask.WORKER_PATIENCE", 1.0)
     with (
         local_cluster(workers=1, folder=tmp_path / "dask") as cluster,
         pytest.raises(JobError, match=r"has no workers \(left\)|was lost with its worker"),

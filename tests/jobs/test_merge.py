@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.forest.forest import CHUNK_BYTES
+from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.forest.sealed.artifact import prepare
 from distforest.jobs import merge
 from distforest.jobs.merge import Column, MergeTask, Span, Target, grouped, merge_rows
@@ -51,7 +51,7 @@ def test_every_row_of_every_column_is_written_once_and_in_order(lengths: list[li
         assert sum(rows for span in own for *_, rows in span.pieces) == column.shape[0]
     own = merge_bytes(sum(column.n_bytes for column in columns), slots)
     assert own <= MERGE_BYTES
-    assert all(sum(span.n_bytes for span in group) <= own + CHUNK_BYTES for group in groups)
+    assert all(sum(span.n_bytes for span in group) <= own + SEALED_CHUNK_BYTES for group in groups)
 
 
 def test_tasks_are_whole_rounds_of_all_slots() -> None:
@@ -60,7 +60,7 @@ def test_tasks_are_whole_rounds_of_all_slots() -> None:
         groups = grouped(columns, slots)
         assert len(groups) % slots == 0
         sizes = [sum(span.n_bytes for span in group) for group in groups]
-        assert max(sizes) - min(sizes) <= 2 * CHUNK_BYTES
+        assert max(sizes) - min(sizes) <= 2 * SEALED_CHUNK_BYTES
 
 
 def test_a_task_writes_what_comes_from_few_shards() -> None:

@@ -254,7 +254,7 @@ def answers_of(question: Question, folder: Path, cluster: Cluster) -> dict[str, 
 def test_answers_are_those_of_the_forest_in_any_blocks(
     store: Path, sealed: Path, tmp_path: Path, method: str, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", cells)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", cells)
     forest, at = load(sealed / f"{method}.zarr"), f"{sealed}/{method}.zarr"
     new = X[:9] + 0.5
     found = answers_of(Question(at, f"{store}/new", "distance"), tmp_path, Here(2))["distance"]
@@ -371,8 +371,8 @@ def test_inputs_that_no_method_takes_are_refused(
     [
         ({"oob_score": True, "resample": "pairs"}, "oob_score goes with resample='points'"),
         ({"resample": "rows"}, r"params\.resample: must be 'pairs' or 'points', found 'rows'"),
-        ({"max_samples": 46}, "params.max_samples: 46 of 45 were asked for"),
-        ({"max_samples": 301, "resample": "pairs"}, "params.max_samples: 301 of 300 were asked for"),
+        ({"max_samples": 46}, "params.max_samples: 46 of 45 were expected"),
+        ({"max_samples": 301, "resample": "pairs"}, "params.max_samples: 301 of 300 were expected"),
     ],
 )
 def test_parameters_that_do_not_go_together_are_told_before_anything_is_read(

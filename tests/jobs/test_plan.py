@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from distforest.errors import MemoryLimitError
 from distforest.growth.grower import SLAB_CELLS
 from distforest.jobs import plan as module
-from distforest.jobs.plan import IMPORTED_BYTES, Plan, Size, plan, projected_bytes, refuse_if_too_large
+from distforest.jobs.plan import IMPORTED_BYTES, Plan, Size, check_memory, plan, projected_bytes
 
 SMALL = Size(n_rows=100, n_trees=60, matrix_bytes=4_000, truth_bytes=800, width=3, dense=False)
 SIZES = st.builds(
@@ -106,6 +106,6 @@ def test_the_plan_says_what_its_own_batch_needs() -> None:
 def test_what_does_not_fit_is_refused_with_both_numbers_and_what_to_do() -> None:
     planned = Plan(((0, 0),), 3 << 30)
     for limit in (None, 0, 3 << 30, 4 << 30):
-        refuse_if_too_large(planned.projected_bytes, limit)
+        check_memory(planned.projected_bytes, limit)
     with pytest.raises(MemoryLimitError, match=r"about 3,072 MiB and has 3,071 MiB: .*run\.memory_limit.*run\.batch"):
-        refuse_if_too_large(planned.projected_bytes, 3071 << 20)
+        check_memory(planned.projected_bytes, 3071 << 20)

@@ -75,7 +75,7 @@ def nodes_of(forest: Forest, place: str, rows: str) -> np.ndarray:
 def test_answers_to_rows_are_the_same_in_any_blocks(
     answer: str, reference: str | None, cells: int, forest: Forest, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", cells)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", cells)
     found = answers_of(place, answer, **({"reference": reference} if reference else {}))[answer]
     nodes = nodes_of(forest, place, "new")
     others = nodes_of(forest, place, reference) if reference else forest.leaves
@@ -96,7 +96,7 @@ def test_proximities_of_the_training_rows_are_symmetric_with_a_unit_diagonal(pla
 def test_neighbours_are_those_of_the_forest(
     without_self: bool, n_neighbors: int, cells: int, forest: Forest, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", cells)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", cells)
     found = answers_of(place, "neighbors", "training", n_neighbors=n_neighbors, without_self=without_self)
     distances, indices = scoring.kneighbors(forest, forest.leaves, forest.leaves, n_neighbors, without_self)
     assert found["indices"].tolist() == indices.tolist()
@@ -133,7 +133,7 @@ def test_queries_that_are_no_rows_are_refused_by_their_shape(place: str) -> None
 @pytest.mark.cluster
 @pytest.mark.parametrize("forest", ["shared"], indirect=True)
 def test_workers_answer_what_threads_do(forest: Forest, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 200)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 200)
     expected = [answers_of(place, "proximity"), answers_of(place, "neighbors")]
     with local_cluster(workers=1, folder=Path(place) / "dask") as cluster:
         found = [answers_of(place, answer, cluster=cluster) for answer in ("proximity", "neighbors")]
@@ -147,7 +147,7 @@ def test_queries_without_an_observed_similarity_are_told(tmp_path: Path, monkeyp
     queries = S[:40].copy()
     queries[[17, 35]] = np.nan
     write_array(f"{tmp_path}/queries.zarr", "S", queries.shape, queries.dtype, [queries])
-    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", 10)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", 10)
     asked = Question(f"{tmp_path}/forest.zarr", f"{tmp_path}/queries.zarr/S", "predict")
     with pytest.warns(UserWarning, match=r"S: 2 of 40 rows have no observed similarity, the first of them row 17: "):
         score(asked, f"{tmp_path}/answers.zarr", Here(2))

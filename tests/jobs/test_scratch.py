@@ -291,7 +291,7 @@ def test_a_fit_without_room_ends_with_one_line_and_leaves_nothing(small_disk: Pa
     )
     assert (done.returncode, done.stdout) == (1, "")
     [line] = done.stderr.splitlines()
-    assert line.startswith(f"error: No space left on device: 4,800,000 bytes were asked for in {small_disk}")
+    assert line.startswith(f"error: No space left on device: 4,800,000 bytes are needed in {small_disk}")
     assert "to stage wide.zarr/X, make room there, or name another folder (`run.scratch`, or" in line
     left = [path for path in small_disk.rglob("*") if path.is_file()]
     assert [path.suffix for path in left] == [".npy"]  # of the labels, for which there was room

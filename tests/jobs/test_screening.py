@@ -56,7 +56,7 @@ def bits(found: Screen) -> tuple[bytes, bytes]:
 
 def in_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     """Let both steps compare so many features with so many in a task."""
-    monkeypatch.setattr(screening, "BLOCK", block)
+    monkeypatch.setattr(screening, "SCREENED_ROWS", block)
     monkeypatch.setattr(screening, "NEAR_BLOCK", block)
 
 

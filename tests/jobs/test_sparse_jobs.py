@@ -217,7 +217,7 @@ def test_sparse_queries_are_answered_as_dense_ones(
     answer: str, asked: dict[str, Any], cells: int, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_job(job(place, f"{place}/S.zarr"))
-    monkeypatch.setattr("distforest.jobs.score.BLOCK_CELLS", cells)
+    monkeypatch.setattr("distforest.jobs.score.ANSWERS_PER_TASK", cells)
     found = answers_of(place, "new.zarr", answer, **asked)
     twin = {key: "dense.zarr/new" if key == "reference" else value for key, value in asked.items()}
     np.testing.assert_array_equal(found, answers_of(place, "dense.zarr/new", answer, **twin))

@@ -12,7 +12,7 @@ import pytest
 
 from distforest.errors import InputError, SpecError
 from distforest.growth.parameters import SIMFOREST_PARAMETERS, SMERF_PARAMETERS
-from distforest.jobs.reader import MAX_BYTES
+from distforest.jobs.reader import SPEC_BYTES
 from distforest.jobs.spec import Input, Relation, Run, Spec
 
 if TYPE_CHECKING:
@@ -415,8 +415,8 @@ distances = { kind = "labels", values = "" }
             "one two three four five six seven eight nine",
             "spec (line 1): is not TOML: Expected '=' after a key",
         ),
-        ("#" * (MAX_BYTES + 1), "spec: must be a text of at most 1048576 bytes (1 MiB), found more"),
-        ("#" + "é" * (MAX_BYTES // 2), "spec: must be a text of at most 1048576 bytes (1 MiB), found more"),
+        ("#" * (SPEC_BYTES + 1), "spec: must be a text of at most 1048576 bytes (1 MiB), found more"),
+        ("#" + "é" * (SPEC_BYTES // 2), "spec: must be a text of at most 1048576 bytes (1 MiB), found more"),
         ("# a\n# \ud800", "spec (line 2): must be UTF-8, found byte 0xed"),
         (
             "format = 9\nmethod = 3",
@@ -461,12 +461,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert fault.startswith("spec: file ")
     assert "No such file" in fault
     big = tmp_path / "big.toml"
-    big.write_bytes(b"#" * (MAX_BYTES + 1))
+    big.write_bytes(b"#" * (SPEC_BYTES + 1))
     assert toml_refusal(big) == ("spec: must be a text of at most 1048576 bytes (1 MiB), found more",)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[" * 100_000, '{"seed": ' + "9" * 5000 + "}", "\ud800", "#" * (MAX_BYTES + 1)]
+    "text", ["", "{", "[" * 100_000, '{"seed": ' + "9" * 5000 + "}", "\ud800", "#" * (SPEC_BYTES + 1)]
 )
 def test_json_that_cannot_be_read(text: str) -> None:
     with pytest.raises(SpecError, match=r"^spec"):

@@ -13,7 +13,7 @@ from distforest.growth.methods import METHODS
 from distforest.jobs.answers import ANSWERS
 from distforest.jobs.any_spec import spec_from_dict
 from distforest.jobs.input_keys import INPUTS
-from distforest.jobs.reader import MISSING, read_toml
+from distforest.jobs.reader import NOT_GIVEN, read_toml
 from distforest.jobs.score_spec import INPUT, PARAMS, ScoreSpec
 from distforest.jobs.spec import Run, Spec
 
@@ -78,8 +78,8 @@ def test_keys_of_a_scoring_job() -> None:
         told = {row[1].strip("`"): row[2] for row in rows if row[0] == name}
         assert set(told) == {key.name for key in keys}
         for key in keys:
-            if key.default is MISSING or name == "params":
-                known = "required" if key.default is MISSING else key.default
+            if key.default is NOT_GIVEN or name == "params":
+                known = "required" if key.default is NOT_GIVEN else key.default
                 assert (told[key.name] if known == "required" else default(told[key.name])) == known
     answers = next(row[3] for row in rows if row[1] == "`answer`")
     assert re.findall(r'"(\w+)"', answers) == list(ANSWERS)

@@ -12,7 +12,7 @@ from distforest.errors import SpecError
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
 from distforest.jobs.input_keys import INPUTS
-from distforest.jobs.spec import RUN, Spec
+from distforest.jobs.spec import RUN_KEYS, Spec
 from tests.jobs.test_spec import LAZEGA
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ NAMES = st.sampled_from(
         "gamma",
         "measure",
     ]
-    + [key.name for key in RUN]
+    + [key.name for key in RUN_KEYS]
     + [row.name for name in ("smerf", "simforest", "urerf") for row in METHODS[name].parameters]
 )
 

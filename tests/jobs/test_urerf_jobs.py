@@ -58,7 +58,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six tasks of the screen."""
-    monkeypatch.setattr(screening, "BLOCK", 5)
+    monkeypatch.setattr(screening, "SCREENED_ROWS", 5)
 
 
 def spec_of(store: Path, folder: Path, features: str = "X", weights: str | None = None, **params: object) -> Spec:

@@ -18,7 +18,7 @@ from distforest.errors import JobError
 from distforest.forest.sealed.artifact import open_forest, read_manifest
 from distforest.growth.methods import GROWTH
 from distforest.growth.problem import Problem
-from distforest.growth.versions import HERE
+from distforest.growth.versions import VERSIONS_HERE
 from distforest.jobs import versions
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import Inputs, stage_inputs
@@ -29,7 +29,7 @@ from distforest.jobs.shards import Receipt
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import GrowTask, Options, fit, grow_shard, survey
 from distforest.jobs.versions import grown_by, told_of_versions
-from distforest.service.leading import Lead, lead
+from distforest.service.leading import LeadTask, lead
 from distforest.sources.staging import Staged
 from distforest.stores.claims import Claim
 from distforest.stores.folder import Folder
@@ -42,7 +42,7 @@ def spec(tmp_path: Path) -> Spec:
 
 
 def receipt(first: int, last: int, **versions: str) -> Receipt:
-    return Receipt(first, last, "trees", 0.0, growth=GROWTH, **{**HERE, **versions})  # type: ignore[arg-type]
+    return Receipt(first, last, "trees", 0.0, growth=GROWTH, **{**VERSIONS_HERE, **versions})  # type: ignore[arg-type]
 
 
 # --- the growth -------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ def work_of(inputs: Inputs, spec: Spec, growth: int, kind: str) -> Any:
         assert isinstance(inputs.matrix, Staged)
         features = tuple(range(4))
         return screen_block(BlockTask(OnHosts(inputs.matrix, inputs.scratch), 3, features, features, False, growth))
-    return lead(Lead(spec, shards.address, "job", Claim(spec.output, "a test"), growth))
+    return lead(LeadTask(spec, shards.address, "job", Claim(spec.output, "a test"), growth))
 
 
 @pytest.mark.parametrize("kind", ["survey", "grow", "lay out", "screen", "lead"])
@@ -102,15 +102,15 @@ def test_a_receipt_of_another_growth_ends_the_job_when_it_comes(spec: Spec, monk
 
 def test_versions_are_counted_in_trees() -> None:
     receipts = [receipt(0, 3), receipt(4, 4, numba="0.1"), receipt(5, 9), receipt(10, 10, distforest="0")]
-    same = {name: HERE[name] for name in ("numpy", "numba")}
+    same = {name: VERSIONS_HERE[name] for name in ("numpy", "numba")}
     assert grown_by(receipts) == [
-        {"trees": 9, **HERE},
+        {"trees": 9, **VERSIONS_HERE},
         {"trees": 1, "distforest": "0", **same},
-        {"trees": 1, **HERE, "numba": "0.1"},
+        {"trees": 1, **VERSIONS_HERE, "numba": "0.1"},
     ]
     assert told_of_versions(receipts[2:]) == ""  # of one growth, and the same bits
     told = told_of_versions(receipts)
-    assert f"1 with numpy {HERE['numpy']}, numba 0.1" in told
+    assert f"1 with numpy {VERSIONS_HERE['numpy']}, numba 0.1" in told
     assert "9 with" in told
 
 
@@ -126,8 +126,8 @@ def test_one_set_of_versions_is_told_and_warned_of_by_nobody(spec: Spec) -> None
         done = run(spec, Here(2), heard=told.append)
     assert {type(answer) for answer in told} == {Receipt}
     manifest = read_manifest(done.address)
-    assert manifest["provenance"]["grown_by"] == [{"trees": N_TREES, **HERE}]
-    words = ", ".join(f"{name} {HERE[name]}" for name in sorted(HERE))
+    assert manifest["provenance"]["grown_by"] == [{"trees": N_TREES, **VERSIONS_HERE}]
+    words = ", ".join(f"{name} {VERSIONS_HERE[name]}" for name in sorted(VERSIONS_HERE))
     assert ("grown by", f"{words}: {N_TREES} trees") in reports.inspected(done.address, manifest, None, None).lines
 
 
@@ -171,7 +171,7 @@ def test_workers_of_two_numbas_are_told(two_workers: Any, spec: Spec) -> None:
     assert any("not all worked out by the same versions" in told for told in done.warnings)
     found = open_forest(done.address).provenance["grown_by"]
     assert sum(own["trees"] for own in found) == 60
-    assert {own["numba"] for own in found} == {"99.0", HERE["numba"]}
+    assert {own["numba"] for own in found} == {"99.0", VERSIONS_HERE["numba"]}
 
 
 @pytest.mark.parametrize("told", [None, "text", [], [3, None], [{"trees": {"a": [1]}}]])

@@ -193,7 +193,7 @@ class Site:
 
 def install(site: Site) -> None:
     """Wrap what writes, in any process: its begin or end is a point. Answers come in many small tasks."""
-    score.BLOCK_CELLS = 1 << 12
+    score.ANSWERS_PER_TASK = 1 << 12
 
     def writing(write: Callable[..., Any], folder: Folder, name: str, content: bytes, **how: bool) -> None:
         site.pass_by("write", folder.address)
@@ -230,7 +230,7 @@ def install(site: Site) -> None:
 
 def install_in_tasks(site: Site) -> None:
     """Wrap what tasks call, in a worker; trees look for the sign to stop at every level."""
-    stop.SECONDS = 0.0
+    stop.SIGN_SECONDS = 0.0
 
     def growing(grow: Callable[..., Any], task: Any) -> Any:
         site.take(task.folder, task.first, task.last)

@@ -169,7 +169,7 @@ def test_a_service_that_starts_is_waited_for_by_what_changes_something(name, qui
 
 
 def test_a_service_that_does_not_come_is_given_up(quick, monkeypatch):
-    monkeypatch.setattr(calls, "PATIENCE", dict.fromkeys(calls.PATIENCE, 0.05))
+    monkeypatch.setattr(calls, "CALL_PATIENCE", dict.fromkeys(calls.CALL_PATIENCE, 0.05))
     with FakeService({"submit": STARTING}) as fake, pytest.raises(AwayError, match="the service is starting"):
         Service(fake.address).submit(SPEC)
     assert len(fake.asked) > 1
@@ -280,7 +280,7 @@ def locked(ours):
 
 def test_no_certificate(locked):
     told = why(Service(locked.address))
-    assert "speaks TLS, and there is no certificate to show: give --tls-ca-file, --tls-cert and --tls-key" in told
+    assert "requires TLS, and no certificate was given: give --tls-ca-file, --tls-cert and --tls-key" in told
 
 
 def test_the_scheduler_is_of_another_authority(locked, theirs):
@@ -295,7 +295,7 @@ def test_the_client_is_of_another_authority(locked, ours, theirs):
 
 def test_a_plain_call_to_tls(locked):
     told = why(Service(locked.address.replace("tls://", "tcp://")))
-    assert "is no scheduler, or one that speaks TLS; is the address tls://...?" in told
+    assert "is not a scheduler, or requires TLS; is the address tls://...?" in told
 
 
 def test_a_call_by_tls_to_a_plain_scheduler(ours):
@@ -309,7 +309,7 @@ def test_a_call_by_tls_to_a_plain_scheduler(ours):
 def test_files_of_tls_that_are_not_there(tmp_path):
     files = {"tls_ca_file": f"{tmp_path}/ca.pem", "tls_client_cert": f"{tmp_path}/cert.pem"}
     told = why(Service("tls://127.0.0.1:1", Security(require_encryption=True, **files)))
-    assert f"there is no file of TLS ca-file {tmp_path}/ca.pem, cert {tmp_path}/cert.pem" in told
+    assert f"there is no TLS file ca-file {tmp_path}/ca.pem, cert {tmp_path}/cert.pem" in told
 
 
 def test_files_of_tls_that_are_none(tmp_path):

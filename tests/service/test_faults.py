@@ -163,7 +163,7 @@ def test_a_full_scratch_folder_ends_the_job_with_the_reason_and_room_lets_it_be_
     cluster.submit("crammed", {**spec, "run": {**spec["run"], "scratch": str(small_disk)}})
     told = cluster.reached("crammed", "FAILED")
     message = told["error"]["message"]
-    assert message.startswith(f"No space left on device: 600 bytes were asked for in {small_disk} on ")
+    assert message.startswith(f"No space left on device: 600 bytes are needed in {small_disk} on ")
     assert "make room there, or name another folder (`run.scratch`, or DISTFOREST_SCRATCH)" in message
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
     assert told["lost_workers"] == 0

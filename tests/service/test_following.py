@@ -84,11 +84,11 @@ def test_without_any_time_one_look_is_taken():
         seen("RUNNING", seconds=0.0)
 
 
-@pytest.mark.parametrize(("seconds", "most"), [(70.0, 70.0), (0.0, following.LOOK_SECONDS)])
+@pytest.mark.parametrize(("seconds", "most"), [(70.0, 70.0), (0.0, following.FOLLOW_SECONDS)])
 def test_no_look_lasts_much_longer_than_there_is_time(seconds, most):
     told = Told("SUCCEEDED")
     assert len(list(follow(told, "x", seconds))) == 1
-    assert following.LOOK_SECONDS <= told.limits[0] <= most
+    assert following.FOLLOW_SECONDS <= told.limits[0] <= most
 
 
 def test_events_are_followed_over_a_silence():

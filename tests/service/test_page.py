@@ -178,7 +178,7 @@ def test_health(served: Served, service: PlayedService) -> None:
 
 
 def test_health_without_a_heartbeat(served: Served, service: PlayedService) -> None:
-    service.told["heartbeat"] -= page.PATIENCE + 60
+    service.told["heartbeat"] -= page.HEARTBEAT_PATIENCE + 60
     answer = served.ask("/distforest/health")
     assert (answer.status, answer.json["reason"]) == (503, "the service's last heartbeat was 2 min ago")
 

@@ -270,7 +270,7 @@ def test_a_forest_that_is_too_large_is_refused() -> None:
     policy = Policy(max_trees=10)
     policy.check({}, {}, 10)
     with pytest.raises(
-        SpecError, match=r"^params.n_estimators: 11 trees were asked for, this service allows at most 10$"
+        SpecError, match=r"^params.n_estimators: 11 trees were requested, this service allows at most 10$"
     ):
         policy.check({}, {}, 11)
 

@@ -23,7 +23,7 @@ from distforest.errors import ConflictError, InputError, JobError, NotFoundError
 from distforest.service import lease as leases
 from distforest.service import registry as registries
 from distforest.service.lease import Lease, died
-from distforest.service.registry import Registry, UnreadableError, hold_id
+from distforest.service.registry import Registry, UnreadableError, check_id
 from tests.service.jobs_on_paper import event, spec_text, state_of
 
 
@@ -40,7 +40,7 @@ def registry(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Registr
 )
 def test_an_id_that_is_no_name_is_refused(name: Any) -> None:
     with pytest.raises(InputError, match="id: up to 64 of a-z"):
-        hold_id(name)
+        check_id(name)
 
 
 def test_a_reader_learns_all_from_the_root(registry: Registry) -> None:
@@ -105,7 +105,7 @@ def test_what_a_loss_of_power_has_left_at_the_end_hides_no_number(registry: Regi
 
 
 def test_of_many_events_the_latest_are_kept(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registries, "MOST_BYTES", 4000)
+    monkeypatch.setattr(registries, "JOB_FILE_BYTES", 4000)
     registry.create("a", spec_text(), state_of())
     for n in range(1, 200):
         registry.note("a", [event(n)])
@@ -123,7 +123,7 @@ def test_of_many_events_the_latest_are_kept(registry: Registry, monkeypatch: pyt
 def test_of_a_file_that_was_larger_before_the_end_is_read(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     registry.create("a", spec_text(), state_of())
     registry.note("a", [event(n) for n in range(1, 200)])
-    monkeypatch.setattr(registries, "MOST_BYTES", 4000)
+    monkeypatch.setattr(registries, "JOB_FILE_BYTES", 4000)
     monkeypatch.setattr(registries, "LATEST_BYTES", 500)
     assert registry.last_number("a") == 199
     dropped, *kept = registry.events("a")
@@ -162,7 +162,7 @@ def test_what_no_service_has_written_is_no_state(registry: Registry) -> None:
         registry.folder(own).write("state.json", json.dumps({**state_of(own), name: value}).encode())
         with pytest.raises(UnreadableError, match=rf"odd-{n}/state\.json.*{re.escape(ascii(name)[1:-1])}"):
             registry.state(own)
-    registry.folder("large").write("state.json", b" " * (registries.MOST_BYTES + 1))
+    registry.folder("large").write("state.json", b" " * (registries.JOB_FILE_BYTES + 1))
     later = {"later": {"plain": [1, 2.5, "ä", None, True]}}
     registry.create("good", spec_text(), state_of("good", **later))
     told = registry.listed(now=0.0)

@@ -18,11 +18,11 @@ from distforest.jobs.cluster import Lost, Progress
 from distforest.jobs.shards import Receipt
 from distforest.jobs.stop import SIGN, Stop
 from distforest.service import running
-from distforest.service.job import BEAT, Job
+from distforest.service.job import SAVING_BEAT, Job
 from distforest.service.leading import TOPIC, heard
 from distforest.service.policy import Policy
-from distforest.service.registry import ENDS, STATES, Registry
-from distforest.service.running import Attendance, ClosingError, Desk
+from distforest.service.registry import ENDS, JOB_STATES, Registry
+from distforest.service.running import ClosingError, ServiceContext, WorkerWatch
 from distforest.service.watching import Watching
 from distforest.stores.folder import Folder
 from tests.service.jobs_on_paper import spec_text, state_of
@@ -63,7 +63,7 @@ def test_a_job_tells_what_is_odd_once() -> None:
     assert job.state["warnings"] == []
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", JOB_STATES)
 def test_states_that_end_a_job_are_ends(state: str) -> None:
     job = Job(state_of(state=state))
     assert job.has_ended == (state in ENDS)
@@ -122,24 +122,24 @@ def test_what_a_store_refuses_is_written_the_next_time(registry: Registry, monke
     before = registry.folder("a").read("state.json")
     assert job.save(registry) is True
     assert registry.folder("a").read("state.json") == before
-    job.state["heartbeat"] -= BEAT
+    job.state["heartbeat"] -= SAVING_BEAT
     assert job.save(registry) is True
     assert registry.folder("a").read("state.json") != before  # it beats
 
 
 @pytest.fixture
-def desk(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
     monkeypatch.setattr(running, "PAUSE", 0.0)
     registry.create("a", spec_text(), state_of())
     registry.folder("a").within("work").write("shard", b"")
-    return Desk(registry, None, Policy(), "me")
+    return ServiceContext(registry, None, Policy(), "me")
 
 
 def plays(monkeypatch: pytest.MonkeyPatch, *acts: BaseException | dict[str, Any]) -> None:
     """Let the runs of a job come out so, one after another."""
     left = list(acts)
 
-    def work(_job: Job, _desk: Desk) -> dict[str, Any]:
+    def work(_job: Job, _desk: ServiceContext) -> dict[str, Any]:
         act = left.pop(0)
         if isinstance(act, BaseException):
             raise act
@@ -148,15 +148,15 @@ def plays(monkeypatch: pytest.MonkeyPatch, *acts: BaseException | dict[str, Any]
     monkeypatch.setattr(running, "_work", work)
 
 
-def ran(desk: Desk) -> Job:
+def ran(desk: ServiceContext) -> Job:
     job = Job(state_of())
-    running.run(job, desk)
+    running.run_job(job, desk)
     job.save(desk.registry, at_once=True)
     return job
 
 
 def test_a_run_that_fails_for_its_store_or_connection_is_tried_again(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: ServiceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plays(monkeypatch, OSError(5, "disk"), CancelledError("gone"), TimeoutError("slow"), {"digest": "d"})
     job = ran(desk)
@@ -177,7 +177,7 @@ def test_a_run_that_fails_for_its_store_or_connection_is_tried_again(
     ],
 )
 def test_a_run_that_fails_says_why_and_keeps_what_is_committed(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, acts: list[BaseException], kind: str, message: str
+    desk: ServiceContext, monkeypatch: pytest.MonkeyPatch, acts: list[BaseException], kind: str, message: str
 ) -> None:
     plays(monkeypatch, *acts)
     job = ran(desk)
@@ -190,7 +190,7 @@ def test_a_run_that_fails_says_why_and_keeps_what_is_committed(
     assert folder.exists(SIGN)  # trees that still grow somewhere are not wanted
 
 
-def test_a_cancelled_run_keeps_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_run_keeps_nothing(desk: ServiceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     plays(monkeypatch, CancelledJobError("stop"))
     assert ran(desk).state["state"] == "CANCELLED"
     folder = desk.registry.folder("a")
@@ -200,7 +200,7 @@ def test_a_cancelled_run_keeps_nothing(desk: Desk, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("act", [ClosingError(), OSError(5, "disk"), CancelledError()])
 def test_a_run_that_the_closing_service_ends_is_left_to_the_next_one(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, act: BaseException
+    desk: ServiceContext, monkeypatch: pytest.MonkeyPatch, act: BaseException
 ) -> None:
     desk.closing.set()
     plays(monkeypatch, act)
@@ -212,15 +212,15 @@ def test_a_run_that_the_closing_service_ends_is_left_to_the_next_one(
     assert not folder.exists(SIGN)
 
 
-def test_whoever_looks_after_a_run_ends_it_in_time(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_looks_after_a_run_ends_it_in_time(desk: ServiceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(state_of(state="RUNNING"))
-    patient = Attendance(job, replace(desk, no_workers_timeout=1000.0))
+    patient = WorkerWatch(job, replace(desk, no_workers_timeout=1000.0))
     patient(0, 0.0)
     patient(0, 1e9)
     assert job.state["state"] == "WAITING_FOR_WORKERS"
     clock = itertools.count(100)
     monkeypatch.setattr("distforest.service.running.time.monotonic", lambda: next(clock))
-    hasty = Attendance(job, replace(desk, no_workers_timeout=1.5))
+    hasty = WorkerWatch(job, replace(desk, no_workers_timeout=1.5))
     hasty(0, 0.0)
     hasty(1, 0.0)  # from here on it waits anew
     hasty(0, 0.0)
@@ -276,7 +276,7 @@ def test_lost_workers_and_repeated_tasks_are_told_to_the_jobs_that_they_concern(
 def test_trees_look_for_the_sign_now_and_then(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = registry.folder("a")
     unhurried, level = Stop(folder.address), Level(1, 2, 0)
-    monkeypatch.setattr(stop, "SECONDS", 0.0)
+    monkeypatch.setattr(stop, "SIGN_SECONDS", 0.0)
     looking = Stop(folder.address)
     looking.at(level)
     folder.write(SIGN, b"")

@@ -365,7 +365,7 @@ def test_a_process_elsewhere_is_alive_by_the_clock_of_the_store(
     other = Claim(claim.output, "the second")
     with pytest.raises(ConflictError, match="30 s after its death it does not count any more"):
         other.take()
-    monkeypatch.setattr(claims, "STALE", -1.0)
+    monkeypatch.setattr(claims, "CLAIM_STALE", -1.0)
     with other.held():
         pass
     assert Folder(claim.folder).names() == []

@@ -21,9 +21,9 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.service import jobs
 from distforest.service.job import Job
-from distforest.service.jobs import JobService, Limits
+from distforest.service.jobs import JobService, ServiceLimits
 from distforest.service.policy import Policy
-from distforest.service.registry import ENDS, Registry, hold_id
+from distforest.service.registry import ENDS, Registry, check_id
 from distforest.sources.arrays import write_array
 from distforest.stores.folder import Folder
 from tests.service.jobs_on_paper import NOWHERE, spec_text, state_of
@@ -34,7 +34,7 @@ Ask = Callable[..., Awaitable[dict[str, Any]]]
 def in_a_service(root: str, use: Callable[[JobService, Ask], Awaitable[None]], **given: Any) -> None:
     """Run a test in a scheduler with a service, which is closed at the end."""
     policy = Policy(**{name: value for name, value in given.items() if name != "max_running"})
-    limits = Limits(max_running=given.get("max_running", 4))
+    limits = ServiceLimits(max_running=given.get("max_running", 4))
 
     async def main() -> None:
         async with Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0") as scheduler:
@@ -169,7 +169,7 @@ def test_refusals_are_answers(root: str) -> None:
         with refused(await ask("submit", spec=spec_text() + " " * 2000), "SpecError") as faults:
             assert faults[0].startswith("spec: must have at most 2000 bytes")
         with refused(await ask("submit", spec=spec_text(params={"n_estimators": 8})), "SpecError") as faults:
-            assert faults == ["params.n_estimators: 8 trees were asked for, this service allows at most 7"]
+            assert faults == ["params.n_estimators: 8 trees were requested, this service allows at most 7"]
         with refused(await ask("submit", spec=spec_text(output="/else/a.zarr")), "SpecError") as faults:
             assert faults[0].startswith("output: '/else/a.zarr' is outside")
         with refused(await ask("status"), "JobError") as faults:
@@ -193,7 +193,7 @@ def test_a_job_without_an_id_is_given_one(root: str) -> None:
     async def use(service: JobService, ask: Ask) -> None:
         made = [(await ask("submit", spec=spec_text(name)))["job"]["id"] for name in "ab"]
         assert made[0] != made[1]
-        assert all(hold_id(name).startswith("smerf-20") for name in made)
+        assert all(check_id(name).startswith("smerf-20") for name in made)
 
     in_a_service(root, use)
 

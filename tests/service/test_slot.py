@@ -177,7 +177,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path, odd: str)
         "a folder": path.mkdir,
         "a link": lambda: path.symlink_to("who.json"),
         "a pipe": lambda: os.mkfifo(path),
-        "too large": lambda: path.write_bytes(b" " * (slots.MOST_BYTES + 1)),
+        "too large": lambda: path.write_bytes(b" " * (slots.SLOT_BYTES + 1)),
     }[odd]()
     with pytest.raises(OSError, match=r"who\.json"):
         slot(Folder(str(tmp_path)), "who.json").read()

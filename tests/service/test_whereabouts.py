@@ -54,7 +54,7 @@ def test_a_file_without_an_address_is_exit_3(content, tmp_path):
         path.write_text(content)
     code, _, err = run("list", "--scheduler-file", path)
     assert code == 3
-    assert f"{path} is no file of a running scheduler" in err
+    assert f"{path} is not the file of a running scheduler" in err
 
 
 def test_the_address_comes_from_the_configuration_of_dask(listing):
@@ -150,8 +150,8 @@ def test_certificates_are_taken_from_files(tmp_path):
         assert run("list", "--scheduler", fake.address, *flags)[0] == 0
         assert run("list", "--scheduler", fake.address.removeprefix("tls://"), *flags)[0] == 0
         code, _, err = run("list", "--scheduler", fake.address)
-        assert (code, "speaks TLS, and there is no certificate to show" in err) == (3, True)
+        assert (code, "requires TLS, and no certificate was given" in err) == (3, True)
         (tmp_path / "key").unlink()
         code, _, err = run("list", "--scheduler", fake.address, *flags)
-        assert (code, f"there is no file of TLS key {tmp_path}/key" in err) == (3, True)
+        assert (code, f"there is no TLS file key {tmp_path}/key" in err) == (3, True)
     assert len(fake.asked) == 2

@@ -13,11 +13,11 @@ import pytest
 
 from distforest.errors import DamageError, JobError
 from distforest.sources import array_files
-from distforest.sources.array_files import Mapped, Marks, digest_of, held, open_sound
+from distforest.sources.array_files import Mapped, Marks, array_digest, held, open_sound
 from tests import samples
 
 ARRAY = samples.features(300)
-DIGEST = digest_of(ARRAY)
+DIGEST = array_digest(ARRAY)
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +156,7 @@ def test_what_leaves_the_content_alone_is_no_damage(path: Path, deed: Callable[[
     file = opened(path)
     with held([file]):
         deed(path)
-    file.hold_content()
+    file.check_content()
     assert file.array.tobytes() == ARRAY.tobytes()
 
 
@@ -164,13 +164,13 @@ def test_damage_that_the_file_system_does_not_know_of_is_found_by_reading(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = opened(path)
-    file.hold_content()
+    file.check_content()
     monkeypatch.setattr(Marks, "of", lambda _handle: file.marks)  # as if the disk itself had changed it
     overwrite(path)
     with held([file]):
         pass
     with pytest.raises(DamageError, match="although nobody has written to it"):
-        file.hold_content()
+        file.check_content()
 
 
 def test_a_file_that_nobody_reads_any_more_is_closed(path: Path) -> None:

@@ -68,12 +68,12 @@ def test_an_entry_is_refused_or_has_a_name_for_each_column(entry: Any, n_columns
 def test_the_first_difference_is_named(own: list[str], other: list[str]) -> None:
     mine, found = FeatureNames(tuple(own)), FeatureNames(tuple(other))
     if own == other:
-        mine.hold_same(found, "new")
+        mine.check_same(found, "new")
         return
     place = next(k for k in range(6) if own[k : k + 1] != other[k : k + 1])
     there, here = (repr(texts[place]) if place < len(texts) else "none" for texts in (own, other))
     with pytest.raises(InputError) as caught:
-        mine.hold_same(found, "new")
+        mine.check_same(found, "new")
     assert f"column {place} is {there} there, found {here}; give" in str(caught.value)
 
 

@@ -21,7 +21,7 @@ from zarr.codecs import BloscCodec, BytesCodec, ShardingCodec, ZstdCodec
 
 from distforest.errors import InputError
 from distforest.sources.arrays import open_array
-from distforest.sources.guarded import MAX_METADATA_BYTES, DamagedChunkError
+from distforest.sources.guarded import MAX_METADATA_BYTES, DamagedChunkError, RegularStore
 from distforest.sources.readings import FEATURES
 from distforest.sources.staging import stage
 
@@ -143,6 +143,38 @@ def test_a_damaged_chunk_is_named(name: str, damage: str, tmp_path: Path) -> Non
         open_array(address)[:]
 
 
+class ClientError(Exception):
+    """What a store's client raises, which is no OSError."""
+
+
+@pytest.mark.parametrize("name", ["zstd", "shards"])
+@pytest.mark.parametrize("kind", [ClientError, ConnectionResetError, MemoryError])
+def test_what_a_store_raises_is_not_damage(
+    name: str, kind: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    array = open_array(written(tmp_path, {**ZSTD, **OTHERS}[name]))
+
+    async def get(*_asked: Any, **_more: Any) -> None:
+        raise kind("the server is gone")
+
+    monkeypatch.setattr(RegularStore, "get", get)
+    with pytest.raises(kind, match="the server is gone"):
+        array[:]
+
+
+def test_raw_lzma_is_read_as_it_is_told(tmp_path: Path) -> None:
+    raw = numcodecs.LZMA(format=lzma.FORMAT_RAW, filters=[{"id": lzma.FILTER_LZMA2, "preset": 1}])
+    address = written(tmp_path, {"zarr_format": 2, "compressors": raw})
+    np.testing.assert_array_equal(open_array(address)[:], VALUES)
+
+
+def test_a_chunk_of_very_many_streams_is_refused(tmp_path: Path) -> None:
+    address = written(tmp_path, STREAMS["gzip"])
+    chunk_of(address).write_bytes(gzip.compress(b"") * 1001 + gzip.compress(VALUES[:50].tobytes()))
+    with pytest.raises(DamagedChunkError, match="it has more than 1000 streams"):
+        open_array(address)[:]
+
+
 @pytest.mark.parametrize("place", ["zarr.json", "c/0/0"])
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
 def test_what_is_no_regular_file_is_refused_unread(place: str, make: Callable[[Path], None], tmp_path: Path) -> None:
@@ -157,5 +189,5 @@ def test_metadata_that_are_too_large_are_refused_unread(tmp_path: Path) -> None:
     address = written(tmp_path, BLOSC["blosc"])
     with Path(address, "zarr.json").open("r+b") as file:
         file.truncate(MAX_METADATA_BYTES + 1)
-    with pytest.raises(InputError, match="at most 67,108,864 bytes were asked for"):
+    with pytest.raises(InputError, match="at most 67,108,864 bytes were expected"):
         open_array(address)

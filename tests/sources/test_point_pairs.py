@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError
-from distforest.sources.arrays import BLOCK_ROWS
+from distforest.sources.arrays import PROJECTED_ROWS
 from distforest.sources.point_pairs import (
     ALIKE,
     FAMILIES,
-    LARGEST,
+    LARGEST_FEATURE,
     REDUCTIONS,
     UNLIKE,
     PairColumns,
     PointPairs,
+    check_pairs,
+    check_points,
     codes_of_links,
-    hold_pairs,
-    hold_points,
     named,
 )
 from distforest.sources.source import Projections, Source, offsets, project_entries
@@ -27,7 +27,9 @@ from tests.reference import naive_trees_of_pairs as ref
 
 pytestmark = pytest.mark.kernels
 
-FLOATS = st.one_of(st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-45]), st.floats(-LARGEST, LARGEST, width=32))
+FLOATS = st.one_of(
+    st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-45]), st.floats(-LARGEST_FEATURE, LARGEST_FEATURE, width=32)
+)
 WORDS = st.sampled_from([0.0, -0.0, 1.0, 2.5, -3.0])
 
 
@@ -93,13 +95,13 @@ def test_the_sign_of_zero_does_not_tell_the_order(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_largest_numbers_that_are_let_in_have_finite_columns(family: str) -> None:
-    points = np.array([[LARGEST], [-LARGEST], [LARGEST]], np.float32)
-    hold_points(points)
+    points = np.array([[LARGEST_FEATURE], [-LARGEST_FEATURE], [LARGEST_FEATURE]], np.float32)
+    check_points(points)
     found = whole(PointPairs.of(PairColumns(family, 1), points, [[0, 1], [0, 2], [1, 1]]))
     assert np.isfinite(found).all()
     with pytest.raises(InputError, match=r"must be at most 1\.70141e\+38, found 3e\+38; scale them"):
-        hold_points(np.array([[0.0, -3e38]], np.float32))
-    hold_points(np.empty((0, 2), np.float32))
+        check_points(np.array([[0.0, -3e38]], np.float32))
+    check_points(np.empty((0, 2), np.float32))
 
 
 @settings(max_examples=60)
@@ -119,7 +121,7 @@ def test_projections_are_sums_of_entries(given_: tuple[PointPairs, np.ndarray], 
     np.testing.assert_array_equal(source.project(*asked), project_entries(source, *asked))
 
 
-@pytest.mark.parametrize("size", [BLOCK_ROWS - 1, BLOCK_ROWS, BLOCK_ROWS + 1, 2 * BLOCK_ROWS + 5])
+@pytest.mark.parametrize("size", [PROJECTED_ROWS - 1, PROJECTED_ROWS, PROJECTED_ROWS + 1, 2 * PROJECTED_ROWS + 5])
 def test_nodes_longer_than_a_block_are_projected_whole(size: int) -> None:
     rng = np.random.default_rng(size)
     source = PointPairs.of(PairColumns("difference_mean", 2), rng.normal(size=(9, 2)), rng.integers(0, 9, (size, 2)))
@@ -172,9 +174,9 @@ def test_columns_have_names() -> None:
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.int64])
 def test_pairs_are_taken_as_int32(dtype: type) -> None:
-    found = hold_pairs(np.array([[0, 4], [4, 0], [0, 4]], dtype), 5)
+    found = check_pairs(np.array([[0, 4], [4, 0], [0, 4]], dtype), 5)
     assert (found.dtype, found.tolist()) == (np.int32, [[0, 4], [4, 0], [0, 4]])
-    assert hold_pairs(np.empty((0, 2), dtype), 5).shape == (0, 2)
+    assert check_pairs(np.empty((0, 2), dtype), 5).shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -194,12 +196,12 @@ def test_pairs_are_taken_as_int32(dtype: type) -> None:
 )
 def test_what_is_no_pair_is_refused(pairs: list[object], message: str) -> None:
     with pytest.raises(InputError, match=f"^pairs: .*{message}"):
-        hold_pairs(np.array(pairs), 5)
+        check_pairs(np.array(pairs), 5)
 
 
 def test_numbers_beyond_int64_are_refused() -> None:
     with pytest.raises(InputError, match="found 18446744073709551615 in pair 0"):
-        hold_pairs(np.array([[0, 2**64 - 1]], np.uint64), 5)
+        check_pairs(np.array([[0, 2**64 - 1]], np.uint64), 5)
 
 
 @pytest.mark.parametrize("similar", [[True, False, True], [1, 0, 1], [1, -1, 1], [1.0, 0.0, 1.0], [1.0, -1.0, 1.0]])

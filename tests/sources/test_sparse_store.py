@@ -21,7 +21,7 @@ from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.sparse_store import SparseStore, open_matrix, opened_rows, read_rows, write_sparse
-from distforest.stores.groups import seal
+from distforest.stores.groups import seal_group
 from tests.sources.test_sparse import dense_of, stored_of, whole
 
 SPOILT = "the store is damaged; write it again"
@@ -94,7 +94,7 @@ def test_a_source_is_the_dense_one_with_nan_elsewhere(tmp_path: Path, measure: s
 def test_a_target_that_is_there_is_kept_unless_it_may_go(tmp_path: Path) -> None:
     target = str(tmp_path / "S.zarr")
     write_sparse(target, scipy.sparse.eye_array(3))
-    with pytest.raises(InputError, match="a new name was asked for"):
+    with pytest.raises(InputError, match="a new name was expected"):
         write_sparse(target, scipy.sparse.eye_array(4))
     write_sparse(target, scipy.sparse.eye_array(4), overwrite=True)
     assert open_matrix(target).shape == (4, 4)
@@ -194,7 +194,7 @@ def store_of(place: Path, sparse: Any = None, **changed: Any) -> str:
     for name, values in {**GOOD, **changed}.items():
         if values is not None:
             write_array(target, name, values.shape, values.dtype, [values])
-    seal(target, {"sparse": {"format": "csr", "version": 1, "shape": [3, 3]} if sparse is None else sparse})
+    seal_group(target, {"sparse": {"format": "csr", "version": 1, "shape": [3, 3]} if sparse is None else sparse})
     return target
 
 
@@ -211,7 +211,7 @@ def store_of(place: Path, sparse: Any = None, **changed: Any) -> str:
         ({"indices": None}, "indices: a Zarr array was expected, found none"),
         ({"data": None}, "data: a Zarr array was expected, found none"),
         ({"indptr": np.array([0.0, 2, 2, 4])}, "a vector of integers was expected as indptr, found float64"),
-        ({"indices": np.zeros((4, 1), int)}, r"a vector of integers was asked for as indices, .* shape \(4, 1\)"),
+        ({"indices": np.zeros((4, 1), int)}, r"a vector of integers was expected as indices, .* shape \(4, 1\)"),
         ({"data": np.ones((4, 2))}, r"a vector was expected as data, found float64 of shape \(4, 2\)"),
         ({"data": np.ones(4, np.complex64)}, "found dtype complex64"),
         ({"data": np.ones(3)}, "a column for each of 3 entries was expected, found 4"),
@@ -314,7 +314,7 @@ def test_chunks_that_are_lost_or_damaged_are_found(
 
 def test_a_store_that_is_unfinished_or_lost_its_metadata_is_refused(tmp_path: Path) -> None:
     target = store_of(tmp_path)
-    seal(target, {})
+    seal_group(target, {})
     with pytest.raises(InputError, match="found a group without; it is unfinished"):
         open_matrix(target)
     Path(target, "indptr", "zarr.json").write_text("{")

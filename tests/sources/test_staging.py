@@ -88,8 +88,8 @@ def test_arrays_are_staged_as_they_are(shape: tuple[int, ...], tmp_path: Path, s
     [
         (FEATURES, np.array([[1.0, np.nan]]), "features must be finite"),
         (SIMILARITIES, np.array([[1.0, np.inf]]), "similarities must be finite or NaN"),
-        (DISTANCES, np.zeros((2, 3)), "a square matrix was asked for"),
-        (FEATURES, np.zeros(4), "a 2-D matrix was asked for"),
+        (DISTANCES, np.zeros((2, 3)), "a square matrix was expected"),
+        (FEATURES, np.zeros(4), "a 2-D matrix was expected"),
     ],
 )
 def test_what_is_refused_leaves_nothing_behind(
@@ -275,7 +275,7 @@ def test_a_full_disk_is_told_and_nothing_is_left_on_it(tmp_path: Path, small_dis
     with pytest.raises(JobError) as caught:
         stage(address, FEATURES, small_disk / "s")
     told = str(caught.value)
-    assert told.startswith(f"No space left on device: 4,800,000 bytes were asked for in {small_disk}/s on ")
+    assert told.startswith(f"No space left on device: 4,800,000 bytes are needed in {small_disk}/s on ")
     assert f" are free; to stage {address}, make room there, or name another folder (`run.scratch`, or" in told
     assert left_in(small_disk / "s") == before
     with (small_disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):

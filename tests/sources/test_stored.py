@@ -17,7 +17,7 @@ from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import AS_IT_IS, FEATURES
 from distforest.sources.staging import stage
-from distforest.sources.stored import Chunks, chunks_of, hold_stored
+from distforest.sources.stored import Chunks, check_stored, chunks_of
 
 VALUES = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 
@@ -36,10 +36,10 @@ def others(tmp_path: Path) -> Path:
 
 
 def test_a_chunk_of_ours_that_is_missing_is_refused_by_name(ours: Path, tmp_path: Path) -> None:
-    assert hold_stored([str(ours)]) == ()
+    assert check_stored([str(ours)]) == ()
     (ours / "c" / "1" / "0").unlink()
     with pytest.raises(InputError, match=r"ours.zarr/X: chunk c/1/0 is missing \(1 of 4\), and all were written"):
-        hold_stored([str(ours)])
+        check_stored([str(ours)])
     with pytest.raises(InputError, match="chunk c/1/0 is missing"):
         SMERF(2).fit(str(ours), Targets(VALUES[:, 0]))
     with pytest.raises(InputError, match="X: its values are not those that were written"):
@@ -59,14 +59,14 @@ def test_chunks_of_zeros_are_written_too(tmp_path: Path) -> None:
     np.save(tmp_path / "zeros.npy", np.zeros((50, 4)))
     ingest(str(tmp_path / "zeros.npy"), str(tmp_path / "zeros.zarr"), name="X", chunk_bytes=320)
     assert len(list((tmp_path / "zeros.zarr" / "X" / "c").glob("*/0"))) == 3
-    assert hold_stored([str(tmp_path / "zeros.zarr" / "X")], strict=True) == ()
+    assert check_stored([str(tmp_path / "zeros.zarr" / "X")], strict=True) == ()
 
 
 def test_what_others_leave_out_is_told_or_refused(others: Path, tmp_path: Path) -> None:
-    (told,) = hold_stored([str(others), str(others)])
+    (told,) = check_stored([str(others), str(others)])
     assert told.startswith(f"{others}: 1 of 8 chunks are not stored and read as -1.0")
-    with pytest.raises(InputError, match="all chunks were asked for"):
-        hold_stored([str(others)], strict=True)
+    with pytest.raises(InputError, match="all chunks were expected"):
+        check_stored([str(others)], strict=True)
     with pytest.warns(UserWarning, match="1 of 8 chunks are not stored"):
         SMERF(2, random_state=0).fit(str(others), Targets(VALUES[:, 0]))
     with pytest.warns(UserWarning, match="1 of 8 chunks are not stored"):
@@ -120,8 +120,8 @@ def test_an_array_that_announces_what_nobody_has_stored_is_refused_at_once(
     with pytest.raises(
         InputError, match=r"at most 1,073,741,824 bytes were expected, found 68,000,000,000, of which 0"
     ):
-        hold_stored([address])
-    (told,) = hold_stored([address], max_bytes=1 << 40)
+        check_stored([address])
+    (told,) = check_stored([address], max_bytes=1 << 40)
     assert "chunks are not stored and read as 0.0" in told
 
 
@@ -129,7 +129,7 @@ def test_a_shard_that_was_cut_off_is_told(tmp_path: Path) -> None:
     address = str(tmp_path / "shards.zarr")
     zarr.create_array(address, data=VALUES, chunks=(5, 1), shards=(20, 3))
     (tmp_path / "shards.zarr" / "c" / "1" / "0").write_bytes(b"")
-    (told,) = hold_stored([address])
+    (told,) = check_stored([address])
     assert told.startswith(f"{address}: 1 of 2 chunks are not stored")
 
 
@@ -138,10 +138,10 @@ def test_what_is_stored_may_unfold_to_a_thousand_times_as_much(tmp_path: Path, m
     zarr.create_array(address, shape=(100, 10), chunks=(10, 10), dtype="f8", compressors=None)[:50] = 1.0
     monkeypatch.setattr("distforest.sources.stored.ANNOUNCED_BYTES", 100)
     monkeypatch.setattr("distforest.sources.stored.MAX_UNFOLDING", 2)
-    assert len(hold_stored([address])) == 1  # 8,000 bytes, of which 4,000 are stored
+    assert len(check_stored([address])) == 1  # 8,000 bytes, of which 4,000 are stored
     (tmp_path / "zeros.zarr" / "c" / "0" / "0").unlink()
     with pytest.raises(InputError, match="at most 6,400 bytes were expected, found 8,000, of which 3,200 are stored"):
-        hold_stored([address])
+        check_stored([address])
 
 
 def test_an_array_without_dimensions_has_one_chunk(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_a_sparse_matrix_is_refused_with_the_way_out() -> None:
 
 def test_pairs_are_drawn_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(side) for side in pairs_of_rows(5)] == [10, 10]
-    monkeypatch.setattr(module, "MOST_PAIRS", 5000)
+    monkeypatch.setattr(module, "MOST_JUDGED_PAIRS", 5000)
     left, right = pairs_of_rows(200)
     assert len(left) == len(right) == 5000
     assert (left < right).all()

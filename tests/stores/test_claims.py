@@ -19,7 +19,7 @@ import pytest
 
 from distforest.errors import ConflictError, InputError
 from distforest.stores import claims
-from distforest.stores.claims import CLAIM, STALE, Claim, owned
+from distforest.stores.claims import CLAIM, CLAIM_STALE, Claim, owned
 
 HOLDER = """
 import sys
@@ -112,7 +112,7 @@ def test_a_number_that_another_process_has_by_now_is_not_the_owner(tmp_path: Pat
     Claim(f"{tmp_path}/a.zarr", "the second").take()
 
 
-@pytest.mark.parametrize(("silent", "is_free"), [(STALE + 5, True), (STALE - 5, False)])
+@pytest.mark.parametrize(("silent", "is_free"), [(CLAIM_STALE + 5, True), (CLAIM_STALE - 5, False)])
 def test_a_process_of_another_machine_is_alive_as_long_as_it_is_heard(
     tmp_path: Path, silent: float, is_free: bool
 ) -> None:
@@ -132,7 +132,7 @@ def test_a_process_of_another_machine_is_alive_as_long_as_it_is_heard(
 
 
 def test_who_owns_an_output_beats(output: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "BEAT", 0.0)
+    monkeypatch.setattr(claims, "CLAIM_BEAT", 0.0)
     beats, beaten = [], threading.Event()
 
     def note(*_: Any) -> None:
@@ -300,7 +300,7 @@ def test_what_somebody_has_where_the_job_works_stays(tmp_path: Path) -> None:
 def test_a_pipe_in_the_place_of_a_claim_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "a.zarr.job").mkdir()
     os.mkfifo(tmp_path / "a.zarr.job" / CLAIM)
-    with pytest.raises(InputError, match=r"owner\.json is no claim \(a regular file was asked for .*\); remove it"):
+    with pytest.raises(InputError, match=r"owner\.json is no claim \(a regular file was expected .*\); remove it"):
         Claim(f"{tmp_path}/a.zarr", "a fit").take()
 
 

@@ -18,12 +18,12 @@ from distforest.sources.arrays import write_array
 from distforest.stores import outputs
 from distforest.stores.folder import Folder
 from distforest.stores.outputs import (
-    ANSWERS,
-    ARRAYS,
-    FOREST,
+    ANSWERS_KIND,
+    ARRAYS_KIND,
+    FOREST_KIND,
+    check_kind,
+    check_new,
     clear,
-    hold_kind,
-    hold_new,
     in_the_way,
     look,
     mend,
@@ -32,18 +32,18 @@ from distforest.stores.outputs import (
 
 MANIFEST = json.dumps({"format": 99, "digest": "0", "meaning": {}, "arrays": {"left": {}}, "provenance": {}})
 KINDS = {
-    FOREST: {"manifest.json": MANIFEST, "left/c": "1", ".left.0123.partial": "1"},
+    FOREST_KIND: {"manifest.json": MANIFEST, "left/c": "1", ".left.0123.partial": "1"},
     "an unfinished forest": {"unfinished.json": '{"fingerprint": "0"}', "left/c": "1"},
-    ANSWERS: {"zarr.json": {"forest": "0", "answer": "distance", "complete": True}, "distance/c": "1"},
+    ANSWERS_KIND: {"zarr.json": {"forest": "0", "answer": "distance", "complete": True}, "distance/c": "1"},
     "unfinished answers": {"zarr.json": {"forest": "0", "answer": "apply", "complete": False}},
-    ARRAYS: {"zarr.json": {"type": "arrays", "version": 1, "arrays": ["X", "y"]}, "X/c": "1", "y/c": "1"},
+    ARRAYS_KIND: {"zarr.json": {"type": "arrays", "version": 1, "arrays": ["X", "y"]}, "X/c": "1", "y/c": "1"},
     "a simulation": {"zarr.json": {"type": "simulation", "arrays": ["X"], "asked": {}}, "X/c": "1"},
     "unfinished arrays": {"zarr.json": {"type": "unfinished"}, "X/c": "1"},
 }
 OF_KIND = {
-    **dict.fromkeys((FOREST, "an unfinished forest"), FOREST),
-    **dict.fromkeys((ANSWERS, "unfinished answers"), ANSWERS),
-    **dict.fromkeys((ARRAYS, "a simulation", "unfinished arrays"), ARRAYS),
+    **dict.fromkeys((FOREST_KIND, "an unfinished forest"), FOREST_KIND),
+    **dict.fromkeys((ANSWERS_KIND, "unfinished answers"), ANSWERS_KIND),
+    **dict.fromkeys((ARRAYS_KIND, "a simulation", "unfinished arrays"), ARRAYS_KIND),
 }
 OTHERS: dict[str, tuple[dict[str, Any], str]] = {
     "files": ({"a": "1", "b": "1", "c": "1", "d": "1", "e": "1"}, "a folder with a, b, c and 2 more"),
@@ -52,9 +52,12 @@ OTHERS: dict[str, tuple[dict[str, Any], str]] = {
     "a group of others": ({"zarr.json": None, "X/c": "1"}, "a Zarr group with X"),
     "a strange group": ({"zarr.json": {"type": "x"}, "X/c": "1"}, "a Zarr group with X"),
     "an array": ({"zarr.json": "array", "c/0": "1"}, "a Zarr array"),
-    "a forest and more": ({**KINDS[FOREST], "notes.txt": "1"}, "a sealed forest with notes.txt beside it"),
-    "arrays and more": ({**KINDS[ARRAYS], "Z/c": "1"}, "arrays of `distforest` with Z beside it"),
-    "answers and more": ({**KINDS[ANSWERS], "figure.png": "1"}, "answers about a forest with figure.png beside it"),
+    "a forest and more": ({**KINDS[FOREST_KIND], "notes.txt": "1"}, "a sealed forest with notes.txt beside it"),
+    "arrays and more": ({**KINDS[ARRAYS_KIND], "Z/c": "1"}, "arrays of `distforest` with Z beside it"),
+    "answers and more": (
+        {**KINDS[ANSWERS_KIND], "figure.png": "1"},
+        "answers about a forest with figure.png beside it",
+    ),
 }
 
 
@@ -76,27 +79,27 @@ def put(output: str, files: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("there", KINDS)
-@pytest.mark.parametrize("kind", [FOREST, ANSWERS, ARRAYS])
+@pytest.mark.parametrize("kind", [FOREST_KIND, ANSWERS_KIND, ARRAYS_KIND])
 def test_only_the_same_kind_is_replaced_and_only_if_that_is_allowed(output: str, there: str, kind: str) -> None:
     put(output, KINDS[there])
     if OF_KIND[there] != kind:
         for overwrite in (False, True):
             with pytest.raises(InputError, match=f"or {kind} to replace, was expected, found .*, which is never repl"):
-                hold_new(output, kind, overwrite)
+                check_new(output, kind, overwrite)
         return
     with pytest.raises(InputError, match=r"a new name was expected, found .*; choose another, or allow .*`run.overwr"):
-        hold_new(output, kind, overwrite=False)
-    hold_new(output, kind, overwrite=True)
+        check_new(output, kind, overwrite=False)
+    check_new(output, kind, overwrite=True)
 
 
 @pytest.mark.parametrize("there", OTHERS)
 def test_nothing_else_is_ever_replaced(output: str, there: str) -> None:
     files, words = OTHERS[there]
     put(output, files)
-    for kind in (FOREST, ANSWERS, ARRAYS):
+    for kind in (FOREST_KIND, ANSWERS_KIND, ARRAYS_KIND):
         for overwrite in (False, True):
             with pytest.raises(InputError, match=f"found {words}, which is never replaced"):
-                hold_new(output, kind, overwrite)
+                check_new(output, kind, overwrite)
 
 
 def test_a_file_is_not_replaced_and_an_empty_folder_is_nothing(tmp_path: Path) -> None:
@@ -105,14 +108,14 @@ def test_a_file_is_not_replaced_and_an_empty_folder_is_nothing(tmp_path: Path) -
     assert look(f"{tmp_path}/none.zarr") is None
     (tmp_path / "loop.zarr").symlink_to("loop.zarr")
     with pytest.raises(InputError, match="found a link to itself, which is never replaced"):
-        hold_kind(f"{tmp_path}/loop.zarr", FOREST)
+        check_kind(f"{tmp_path}/loop.zarr", FOREST_KIND)
     (tmp_path / "b.zarr").write_text("mine")
     with pytest.raises(InputError, match="found a file, which is never replaced; choose another name, or move it away"):
-        hold_kind(f"{tmp_path}/b.zarr", FOREST)
+        check_kind(f"{tmp_path}/b.zarr", FOREST_KIND)
 
 
 def test_a_name_that_is_a_link_says_what_is_behind_it(tmp_path: Path) -> None:
-    put(f"{tmp_path}/real.zarr", KINDS[FOREST])
+    put(f"{tmp_path}/real.zarr", KINDS[FOREST_KIND])
     (tmp_path / "link.zarr").symlink_to("real.zarr")
     assert str(look(f"{tmp_path}/link.zarr")) == "a sealed forest"
     put(f"{tmp_path}/new", {"manifest.json": "new"})

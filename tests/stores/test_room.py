@@ -64,7 +64,7 @@ def test_an_error_that_is_no_lack_of_room_is_left_alone(tmp_path: Path, monkeypa
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_what_is_full_is_told_with_both_numbers(small_disk: Path, number: int) -> None:
     place = small_disk / "not" / "made" / "yet"
-    told = f"{os.strerror(number)}: 5,000,000 bytes were asked for in {place} on {os.uname().nodename}"
+    told = f"{os.strerror(number)}: 5,000,000 bytes are needed in {place} on {os.uname().nodename}"
     with pytest.raises(OSError) as caught, told_if_full(f"file://{place}", 5_000_000):
         raise OSError(number, os.strerror(number))
     assert (caught.value.errno, caught.value.strerror) == (number, f"{told}, 4,194,304 are free")
@@ -74,6 +74,6 @@ def test_what_is_full_is_told_with_both_numbers(small_disk: Path, number: int) -
 
 
 def test_of_a_store_elsewhere_nothing_is_said_to_be_free() -> None:
-    told = r"7 bytes were asked for in s3://bucket/jobs on \S+$"
+    told = r"7 bytes are needed in s3://bucket/jobs on \S+$"
     with pytest.raises(OSError, match=told), told_if_full("s3://bucket/jobs", 7):
         raise OSError(errno.ENOSPC, "full")

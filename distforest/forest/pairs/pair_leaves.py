@@ -32,7 +32,7 @@ VOTINGS = ("majority", "mean", "evidence")
 """What a node with n_0 pairs alike and n_1 unlike says: 1[n_1 > n_0], 1/2 for equal numbers (RFD, Eq. 4); n_1 / n;
 or n_1 of n pairs, which are added up over the trees (RFD, section 2.4)."""
 
-MOST_DEPTH = 50
+DEEPEST_CELL = 50
 """Deepest cells: their scores, multiples of 2^-50, have a float64 each."""
 
 AGGREGATIONS = ("mean", "median")

@@ -18,13 +18,13 @@ from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.pairs.pair_walks import Walks, blocks_of
 from distforest.forest.proximities import check_n_neighbors
 from distforest.sources.point_pairs import PairColumns, PointPairs
-from distforest.sources.source import Float32s, Floats, Ints, Rows
+from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
     from distforest.forest.table import NodeTable
 
-BLOCK_PAIRS = 1 << 14
+PAIRS_PER_TURN = 1 << 14
 """Pairs of a thread's turn."""
 
 
@@ -77,7 +77,7 @@ def pair_answers(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
     def answer(block: slice) -> None:
         found[block] = _answers(forest, pairs.of_pairs(pairs.left[block], pairs.right[block]))
 
-    blocks = list(_blocks(len(found), BLOCK_PAIRS))
+    blocks = list(_blocks(len(found), PAIRS_PER_TURN))
     if threads == 1 or len(blocks) == 1:
         for block in blocks:
             answer(block)
@@ -109,7 +109,7 @@ def distance(forest: Forest, points: Float32s, others: Float32s, threads: int = 
     """The forest's distance of each of ``points`` to each of ``others``, shape (n_points, n_others)."""
     shape, columns = (len(points), len(others)), columns_of(forest)
     found = np.empty(shape)
-    step = max(1, (threads * BLOCK_PAIRS) // max(1, shape[1]))
+    step = max(1, (threads * PAIRS_PER_TURN) // max(1, shape[1]))
     for rows in _blocks(shape[0], step):
         size = rows.stop - rows.start
         numbers = np.arange(rows.start, rows.stop, dtype=np.int32)
@@ -160,7 +160,7 @@ def kneighbors(
     return found, index
 
 
-def training_pairs(forest: Forest, pairs: Rows) -> PointPairs:
+def training_pairs(forest: Forest, pairs: Int32s) -> PointPairs:
     """Pairs of the training points with these numbers, shape (m, 2)."""
     left, right = np.ascontiguousarray(pairs.T)
     return PointPairs(columns_of(forest), forest.points, forest.points, left, right)
@@ -196,7 +196,7 @@ def walked(walks: Walks, tree: int, pairs: PointPairs) -> Ints:
     return ends
 
 
-def tallied(table: NodeTable, tree: int, pairs: PointPairs, codes: NDArray[np.uint8], weights: Rows) -> Ints:
+def tallied(table: NodeTable, tree: int, pairs: PointPairs, codes: NDArray[np.uint8], weights: Int32s) -> Ints:
     """Weight of each class in each node of a tree, shape (tree_size, 2), by the walk of its pairs."""
     counts, walks = np.zeros((int(table.tree_size[tree]), 2), np.int64), Walks(table)
     for block, values in blocks_of(pairs):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.walks import Children, Nodes, block_rows, walk_lanes
+from distforest.forest.walks import Children, WalkNodes, block_rows, walk_lanes
 from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import MAX_MIN, ColumnReading, PointPairs, pair_value
-from distforest.sources.source import Float32s, Floats, Ints, Rows
+from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
@@ -47,7 +47,7 @@ class Walks:
             sums += parts[self.ends(tree, values)]
         return sums
 
-    def tally(self, tree: int, values: Float32s, codes: NDArray[np.uint8], weights: Rows, counts: Ints) -> None:
+    def tally(self, tree: int, values: Float32s, codes: NDArray[np.uint8], weights: Int32s, counts: Ints) -> None:
         """Add the weight of each class in each node that a block's pairs pass to ``counts``, shape (tree_size, 2)."""
         table, root = self.table, int(self.table.tree_start[tree])
         tally_pairs(
@@ -72,8 +72,8 @@ def blocks_of(pairs: PointPairs) -> Iterator[tuple[slice, Float32s]]:
 def read_block(
     points: Float32s,
     others: Float32s,
-    left: Rows,
-    right: Rows,
+    left: Int32s,
+    right: Int32s,
     what: ColumnReading,
     values: Float32s,
 ) -> None:
@@ -95,7 +95,7 @@ def read_block(
 
 
 @kernel
-def add_walks(nodes: Nodes, starts: Children, values: Float32s, parts: Floats, sums: Floats) -> None:
+def add_walks(nodes: WalkNodes, starts: Children, values: Float32s, parts: Floats, sums: Floats) -> None:
     """sums[r] = sum over the trees, in their order, of parts[the leaf at which pair r arrives]."""
     rows, ends = np.arange(values.shape[0]).astype(np.int32), np.empty(values.shape[0], np.int64)
     sums[:] = 0.0
@@ -108,11 +108,11 @@ def add_walks(nodes: Nodes, starts: Children, values: Float32s, parts: Floats, s
 @borrowing
 def walk_sums(
     root: int,
-    left: Rows,
-    right: Rows,
+    left: Int32s,
+    right: Int32s,
     threshold: Floats,
     offset: Ints,
-    columns: Rows,
+    columns: Int32s,
     weights: Floats,
     values: Float32s,
     ends: Ints,
@@ -131,15 +131,15 @@ def walk_sums(
 @borrowing
 def tally_pairs(
     root: int,
-    left: Rows,
-    right: Rows,
+    left: Int32s,
+    right: Int32s,
     threshold: Floats,
     offset: Ints,
-    columns: Rows,
+    columns: Int32s,
     weights: Floats,
     values: Float32s,
     codes: NDArray[np.uint8],
-    own: Rows,
+    own: Int32s,
     counts: Ints,
 ) -> None:
     """counts[node, s] += sum of ``own`` over the pairs of class s that pass the node or end there."""

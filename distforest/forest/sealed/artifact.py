@@ -25,7 +25,7 @@ from distforest.amounts import counted
 from distforest.errors import ArtifactError, InputError
 from distforest.forest.estimates import Estimates
 from distforest.forest.forest import (
-    FORMAT,
+    FOREST_FORMAT,
     NODE_ARRAYS,
     Forest,
     Meaning,
@@ -45,7 +45,7 @@ from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS
 from distforest.sources.point_pairs import FAMILIES, REDUCTIONS, PairColumns
 from distforest.sources.row_kinds import KINDS, Dense, Features
-from distforest.stores.addresses import may_pass, put_file, reaching, read_file, size_of, store_of
+from distforest.stores.addresses import file_size, may_pass, put_file, reaching, read_file, store_of
 from distforest.stores.outputs import MANIFEST
 from distforest.stores.room import told_if_full
 
@@ -132,7 +132,7 @@ def seal(address: str, meaning: Meaning, entries: Mapping[str, object], provenan
     """Write the manifest, which makes the group a forest; returns the digest."""
     digest = digest_of(meaning, entries)
     manifest = {
-        "format": FORMAT,
+        "format": FOREST_FORMAT,
         "digest": digest,
         "meaning": meaning.to_dict(),
         "arrays": entries,
@@ -177,8 +177,10 @@ def _finite(text: str) -> float:
 def _checked_manifest(manifest: object) -> dict[str, Any]:
     if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
         raise ArtifactError(f"{MANIFEST}: an object with a format number was expected")
-    if manifest["format"] != FORMAT:
-        raise ArtifactError(f"{MANIFEST}: format {manifest['format']} is unknown, this version reads format {FORMAT}")
+    if manifest["format"] != FOREST_FORMAT:
+        raise ArtifactError(
+            f"{MANIFEST}: format {manifest['format']} is unknown, this version reads format {FOREST_FORMAT}"
+        )
     expected = {"format": int, "digest": str, "meaning": dict, "arrays": dict, "provenance": dict}
     for key, kind in expected.items():
         if not isinstance(manifest.get(key), kind):
@@ -262,12 +264,12 @@ def _meaning(found: dict[str, Any]) -> Meaning:
     if leaf["kind"] == KeepsMeans.kind and "factor" not in leaf:
         raise ArtifactError("factor: missing")
     meaning = Meaning.from_dict(found)
-    _hold_known("rows", meaning.rows.to_dict(), rows)
-    _hold_known("leaf", meaning.leaf.to_dict(), leaf)
+    _check_known("rows", meaning.rows.to_dict(), rows)
+    _check_known("leaf", meaning.leaf.to_dict(), leaf)
     return meaning
 
 
-def _hold_known(name: str, known: Mapping[str, object], found: Mapping[str, object]) -> None:
+def _check_known(name: str, known: Mapping[str, object], found: Mapping[str, object]) -> None:
     """Refuse keys that say nothing of this kind."""
     if known != found:
         keys = ", ".join(known)
@@ -397,7 +399,7 @@ def _check_sizes(address: str, name: str, entry: dict[str, Any], packing: Packin
         try:
             fs, path = store_of(f"{address}/{name}/{key}")
             with reaching(address):
-                n_stored = size_of(fs, path, expected + expected // 128 + MORE_BYTES)
+                n_stored = file_size(fs, path, expected + expected // 128 + MORE_BYTES)
                 size = packing.size(fs.cat_file(path, start=0, end=min(packing.head, n_stored)), n_stored)
         except (OSError, ValueError) as error:
             if may_pass(error, address):

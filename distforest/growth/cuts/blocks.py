@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from distforest.jit import borrowing, fetch
-from distforest.sources.source import Float32s, Ints, Rows
+from distforest.sources.source import Float32s, Int32s, Ints
 
 PACKED_CELLS = 1 << 25
 """Cells (float32) of the blocks of a level up to which they are packed."""
@@ -25,7 +25,7 @@ SPREAD = 2.0
 Beyond it the node's own cells are gathered, each of which takes as long as two that are read and masked.
 """
 
-LINE = 16
+CELLS_OF_A_LINE = 16
 """Cells of a line of memory."""
 
 FAR_CELLS = 1 << 20
@@ -41,7 +41,7 @@ class Blocks:
 
     cells: Float32s
     row_start: Ints
-    slot: Rows
+    slot: Int32s
 
 
 class Where(NamedTuple):
@@ -53,30 +53,30 @@ class Where(NamedTuple):
 
     cells: Float32s
     row_start: Ints
-    slot: Rows
+    slot: Int32s
     is_far: bool
 
     @classmethod
-    def of(cls, cells: Float32s, row_start: Ints, slot: Rows) -> Where:
+    def of(cls, cells: Float32s, row_start: Ints, slot: Int32s) -> Where:
         """The blocks in ``cells``, shape (n_cells,)."""
         own = cells.view()
         own.flags.writeable = False  # one type for the matrix and packed blocks: the kernels are compiled once
         return cls(own, row_start, slot, own.size > FAR_CELLS)
 
 
-def in_lines(n: int, length: int) -> Rows:
+def in_lines(n: int, length: int) -> Int32s:
     """Room for n rows of at least so many cells, each of which begins with a line of memory; shape (n, whole lines).
 
     Sums over rows that begin elsewhere take up to a third longer, as reads are then of two lines.
     """
-    width = -(-length // LINE) * LINE
-    cells = np.empty(n * width + LINE, np.int32)
-    skipped = -(cells.ctypes.data // cells.itemsize) % LINE
+    width = -(-length // CELLS_OF_A_LINE) * CELLS_OF_A_LINE
+    cells = np.empty(n * width + CELLS_OF_A_LINE, np.int32)
+    skipped = -(cells.ctypes.data // cells.itemsize) % CELLS_OF_A_LINE
     return cells[skipped : skipped + n * width].reshape(n, width)
 
 
 @borrowing
-def lay(places: Rows, weights: Rows, place: Rows, share: Rows) -> tuple[int, bool]:
+def lay(places: Int32s, weights: Int32s, place: Int32s, share: Int32s) -> tuple[int, bool]:
     """Where a node's rows, at ``places``, lie in a row of its block, and their weights; its length, if it is whole.
 
     Such a row is read as a whole if the node's rows keep their order and are not farther apart than `SPREAD` allows.

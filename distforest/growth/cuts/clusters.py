@@ -12,7 +12,7 @@ from distforest.growth.cuts.fences import LEFT_OUT, LOWER, MARGIN, UPPER
 from distforest.growth.cuts.gaussians import EQUAL_BIC, FAST_BIC, TWO_MEANS, cut_clusters, judge_cuts
 from distforest.growth.cuts.mixture import part_mixture
 from distforest.growth.cuts.random_cuts import Places
-from distforest.growth.cuts.two_means import ROUNDING
+from distforest.growth.cuts.two_means import EQUAL_GAINS
 from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing
@@ -121,7 +121,7 @@ def choose(
         top = -np.inf
         for k in range(scores.shape[0]):
             top = max(top, scores[k, node])
-        least = top - ROUNDING * (abs(top) if is_sum else weight[node])
+        least = top - EQUAL_GAINS * (abs(top) if is_sum else weight[node])
         for k in range(scores.shape[0]):
             if scores[k, node] > -np.inf and scores[k, node] >= least:
                 cuts.candidate[node], cuts.threshold[node], cuts.gain[node] = k, thresholds[k, node], scores[k, node]

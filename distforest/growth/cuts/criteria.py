@@ -3,7 +3,7 @@
 For a set S of rows with weights w, let m = sum w and P(S) = sum over ordered pairs of w_i w_j z_ij, self pairs
 included. A cut into L and R gains ``P(S)/m - P(L)/m_L - P(R)/m_R``, which is n I(S) - n_L I(S_L) - n_R I(S_R).
 Rows whose value is missing are not in S: they stay behind, and nothing is gained for them.
-What differs is how P is had: in closed form from labels (Gini) or from vectors (variance), here; from a matrix, in
+They differ in how P is computed: in closed form from labels (Gini) or from vectors (variance), here; from a matrix, in
 `distforest.growth.cuts.mean_distance`.
 Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows.
 
@@ -24,9 +24,9 @@ from distforest.forest.frontier import Frontier, Nodes
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Int32s, Ints
 
-ROUNDING = 1e-12
+GAIN_ROUNDING = 1e-12
 """A gain below this share of its own terms is rounding, and counts as 0; so does a difference of two gains."""
 
 NO_CUT = -1.0
@@ -36,7 +36,7 @@ NO_CUT = -1.0
 class Cuts(NamedTuple):
     """For each node the candidate chosen (-1: none), its threshold and its gain in fixed-point units (`NO_CUT`)."""
 
-    candidate: Rows
+    candidate: Int32s
     threshold: Floats
     gain: Floats
 
@@ -102,7 +102,7 @@ class Gini(Steady):
     gain, and as w where a side must not be too light.
     """
 
-    codes: Rows
+    codes: Int32s
     n_classes: int
     unit: float = 1.0
     class_weights: Ints | None = None
@@ -209,7 +209,7 @@ def keep_best(
     cuts: Cuts,
 ) -> None:
     """Let the cut between the values ``below`` < ``above`` be the node's cut if its gain is the largest so far."""
-    if cuts.candidate[node] >= 0 and gain <= cuts.gain[node] * (1.0 + ROUNDING):
+    if cuts.candidate[node] >= 0 and gain <= cuts.gain[node] * (1.0 + GAIN_ROUNDING):
         return
     middle = below + (above - below) / 2.0
     cuts.candidate[node] = candidate
@@ -221,7 +221,7 @@ def keep_best(
 def cut_gini(
     nodes: Nodes,
     values: Floats,
-    codes: Rows,
+    codes: Int32s,
     class_weights: Ints,
     min_leaf: int,
     cuts: Cuts,
@@ -259,7 +259,7 @@ def gini_gain(whole: float, m_left: int, squares_left: int, m_right: int, square
     """P(S)/m - (P(L)/m_L + P(R)/m_R) with P = m^2 - squares; 0 where it is rounding."""
     inside = (m_left * m_left - squares_left) / m_left + (m_right * m_right - squares_right) / m_right
     gain = whole - inside
-    return gain if gain > ROUNDING * (whole + inside) else 0.0
+    return gain if gain > GAIN_ROUNDING * (whole + inside) else 0.0
 
 
 @borrowing
@@ -268,9 +268,9 @@ def scan_gini(
     candidate: int,
     values: Floats,
     order: Ints,
-    weights: Rows,
+    weights: Int32s,
     own: Ints,
-    code: Rows,
+    code: Int32s,
     min_leaf: int,
     sides: Ints,
     cuts: Cuts,
@@ -349,8 +349,8 @@ def scan_variance(
     candidate: int,
     values: Floats,
     order: Ints,
-    rows: Rows,
-    weights: Rows,
+    rows: Int32s,
+    weights: Int32s,
     fixed: Ints,
     min_leaf: int,
     sides: Ints,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.criteria import (
-    ROUNDING,
+    GAIN_ROUNDING,
     Cuts,
     Steady,
     Variance,
@@ -42,11 +42,11 @@ SAME = 2.0**-44
 PART = 8
 """One of so many values is not few, and neither are so many of any."""
 
-FEW, NEARLY_ALL = 0.02, 0.95
+FEW_TARGETS, NEARLY_ALL = 0.02, 0.95
 """Share of the targets that are few, as one is of any, and of all squared differences that leaves others little."""
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
-"""By which `keys_of` mixes: 2^64 over the golden ratio (Knuth's multiplicative hash)."""
+"""By which `far_keys` mixes: 2^64 over the golden ratio (Knuth's multiplicative hash)."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class FarVariance(Steady):
             own = self.vectors[frontier.rows]
             own[lacking[first]] = np.nan
             found = self._cut(frontier, values[first : first + step], own, min_leaf)
-            better = (found.candidate >= 0) & ((best.candidate < 0) | (found.gain > best.gain * (1.0 + ROUNDING)))
+            better = (found.candidate >= 0) & ((best.candidate < 0) | (found.gain > best.gain * (1.0 + GAIN_ROUNDING)))
             best.candidate[better] = found.candidate[better] + first
             best.threshold[better], best.gain[better] = found.threshold[better], found.gain[better]
         return best
@@ -140,10 +140,10 @@ def radius_of_most(vectors: Floats) -> float:
 
 def different(vectors: Floats) -> Ints:
     """Of each different vector, shape (n_rows, n_dimensions), a row that holds it."""
-    return np.unique(keys_of(vectors), return_index=True)[1]
+    return np.unique(far_keys(vectors), return_index=True)[1]
 
 
-def keys_of(rows: Floats | Ints) -> NDArray[np.uint64]:
+def far_keys(rows: Floats | Ints) -> NDArray[np.uint64]:
     """A number for each row that only equal rows share, shape (n_rows,): numbers are sorted sooner than rows are."""
     keys = np.zeros(len(rows), np.uint64)
     for column in (rows + 0).T:  # 0 in the place of -0
@@ -189,7 +189,7 @@ def told_of_alike(vectors: Floats, name: str) -> str:
     if not vectors.size:  # what is asked of its rows is told later
         return ""
     fixed, rows = Variance.of(vectors, 1.0, name).fixed, different(vectors)
-    _, cell, sizes = np.unique(keys_of(fixed[rows]), return_inverse=True, return_counts=True)
+    _, cell, sizes = np.unique(far_keys(fixed[rows]), return_inverse=True, return_counts=True)
     alike = rows[cell == np.argmax(sizes)]
     if len(alike) < max(PART, len(rows) / PART) or radius_of_most(vectors):
         return ""
@@ -207,9 +207,9 @@ def told_of_alike(vectors: Floats, name: str) -> str:
 def told_of_stray(targets: Floats) -> str:
     """Which few of some targets, shape (n,), have nearly all of the squared differences from the others' mean; or none.
 
-    They are beyond the fences, `FEW` of all at most, and have the share `NEARLY_ALL` at least. A forest of means is
-    then grown to be rid of them, and a leaf in which one is left with others predicts neither. Where most targets are
-    equal, as amounts of what is rare are, the few are all that there is to learn.
+    They are beyond the fences, `FEW_TARGETS` of all at most, and have the share `NEARLY_ALL` at least. A forest of
+    means is then grown to be rid of them, and a leaf in which one is left with others predicts neither. Where most
+    targets are equal, as amounts of what is rare are, the few are all that there is to learn.
 
     Examples
     --------
@@ -221,7 +221,7 @@ def told_of_stray(targets: Floats) -> str:
     """
     _, _, lower, upper, own = fences_of(targets, MARGIN, np.empty(len(targets)))
     stray = np.flatnonzero((targets < lower) | (targets > upper))
-    if own < MARGIN or not 0 < len(stray) <= max(1.0, FEW * len(targets)):
+    if own < MARGIN or not 0 < len(stray) <= max(1.0, FEW_TARGETS * len(targets)):
         return ""
     apart = targets / 2.0 - np.delete(targets, stray).mean() / 2.0  # halves do not overflow
     furthest = int(np.argmax(np.abs(apart)))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Float32s, Floats, Ints, Rows
+from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 MARGIN = 0.3
 """Share of the values on either side of the inner ones."""
@@ -82,7 +82,7 @@ def heard_extremes(ascending: Floats, lower: float, upper: float) -> tuple[float
 
 
 @kernel
-def fence_columns(matrix: Float32s, rows: Rows, fences: Floats) -> None:
+def fence_columns(matrix: Float32s, rows: Int32s, fences: Floats) -> None:
     """fences[:, c] = the fences of column c by some of its rows, shape (2, n_columns); infinite if these are equal."""
     own, some = np.empty(rows.shape[0]), np.empty(rows.shape[0])
     for c in range(matrix.shape[1]):

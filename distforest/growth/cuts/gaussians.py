@@ -12,8 +12,8 @@ squared deviations SS_k about them; v_k = SS_k / n_k, v = (SS_1 + SS_2) / n, and
     equal_bic     the second of these alone
 
 Less is better; a *score* is the negative of it. A score is raw, or relative to that of one cluster, SS_0 or
-n log(2 pi v_0) + n + 2 log n, which frees the BICs of a feature's scale. Variances below `FLOOR` v_0 count as that,
-and two variances are asked for only where both sides have two distinct values: copies of one value are no cluster.
+n log(2 pi v_0) + n + 2 log n, which frees the BICs of a feature's scale. Variances below `LEAST_VARIANCE` v_0 count as
+that, and two variances are allowed only where both sides have two distinct values: copies of one are no cluster.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import math
 import numpy as np
 
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.cuts.two_means import FEW, ROUNDING, cut_two_means, room_for
+from distforest.growth.cuts.two_means import EQUAL_GAINS, SORTED_UP_TO, cut_two_means, room_for
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Int32s, Ints
 
-FLOOR = 1e-12
+LEAST_VARIANCE = 1e-12
 """Least variance of a cluster, as a share of the variance of its node."""
 
 TWO_MEANS, FAST_BIC, EQUAL_BIC = range(3)
@@ -36,7 +36,7 @@ TWO_MEANS, FAST_BIC, EQUAL_BIC = range(3)
 @kernel
 def cut_clusters(
     starts: Ints,
-    weights: Rows,
+    weights: Int32s,
     values: Floats,
     score: int,
     min_leaf: int,
@@ -53,7 +53,7 @@ def cut_clusters(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         scores[:, node] = np.nan
-        if score == TWO_MEANS and last - first >= FEW:
+        if score == TWO_MEANS and last - first >= SORTED_UP_TO:
             cut_two_means(starts, node, weights, values, min_leaf, relative, best_only, room, thresholds, scores)
         for k in range(values.shape[0]):
             if np.isnan(scores[k, node]):
@@ -65,7 +65,7 @@ def cut_clusters(
 
 @borrowing
 def scan_clusters(
-    values: Floats, weights: Rows, order: Ints, score: int, min_leaf: int, relative: bool, above: Floats
+    values: Floats, weights: Int32s, order: Ints, score: int, min_leaf: int, relative: bool, above: Floats
 ) -> tuple[float, float]:
     """Threshold and score of the best cut of one candidate's values in ascending order; -inf where there is none.
 
@@ -78,7 +78,7 @@ def scan_clusters(
     lowest, highest, square = values[order[0]], values[order[order.shape[0] - 1]], above[0]
     n_left, mean, within = np.int64(0), 0.0, 0.0
     before = np.nan
-    slack = ROUNDING * (square if score == TWO_MEANS else float(n))
+    slack = EQUAL_GAINS * (square if score == TWO_MEANS else float(n))
     for i in range(order.shape[0]):
         value = values[order[i]]
         if value > before and n_left >= min_leaf and n - n_left >= min_leaf:
@@ -98,7 +98,7 @@ def scan_clusters(
 
 
 @borrowing
-def squares_above(values: Floats, weights: Rows, order: Ints, above: Floats) -> np.int64:
+def squares_above(values: Floats, weights: Int32s, order: Ints, above: Floats) -> np.int64:
     """above[i] = SS of the values from place i of the order on; returns the sum of w.
 
     Values come in one by one, from the highest down: SS += w (x - mean before) (x - mean after), Welford (1962) and,
@@ -134,7 +134,7 @@ def score_of(
     if score == TWO_MEANS:
         return (square if relative else 0.0) - within
     whole = square / n
-    least = FLOOR * whole
+    least = LEAST_VARIANCE * whole
     shares = -2.0 * (n_left * math.log(n_left / n) + n_right * math.log(n_right / n))
     bic = shares + n * math.log(2.0 * math.pi * max(within / n, least)) + n + 4.0 * math.log(n)
     if score == FAST_BIC and distinct:
@@ -147,7 +147,7 @@ def score_of(
 @kernel
 def judge_cuts(
     starts: Ints,
-    weights: Rows,
+    weights: Int32s,
     values: Floats,
     score: int,
     min_leaf: int,
@@ -171,7 +171,7 @@ def judge_cuts(
 
 @borrowing
 def judge_cut(
-    values: Floats, weights: Rows, cut: tuple[float, float, float], score: int, min_leaf: int, relative: bool
+    values: Floats, weights: Int32s, cut: tuple[float, float, float], score: int, min_leaf: int, relative: bool
 ) -> float:
     """The score of a threshold, of the observed values between two fences; -inf where it is none.
 

@@ -25,7 +25,7 @@ from distforest.growth.cuts.ordering import order_values
 from distforest.growth.grower import Limits, values_on
 from distforest.jit import borrowing, kernel
 from distforest.sources.binned import BinnedSource
-from distforest.sources.source import Floats, Ints, Projections, Rows
+from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 Codes = NDArray[np.uint8]
 
@@ -57,8 +57,8 @@ def cut_codes_by_targets(
 def cut_codes_gini(
     nodes: Nodes,
     codes: Codes,
-    columns: Rows,
-    labels: Rows,
+    columns: Int32s,
+    labels: Int32s,
     n_classes: int,
     min_leaf: int,
     cuts: Cuts,
@@ -135,7 +135,7 @@ def walk_gini(
 def cut_codes_variance(
     nodes: Nodes,
     codes: Codes,
-    columns: Rows,
+    columns: Int32s,
     fixed: Ints,
     min_leaf: int,
     cuts: Cuts,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from distforest.errors import InputError
 from distforest.forest.frontier import Frontier
 from distforest.growth.cuts.blocks import (
-    LINE,
+    CELLS_OF_A_LINE,
     PACKED_CELLS,
     SPREAD,
     Blocks,
@@ -29,10 +29,10 @@ from distforest.growth.cuts.blocks import (
     lay,
     pack_blocks,
 )
-from distforest.growth.cuts.criteria import ROUNDING, Cuts, Steady, keep_best
+from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, Steady, keep_best
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, fetch
-from distforest.sources.source import Float32s, Floats, Ints, Rows
+from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 DISTANCE_BITS = 26
 """Bits of the integers as which distances are read; the largest of a node has at most three fewer."""
@@ -52,7 +52,7 @@ LARGEST_FLOAT = float(np.finfo(np.float32).max)
 MOST_DRAWS = 31
 """Multiplicity up to which a distance times its weight fits 32 bits."""
 
-CHUNK = 64
+CELLS_OF_32_BITS = 64
 """Cells of a row that are added up in 32 bits where all of them together fit, as they do if not all are the largest."""
 
 NEAR_CELLS = 1 << 17
@@ -124,13 +124,13 @@ class MeanDistance(Steady):
         cuts = Cuts.none(frontier.n_nodes)
         if frontier.weights.max(initial=0) > MOST_DRAWS:
             raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
-        room = Room.of(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
+        room = SumRoom.of(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
         where = self.where(frontier)
         cut_distances(frontier.starts, where, frontier.weights, values, min_leaf, self.exponent, room, cuts)
         return cuts
 
 
-class Room(NamedTuple):
+class SumRoom(NamedTuple):
     """Room for a node, and how a row of its block lies there.
 
     ::
@@ -144,21 +144,21 @@ class Room(NamedTuple):
     so has ``itself``, w_i z_ii.
     """
 
-    rows: Rows
-    share: Rows
+    rows: Int32s
+    share: Int32s
     gathered: Float32s
-    place: Rows
+    place: Int32s
     n_observed: Ints
     order: Ints
-    rank: Rows
+    rank: Int32s
     earlier: Ints
     across: Ints
-    itself: Rows
+    itself: Int32s
     keys: NDArray[np.uint64]
     spare: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, n_candidates: int, longest: int, n_rows: int) -> Room:
+    def of(cls, n_candidates: int, longest: int, n_rows: int) -> SumRoom:
         """Room for nodes of up to ``longest`` rows of ``n_rows``."""
         order, earlier, across = np.empty((3, n_candidates, longest), np.int64)
         place, itself = np.empty((2, longest), np.int32)
@@ -191,11 +191,11 @@ def distances_differ(starts: Ints, where: Where, row: Float32s, found: NDArray[n
 def cut_distances(
     starts: Ints,
     where: Where,
-    weights: Rows,
+    weights: Int32s,
     values: Floats,
     min_leaf: int,
     exponent: int,
-    room: Room,
+    room: SumRoom,
     cuts: Cuts,
 ) -> None:
     """All cuts of all candidates from one pass over the node's block of the matrix.
@@ -216,9 +216,9 @@ def cut_distances(
             rank[k, :length] = size  # unobserved, and rows of other nodes: after everything
             for e in range(n):
                 rank[k, place[order[k, e]]] = e
-        bits = bits_of(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered))
+        bits = distance_bits(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered))
         if not sum_rows(first, last, where, is_whole, length, bits, room):
-            bits = bits_of(exponent, largest_exponent(first, last, where, size, room.gathered))
+            bits = distance_bits(exponent, largest_exponent(first, last, where, size, room.gathered))
             sum_rows(first, last, where, is_whole, length, bits, room)
         scan_distances(node, values[:, first:last], own_weights, room, min_leaf, cuts)
         if cuts.candidate[node] >= 0:
@@ -243,7 +243,7 @@ def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Floa
 
 
 @borrowing
-def bits_of(exponent: int, own: int) -> np.int64:
+def distance_bits(exponent: int, own: int) -> np.int64:
     """The power of two of a node's scale: 2^own, which its distances are below, comes to 2^23 ... 2^26.
 
     2^exponent, which all distances are below, would come to 2^26 or to 2^4, 2^8 ... times as much.
@@ -259,18 +259,18 @@ class FixedPoint(NamedTuple):
 
 
 @borrowing
-def sum_rows(first: int, last: int, where: Where, is_whole: bool, length: int, bits: int, room: Room) -> bool:
+def sum_rows(first: int, last: int, where: Where, is_whole: bool, length: int, bits: int, room: SumRoom) -> bool:
     """c_i and r_i of each row and candidate, at a scale of 2^bits; False where the node's distances do not fit."""
     limit = min(math.ldexp(1.0, int(DISTANCE_BITS - bits)), LARGEST_FLOAT)
     fixed = FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit))
-    if length < CHUNK:
+    if length < CELLS_OF_32_BITS:
         return sum_short_rows(first, last, where, is_whole, length, fixed, room)
     return sum_long_rows(first, last, where, is_whole, length, fixed, room)
 
 
 @borrowing
 def sum_short_rows(
-    first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: Room
+    first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: SumRoom
 ) -> bool:
     """`sum_rows`, row after row."""
     size, row, share = last - first, room.rows[0, :length], room.share[:length]
@@ -294,7 +294,7 @@ def sum_short_rows(
 
 @borrowing
 def sum_long_rows(
-    first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: Room
+    first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: SumRoom
 ) -> bool:
     """The same by twos, so that ranks are read once for two rows; the last of an odd number goes with itself.
 
@@ -326,7 +326,7 @@ def sum_long_rows(
 
 @borrowing
 def take_row(
-    i: int, first: int, last: int, where: Where, is_whole: bool, fixed: FixedPoint, room: Room, row: Rows
+    i: int, first: int, last: int, where: Where, is_whole: bool, fixed: FixedPoint, room: SumRoom, row: Int32s
 ) -> tuple[np.int64, bool, bool]:
     """Row i of a node's block, read as a whole or gathered, as `weigh_chunks` says."""
     length = row.shape[0]
@@ -338,19 +338,19 @@ def take_row(
 
 
 @borrowing
-def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Rows, row: Rows) -> tuple[np.int64, bool, bool]:
+def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int32s) -> tuple[np.int64, bool, bool]:
     """`weigh`; the sum, whether there are whole chunks and any values of each fit 32 bits, and whether all values fit.
 
     The values of a chunk do where none of them has a sign and all of them fit.
     """
-    n_whole = values.shape[0] - values.shape[0] % CHUNK
+    n_whole = values.shape[0] - values.shape[0] % CELLS_OF_32_BITS
     for j in range(n_whole):
         row[j] = in_fixed_point(values[j], fixed)
     total, reach = weigh(values[n_whole:], fixed, weights[n_whole:], row[n_whole:])
     most, signs = np.int64(0), np.int32(0)
-    for first in range(0, n_whole, CHUNK):
+    for first in range(0, n_whole, CELLS_OF_32_BITS):
         own = np.int64(0)
-        for j in range(first, first + CHUNK):
+        for j in range(first, first + CELLS_OF_32_BITS):
             value = row[j]
             reach = np.int32(reach | (abs(value) if weights[j] > 0 else np.int32(0)))
             value = np.int32(value * weights[j])
@@ -363,7 +363,7 @@ def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Rows, row: Rows) 
 
 
 @borrowing
-def weigh(values: Float32s, fixed: FixedPoint, weights: Rows, row: Rows) -> tuple[np.int64, np.int32]:
+def weigh(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int32s) -> tuple[np.int64, np.int32]:
     """row[j] = weights[j] values[j] in fixed point; their sum, and the bits of those that weigh anything."""
     total, reach = np.int64(0), np.int32(0)
     for j in range(values.shape[0]):
@@ -382,9 +382,9 @@ def in_fixed_point(value: np.float32, fixed: FixedPoint) -> np.int32:
 
 @borrowing
 def masked_sums(
-    one: Rows,
-    other: Rows,
-    rank: Rows,
+    one: Int32s,
+    other: Int32s,
+    rank: Int32s,
     limits: tuple[np.int32, np.int32],
     is_narrow: bool,
     where: Where,
@@ -399,13 +399,13 @@ def masked_sums(
     if not is_narrow:
         return wide_sum(one, rank, limit), wide_sum(other, rank, other_limit)
     total, other_total = np.int64(0), np.int64(0)
-    n_whole, nothing = one.shape[0] - one.shape[0] % CHUNK, np.uint32(0)
-    for first in range(0, n_whole, CHUNK):
+    n_whole, nothing = one.shape[0] - one.shape[0] % CELLS_OF_32_BITS, np.uint32(0)
+    for first in range(0, n_whole, CELLS_OF_32_BITS):
         if where.is_far:
-            fetch(where.cells, ahead[0] + first // CHUNK * LINE)
-            fetch(where.cells, ahead[1] + first // CHUNK * LINE)
+            fetch(where.cells, ahead[0] + first // CELLS_OF_32_BITS * CELLS_OF_A_LINE)
+            fetch(where.cells, ahead[1] + first // CELLS_OF_32_BITS * CELLS_OF_A_LINE)
         own, other_own = nothing, nothing
-        for j in range(first, first + CHUNK):
+        for j in range(first, first + CELLS_OF_32_BITS):
             value, other_value = np.uint32(one[j]), np.uint32(other[j])
             own = np.uint32(own + (value if rank[j] < limit else nothing))
             other_own = np.uint32(other_own + (other_value if rank[j] < other_limit else nothing))
@@ -416,7 +416,7 @@ def masked_sums(
 
 
 @borrowing
-def wide_sum(values: Rows, rank: Rows, limit: np.int32) -> np.int64:
+def wide_sum(values: Int32s, rank: Int32s, limit: np.int32) -> np.int64:
     """One of `masked_sums`, in 64 bits; without a branch, so that it runs on vectors."""
     total = np.int64(0)
     for j in range(values.shape[0]):
@@ -429,8 +429,8 @@ def wide_sum(values: Rows, rank: Rows, limit: np.int32) -> np.int64:
 def scan_distances(
     node: int,
     values: Floats,
-    weights: Rows,
-    room: Room,
+    weights: Int32s,
+    room: SumRoom,
     min_leaf: int,
     cuts: Cuts,
 ) -> None:
@@ -452,7 +452,7 @@ def scan_distances(
                 continue
             inside_left, inside_right = left / m_left, (total - 2 * moved + left) / (m - m_left)
             gain = whole - (inside_left + inside_right)
-            rounding = ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
+            rounding = GAIN_ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
             if gain >= -rounding:  # distances that are not squares of Euclidean ones may gain less than 0
                 own = gain if gain > rounding else 0.0
                 keep_best(node, k, values[k, i], values[k, after], own, cuts)

@@ -12,10 +12,10 @@ import math
 
 import numpy as np
 
-from distforest.growth.cuts.gaussians import FLOOR, TWO_MEANS, scan_clusters
+from distforest.growth.cuts.gaussians import LEAST_VARIANCE, TWO_MEANS, scan_clusters
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Int32s, Ints
 
 ROUNDS = 500
 TOLERANCE = 1e-8
@@ -28,7 +28,7 @@ _TINY = 1e-300  # a Gaussian whose values have all gone to the other keeps this,
 @kernel
 def part_mixture(
     starts: Ints,
-    weights: Rows,
+    weights: Int32s,
     values: Floats,
     min_leaf: int,
     relative: bool,
@@ -44,12 +44,12 @@ def part_mixture(
         for k in range(values.shape[0]):
             own, w = values[k, first:last], weights[first:last]
             n = order_values(own, order, keys, spare)
-            found = fitted(own[order[:n]], w[order[:n]], min_leaf, relative)
+            found = better_model_cut(own[order[:n]], w[order[:n]], min_leaf, relative)
             thresholds[k, node], scores[k, node] = found
 
 
 @kernel
-def fitted(x: Floats, w: Rows, min_leaf: int, relative: bool) -> tuple[float, float]:
+def better_model_cut(x: Floats, w: Int32s, min_leaf: int, relative: bool) -> tuple[float, float]:
     """The cut of the better model of ascending values and its score; -inf where a side would be too light."""
     places = np.arange(x.shape[0])
     shares = np.empty(x.shape[0])
@@ -58,7 +58,7 @@ def fitted(x: Floats, w: Rows, min_leaf: int, relative: bool) -> tuple[float, fl
         return np.nan, -np.inf
     n, square = w.sum(), shares[0]
     n_left = np.searchsorted(x, start, side="right")
-    least = FLOOR * square / n
+    least = LEAST_VARIANCE * square / n
     mixture = np.empty((2, 3))
     likelihood = rounds_of(x, w, n_left, True, least, shares, mixture)
     bic, threshold = -2.0 * likelihood + 4.0 * math.log(n), equally_likely(mixture)
@@ -75,7 +75,7 @@ def fitted(x: Floats, w: Rows, min_leaf: int, relative: bool) -> tuple[float, fl
 
 
 @kernel
-def rounds_of(x: Floats, w: Rows, n_left: int, equal: bool, least: float, shares: Floats, mixture: Floats) -> float:
+def rounds_of(x: Floats, w: Int32s, n_left: int, equal: bool, least: float, shares: Floats, mixture: Floats) -> float:
     """Fill ``mixture`` from the cut before place ``n_left``, M and E steps in turn; its log-likelihood.
 
     shares[i] = p_1 N(x_i; mean_1, v_1) / (p_1 N(x_i; mean_1, v_1) + p_2 N(x_i; mean_2, v_2)): of the lower Gaussian.
@@ -99,7 +99,7 @@ def rounds_of(x: Floats, w: Rows, n_left: int, equal: bool, least: float, shares
 
 
 @kernel
-def maximise(x: Floats, w: Rows, shares: Floats, equal: bool, least: float, mixture: Floats) -> None:
+def maximise(x: Floats, w: Int32s, shares: Floats, equal: bool, least: float, mixture: Floats) -> None:
     """Share, mean and variance of each Gaussian: moments of the values weighted by their shares in it."""
     scatter, n = 0.0, float(w.sum())
     for k in range(2):

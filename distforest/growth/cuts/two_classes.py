@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.forest.frontier import Frontier, Nodes
-from distforest.growth.cuts.criteria import NO_CUT, ROUNDING, Cuts, Steady, keep_best
+from distforest.growth.cuts.criteria import GAIN_ROUNDING, NO_CUT, Cuts, Steady, keep_best
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
@@ -103,7 +103,7 @@ def two_class_gain(whole: float, left_0: float, left_1: float, right_0: float, r
     left, right = left_0 + left_1, right_0 + right_1
     inside = 2.0 * (left_0 * left_1 * right + right_0 * right_1 * left) / (left * right)  # one division, not two
     gain = whole - inside
-    return gain if gain > ROUNDING * (whole + inside) else 0.0
+    return gain if gain > GAIN_ROUNDING * (whole + inside) else 0.0
 
 
 @borrowing
@@ -150,7 +150,7 @@ def cut_two_classes(
 
 
 @borrowing
-def read_codes(rows: Rows, codes: Codes, kinds: Codes) -> None:
+def read_codes(rows: Int32s, codes: Codes, kinds: Codes) -> None:
     """kinds[r] = codes[rows[r]]: read once for all candidates of a node."""
     places = rows.view(np.uint32)  # see `distforest.jit`
     for r in range(places.shape[0]):
@@ -163,7 +163,7 @@ def scan_two_classes(
     candidate: int,
     values: Floats,
     order: Ints,
-    weights: Rows,
+    weights: Int32s,
     kinds: Codes,
     judged: Judged,
     left: Ints,

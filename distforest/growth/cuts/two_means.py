@@ -28,13 +28,13 @@ from numpy.typing import NDArray
 
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Int32s, Ints
 
-MOST_BINS = 512
-FEW = 40
+COUNTED_BINS = 512
+SORTED_UP_TO = 40
 """Values that are sorted in less time than they are counted."""
 
-ROUNDING = 1e-12
+EQUAL_GAINS = 1e-12
 """Gains of one candidate's cuts that differ by less, as a share of the squares, are equal: the lowest cut stands."""
 
 _NARROWEST, _WIDEST = 1e-120, 1e120  # of such values all squares and products are floats
@@ -50,7 +50,7 @@ the other.
 """
 
 
-class Room(NamedTuple):
+class BinRoom(NamedTuple):
     """Where the longest node is worked on: bins, shape (5, MOST_BINS + 1), its weights; values in open bins, theirs."""
 
     bins: Floats
@@ -75,10 +75,10 @@ class Line(NamedTuple):
 
 
 @kernel
-def room_for(longest: int) -> Room:
+def room_for(longest: int) -> BinRoom:
     """Room for nodes of up to ``longest`` rows."""
-    return Room(
-        np.empty((5, MOST_BINS + 1)),
+    return BinRoom(
+        np.empty((5, COUNTED_BINS + 1)),
         np.empty(longest),
         np.empty(longest),
         np.empty(longest),
@@ -92,12 +92,12 @@ def room_for(longest: int) -> Room:
 def cut_two_means(
     starts: Ints,
     node: int,
-    weights: Rows,
+    weights: Int32s,
     values: Floats,
     min_leaf: int,
     relative: bool,
     best_only: bool,
-    room: Room,
+    room: BinRoom,
     thresholds: Floats,
     scores: Floats,
 ) -> None:
@@ -114,14 +114,14 @@ def cut_two_means(
     for k in range(values.shape[0]):
         own = values[k, first:last]
         thresholds[k, node] = scores[k, node] = np.nan
-        line = line_of(own, w, n)
+        line = cell_line(own, w, n)
         if line.scale == 0.0:
             continue
         square = fill_bins(own, w, line, bins)
-        single, slack = 0.0 if relative else square, ROUNDING * square
+        single, slack = 0.0 if relative else square, EQUAL_GAINS * square
         least = add_up_bins(line, min_leaf, bins)
         if rival > -np.inf:
-            least = max(least, (rival + single - 8.0 * ROUNDING * abs(rival)) / line.n)
+            least = max(least, (rival + single - 8.0 * EQUAL_GAINS * abs(rival)) / line.n)
         least -= 8.0 * slack / line.n
         gain = -np.inf
         if open_bins(line, least, bins):
@@ -133,7 +133,7 @@ def cut_two_means(
 
 @borrowing
 def search_open(
-    values: Floats, weights: Floats, min_leaf: int, line: Line, least: float, slack: float, room: Room
+    values: Floats, weights: Floats, min_leaf: int, line: Line, least: float, slack: float, room: BinRoom
 ) -> tuple[float, float]:
     """Threshold and gain of the best cut in the bins that are open and stay so."""
     if not close_bins(line, least, room.bins):
@@ -162,7 +162,7 @@ def more(x: float, y: float) -> float:
 
 
 @borrowing
-def line_of(values: Floats, weights: Floats, n: float) -> Line:
+def cell_line(values: Floats, weights: Floats, n: float) -> Line:
     """Where the values lie; a scale of 0 where they cannot be put into bins.
 
     Every fourth value has sums of its own, so that a processor works on four of them at once.
@@ -184,7 +184,7 @@ def line_of(values: Floats, weights: Floats, n: float) -> Line:
         sum_0 += weights[r] * (values[r] - origin)
     lowest, highest = min(low_0, low_1, low_2, low_3), max(high_0, high_1, high_2, high_3)
     total = (sum_0 + sum_1) + (sum_2 + sum_3)
-    n_bins, scale = min(MOST_BINS, 16 + m // 12), 0.0
+    n_bins, scale = min(COUNTED_BINS, 16 + m // 12), 0.0
     if np.isfinite(total) and _NARROWEST < highest - lowest < _WIDEST:
         scale = n_bins * (1.0 - 1e-9) / (highest - lowest)
     return Line(n, lowest, highest, origin, total / n, n_bins, scale)
@@ -265,7 +265,7 @@ def close_bins(line: Line, least: float, bins: Floats) -> bool:
 
 
 @borrowing
-def fetch_open(values: Floats, weights: Floats, line: Line, room: Room) -> int:
+def fetch_open(values: Floats, weights: Floats, line: Line, room: BinRoom) -> int:
     """Values and weights in open bins, into the room; returns how many.
 
     First all between the lowest open bin and the highest one, as nearly all others lie outside.
@@ -288,7 +288,7 @@ def fetch_open(values: Floats, weights: Floats, line: Line, room: Room) -> int:
 
 
 @borrowing
-def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: Room) -> tuple[float, float]:
+def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: BinRoom) -> tuple[float, float]:
     """Threshold and gain of the best cut between two distinct values that lie side by side in open bins."""
     threshold, best, n = np.nan, -np.inf, line.n
     bins = room.bins

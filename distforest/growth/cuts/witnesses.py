@@ -15,7 +15,7 @@ from distforest.growth.cuts.fences import MARGIN, fences_of
 from distforest.growth.draws.column_weights import ColumnWeights, draw_columns
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Float32s, Floats, Ints, Rows
+from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FIRST_WITNESS = 1 << 34
 """Place in a node's stream of the first number that draws a witness."""
 
-FLOOR = 1e-12
+LEAST_DEVIATION = 1e-12
 """Least share of a witness's squared deviations that is left within the sides."""
 
 
@@ -46,7 +46,7 @@ class Witnesses:
     matrix: Float32s
     weights: ColumnWeights
     n_witnesses: int
-    columns: Rows | None = None
+    columns: Int32s | None = None
 
     def attempted(self, keys: Keys, attempt: int) -> Witnesses:
         """The witnesses that the nodes with these streams draw in one attempt."""
@@ -69,12 +69,12 @@ class Witnesses:
 @kernel
 def hear_witnesses(
     starts: Ints,
-    rows: Rows,
-    weights: Rows,
+    rows: Int32s,
+    weights: Int32s,
     values: Floats,
     thresholds: Floats,
     matrix: Float32s,
-    columns: Rows,
+    columns: Int32s,
     scores: Floats,
 ) -> None:
     """scores[k, f] += mean over the witnesses x of n log(SS_0 / (SS_1 + SS_2)), the sides those of candidate k's cut.
@@ -98,7 +98,7 @@ def hear_witnesses(
 
 
 @kernel
-def fence_in(own: Floats, weights: Rows, some: Floats) -> float:
+def fence_in(own: Floats, weights: Int32s, some: Floats) -> float:
     """Put NaN in the place of the values of a witness that are beyond its fences; returns the mean of the others."""
     _, _, lower, upper, _ = fences_of(own, MARGIN, some)
     n, total = np.int64(0), 0.0
@@ -112,7 +112,7 @@ def fence_in(own: Floats, weights: Rows, some: Floats) -> float:
 
 
 @borrowing
-def _explained(own: Floats, weights: Rows, mean: float, values: Floats, threshold: float) -> float:
+def _explained(own: Floats, weights: Int32s, mean: float, values: Floats, threshold: float) -> float:
     """The n log(SS_0 / max(SS_1 + SS_2, floor)) of ``own``, over the rows whose values are observed and heard."""
     n_left, n_right = np.int64(0), np.int64(0)
     sum_left, sum_right, square = 0.0, 0.0, 0.0
@@ -136,4 +136,4 @@ def _explained(own: Floats, weights: Rows, mean: float, values: Floats, threshol
     if not (low < high and square > 0.0):  # equal values may differ from the mean of more rows, by rounding
         return 0.0
     between = sum_left**2 / n_left + sum_right**2 / n_right - (sum_left + sum_right) ** 2 / n
-    return -n * math.log(max(1.0 - between / square, FLOOR))
+    return -n * math.log(max(1.0 - between / square, LEAST_DEVIATION))

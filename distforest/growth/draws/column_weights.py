@@ -12,7 +12,7 @@ from distforest.errors import InputError
 from distforest.growth.cuts.fences import fence_columns
 from distforest.growth.rng import Keys, unit
 from distforest.jit import kernel
-from distforest.sources.source import Float32s, Floats, Rows
+from distforest.sources.source import Float32s, Floats, Int32s
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ def column_at(cumulative: Floats, share: float) -> int:
 
 
 @kernel
-def draw_columns(keys: Keys, first: int, cumulative: Floats, columns: Rows) -> None:
+def draw_columns(keys: Keys, first: int, cumulative: Floats, columns: Int32s) -> None:
     """columns[f, e] = the column at the share that node f draws at place first + e of its stream."""
     for f in range(keys.shape[0]):
         for e in range(columns.shape[1]):
             columns[f, e] = column_at(cumulative, unit(keys[f], first + e))
 
 
-def inverse_deviations(matrix: Float32s, rows: Rows) -> Floats:
+def inverse_deviations(matrix: Float32s, rows: Int32s) -> Floats:
     """1 / standard deviation of each column, of its values within its fences; 0 for a column that is constant.
 
     Parameters

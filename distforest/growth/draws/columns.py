@@ -12,9 +12,9 @@ from distforest.forest.frontier import Frontier
 from distforest.growth.draws.column_weights import ColumnWeights, column_at
 from distforest.growth.rng import Keys, below, mix, unit
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Projections, Rows, offsets
+from distforest.sources.source import Floats, Int32s, Ints, Projections, offsets
 
-TRIES = 32
+COLUMN_TRIES = 32
 """How often a candidate draws in vain before it is content with the columns it has."""
 
 
@@ -56,7 +56,7 @@ class Axis:
 
 
 @kernel
-def axis_columns(keys: Keys, n_columns: int, first: int, columns: Rows) -> None:
+def axis_columns(keys: Keys, n_columns: int, first: int, columns: Int32s) -> None:
     """Entries first, first + 1, ... of a Fisher-Yates shuffle of 0..n_columns-1, one shuffle for each key."""
     order = np.arange(n_columns)
     swapped = np.empty(n_columns, np.int64)
@@ -106,12 +106,13 @@ def oblique_terms(
     scales: Floats,
     width: int,
     size: Ints,
-    columns: Rows,
+    columns: Int32s,
     weights: Floats,
 ) -> int:
     """Deal the columns out: ``size`` of each candidate, then its distinct columns, each with its coefficient.
 
-    A candidate that drew nothing new `TRIES` times is content with the columns it has: others may have no weight.
+    A candidate that drew nothing new `COLUMN_TRIES` times is content with the columns it has: others may have no
+    weight.
     """
     extra = columns.shape[0] // keys.shape[0] - width if keys.shape[0] else 0
     filled = 0
@@ -125,7 +126,7 @@ def oblique_terms(
             drawn += 1
         for k in range(width):
             begin, tries = filled, 0
-            while filled < begin + own[k] and tries < TRIES:
+            while filled < begin + own[k] and tries < COLUMN_TRIES:
                 column = column_at(cumulative, unit(key, drawn))
                 if column in columns[begin:filled]:
                     tries += 1

@@ -29,14 +29,14 @@ from scipy.special import chdtrc
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import shuffle, stream
 from distforest.jit import kernel
-from distforest.sources.source import Float32s, Floats, Ints, Rows
+from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Codes = NDArray[np.uint8]
 
-MOST_BINS = 8
+SCREENED_BINS = 8
 ROWS_IN_CELL = 5
 """Rows that a cell of a pair's table should hold on average: of fewer G is too large."""
 
@@ -112,7 +112,7 @@ def bin_count(n_rows: int) -> int:
     >>> [bin_count(m) for m in (10, 60, 100, 200, 320, 10_000)]
     [2, 3, 4, 6, 8, 8]
     """
-    return max(2, min(MOST_BINS, math.isqrt(n_rows // ROWS_IN_CELL)))
+    return max(2, min(SCREENED_BINS, math.isqrt(n_rows // ROWS_IN_CELL)))
 
 
 def false_pairs(largest: Floats, n_rows: int) -> Floats:
@@ -128,7 +128,7 @@ def false_pairs(largest: Floats, n_rows: int) -> Floats:
     return np.asarray(max(n_pairs, 1.0) * chdtrc((n_bins - 1) ** 2, largest / correction))
 
 
-def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Rows:
+def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Int32s:
     """The rows that a screen looks at, ascending: all, or ``most`` drawn at random, shape (m,)."""
     rows = np.arange(n_rows, dtype=np.int32)
     if n_rows <= most:
@@ -137,7 +137,7 @@ def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Rows:
     return np.sort(rows[:most])
 
 
-def ranks(matrix: Float32s, rows: Rows, columns: Rows, seed: int) -> Rows:
+def ranks(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int) -> Int32s:
     """The rank, from 0, of each of ``rows`` in each of ``columns``, equal values in random order.
 
     Returns
@@ -151,7 +151,7 @@ def ranks(matrix: Float32s, rows: Rows, columns: Rows, seed: int) -> Rows:
 
 
 @kernel
-def rank_columns(matrix: Float32s, rows: Rows, columns: Rows, seed: int, found: Rows) -> None:
+def rank_columns(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int, found: Int32s) -> None:
     """found[c, r] = rank of matrix[rows[r], columns[c]]; the rows are shuffled first, and then sorted stably."""
     m = rows.shape[0]
     order, keys, spare = np.empty(m, np.int64), np.empty(m, np.uint64), np.empty(m, np.uint64)
@@ -166,7 +166,7 @@ def rank_columns(matrix: Float32s, rows: Rows, columns: Rows, seed: int, found: 
             found[c, places[order[rank]]] = rank
 
 
-def bins(ranks_of_columns: Rows) -> Codes:
+def bins(ranks_of_columns: Int32s) -> Codes:
     """floor(B rank / m): the bin of each rank, shape (n_columns, m)."""
     m = ranks_of_columns.shape[1]
     return (ranks_of_columns.astype(np.int64) * bin_count(m) // m).astype(np.uint8)
@@ -217,7 +217,7 @@ def compare(codes: Codes, others: Codes, within: bool, n_bins: int, terms: Float
             theirs[b] = max(theirs[b], g)
 
 
-def polynomials(ranks_of_columns: Rows) -> Float32s:
+def polynomials(ranks_of_columns: Int32s) -> Float32s:
     """Legendre polynomials of degree 1 to 3 of the ranks, in whole steps of 1/48, shape (3, n_columns, m).
 
     They are orthonormal over ranks spread from -1 to 1. In whole steps a float32 sum over 256 rows is exact, so that

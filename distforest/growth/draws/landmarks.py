@@ -12,7 +12,7 @@ from distforest.errors import InputError
 from distforest.growth.parameters import n_drawn
 from distforest.growth.rng import shuffle, stream
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Rows
+from distforest.sources.source import Floats, Int32s, Ints
 
 LANDMARK_TREE = (1 << 40) + 2
 """The number of a tree that no forest has, from whose stream landmarks are drawn."""
@@ -22,11 +22,11 @@ LANDMARK_TREE = (1 << 40) + 2
 class Landmarks:
     """Some of the objects: their numbers, ascending, and of each object whether it is one; of none for all objects."""
 
-    rows: Rows
+    rows: Int32s
     among: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, rows: Rows, n_objects: int) -> Landmarks:
+    def of(cls, rows: Int32s, n_objects: int) -> Landmarks:
         """The landmarks at ``rows``, ascending, of ``n_objects``."""
         among = np.zeros(n_objects, np.bool_)
         among[rows] = True
@@ -116,8 +116,8 @@ def shares(sizes: Ints, m: int) -> Ints:
 
 @kernel
 def landmarks_near(
-    y: float, group: Rows, landmarks: Rows, among: NDArray[np.bool_], targets: Floats, by_class: bool
-) -> Rows:
+    y: float, group: Int32s, landmarks: Int32s, among: NDArray[np.bool_], targets: Floats, by_class: bool
+) -> Int32s:
     """The landmarks of a node that class y may send: those in it of the class, or all of the class if there is none.
 
     Of targets, whatever y: those in the node, or all landmarks if there are not two different targets among these.

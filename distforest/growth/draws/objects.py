@@ -21,9 +21,9 @@ from distforest.growth.draws.unlike_pairs import (
     unlikeness,
     usable_pairs,
 )
-from distforest.growth.rng import below, number, shuffle
+from distforest.growth.rng import below, random_bits, shuffle
 from distforest.jit import kernel
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows, Source, offsets
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, offsets
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 EXTRA = 1 << 32
 """The draw of a node's stream from which on there are the streams of its candidates, for all that a pair needs more."""
 
-ATTEMPTS = 4
+DRAW_ATTEMPTS = 4
 """How often a node asks for candidates."""
 
 SUBSET_SIZES = (1, 2, 4)
@@ -54,7 +54,7 @@ class TwoObjects:
     unlike: Unlikeness
     width: int
     n_columns: int = 1
-    attempts: int = ATTEMPTS
+    attempts: int = DRAW_ATTEMPTS
     landmarks: Landmarks = ANY_OBJECT
     kept: bool = False
     trees: Keys | None = None
@@ -97,7 +97,7 @@ class FeatureSubsets:
     features: Float32s
     unlike: Unlikeness
     width: int
-    attempts: int = ATTEMPTS
+    attempts: int = DRAW_ATTEMPTS
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node; empty where no pair could be found."""
@@ -108,26 +108,26 @@ class FeatureSubsets:
         n = fill_subsets(pairs, self.width, keys, attempt, self.features, SUBSET_SIZES, size, columns, weights)
         return Projections(self.width, offsets(size), columns[:n], weights[:n])
 
-    def _differ(self, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:  # noqa: ARG002  (in any node)
+    def _differ(self, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:  # noqa: ARG002  (in any node)
         differs: NDArray[np.bool_] = (self.features[j] != self.features[i]).any(axis=1)
         return differs
 
 
 @kernel
 def fill_sides(
-    pairs: Rows,
+    pairs: Int32s,
     width: int,
     n_columns: int,
     keys: Keys,
     attempt: int,
     starts: Ints,
-    rows: Rows,
+    rows: Int32s,
     targets: Floats,
     by_class: bool,
-    landmarks: Rows,
+    landmarks: Int32s,
     among: NDArray[np.bool_],
     size: Ints,
-    columns: Rows,
+    columns: Int32s,
     weights: Floats,
 ) -> int:
     """Columns of j's side with weights 1 / their number, then those of i's side with -1 / theirs; how many in all."""
@@ -136,7 +136,7 @@ def fill_sides(
         begin = filled
         if pairs[candidate, 0] >= 0:
             node = candidate // width
-            extra = number(keys[node], EXTRA + attempt * width + candidate % width)
+            extra = random_bits(keys[node], EXTRA + attempt * width + candidate % width)
             group = rows[starts[node] : starts[node + 1]]
             drawn = 0
             for side in range(2):
@@ -159,7 +159,7 @@ def fill_sides(
 
 
 @kernel
-def near_side(own: int, other: int, group: Rows, targets: Floats, by_class: bool) -> Rows:
+def near_side(own: int, other: int, group: Int32s, targets: Floats, by_class: bool) -> Int32s:
     """The rows of a group, without the pair, that are less unlike ``own`` than ``other``, in their order."""
     near = np.empty(group.shape[0], np.int32)
     n = 0
@@ -174,14 +174,14 @@ def near_side(own: int, other: int, group: Rows, targets: Floats, by_class: bool
 
 @kernel
 def fill_subsets(
-    pairs: Rows,
+    pairs: Int32s,
     width: int,
     keys: Keys,
     attempt: int,
     features: Float32s,
     sizes: tuple[int, ...],
     size: Ints,
-    columns: Rows,
+    columns: Int32s,
     weights: Floats,
 ) -> int:
     """Random features in which j and i differ, with weights x_jf - x_if; how many in all."""
@@ -191,7 +191,7 @@ def fill_subsets(
         begin = filled
         if pairs[candidate, 0] >= 0:
             j, i = features[pairs[candidate, 0]], features[pairs[candidate, 1]]
-            extra = number(keys[candidate // width], EXTRA + attempt * width + candidate % width)
+            extra = random_bits(keys[candidate // width], EXTRA + attempt * width + candidate % width)
             n = 0
             for f in range(features.shape[1]):
                 if j[f] != i[f]:

@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
-from distforest.growth.rng import below, number, unit
+from distforest.growth.rng import below, random_bits, unit
 from distforest.jit import kernel
-from distforest.sources.source import Floats, Ints, Projections, Rows, Source, runs
+from distforest.sources.source import Floats, Int32s, Ints, Projections, Source, runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 FIRST_LANDMARK = 1 << 35
 """The draw of a node's stream from which on there are those that choose landmarks for the classes of a pair."""
 
-TRIES = 4
+PAIR_TRIES = 4
 """How many pairs are drawn for a candidate until one is a direction."""
 
-ROUNDING = 1e-9
+LENGTH_ROUNDING = 1e-9
 """Share of S_ii and S_jj by which the square of a length may be negative from rounding."""
 
 
@@ -59,7 +59,7 @@ class Unlikeness:
 class Usable(Protocol):
     """Which of some pairs (j, i), drawn for candidates of these nodes, shape (n_pairs,), may be used."""
 
-    def __call__(self, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:
+    def __call__(self, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:
         """Tell."""
 
 
@@ -69,14 +69,14 @@ class Pairing(Protocol):
     ``trial`` counts a candidate's pairs, over all its attempts.
     """
 
-    def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Rows) -> None:
+    def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Int32s) -> None:
         """Draw, from the nodes' streams ``keys`` or those of their trees."""
 
 
 class AnyPairs:
     """i is uniform over the objects of the node, j over the others."""
 
-    def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Rows) -> None:
+    def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Int32s) -> None:
         """See `draw_any_pairs`."""
         draw_any_pairs(wanted, width, trial * 2 * width, keys, frontier.starts, frontier.rows, pairs)
 
@@ -88,7 +88,7 @@ class FreshPairs:
     unlike: Unlikeness
     landmarks: Landmarks = ANY_OBJECT
 
-    def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Rows) -> None:
+    def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Int32s) -> None:
         """See `draw_pairs`."""
         where = (wanted, width, trial * 2 * width, keys, frontier.starts, frontier.rows)
         draw_pairs(*where, self.unlike.targets, self.unlike.by_class, self.landmarks.rows, self.landmarks.among, pairs)
@@ -108,7 +108,7 @@ class KeptPairs:
         trial: int,
         frontier: Frontier,
         keys: Keys,  # noqa: ARG002  (a node has no say)
-        pairs: Rows,
+        pairs: Int32s,
     ) -> None:
         """See `draw_kept_pairs`."""
         where = (wanted, width, trial * width, self.trees, frontier.tree, frontier.starts, frontier.rows)
@@ -122,14 +122,14 @@ def usable_pairs(
     keys: Keys,
     attempt: int,
     rules: Sequence[Usable],
-) -> Rows:
-    """``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 where none is found in `TRIES` trials.
+) -> Int32s:
+    """``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 where none is found in `PAIR_TRIES` trials.
 
     A candidate's pair is the first that the first rule calls usable; where there is none, the second rule decides.
     """
     pairs = np.full((frontier.n_nodes * width, 2), -1, np.int32)
     missing = np.arange(len(pairs))
-    for rule, trial in product(rules, range(attempt * TRIES, (attempt + 1) * TRIES)):
+    for rule, trial in product(rules, range(attempt * PAIR_TRIES, (attempt + 1) * PAIR_TRIES)):
         drawn = np.full((len(missing), 2), -1, np.int32)
         pairing(missing, width, trial, frontier, keys, drawn)
         usable = drawn[:, 0] >= 0
@@ -146,7 +146,7 @@ def rules_of_similarities(source: Source, frontier: Frontier, of_distances: bool
     return partial(are_directions, source), partial(tell_apart, source, frontier, of_distances)
 
 
-def are_directions(source: Source, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.bool_]:  # noqa: ARG001  (in any node)
+def are_directions(source: Source, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:  # noqa: ARG001  (in any node)
     """Whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
     asked = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j]))
     s_ii, s_jj, s_ij = asked.reshape(3, -1)
@@ -155,7 +155,7 @@ def are_directions(source: Source, nodes: Ints, j: Rows, i: Rows) -> NDArray[np.
 
 
 def tell_apart(
-    source: Source, frontier: Frontier, of_distances: bool, nodes: Ints, j: Rows, i: Rows
+    source: Source, frontier: Frontier, of_distances: bool, nodes: Ints, j: Int32s, i: Int32s
 ) -> NDArray[np.bool_]:
     """Whether S_ii and S_jj say nothing, S_ij is observed, and S_kj - S_ki differs over the node's objects k.
 
@@ -164,7 +164,7 @@ def tell_apart(
     read, which a lazy source would have to ask for. What is not observed of S_kj - S_ki does not count.
     """
     s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j])).reshape(3, -1)
-    is_blank = np.isnan(s_ii + s_jj) | (s_ii + s_jj - 2.0 * s_ij < -ROUNDING * (np.abs(s_ii) + np.abs(s_jj)))
+    is_blank = np.isnan(s_ii + s_jj) | (s_ii + s_jj - 2.0 * s_ij < -LENGTH_ROUNDING * (np.abs(s_ii) + np.abs(s_jj)))
     if not of_distances:
         is_blank |= (s_ii == 0.0) | (s_jj == 0.0)
     found = is_blank & ~np.isnan(s_ij)
@@ -179,7 +179,7 @@ def tell_apart(
 
 
 @kernel
-def draw_any_pairs(wanted: Ints, width: int, first: int, keys: Keys, starts: Ints, rows: Rows, pairs: Rows) -> None:
+def draw_any_pairs(wanted: Ints, width: int, first: int, keys: Keys, starts: Ints, rows: Int32s, pairs: Int32s) -> None:
     """pairs[e] = (j, i): i uniform over the rows of a node, j over its others; left as it is for one row."""
     for e in range(wanted.shape[0]):
         node, draw = wanted[e] // width, first + 2 * (wanted[e] % width)
@@ -198,12 +198,12 @@ def draw_pairs(
     first: int,
     keys: Keys,
     starts: Ints,
-    rows: Rows,
+    rows: Int32s,
     targets: Floats,
     by_class: bool,
-    landmarks: Rows,
+    landmarks: Int32s,
     among: NDArray[np.bool_],
-    pairs: Rows,
+    pairs: Int32s,
 ) -> None:
     """pairs[e] = (j, i): i uniform, P(j | i) in proportion to 1[y_j != y_i] or |y_j - y_i|; left as it is if all 0.
 
@@ -243,10 +243,10 @@ def draw_kept_pairs(
     trees: Keys,
     tree: Ints,
     starts: Ints,
-    rows: Rows,
+    rows: Int32s,
     targets: Floats,
     by_class: bool,
-    pairs: Rows,
+    pairs: Int32s,
 ) -> None:
     """pairs[e] = (j, i): i = argmin u_row over the node, j = argmin (E_row - E_i) / unlikeness(row, i).
 
@@ -257,7 +257,7 @@ def draw_kept_pairs(
     for e in range(wanted.shape[0]):
         node, k = wanted[e] // width, wanted[e] % width
         group = rows[starts[node] : starts[node + 1]]
-        order = number(trees[tree[node]], first + k)
+        order = random_bits(trees[tree[node]], first + k)
         i, j = -1, -1
         u_i, least = 2.0, math.inf
         for row in group:

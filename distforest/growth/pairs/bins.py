@@ -72,7 +72,7 @@ class PairBins(NamedTuple):
         n_extremes = pairs.columns.n_of_family if pairs.columns.family == "max_min" else 0
         some, points = _sampled(pairs), _sampled_points(pairs)
         for column in range(n):
-            sample = Sample.of(points if column < n_extremes else some, column)
+            sample = BinSample.of(points if column < n_extremes else some, column)
             grid = min((sample.grid(tails, max_bins) for tails in TAILS), key=lambda grid: grid.share)
             found, code[column] = grid.coded(sample, max_bins)
             low[column], scale[column], edges[column, : len(found)] = grid.low, grid.scale, found
@@ -98,14 +98,14 @@ def _evenly(n: int) -> Ints:
 
 
 @dataclass(frozen=True)
-class Sample:
+class BinSample:
     """The distinct values of a column of some pairs, ascending, and how often each of them is there."""
 
     values: Floats
     counts: Ints
 
     @classmethod
-    def of(cls, pairs: PointPairs, column: int) -> Sample:
+    def of(cls, pairs: PointPairs, column: int) -> BinSample:
         """All values of the column."""
         n = len(pairs.left)
         values = pairs.entries(np.arange(n, dtype=np.int32), np.full(n, column, np.int32))
@@ -137,7 +137,7 @@ class Grid:
     searched: NDArray[np.bool_]
     share: float
 
-    def coded(self, sample: Sample, max_bins: int) -> tuple[Floats, NDArray[np.int64]]:
+    def coded(self, sample: BinSample, max_bins: int) -> tuple[Floats, NDArray[np.int64]]:
         """The ends of all codes but the last, and the code of each cell.
 
         A code ends in the middle between two values or, where that is in a cell of one code, at the end of a cell.

@@ -20,16 +20,16 @@ from distforest.forest.frontier import Frontier
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.fences import fence_columns
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
-from distforest.growth.pairs.tree_rank import Parted
+from distforest.growth.pairs.tree_rank import CellTree
 from distforest.sources.source import Projections, offsets
 
 if TYPE_CHECKING:
     from distforest.sources.point_pairs import PointPairs
-    from distforest.sources.source import Floats, Ints, Rows
+    from distforest.sources.source import Floats, Int32s, Ints
 
     Codes = NDArray[np.uint8]
 
-BLOCK = 1 << 12
+PAIRS_AT_ONCE = 1 << 12
 """Pairs whose columns are held at once."""
 
 STEPS = 1 << 14
@@ -50,7 +50,7 @@ class LinearCells:
 
     min_samples_leaf: int
 
-    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> Parted:
+    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> CellTree:
         """Small trees of one cut, or none where no place of a projection gains."""
         n, n_columns = cells.n_nodes, pairs.shape[1]
         costs = even_costs(counts)
@@ -65,18 +65,18 @@ class LinearCells:
         cuts = TwoClasses(codes, costs).cut(of_cells, values, self.min_samples_leaf)
         is_cut, side = cuts.candidate >= 0, of_cells.sides(values[0], cuts.threshold)
         ends = np.where(np.repeat(is_cut, cells.sizes), 1 + side, 0).astype(np.int32)
-        return Parted(_one_cut_each(is_cut, cuts.threshold, cuts.gain, weights), ends)
+        return CellTree(_one_cut_each(is_cut, cuts.threshold, cuts.gain, weights), ends)
 
 
-def _classifier(pairs: PointPairs, rows: Rows, codes: Codes, costs: Floats, name: int) -> Floats:
+def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, costs: Floats, name: int) -> Floats:
     """Weights of a logistic classifier of unlike pairs, over the columns as they are, shape (n_columns,)."""
     from sklearn.linear_model import SGDClassifier  # noqa: PLC0415  (a second that other forests do without)
 
-    order = np.random.default_rng(name).permutation(len(rows)) if len(rows) > BLOCK else np.arange(len(rows))
-    standard = Standard.of(pairs, rows, rows[order[:BLOCK]])
+    order = np.random.default_rng(name).permutation(len(rows)) if len(rows) > PAIRS_AT_ONCE else np.arange(len(rows))
+    standard = Standard.of(pairs, rows, rows[order[:PAIRS_AT_ONCE]])
     passes = min(MOST_PASSES, -(-STEPS // len(rows)))
     own = SGDClassifier("log_loss", average=True, max_iter=passes, tol=None, random_state=name % (1 << 31))
-    if len(rows) <= BLOCK:
+    if len(rows) <= PAIRS_AT_ONCE:
         own.fit(standard.columns(rows), codes[rows], sample_weight=costs[codes[rows]])
     else:
         for some in (one for _ in range(passes) for one in _blocks(rows[order])):
@@ -105,7 +105,7 @@ class Standard:
     deviation: Floats
 
     @classmethod
-    def of(cls, pairs: PointPairs, rows: Rows, some: Rows) -> Standard:
+    def of(cls, pairs: PointPairs, rows: Int32s, some: Int32s) -> Standard:
         """By ``rows``; the fences by ``some`` of them."""
         fences = np.empty((2, pairs.shape[1]))
         fence_columns(_all_columns(pairs, some), np.arange(len(some)), fences)
@@ -122,7 +122,7 @@ class Standard:
         deviation = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
         return cls(pairs, fences, about + mean, np.where(deviation > 0.0, deviation, 1.0))
 
-    def columns(self, rows: Rows) -> Floats:
+    def columns(self, rows: Int32s) -> Floats:
         """(value - mean) / deviation of all columns of some pairs, shape (n, n_columns); 0 beyond the fences."""
         values = _all_columns(self.pairs, rows)
         return np.where(_within(self.fences, values), (values - self.mean) / self.deviation, 0.0)
@@ -133,13 +133,13 @@ def _within(fences: Floats, values: Floats) -> NDArray[np.bool_]:
     return within
 
 
-def _all_columns(pairs: PointPairs, rows: Rows) -> Floats:
+def _all_columns(pairs: PointPairs, rows: Int32s) -> Floats:
     return pairs.block(rows, np.arange(pairs.shape[1], dtype=np.int32))
 
 
-def _blocks(rows: Rows) -> Iterator[Rows]:
-    for begin in range(0, len(rows), BLOCK):
-        yield rows[begin : begin + BLOCK]
+def _blocks(rows: Int32s) -> Iterator[Int32s]:
+    for begin in range(0, len(rows), PAIRS_AT_ONCE):
+        yield rows[begin : begin + PAIRS_AT_ONCE]
 
 
 def _one_cut_each(is_cut: NDArray[np.bool_], threshold: Floats, gain: Floats, weights: Floats) -> NodeTable:

@@ -18,7 +18,7 @@ from distforest.growth.pairs.bins import PairBins
 from distforest.growth.pairs.linear_cells import LinearCells
 from distforest.growth.pairs.problem import Classifiers
 from distforest.growth.pairs.sampling import (
-    MOST_PAIRS,
+    MOST_TREE_PAIRS,
     Constraints,
     GivenPairs,
     LabelledPairs,
@@ -29,7 +29,7 @@ from distforest.growth.pairs.square_search import SquareSearch
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.parameters import n_drawn
 from distforest.sources.judges import Judge
-from distforest.sources.point_pairs import ALIKE, UNLIKE, PairColumns, PointPairs, hold_pairs, hold_points
+from distforest.sources.point_pairs import ALIKE, UNLIKE, PairColumns, PointPairs, check_pairs, check_points
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from distforest.growth.grower import Search
     from distforest.growth.pairs.problem import PairGrowth
     from distforest.growth.problem import Data
-    from distforest.sources.source import Rows
+    from distforest.sources.source import Int32s
 
 Params = Mapping[str, Any]
 
-SHARE = 1.0 - 1.0 / math.e
+DRAWN_SHARE = 1.0 - 1.0 / math.e
 """Of the points, or the given pairs, that a tree of a ranking forest draws where it would draw all."""
 
 NO_PAIRS = np.empty((0, 2), np.int32)
@@ -65,7 +65,7 @@ def pair_columns(params: Params, n_features: int, blocks: tuple[tuple[str, int],
     return PairColumns("max_min" if params["region"] == "square" else "difference_mean", n_features, blocks)
 
 
-def hold_pair_parameters(params: Params) -> None:
+def check_pair_parameters(params: Params) -> None:
     """Refuse parameters that do not go together, whatever the data; raises InputError."""
     if params.get("oob_score") and params["resample"] != "points":
         raise InputError("oob_score goes with resample='points': two pairs that share a point know of each other")
@@ -73,11 +73,11 @@ def hold_pair_parameters(params: Params) -> None:
         raise InputError(f"leafrank='linear' goes with region='diagonal', found {params['region']!r}")
 
 
-def points_of(data: Data) -> PointPairs:
+def drawn_points(data: Data) -> PointPairs:
     """The points, and what is read of a pair; no pairs yet."""
     assert isinstance(data.rows, PairColumns)  # noqa: S101  (held by whoever makes the data)
     points = PointPairs.of(data.rows, data.matrix, NO_PAIRS)
-    hold_points(points.points, points.columns)
+    check_points(points.points, points.columns)
     return points
 
 
@@ -94,7 +94,7 @@ def limits_of(params: Params) -> Limits:
     )
 
 
-def search_of(params: Params, points: PointPairs, sampling: PairSampling, seed: int) -> PairSearch:
+def pair_search_of(params: Params, points: PointPairs, sampling: PairSampling, seed: int) -> PairSearch:
     """How a level is searched: through bins of pairs like those that the trees draw, if there are any."""
     if params["max_bins"] is None:
         return PairSearch(None)
@@ -102,10 +102,10 @@ def search_of(params: Params, points: PointPairs, sampling: PairSampling, seed: 
     return PairSearch(PairBins.of(points.of_pairs(left, right), int(params["max_bins"])))
 
 
-def links_of(data: Data) -> tuple[Rows, NDArray[np.uint8]]:
+def links_of(data: Data) -> tuple[Int32s, NDArray[np.uint8]]:
     """The pairs that were given, and their classes; raises InputError where they cannot be used."""
     assert data.pairs is not None  # noqa: S101  (held by whoever makes the data)
-    pairs, codes = hold_pairs(data.pairs, data.n_rows), data.truth.astype(np.uint8)
+    pairs, codes = check_pairs(data.pairs, data.n_rows), data.truth.astype(np.uint8)
     if len(pairs) != len(codes):
         raise InputError(
             f"found {counted(len(pairs), 'pair')} and {counted(len(codes), 'class', 'classes')} of pairs; one for each"
@@ -147,31 +147,31 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
     given, n = params["max_samples"], data.n_rows
     same_pairs = params["sampling"] == "all" or params["n_pairs"] >= n * (n - 1) // 2
     if given is None and same_pairs and params["n_estimators"] > 1:
-        given = SHARE  # or all trees would be the same
+        given = DRAWN_SHARE  # or all trees would be the same
     n_draws = max(2, n_drawn(given, n)) if isinstance(given, float) else n_drawn(given, n)
     if not 2 <= n_draws <= n:
         raise InputError(
             f"max_samples={given!r} asks for {n_draws} of {counted(n, 'point')}; a tree needs two to all of them"
         )
     found = LabelledPairs(data.truth, int(params["n_pairs"]), str(params["sampling"]), n_draws)
-    if found.n_rows > MOST_PAIRS:
-        raise InputError(f"sampling='all' asks for {found.n_rows} pairs, at most {MOST_PAIRS} fit; set n_pairs")
+    if found.n_rows > MOST_TREE_PAIRS:
+        raise InputError(f"sampling='all' asks for {found.n_rows} pairs, at most {MOST_TREE_PAIRS} fit; set n_pairs")
     return found
 
 
 def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind TreeRank to data; ``width_of`` says how many of some columns a node of a small tree tries."""
-    points = points_of(data)
+    points = drawn_points(data)
     if data.judge == Judge.LABELS:
         sampling: PairSampling = labelled_pairs(data, params)
     else:
         pairs, codes = links_of(data)
         n_draws = min(int(params["n_pairs"]), len(pairs))
         if n_draws == len(pairs) and params["n_estimators"] > 1:
-            n_draws = max(1, round(SHARE * n_draws))
+            n_draws = max(1, round(DRAWN_SHARE * n_draws))
         sampling = GivenPairs(pairs, codes, data.n_rows, n_draws, replace=False, by_points=False)
     square = params["region"] == "square"
-    by_columns, n_columns = search_of(params, points, sampling, seed), points.shape[1]
+    by_columns, n_columns = pair_search_of(params, points, sampling, seed), points.shape[1]
     search: Search = by_columns
     if square:
         search, n_columns = SquareSearch.of(by_columns.bins, points), n_columns - points.columns.n_features
@@ -187,7 +187,7 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
 
 def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind RFD to data; ``width_of`` says how many of some columns a node tries."""
-    points, sampling = points_of(data), given_pairs(data, params, seed)
-    search = search_of(params, points, sampling, seed)
+    points, sampling = drawn_points(data), given_pairs(data, params, seed)
+    search = pair_search_of(params, points, sampling, seed)
     growth = Growth(points, axis_of(points.shape[1], width_of), NO_CLASSES, limits_of(params), seed, search, held=1)
     return OverPairs(points, sampling, Classifiers(growth), KeepsVotes(params["voting"]))

@@ -30,7 +30,7 @@ from distforest.sources.point_pairs import PointPairs
 from distforest.sources.source import offsets
 
 if TYPE_CHECKING:
-    from distforest.growth.grower import Watch
+    from distforest.growth.grower import LevelWatch
     from distforest.sources.source import Ints
 
 
@@ -42,7 +42,7 @@ class PairGrowth(Protocol):
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
         """The trees over the pairs of their roots, and further arrays with an entry for each node."""
 
-    def watched(self, watch: Watch) -> PairGrowth:
+    def watched(self, watch: LevelWatch) -> PairGrowth:
         """The same, with ``watch`` told of every level."""
 
 
@@ -60,7 +60,7 @@ class Classifiers:
         growth = replace(self.growth, source=pairs, criterion=criterion)
         return growth.grow_from(trees, roots, lambda _frontier: None), {}
 
-    def watched(self, watch: Watch) -> Classifiers:
+    def watched(self, watch: LevelWatch) -> Classifiers:
         """The same, with ``watch`` told of every level."""
         return replace(self, growth=replace(self.growth, watch=watch))
 
@@ -116,7 +116,7 @@ class PairProblem:
         table = replace(table, n_rows=counts.sum(axis=1, dtype=np.int64))
         return {**table.arrays(), "in_bag": in_bag, "class_counts": counts, **further}
 
-    def watched(self, watch: Watch) -> PairProblem:
+    def watched(self, watch: LevelWatch) -> PairProblem:
         """The same problem, with ``watch`` told of every level that grows."""
         return replace(self, growth=self.growth.watched(watch))
 

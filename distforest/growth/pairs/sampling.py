@@ -18,14 +18,14 @@ from distforest.growth.pairs.bins import SAMPLED
 from distforest.growth.rng import SAMPLE_NODE, below, bootstrap, shuffle, stream, subsample, unit
 from distforest.jit import kernel
 from distforest.sources.point_pairs import ALIKE, UNLIKE
-from distforest.sources.source import Ints, Rows, offsets
+from distforest.sources.source import Int32s, Ints, offsets
 
-Codes = NDArray[np.uint8]
+SampledCodes = NDArray[np.uint8]
 
-MOST_PAIRS = 2**31 - 1
+MOST_TREE_PAIRS = 2**31 - 1
 """Pairs of a tree."""
 
-TRIES = 64
+SAMPLING_TRIES = 64
 """Draws for each pair that is wanted, before what was found is all."""
 
 _CONSTRAINTS = 1 << 40
@@ -38,9 +38,9 @@ ENOUGH = 10_000
 class PairSample(NamedTuple):
     """Pairs of a tree, shape (m, 2); their classes and multiplicities, shape (m,); that of the points, (n_points,)."""
 
-    pairs: Rows
-    codes: Codes
-    weights: Rows
+    pairs: Int32s
+    codes: SampledCodes
+    weights: Int32s
     in_bag: NDArray[np.uint8]
 
 
@@ -54,7 +54,7 @@ class PairSampling(Protocol):
     def sample(self, seed: int, tree: int) -> PairSample:
         """The pairs of a tree, from its stream alone."""
 
-    def typical(self, seed: int) -> Rows:
+    def typical(self, seed: int) -> Int32s:
         """Pairs like those that trees draw, of which bins are made, shape (m, 2)."""
 
 
@@ -77,8 +77,8 @@ class GivenPairs:
         multiplicities: what it has not drawn is then unknown to it. Where there is no such pair it learns from all.
     """
 
-    pairs: Rows
-    codes: Codes
+    pairs: Int32s
+    codes: SampledCodes
     n_points: int
     n_draws: int
     replace: bool
@@ -89,7 +89,7 @@ class GivenPairs:
         """Pairs that were given."""
         return len(self.pairs) if self.by_points else min(self.n_draws, len(self.pairs))
 
-    def typical(self, seed: int) -> Rows:  # noqa: ARG002  (nothing is drawn)
+    def typical(self, seed: int) -> Int32s:  # noqa: ARG002  (nothing is drawn)
         """All pairs."""
         return self.pairs
 
@@ -124,7 +124,7 @@ class LabelledPairs:
         Points that a tree draws from, without replacement.
     """
 
-    labels: Rows
+    labels: Int32s
     n_pairs: int
     rule: str
     n_draws: int
@@ -135,7 +135,7 @@ class LabelledPairs:
         there = self.n_draws * (self.n_draws - 1) // 2
         return there if self.rule == "all" else min(self.n_pairs, there)
 
-    def typical(self, seed: int) -> Rows:
+    def typical(self, seed: int) -> Int32s:
         """Some pairs, drawn by the rule from all points."""
         points = ByClass.of(self.labels, np.arange(len(self.labels)))
         return self._drawn(points, seed, _CONSTRAINTS, SAMPLED)
@@ -150,7 +150,7 @@ class LabelledPairs:
         codes = (self.labels[pairs[:, 0]] != self.labels[pairs[:, 1]]).astype(np.uint8)
         return PairSample(pairs, codes, np.ones(len(pairs), np.int32), in_bag.astype(np.uint8))
 
-    def _drawn(self, points: ByClass, seed: int, tree: int, n: int) -> Rows:
+    def _drawn(self, points: ByClass, seed: int, tree: int, n: int) -> Int32s:
         """``n`` pairs of some points, or as many of a kind as there are, from the stream of a tree."""
         kinds = [(points.any(), n)]
         if self.rule == "balanced":
@@ -173,12 +173,12 @@ class ByClass:
         Where the class of each begins and ends, shape (n,).
     """
 
-    points: Rows
+    points: Int32s
     begin: Ints
     end: Ints
 
     @classmethod
-    def of(cls, labels: Rows, points: Ints) -> ByClass:
+    def of(cls, labels: Int32s, points: Ints) -> ByClass:
         """Some points by their labels."""
         own = labels[points]
         order = np.argsort(own, kind="stable")
@@ -200,7 +200,7 @@ class ByClass:
         first = np.arange(1, len(self.points) + 1)
         return AllPairs(self.points, first, offsets(len(self.points) - first))
 
-    def partners(self, key: np.uint64, own: Ints, unlike: bool, n: int) -> Rows:
+    def partners(self, key: np.uint64, own: Ints, unlike: bool, n: int) -> Int32s:
         """``n`` pairs, some of them equal, of a point at a place of ``own`` and one of its class, or of another."""
         pairs = np.empty((n, 2), np.int32)
         draw_partners(key, own, self.points, self.begin, self.end, unlike, pairs)
@@ -221,7 +221,7 @@ class AllPairs:
         Number of each point's first pair, shape (n + 1,).
     """
 
-    points: Rows
+    points: Int32s
     first: Ints
     offset: Ints
 
@@ -230,13 +230,13 @@ class AllPairs:
         """How many there are."""
         return int(self.offset[-1])
 
-    def numbered(self, numbers: Ints) -> Rows:
+    def numbered(self, numbers: Ints) -> Int32s:
         """The pairs with these numbers, shape (n, 2)."""
         place = np.searchsorted(self.offset, numbers, side="right") - 1
         other = self.first[place] + numbers - self.offset[place]
         return np.stack([self.points[place], self.points[other]], axis=1)
 
-    def drawn(self, key: np.uint64, n: int) -> Rows:
+    def drawn(self, key: np.uint64, n: int) -> Int32s:
         """``n`` of the pairs, no two the same, each subset of them equally likely."""
         return self.numbered(distinct(key, n, self.total))
 
@@ -274,7 +274,9 @@ def draw_below(key: np.uint64, first: int, total: int, found: Ints) -> None:
 
 
 @kernel
-def draw_partners(key: np.uint64, own: Ints, points: Rows, begin: Ints, end: Ints, unlike: bool, pairs: Rows) -> None:
+def draw_partners(
+    key: np.uint64, own: Ints, points: Int32s, begin: Ints, end: Ints, unlike: bool, pairs: Int32s
+) -> None:
     """A point at a place of ``own``, and one of its class but itself, or of another class; equal chances at each step.
 
     A point without such a partner is paired with itself.
@@ -318,7 +320,7 @@ class Constraints:
         """The rule for a number, or for ``"auto"``: `ENOUGH`, without a warning where there are fewer."""
         return cls(ENOUGH, balance, warns=False) if given == "auto" else cls(int(given), balance)
 
-    def draw(self, labels: Rows, seed: int) -> tuple[Rows, Codes]:
+    def draw(self, labels: Int32s, seed: int) -> tuple[Int32s, SampledCodes]:
         """The pairs, shape (m, 2), none twice, and their classes; warns where there are fewer than asked for.
 
         Raises
@@ -339,7 +341,7 @@ class Constraints:
             parts.append((pairs, np.full(len(pairs), code, np.uint8)))
         return np.concatenate([pairs for pairs, _ in parts]), np.concatenate([codes for _, codes in parts])
 
-    def _kind(self, points: ByClass, labels: Rows, seed: int, unlike: bool) -> Rows:
+    def _kind(self, points: ByClass, labels: Int32s, seed: int, unlike: bool) -> Int32s:
         """Distinct pairs of one kind."""
         n_classes = int(labels.max()) + 1
         wanted = self.n_constraints * n_classes
@@ -352,7 +354,7 @@ class Constraints:
             places = [np.flatnonzero(ordered == code) for code in range(n_classes)]
         found, most = np.empty(0, np.int64), (points.unlike() if unlike else points.alike()).total
         for group, own in enumerate(places):
-            parts = (2 * (group * TRIES + attempt) + unlike for attempt in range(TRIES))
+            parts = (2 * (group * SAMPLING_TRIES + attempt) + unlike for attempt in range(SAMPLING_TRIES))
             keys = (part_of(seed, _CONSTRAINTS, part) for part in parts)
             found = _with_partners(points, own, unlike, keys, found, min(len(found) + wanted, most))
         return np.stack([found // len(labels), found % len(labels)], axis=1).astype(np.int32)

@@ -28,7 +28,7 @@ from distforest.growth.grower import values_on
 from distforest.growth.pairs.bins import SEARCHED, PairBins, cell_of, code_of, search
 from distforest.jit import borrowing
 from distforest.sources.point_pairs import MAX_MIN, PairReading, PointPairs, pair_value, read_column
-from distforest.sources.source import Floats, Ints, Projections, Rows
+from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
     Bools = NDArray[np.bool_]
 
-BLOCK = 128
+CODED_PAIRS = 128
 """Pairs that are coded together: their codes stay in the processor's cache."""
 
-FEW = 32
+CUT_AT_ANY_VALUE = 32
 """Pairs up to which a node is cut at any value, and not at the edges of bins."""
 
 
 def few_pairs(sizes: Ints, bins: PairBins | None) -> Bools:
     """Which nodes are cut at any value from the start: the small ones, or all without bins."""
-    return sizes <= FEW if bins else np.ones(len(sizes), np.bool_)
+    return sizes <= CUT_AT_ANY_VALUE if bins else np.ones(len(sizes), np.bool_)
 
 
-class Level(NamedTuple):
+class PairLevel(NamedTuple):
     """A level as the kernels of a search take it.
 
     Attributes
@@ -69,7 +69,7 @@ class Level(NamedTuple):
     """
 
     nodes: Nodes
-    columns: Rows
+    columns: Int32s
     codes: Codes
     pairs: PairReading
     judged: Judged
@@ -77,7 +77,7 @@ class Level(NamedTuple):
     @classmethod
     def of(
         cls, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
-    ) -> Level:
+    ) -> PairLevel:
         """The level of a search of pairs of two classes."""
         columns = projections.columns.reshape(frontier.n_nodes, projections.width)
         judged = criterion.judged(frontier, limits.min_samples_leaf)
@@ -114,7 +114,7 @@ class PairSearch:
         self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The cuts, and the value of each pair on the chosen column."""
-        level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
+        level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
         sizes, bins = frontier.sizes, self.bins
 
         def at_values(nodes: Bools) -> None:
@@ -149,7 +149,7 @@ class OrderedNode(NamedTuple):
 
 @borrowing
 def cut_at_values(
-    level: Level,
+    level: PairLevel,
     wanted: Bools,
     room: OrderedNode,
     cuts: Cuts,
@@ -183,14 +183,14 @@ class CodedNode(NamedTuple):
     def of(cls, width: int, bins: PairBins) -> CodedNode:
         """Room for so many candidates, counted in some bins."""
         n_columns, n_bins = bins.edges.shape
-        kinds, cells = np.empty(BLOCK, np.uint8), np.empty(n_columns, np.uint32)
-        coded, filled = np.empty((width, BLOCK), np.uint8), np.empty((width, n_bins, 2), np.int32)
-        return cls(np.empty(BLOCK), coded, kinds, cells, filled, np.empty(2, np.int64))
+        kinds, cells = np.empty(CODED_PAIRS, np.uint8), np.empty(n_columns, np.uint32)
+        coded, filled = np.empty((width, CODED_PAIRS), np.uint8), np.empty((width, n_bins, 2), np.int32)
+        return cls(np.empty(CODED_PAIRS), coded, kinds, cells, filled, np.empty(2, np.int64))
 
 
 @borrowing
 def cut_at_edges(
-    level: Level,
+    level: PairLevel,
     bins: PairBins,
     wanted: Bools,
     room: CodedNode,
@@ -209,8 +209,8 @@ def cut_at_edges(
         if not wanted[node]:
             continue
         filled[:] = 0
-        for first in range(starts[node], starts[node + 1], BLOCK):
-            some = rows[first : min(first + BLOCK, starts[node + 1])]
+        for first in range(starts[node], starts[node + 1], CODED_PAIRS):
+            some = rows[first : min(first + CODED_PAIRS, starts[node + 1])]
             if is_all:
                 code_all(some, pairs, bins, cells, coded)
             else:
@@ -226,7 +226,7 @@ def cut_at_edges(
 
 @borrowing
 def code_all(
-    some: Rows,
+    some: Int32s,
     pairs: PairReading,
     bins: PairBins,
     cells: NDArray[np.uint32],
@@ -258,7 +258,7 @@ def code_all(
 @borrowing
 def code_one(
     c: int,
-    some: Rows,
+    some: Int32s,
     pairs: PairReading,
     bins: PairBins,
     values: Floats,
@@ -272,7 +272,7 @@ def code_one(
 
 
 @borrowing
-def count_block(weights: Rows, kinds: Codes, coded: Codes, filled: NDArray[np.int32]) -> None:
+def count_block(weights: Int32s, kinds: Codes, coded: Codes, filled: NDArray[np.int32]) -> None:
     """filled[k, coded[k, r], kinds[r]] += weights[r]."""
     for k in range(coded.shape[0]):
         own, counted = filled[k], coded[k]

@@ -23,10 +23,10 @@ from distforest.growth.cuts.criteria import Cuts, keep_best
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.two_classes import Judged, gain_of_counts, read_codes, scan_two_classes, whole_of
 from distforest.growth.pairs.bins import PairBins, code_of
-from distforest.growth.pairs.search import BLOCK, Level, code_one, cut_level, few_pairs, walk_bins
+from distforest.growth.pairs.search import CODED_PAIRS, PairLevel, code_one, cut_level, few_pairs, walk_bins
 from distforest.jit import kernel
 from distforest.sources.point_pairs import PointPairs, read_column
-from distforest.sources.source import Float32s, Floats, Ints, Projections, Rows
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
@@ -64,7 +64,7 @@ class SquareSearch:
         self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
         """The cuts, and for each pair a value at most the threshold where it goes left."""
-        level, cuts = Level.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
+        level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
         bins = self.bins
 
         def at_values(nodes: Bools) -> None:
@@ -83,7 +83,7 @@ class SquareSearch:
 
 @kernel
 def cut_squares_at_values(
-    level: Level,
+    level: PairLevel,
     wanted: Bools,
     cuts: Cuts,
 ) -> None:
@@ -125,7 +125,7 @@ def scan_ends(
     candidate: int,
     ends: Floats,
     order: Ints,
-    weights: Rows,
+    weights: Int32s,
     kinds: Codes,
     judged: Judged,
     separated: Ints,
@@ -151,7 +151,7 @@ def scan_ends(
 
 @kernel
 def cut_squares_at_edges(
-    level: Level,
+    level: PairLevel,
     bins: PairBins,
     of_points: Codes,
     wanted: Bools,
@@ -165,14 +165,14 @@ def cut_squares_at_edges(
     left, right = pairs.left, pairs.right
     n_features, n_of_family = pairs.columns.n_features, pairs.columns.n_of_family
     changed = np.empty((columns.shape[1], bins.edges.shape[1], 2), np.int32)
-    sides, coded, values = np.empty(2, np.int64), np.empty(BLOCK, np.uint8), np.empty(BLOCK)
+    sides, coded, values = np.empty(2, np.int64), np.empty(CODED_PAIRS, np.uint8), np.empty(CODED_PAIRS)
     for node in range(starts.shape[0] - 1):
         last = starts[node + 1]
         if not wanted[node]:
             continue
         changed[:] = 0
-        for first in range(starts[node], last, BLOCK):
-            some = rows[first : min(first + BLOCK, last)]
+        for first in range(starts[node], last, CODED_PAIRS):
+            some = rows[first : min(first + CODED_PAIRS, last)]
             for k in range(columns.shape[1]):
                 c, own = columns[node, k], changed[k]
                 if c < n_features:
@@ -202,8 +202,8 @@ def code_points(points: Float32s, bins: PairBins, of_points: Codes) -> None:
 
 @kernel
 def take_sides(
-    level: Level,
-    chosen: Rows,
+    level: PairLevel,
+    chosen: Int32s,
     threshold: Floats,
     values: Floats,
 ) -> None:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.cuts.two_classes import TwoClasses, even_costs
-from distforest.growth.grower import Growth, Limits, Watch, grow_levels, unwatched
+from distforest.growth.grower import Growth, LevelWatch, Limits, grow_levels, unwatched
 from distforest.growth.rng import streams
 from distforest.jit import kernel
 from distforest.sources.point_pairs import ALIKE, UNLIKE
@@ -36,7 +36,7 @@ from distforest.sources.source import offsets, runs
 
 if TYPE_CHECKING:
     from distforest.sources.point_pairs import PointPairs
-    from distforest.sources.source import Floats, Ints, Rows
+    from distforest.sources.source import Floats, Int32s, Ints
 
     Codes = NDArray[np.uint8]
 
@@ -46,17 +46,17 @@ MIXED = 2
 NO_CELL = -1.0
 
 
-class Parted(NamedTuple):
+class CellTree(NamedTuple):
     """Small trees, one for each cell, and the node of its small tree in which each pair ends, shape (m,)."""
 
     table: NodeTable
-    ends: Rows
+    ends: Int32s
 
 
 class LeafRank(Protocol):
     """What parts cells."""
 
-    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> Parted:
+    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> CellTree:
         """The small trees of some cells, numbered by ``names``; ``counts`` has those of the two classes in each."""
 
 
@@ -70,7 +70,7 @@ class SmallTrees:
     growth: Growth
     square: bool
 
-    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> Parted:
+    def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> CellTree:
         """The small trees."""
         n = cells.n_nodes
         growth = replace(self.growth, source=pairs, criterion=TwoClasses(codes, even_costs(counts)))
@@ -82,12 +82,12 @@ class SmallTrees:
 
         table = growth.grow_from(names, roots, lie)
         if not self.square:
-            return Parted(table, ends[cells.rows])
+            return CellTree(table, ends[cells.rows])
         twice, place = doubled(table, pairs.columns.n_features)
-        return Parted(twice, place[table.tree_start[cells.place] + ends[cells.rows]])
+        return CellTree(twice, place[table.tree_start[cells.place] + ends[cells.rows]])
 
 
-def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Rows]:
+def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Int32s]:
     r"""Trees of square cuts as trees of plain ones, and the new place of each node in its tree, shape (N,).
 
     ::
@@ -145,9 +145,9 @@ class Ranking:
     limits: Limits
     optimise_fpr: float | None
     seed: int
-    watch: Watch = unwatched
+    watch: LevelWatch = unwatched
 
-    def watched(self, watch: Watch) -> Ranking:
+    def watched(self, watch: LevelWatch) -> Ranking:
         """The same, with ``watch`` told of every level of cells."""
         return replace(self, watch=watch)
 
@@ -161,7 +161,7 @@ class Ranking:
         return table, {"scores": scores}
 
 
-class Parts(NamedTuple):
+class CellSplits(NamedTuple):
     """How some cells are parted: which of them, the side of each pair, what each node of the small trees says."""
 
     found: NDArray[np.bool_]
@@ -170,7 +170,7 @@ class Parts(NamedTuple):
     table: NodeTable
 
     @classmethod
-    def none(cls) -> Parts:
+    def none(cls) -> CellSplits:
         """No cells."""
         ints, floats, small = np.empty(0, np.int32), np.empty(0), np.empty(0, np.int8)
         table = NodeTable(np.empty(0, np.int64), ints, ints, floats, ints, ints, floats, floats, np.empty(0, np.int64))
@@ -178,7 +178,7 @@ class Parts(NamedTuple):
 
 
 @kernel
-def agree(tree_start: Ints, left: Rows, right: Rows, says: NDArray[np.int8]) -> None:
+def agree(tree_start: Ints, left: Int32s, right: Int32s, says: NDArray[np.int8]) -> None:
     """says[node] = what both its children say, or mixed; leaves say what they do. Children come after their parents."""
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]
@@ -195,13 +195,13 @@ class _Cells:
     n_trees: int
     tree: list[Ints] = field(default_factory=list)
     columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
-    ragged: list[tuple[Rows, Floats]] = field(default_factory=list)
+    ragged: list[tuple[Int32s, Floats]] = field(default_factory=list)
     next_node: Ints = field(init=False)
 
     def __post_init__(self) -> None:
         self.next_node = np.ones(self.n_trees, np.int64)
 
-    def add(self, frontier: Frontier, scores: Floats, is_cut: NDArray[np.bool_], parts: Parts) -> Rows:
+    def add(self, frontier: Frontier, scores: Floats, is_cut: NDArray[np.bool_], parts: CellSplits) -> Int32s:
         """Write a level's cells, and the small trees of those that are cut; the numbers of their left children."""
         cells = np.flatnonzero(is_cut)
         table = parts.table
@@ -231,7 +231,7 @@ class _Cells:
         self.ragged.append(table.projections(kept)[2:])
         return left
 
-    def _pointed(self, parts: Parts, child: Rows, kept: Ints, left: Rows, pointers: Ints) -> Ints:
+    def _pointed(self, parts: CellSplits, child: Int32s, kept: Ints, left: Int32s, pointers: Ints) -> Ints:
         """Where each kept node points: a node that says left or right stands for the cell's child."""
         root = np.repeat(parts.table.tree_start[:-1], parts.table.tree_size)[kept]
         own = root + child[kept]
@@ -304,7 +304,7 @@ class _PartingCells:
     scores: Floats = field(init=False)
     before: Ints = field(init=False)
     counts: Ints = field(init=False)
-    parts: Parts = field(init=False)
+    parts: CellSplits = field(init=False)
     totals: Ints = field(init=False)
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
@@ -327,10 +327,10 @@ class _PartingCells:
 
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
         """Those whose small tree calls some pairs alike and some unlike."""
-        self.parts = self._parted(frontier) if frontier.n_nodes else Parts.none()
+        self.parts = self._parted(frontier) if frontier.n_nodes else CellSplits.none()
         return self.parts.found, self.parts.side
 
-    def _parted(self, cells: Frontier) -> Parts:
+    def _parted(self, cells: Frontier) -> CellSplits:
         """Part some cells, and send their pairs left or right."""
         keys = np.empty(cells.n_nodes, np.uint64)
         streams(self.ranking.seed, self.trees[cells.tree], cells.node, keys)
@@ -346,14 +346,14 @@ class _PartingCells:
         says = np.where(lambdas > 0, LEFT, RIGHT).astype(np.int8)
         side = says[leaf]
         agree(table.tree_start, table.left, table.right, says)
-        return Parts(says[table.tree_start[:-1]] == MIXED, side, says, table)
+        return CellSplits(says[table.tree_start[:-1]] == MIXED, side, says, table)
 
     def write(
         self,
         is_parted: NDArray[np.bool_],
         frontier: Frontier,  # noqa: ARG002  (cells that are leaves are written, too)
         side: NDArray[np.int8],  # noqa: ARG002  (every pair has one)
-    ) -> Rows:
+    ) -> Int32s:
         """Write the cells, each with the small tree that parts it."""
         left = self.written.add(self.cells, self.scores, is_parted, self.parts)
         self.before, self.scores = self.before[is_parted], self.scores[is_parted]

@@ -46,7 +46,7 @@ _HEADERS = {
 _EXTENSION = "distforest"
 _LARGEST_NUMBER = 2**53
 N_ON_A_PAGE = 50
-PATIENCE = 60.0
+HEARTBEAT_PATIENCE = 60.0
 """Seconds without a heartbeat of the service after which its health is bad."""
 
 
@@ -69,7 +69,7 @@ def _known() -> Iterator[None]:
         raise RefusedError(500, "UnreadableError", str(error)) from error
 
 
-class Reading(RequestHandler):  # type: ignore[misc]  # as above
+class PageReading(RequestHandler):  # type: ignore[misc]  # as above
     """A request that reads: what all handlers here share."""
 
     SUPPORTED_METHODS = ("GET", "HEAD")
@@ -135,7 +135,7 @@ class Reading(RequestHandler):  # type: ignore[misc]  # as above
         self.finish(json.dumps(answer))
 
 
-class Page(Reading):
+class Page(PageReading):
     """A page for a person."""
 
     root: ClassVar[str]
@@ -170,7 +170,7 @@ class JobsPage(Page):
             states=Counter(job["state"] for job in jobs),
             state=state,
             state_in_link=quote(state, safe=""),
-            jobs=[words.of_job(job, now) for job in shown],
+            jobs=[words.job_in_words(job, now) for job in shown],
             newer=max(0, skipped - N_ON_A_PAGE) if skipped else None,
             older=skipped + N_ON_A_PAGE if len(chosen) > skipped + N_ON_A_PAGE else None,
         )
@@ -190,8 +190,8 @@ class JobPage(Page):
             "job.html",
             service=self.service,
             job=job,
-            told=words.of_job(job, now),
-            facts=facts.of_job(job, now),
+            told=words.job_in_words(job, now),
+            facts=facts.facts_of_job(job, now),
             results=facts.of_result(job["result"]),
             charts=charts.of_trees(columns, job["n_trees"] or 0),
             events=facts.folded(events),
@@ -199,7 +199,7 @@ class JobPage(Page):
         )
 
 
-class JobsJSON(Reading):
+class JobsJSON(PageReading):
     """The service and all jobs, as `distforest list --json` tells them."""
 
     def get(self) -> None:
@@ -207,7 +207,7 @@ class JobsJSON(Reading):
         self.tell({"service": self.service.about(), "jobs": self.service.listed()})
 
 
-class JobJSON(Reading):
+class JobJSON(PageReading):
     """One job, as `distforest status --json` tells it."""
 
     def get(self, name: str) -> None:
@@ -216,7 +216,7 @@ class JobJSON(Reading):
             self.tell({"job": self.service.job(name)})
 
 
-class EventsJSON(Reading):
+class EventsJSON(PageReading):
     """At most a thousand events of a job, from the one after ``?after=N``."""
 
     async def get(self, name: str) -> None:
@@ -226,7 +226,7 @@ class EventsJSON(Reading):
             self.tell({"job": job, "events": await self.service.events(name, after=self.number("after"))})
 
 
-class Health(Reading):
+class Health(PageReading):
     """Whether the service works: 200, or 503 with the reason; without addresses, so that anybody may ask."""
 
     def get(self) -> None:
@@ -234,7 +234,7 @@ class Health(Reading):
         service = self.service
         about, now = service.about(), time.time()
         age = max(0.0, now - about["heartbeat"])
-        late = f"the service's last heartbeat was {words.seconds(age)} ago" if age > PATIENCE else None
+        late = f"the service's last heartbeat was {words.seconds(age)} ago" if age > HEARTBEAT_PATIENCE else None
         reason = service.failure or late
         told = {key: about[key] for key in ("id", "version", "started", "heartbeat", "workers", "threads")}
         states = Counter(job["state"] for job in service.listed())
@@ -249,7 +249,7 @@ class Health(Reading):
         self.tell({"status": "failed", "reason": message})
 
 
-class Metrics(Reading):
+class Metrics(PageReading):
     """Numbers for Prometheus."""
 
     async def get(self) -> None:
@@ -260,7 +260,7 @@ class Metrics(Reading):
         self.finish(exposition.written(found))
 
 
-class File(Reading):
+class File(PageReading):
     """The style, the script and the icon of the pages."""
 
     def get(self, name: str) -> None:
@@ -271,7 +271,7 @@ class File(Reading):
         self.finish((_FOLDER / name).read_bytes())
 
 
-class ToJobs(Reading):
+class ToJobs(PageReading):
     """The way to the list of jobs from addresses beside it."""
 
     def initialize(self, dask_server: Any = None, target: str = "") -> None:

@@ -7,10 +7,10 @@ from statistics import median
 from typing import NamedTuple
 
 from distforest.amounts import counted, in_bytes
-from distforest.service.page.measured import Column
+from distforest.service.page.measured import ChartColumn
 from distforest.service.page.words import seconds
 
-WIDTH, HEIGHT = 360.0, 90.0
+CHART_WIDTH, HEIGHT = 360.0, 90.0
 """Of a chart's own units: the page stretches it."""
 _GAP = 0.2
 """Between two columns, as a share of their width, where they are few enough to be told apart."""
@@ -35,11 +35,11 @@ class Chart(NamedTuple):
     greatest: str
     until: str
     bars: list[Bar]
-    width: float = WIDTH
+    width: float = CHART_WIDTH
     height: float = HEIGHT
 
 
-def of_trees(columns: Sequence[Column], n_trees: int) -> list[Chart]:
+def of_trees(columns: Sequence[ChartColumn], n_trees: int) -> list[Chart]:
     """Charts of the seconds and of the memory of a job's trees; none where no tree is known."""
     if not columns:
         return []
@@ -58,10 +58,10 @@ class Measure(NamedTuple):
     written: Callable[[float], str]
 
 
-def _drawn(measure: Measure, columns: Sequence[Column], n_trees: int) -> Chart:
+def _drawn(measure: Measure, columns: Sequence[ChartColumn], n_trees: int) -> Chart:
     least, middle, most = (measure.written(f(measure.values)) for f in (min, median, max))
     full = max(measure.values) or 1.0
-    scale = WIDTH / n_trees
+    scale = CHART_WIDTH / n_trees
     gap = _GAP if len(columns) <= _FEW else 0.0
     bars = []
     for column, value in zip(columns, measure.values, strict=True):
@@ -73,5 +73,5 @@ def _drawn(measure: Measure, columns: Sequence[Column], n_trees: int) -> Chart:
     return Chart(measure.title, summary, measure.written(full), counted(n_trees, "tree"), bars)
 
 
-def _trees(column: Column) -> str:
+def _trees(column: ChartColumn) -> str:
     return f"tree {column.first:,}" if column.first == column.last else f"trees {column.first:,} to {column.last:,}"

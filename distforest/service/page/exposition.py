@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from distforest.service.page.measured import Serving
-from distforest.service.page.words import STATES
+from distforest.service.page.words import STATE_WORDS
 
 _COUNTERS = (
     ("trees_committed", "trees", "Trees committed since the service started."),
@@ -30,7 +30,7 @@ class Metric(NamedTuple):
 def metrics(service: Serving, totals: Mapping[str, float], now: float) -> list[Metric]:
     """All metrics of a service, with what was counted since its start."""
     about = service.about()
-    by_state = Counter(dict.fromkeys(STATES, 0))
+    by_state = Counter(dict.fromkeys(STATE_WORDS, 0))
     by_state.update(job["state"] for job in service.listed())
     age, working = max(0.0, now - about["heartbeat"]), float(service.failure is None)
     return [

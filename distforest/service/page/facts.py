@@ -14,13 +14,13 @@ _MANY = ("trees", "scored")
 """Events of which a job has one for each task."""
 
 
-def of_job(job: Mapping[str, Any], now: float) -> Facts:
+def facts_of_job(job: Mapping[str, Any], now: float) -> Facts:
     """What a job is, and its times; what is not known yet is left out, and all of a job that cannot be read."""
     return list(_facts(job, now)) if job["state"] != "UNREADABLE" else []
 
 
 def _facts(job: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
-    told = words.of_job(job, now)
+    told = words.job_in_words(job, now)
     yield "Kind", told.what
     yield "Output", str(job["output"])
     for name in ("submitted", "started", "ended"):
@@ -37,14 +37,14 @@ def _facts(job: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
     yield "Attempt", f"{job['attempt']:,}"
 
 
-class Told(NamedTuple):
+class PageFact(NamedTuple):
     """An event, and in words how many of its kind came right before it that need no line of their own."""
 
     event: Mapping[str, Any]
     more: str
 
 
-def folded(events: Sequence[Mapping[str, Any]]) -> list[Told]:
+def folded(events: Sequence[Mapping[str, Any]]) -> list[PageFact]:
     """Events, newest first, in which commits one after the other are one line.
 
     Examples
@@ -57,14 +57,14 @@ def folded(events: Sequence[Mapping[str, Any]]) -> list[Told]:
     return [told for run in reversed(runs) for told in _folded(run, is_cut=run is runs[0] and run[0]["n"] > 1)]
 
 
-def _folded(run: list[Mapping[str, Any]], *, is_cut: bool) -> list[Told]:
+def _folded(run: list[Mapping[str, Any]], *, is_cut: bool) -> list[PageFact]:
     """The lines of events of one kind; ``is_cut`` where earlier ones were not asked for."""
     if run[0]["event"] not in _MANY:
-        return [Told(event, "") for event in reversed(run)]
+        return [PageFact(event, "") for event in reversed(run)]
     if is_cut:
-        return [Told(run[-1], "and all commits before")]
+        return [PageFact(run[-1], "and all commits before")]
     before = len(run) - 1
-    return [Told(run[-1], f"and {counted(before, 'commit')} before" if before else "")]
+    return [PageFact(run[-1], f"and {counted(before, 'commit')} before" if before else "")]
 
 
 def of_result(result: Mapping[str, Any] | None) -> Facts:

@@ -36,7 +36,7 @@ class Serving(Protocol):
         """Events of a job whose number is greater than ``after``; raises NotFoundError."""
 
 
-class Column(NamedTuple):
+class ChartColumn(NamedTuple):
     """Trees ``first`` to ``last`` in a chart: the mean seconds of one, and the greatest peak of memory."""
 
     first: int
@@ -45,7 +45,7 @@ class Column(NamedTuple):
     peak_bytes: int
 
 
-class Columns:
+class ChartColumns:
     """Seconds and memory of a job's trees, added up over neighbours so that their number is bounded."""
 
     def __init__(self, n_trees: int) -> None:
@@ -62,10 +62,10 @@ class Columns:
         self._seconds += inside * (event["seconds"] / (event["last"] - event["first"] + 1))
         self._peak = np.maximum(self._peak, np.where(inside, event["peak_bytes"] or 0, 0))
 
-    def told(self) -> list[Column]:
+    def told(self) -> list[ChartColumn]:
         """The columns of which something is known, in the order of the trees."""
         return [
-            Column(
+            ChartColumn(
                 int(self._edges[at]),
                 int(self._edges[at + 1]) - 1,
                 float(self._seconds[at] / self._trees[at]),
@@ -82,7 +82,7 @@ class _Followed:
         self.n = 0
         self.revision: int | None = None
         self.retries = 0
-        self.columns: Columns | None = None
+        self.columns: ChartColumns | None = None
 
 
 class Measurements:
@@ -96,7 +96,7 @@ class Measurements:
         self._followed: dict[tuple[str, float], _Followed] = {}
         self.totals: Counter[str] = Counter()
 
-    async def of_job(self, job: Mapping[str, Any]) -> tuple[list[Column], list[Mapping[str, Any]]]:
+    async def of_job(self, job: Mapping[str, Any]) -> tuple[list[ChartColumn], list[Mapping[str, Any]]]:
         """The columns of a job's charts, and its latest events; raises NotFoundError."""
         followed, latest = self._followed.setdefault(_key(job), _Followed()), deque[Mapping[str, Any]](maxlen=N_LATEST)
         await self._read_on(followed, job, max(0, followed.n - N_LATEST), latest)
@@ -143,7 +143,7 @@ class Measurements:
                 self.totals["trees"] += event["last"] - event["first"] + 1
                 self.totals["seconds"] += event["seconds"]
             if followed.columns is None and job["n_trees"]:
-                followed.columns = Columns(job["n_trees"])
+                followed.columns = ChartColumns(job["n_trees"])
             if followed.columns is not None:
                 followed.columns.add(event)
 

@@ -25,7 +25,7 @@ class StateWords(NamedTuple):
     sentence: str
 
 
-STATES = {
+STATE_WORDS = {
     "QUEUED": StateWords("queued", "waiting", "It waits for its turn."),
     "WAITING_FOR_WORKERS": StateWords("waiting for workers", "waiting", "It goes on as soon as a worker connects."),
     "RUNNING": StateWords("running", "active", "Its tasks are with the workers."),
@@ -38,7 +38,7 @@ STATES = {
     "UNREADABLE": StateWords("unreadable", "bad", "Its folder holds what no service has written; it is left alone."),
 }
 
-PHASES = {
+PHASE_WORDS = {
     "stage": "staging the inputs",
     "screen": "comparing the features",
     "ask": "asking for similarities",
@@ -57,7 +57,7 @@ LOUD = frozenset({"lost", "memory", "quarantine", "warning", "failed", "interrup
 def state_of(job: Mapping[str, Any]) -> StateWords:
     """The words of a job's state, with what it waits for; a state that is not known here is told as it stands."""
     state = str(job["state"])
-    words = STATES.get(state) or StateWords(state.lower(), "still", "")
+    words = STATE_WORDS.get(state) or StateWords(state.lower(), "still", "")
     return words._replace(sentence=_as_sentence(waiting)) if (waiting := waiting_for(job)) else words
 
 
@@ -138,7 +138,7 @@ def stamp(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def rate(per_second: float | None, unit: str) -> str:
+def speed_in_words(per_second: float | None, unit: str) -> str:
     """Write a speed by the second, the minute or the hour, whichever gives a number above one; nothing without one.
 
     Examples
@@ -174,7 +174,7 @@ class JobWords(NamedTuple):
     error: str
 
 
-def of_job(job: Mapping[str, Any], now: float) -> JobWords:
+def job_in_words(job: Mapping[str, Any], now: float) -> JobWords:
     """A job in words, at the time ``now``."""
     done, total = _progress(job)
     unit = "trees" if total == job["n_trees"] else ""
@@ -185,13 +185,13 @@ def of_job(job: Mapping[str, Any], now: float) -> JobWords:
         link=quote(str(job["id"]), safe=""),
         state=state_of(job),
         over=over,
-        doing=PHASES.get(job["phase"], job["phase"] or "") if job["state"] == "RUNNING" else waiting_for(job),
+        doing=PHASE_WORDS.get(job["phase"], job["phase"] or "") if job["state"] == "RUNNING" else waiting_for(job),
         what=f"{job['kind']}, {job['method']}" if job["method"] else str(job["kind"]),
         done=done,
         total=total,
         share=f"{100 * done // total} %" if total else "",
         progress=f"{done:,} of {total:,} {unit}".rstrip() if total else "",
-        rate=rate(job["rate"], unit) if working else "",
+        rate=speed_in_words(job["rate"], unit) if working else "",
         remaining="" if remaining is None else f"{seconds(remaining)} left",
         submitted=float(job["submitted"]),
         took=_took(job, now),

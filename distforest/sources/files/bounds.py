@@ -20,11 +20,11 @@ MOST_TIMES = 200
 LONGEST_ROW = 1 << 25
 """Bytes of the longest row of text: a cell takes some ten times its text in memory, and rows are read whole."""
 
-SHOWN = 80
+SHOWN_CHARACTERS = 80
 """Characters of the longest cell or name that a message shows."""
 
 
-def hold_unfolded(path: str, n_bytes: int, max_bytes: int | None) -> None:
+def check_unfolded(path: str, n_bytes: int, max_bytes: int | None) -> None:
     """Refuse a file that would unfold to more bytes than is allowed.
 
     Parameters
@@ -53,11 +53,11 @@ def hold_unfolded(path: str, n_bytes: int, max_bytes: int | None) -> None:
 def out_of_memory(path: str, error: MemoryError) -> InputError:
     """The error that tells that the memory did not suffice for a file."""
     told = f" ({brief(str(error), 200)})" if str(error) else ""
-    found = f"memory for what the file holds was expected, found too little{told}"
+    found = f"there is not enough memory for what the file holds{told}"
     return InputError(f"{path}: {found}; split the file, or read it where there is more memory")
 
 
-def brief(text: str, most: int = SHOWN) -> str:
+def brief(text: str, most: int = SHOWN_CHARACTERS) -> str:
     r"""The beginning of a long text, on one line.
 
     Examples
@@ -77,7 +77,7 @@ def quoted(text: str) -> str:
     >>> quoted("four"), quoted("5" * 100)[-10:]
     ("'four'", "555555...'")
     """
-    return repr(text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}...")
+    return repr(text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}...")
 
 
 class RowFile(io.BufferedReader):

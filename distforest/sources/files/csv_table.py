@@ -14,13 +14,13 @@ import numpy as np
 from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import RowFile, brief, quoted
 from distforest.sources.files.tables import (
-    UNKNOWN,
+    MISSING_WORDS,
     batches,
     column_names,
     cure_of_words,
     is_number,
     label_position,
-    number,
+    number_in,
     readable,
 )
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": "blanks"}
 """What separates the cells of files that are often met, in words."""
 
-MISSING = UNKNOWN | {"-", "--", ".", "na", "None"}
+MISSING_CELLS = MISSING_WORDS | {"-", "--", ".", "na", "None"}
 """Cells that say that there is no number."""
 
 FILL_IN = "; fill it in, or leave its row out"
@@ -223,7 +223,7 @@ class CsvTable:
     def _numbers(self, row: int, line: int, cells: list[str]) -> list[float]:
         features = self._features_of(cells)
         try:
-            return [*map(float, features)] if "_" not in "".join(features) else [*map(number, features)]
+            return [*map(float, features)] if "_" not in "".join(features) else [*map(number_in, features)]
         except ValueError:
             column, cell = next(
                 (column, cell)
@@ -240,7 +240,7 @@ class CsvTable:
         another = _told_of_another(self.separator, cell, alone=len(self.columns) == 1)
         if another:
             return another
-        if cell.strip() in MISSING:
+        if cell.strip() in MISSING_CELLS:
             return FILL_IN
         if "," in cell and is_number(re.sub(r"[.,]", "", cell)):
             return "; write a decimal point, and nothing between thousands"

@@ -17,12 +17,12 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, write_array
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
-from distforest.sources.files.bounds import brief, hold_unfolded, out_of_memory, quoted
+from distforest.sources.files.bounds import brief, check_unfolded, out_of_memory, quoted
 from distforest.sources.files.csv_table import CsvTable
-from distforest.sources.files.npz import StoredArray, hold_archive, is_of_sparse_matrix, stored_arrays, stored_sparse
-from distforest.sources.files.tables import UNKNOWN, LibsvmTable, ParquetTable, is_number
+from distforest.sources.files.npz import StoredArray, check_archive, is_of_sparse_matrix, stored_arrays, stored_sparse
+from distforest.sources.files.tables import MISSING_WORDS, LibsvmTable, ParquetTable, is_number
 from distforest.sources.sparse_store import csr_arrays
-from distforest.stores.groups import check_target, destination, seal
+from distforest.stores.groups import check_target, destination, seal_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from distforest.sources.files.tables import Table
     from distforest.sources.source import Float32s
 
-    Blocks = Callable[[], Iterable[np.ndarray]]
+    ArrayBlocks = Callable[[], Iterable[np.ndarray]]
 
 FORMATS = {
     ".npy": "npy",
@@ -44,7 +44,7 @@ FORMATS = {
 }
 """The format of a file by its suffix."""
 
-OPTIONS = {
+INGEST_OPTIONS = {
     "name": ("the one array of an .npy file", ("npy",)),
     "label": ("a column of a csv or Parquet file", ("csv", "parquet")),
     "header": ("the first row of a csv file", ("csv",)),
@@ -57,7 +57,7 @@ OPTIONS = {
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 """Suffixes of files that hold another one."""
 
-MISSING = UNKNOWN | {"NaN", "nan"}
+MISSING_LABELS = MISSING_WORDS | {"NaN", "nan"}
 """Labels that may say that there is none."""
 
 FEWEST_TO_COUNT = 10
@@ -88,7 +88,7 @@ class _Array:
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    blocks: Blocks
+    blocks: ArrayBlocks
     attributes: Mapping[str, Any] = field(default_factory=dict)
     told: str = ""
 
@@ -195,7 +195,7 @@ def ingest(
     given = {"name": name, "label": label, **of_csv, "n_features": n_features, "zero_based": zero_based}
     asked = {option: value for option, value in given.items() if value is not None}
     for option, value in asked.items():
-        thing, kinds = OPTIONS[option]
+        thing, kinds = INGEST_OPTIONS[option]
         if kind not in kinds:
             raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
     check_target(target, overwrite)
@@ -208,7 +208,7 @@ def ingest(
             warn_caller(f"{source}: {array.told}")
     with destination(target, overwrite, f"the ingest of {source}") as group:
         records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
-        seal(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
+        seal_group(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
     return records
 
 
@@ -242,15 +242,15 @@ def _read(
     """Find the arrays to write and the group's attributes."""
     if kind == "npy":
         array = StoredArray.open(source, asked.get("name", PurePath(source).stem))
-        hold_unfolded(source, array.n_bytes, max_bytes)
+        check_unfolded(source, array.n_bytes, max_bytes)
         return _read_arrays(source, [array], block_bytes)
     if kind == "npz":
-        hold_archive(source, max_bytes)
+        check_archive(source, max_bytes)
         if is_of_sparse_matrix(source):
             return _read_sparse(source, max_bytes)
         return _read_arrays(source, stored_arrays(source), block_bytes)
     table = _table(source, kind, asked, block_bytes)
-    hold_unfolded(source, table.n_bytes, max_bytes)
+    check_unfolded(source, table.n_bytes, max_bytes)
     return _read_table(source, table), {}
 
 
@@ -271,11 +271,11 @@ def _read_table(source: str, table: Table) -> list[_Array]:
     arrays = [_features(source, table.n_columns, table.features, names)]
     if table.labelled:
         arrays.append(_labels(source, table))
-    _hold_alike(source, arrays)
+    _check_alike(source, arrays)
     return arrays
 
 
-def _hold_alike(source: str, arrays: list[_Array]) -> None:
+def _check_alike(source: str, arrays: list[_Array]) -> None:
     """Refuse features and labels of different numbers of rows; raises InputError."""
     n_rows = {array.name: array.shape[0] for array in arrays if array.name in ("X", "y")}
     if len(set(n_rows.values())) > 1:
@@ -285,7 +285,7 @@ def _hold_alike(source: str, arrays: list[_Array]) -> None:
         )
 
 
-def _features(source: str, n_columns: int, blocks: Blocks, names: FeatureNames | None) -> _Array:
+def _features(source: str, n_columns: int, blocks: ArrayBlocks, names: FeatureNames | None) -> _Array:
     """``X``, once every value is found finite as float32."""
     n_rows, n_bad, place, numbering, sample = 0, 0, "", _Numbering(), Sample()
     for block in blocks():
@@ -371,7 +371,7 @@ def _labels(source: str, table: Table) -> _Array:
 
 def _told_of_classes(classes: Sequence[str], typed: bool) -> str:
     """What may be no class among the strings that are: a label that is missing, or where targets were meant."""
-    missing = [label for label in classes if label in MISSING]
+    missing = [label for label in classes if label in MISSING_LABELS]
     if missing:
         found = ", ".join(map(repr, missing))
         return f"{found} among the labels is read as a class; if it says that a label is missing, leave its rows out"
@@ -439,7 +439,7 @@ def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tu
     if not found:
         cure = "; if these are labels, give `name='y'`" if source.endswith(".npy") else ""
         raise InputError(f"{source}: an array of numbers was expected, found none{cure}")
-    _hold_alike(source, found)
+    _check_alike(source, found)
     return found, texts
 
 
@@ -459,11 +459,11 @@ def _labels_beside(arrays: list[StoredArray]) -> set[str]:
 
 def _strings(array: StoredArray) -> Any:
     """Read an array of strings as JSON: nested lists, or one string."""
-    _hold_text(array, array.dtype.itemsize // 4 * math.prod(array.shape))
+    _check_text(array, array.dtype.itemsize // 4 * math.prod(array.shape))
     return array.whole().tolist()
 
 
-def _hold_text(array: StoredArray, size: int) -> None:
+def _check_text(array: StoredArray, size: int) -> None:
     """Refuse so many characters in an attribute; raises InputError."""
     if size > MAX_TEXT:
         raise InputError(
@@ -521,7 +521,7 @@ def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
     """Labels of strings: their places in ``classes``, without these in the sorted strings."""
     labels = array.whole().tolist()
     names = sorted(set(labels)) if classes is None else classes
-    _hold_text(array, sum(map(len, names)))
+    _check_text(array, sum(map(len, names)))
     codes = {name: code for code, name in enumerate(names)}
     unknown = sorted(set(labels) - codes.keys())
     if unknown:

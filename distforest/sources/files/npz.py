@@ -17,13 +17,13 @@ import scipy.sparse
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.sources.files.bounds import brief, hold_unfolded, quoted
+from distforest.sources.files.bounds import brief, check_unfolded, quoted
 from distforest.sources.files.tables import readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SPARSE = {"format", "shape", "data", "indices", "indptr", "row", "col", "coords", "offsets", "_is_array"}
+SPARSE_MEMBERS = {"format", "shape", "data", "indices", "indptr", "row", "col", "coords", "offsets", "_is_array"}
 """What `scipy.sparse.save_npz` writes of one kind of matrix or another."""
 
 MAX_MEMBERS = 1000
@@ -38,7 +38,7 @@ MAX_HEADER = 10_000
 MAX_SIZE = (1 << 63) - 1
 """The largest size of an array in any dimension."""
 
-PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+ZIP_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """How numpy packs members. zipfile unfolds others without a bound, whatever size they announce."""
 
 
@@ -80,7 +80,7 @@ class StoredArray:
             )
         if head.n_bytes == 0 or (not shape and dtype.kind != "U"):
             raise InputError(f"{head.place}: rows of values were expected, found {head.told}")
-        head.hold_whole()
+        head.check_whole()
         return cls(path, member, name, shape, not head.in_columns or len(shape) < 2, dtype)
 
     @property
@@ -166,7 +166,7 @@ class _Head:
         """What the values take."""
         return self.dtype.itemsize * math.prod(self.shape)
 
-    def hold_whole(self) -> None:
+    def check_whole(self) -> None:
         """Refuse an array of which bytes are missing, or behind which there are more; raises InputError."""
         if self.n_left != self.n_bytes:
             cut_off, further = "it is cut off, write it again", "write each array into a file of its own, or an .npz"
@@ -211,30 +211,30 @@ class _ArchiveFile(io.FileIO):
         return super().read(size) or b""
 
 
-def hold_archive(path: str, max_bytes: int | None) -> None:
+def check_archive(path: str, max_bytes: int | None) -> None:
     """Refuse an .npz file by its directory, before a member is opened.
 
     Raises
     ------
     InputError
         The file is damaged; it has too many members, one twice, or one that is packed as numpy packs none; or they
-        unfold to more than ``max_bytes``, which `hold_unfolded` explains.
+        unfold to more than ``max_bytes``, which `check_unfolded` explains.
     """
     with readable(path), _ArchiveFile(path) as file, zipfile.ZipFile(file) as archive:
         members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         asked = f"at most {MAX_MEMBERS:,} arrays were expected, found {len(members):,}"
-        raise InputError(f"{path}: {asked}; write them into several files, or stack those that are alike")
+        raise InputError(f"{path}: {asked}; write them into several files, or stack those of one shape")
     seen = set()
     for member in members:
         if member.filename in seen:
             raise InputError(f"{path}: different members were expected, found {quoted(member.filename)} twice")
-        if member.compress_type not in PACKINGS:
+        if member.compress_type not in ZIP_PACKINGS:
             asked = "members that are stored or deflated were expected"
             found = f"found {quoted(member.filename)} of compression {member.compress_type}"
             raise InputError(f"{path}: {asked}, {found}; write the file by numpy.savez_compressed")
         seen.add(member.filename)
-    hold_unfolded(path, sum(member.file_size for member in members), max_bytes)
+    check_unfolded(path, sum(member.file_size for member in members), max_bytes)
 
 
 def is_of_sparse_matrix(path: str) -> bool:
@@ -251,26 +251,26 @@ def stored_sparse(path: str, max_bytes: int | None) -> Any:
     ------
     InputError
         The file is damaged, holds further arrays, which would be lost, or announces so many rows that where they begin
-        takes more than ``max_bytes``, which `hold_unfolded` explains.
+        takes more than ``max_bytes``, which `check_unfolded` explains.
     """
     with readable(path):
-        _hold_alone(path)
+        _check_alone(path)
         with zipfile.ZipFile(path) as archive:
             for head in _heads(path, archive):
                 if not head.dtype.hasobject:  # of which SciPy refuses the pickle
-                    head.hold_whole()
+                    head.check_whole()
         try:
             matrix = scipy.sparse.load_npz(path)
         except (KeyError, TypeError, AttributeError, IndexError) as error:  # of members that do not fit each other
             raise ValueError(str(error)) from error
-    hold_unfolded(path, 8 * matrix.shape[0], max_bytes)
+    check_unfolded(path, 8 * matrix.shape[0], max_bytes)
     return matrix
 
 
-def _hold_alone(path: str) -> None:
+def _check_alone(path: str) -> None:
     """Refuse arrays beside those of a sparse matrix; raises InputError."""
     with zipfile.ZipFile(path) as archive:
-        further = sorted({member.removesuffix(".npy") for member in archive.namelist()} - SPARSE)
+        further = sorted({member.removesuffix(".npy") for member in archive.namelist()} - SPARSE_MEMBERS)
     if further:
         raise InputError(
             f"{path}: a sparse matrix alone was expected, found {brief(', '.join(map(quoted, further)))} beside it; "

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     """Row, counted from 0; line of the file, counted from 1; the row's cells."""
 
 T = TypeVar("T")
-UNKNOWN = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaT"})
+MISSING_WORDS = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaT"})
 """What is often written where a value is missing."""
 
 LIBSVM_COLUMNS = 1 << 20
@@ -41,7 +41,7 @@ DIGITS = 18
 LIKELY = 1000
 """Columns among which one is looked for whose name is nearly what was asked for: to compare names takes time."""
 
-DAMAGE = (
+FILE_ERRORS = (
     *(OSError, ValueError, EOFError, RuntimeError, OverflowError, csv.Error),
     *(struct.error, zipfile.BadZipFile, zlib.error),
 )
@@ -100,11 +100,11 @@ def readable(path: str) -> Iterator[None]:
         raise InputError(f"{path}: text in UTF-8 was expected, found {found}; save it in UTF-8") from error
     except MemoryError as error:
         raise out_of_memory(path, error) from error
-    except DAMAGE as error:
+    except FILE_ERRORS as error:
         raise InputError(f"{path}: cannot be read ({brief(str(error), 300)})") from error
 
 
-def number(cell: str) -> float:
+def number_in(cell: str) -> float:
     """Read a number; ValueError for any other cell, also for Python's ``1_000``."""
     if "_" in cell:
         raise ValueError(cell)
@@ -114,7 +114,7 @@ def number(cell: str) -> float:
 def is_number(cell: str) -> bool:
     """Whether the cell is a number."""
     try:
-        number(cell)
+        number_in(cell)
     except ValueError:
         return False
     return True
@@ -234,14 +234,14 @@ class LibsvmTable:
             if not (index.isdecimal() and len(index) <= DIGITS and is_number(value)):
                 raise InputError(f"{self._place(row, line)}: index:value was expected, found {quoted(cell)}")
             if int(index) <= last:
-                asked = f"indices from {self.first} that rise were expected"
+                asked = f"rising indices from {self.first} were expected"
                 raise InputError(
                     f"{self._place(row, line)}: {asked}, found {quoted(cell)}"
                     + (f" after index {last}" if positions else "; give zero_based=True if indices count from 0")
                 )
             last = int(index)
             positions.append(last - self.first)
-            numbers.append(number(value))
+            numbers.append(number_in(value))
         return positions, numbers
 
     def _place(self, row: int, line: int) -> str:
@@ -381,7 +381,7 @@ def _parquet(path: str, **options: Any) -> Iterator[Any]:
         try:
             with pyarrow.parquet.ParquetFile(path, **options) as file:
                 yield file
-        except (MemoryError, *DAMAGE):
+        except (MemoryError, *FILE_ERRORS):
             raise
         except pyarrow.ArrowException as error:
             raise ValueError(str(error)) from error

@@ -204,7 +204,7 @@ def pairwise(scalar: Callable[[Any, Any], Any]) -> Pairwise:
 
 
 @dataclass(frozen=True)
-class Policy:
+class AskingPolicy:
     """How often a pair that failed is asked again, and the seconds that a call may take."""
 
     retries: int = 2
@@ -221,7 +221,7 @@ class Batch:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class FunctionAnswer:
     """What came back: ``values`` of the first pairs of the batch, and what stopped the rest, if anything did."""
 
     values: Floats
@@ -231,7 +231,7 @@ class Answer:
 class _Asking:
     """A batch being asked for: what was paid for, where it stands, and how often the pair there has failed."""
 
-    def __init__(self, function: Callable[..., Any], batch: Batch, policy: Policy, stop: threading.Event) -> None:
+    def __init__(self, function: Callable[..., Any], batch: Batch, policy: AskingPolicy, stop: threading.Event) -> None:
         self.function, self.batch, self.policy, self.stop = function, batch, policy, stop
         self.kept: list[Floats] = []
         self.start = self.tries = 0
@@ -262,14 +262,14 @@ class _Asking:
         if len(values):
             self.tries = 0  # another pair is in front now
 
-    def answer(self) -> Answer:
+    def answer(self) -> FunctionAnswer:
         values = np.concatenate(self.kept) if self.kept else np.empty(0)
         if self.start == len(self.batch.names):
-            return Answer(values)
+            return FunctionAnswer(values)
         rest = [f"({a}, {b})" for a, b in (self.batch.names[self.start], self.batch.names[-1])]
         n = len(self.batch.names) - self.start
         where = f"pair {rest[0]}" if self.is_exact or n == 1 else f"pairs {rest[0]} to {rest[1]}, {n} of them"
-        return Answer(
+        return FunctionAnswer(
             values, f"{name_of(self.function)} failed at {where}, tried {counted(self.tries, 'time')}: {self.reason}"
         )
 
@@ -306,7 +306,7 @@ def checked(raw: Any, n: int) -> Floats:
     array([ 1., nan])
     """
     values = _floats(raw, n)
-    _refuse_infinite(values)
+    _check_infinite(values)
     return values
 
 
@@ -343,7 +343,7 @@ def _infinite(value: float) -> Reason:
     return Reason(f"returned {value}, wanted a finite number, or NaN or None for unobserved")
 
 
-def _refuse_infinite(values: Floats) -> None:
+def _check_infinite(values: Floats) -> None:
     is_infinite = np.isinf(values)
     if is_infinite.any():
         place = int(is_infinite.argmax())
@@ -363,7 +363,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def answer(function: Callable[..., Any], batch: Batch, policy: Policy) -> Answer:
+def answer_batch(function: Callable[..., Any], batch: Batch, policy: AskingPolicy) -> FunctionAnswer:
     """Ask a function for the values of one batch.
 
     After a fault the batch is asked for again from the pair at fault on, or from its first pair without a value where
@@ -382,8 +382,8 @@ def answer(function: Callable[..., Any], batch: Batch, policy: Policy) -> Answer
 
 
 def answers(
-    function: Callable[..., Any], batches: Iterable[Batch], policy: Policy, concurrency: int
-) -> Iterator[tuple[int, Answer]]:
+    function: Callable[..., Any], batches: Iterable[Batch], policy: AskingPolicy, concurrency: int
+) -> Iterator[tuple[int, FunctionAnswer]]:
     """Ask for many batches, at most ``concurrency`` at once; give (place of the batch, answer) as they complete.
 
     Batches are drawn when they are asked for; nothing new is asked for once the iterator is closed. Functions run
@@ -416,8 +416,8 @@ def answers(
 
 def _as_completed(
     start: Callable[[Batch, Callable[[Any], None]], None], batches: Iterable[Batch], concurrency: int
-) -> Iterator[tuple[int, Answer]]:
-    done: SimpleQueue[tuple[int, Future[Answer]]] = SimpleQueue()
+) -> Iterator[tuple[int, FunctionAnswer]]:
+    done: SimpleQueue[tuple[int, Future[FunctionAnswer]]] = SimpleQueue()
     running = 0
     for place, batch in enumerate(batches):
         if running == concurrency:
@@ -431,7 +431,7 @@ def _as_completed(
         yield earlier, future.result()
 
 
-def _answered(asking: _Asking) -> Answer:
+def _answered(asking: _Asking) -> FunctionAnswer:
     timeout = asking.policy.timeout
     while asking.goes_on():
         call = functools.partial(asking.function, *asking.rest())
@@ -489,7 +489,7 @@ def _running_loop(stop: threading.Event) -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def _start_on(
-    loop: asyncio.AbstractEventLoop, function: Callable[..., Any], policy: Policy, stop: threading.Event
+    loop: asyncio.AbstractEventLoop, function: Callable[..., Any], policy: AskingPolicy, stop: threading.Event
 ) -> Callable[[Batch, Callable[[Any], None]], None]:
     held: set[Future[Any]] = set()  # a loop refers to its tasks weakly
 
@@ -511,7 +511,7 @@ def _start_on(
     return start
 
 
-async def _awaited(asking: _Asking) -> Answer:
+async def _awaited(asking: _Asking) -> FunctionAnswer:
     while asking.goes_on():
         limit = asyncio.timeout(asking.policy.timeout)
         try:

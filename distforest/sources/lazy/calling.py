@@ -22,7 +22,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.sources.lazy.callbacks import Late, PairFault, Pairwise, checked, is_async, reason_of
 from distforest.sources.lazy.identity import resolve, signature
-from distforest.sources.lazy.messages import Code, Told, packed, receive, send, unpacked
+from distforest.sources.lazy.messages import Code, FunctionWarning, packed_message, receive, send, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +36,7 @@ PIECE_SECONDS = 0.1
 _PARENT_DIES = 1  # PR_SET_PDEATHSIG
 
 
-def main(asks: int, answers: int, parent: int) -> None:
+def serve_pipes(asks: int, answers: int, parent: int) -> None:
     """Serve the pipes ``asks`` and ``answers`` for the process ``parent``."""
     _end_with(parent)
     faulthandler.enable()  # a crash tells in the worker's log where it came from
@@ -49,9 +49,9 @@ def main(asks: int, answers: int, parent: int) -> None:
         code, concurrency = unpacked(first[1])
         function = loaded(code)
     except BaseException as error:  # noqa: BLE001  (an import may raise anything, also SystemExit)
-        answering.tell(0, Told(fault=f"its process cannot load it: {_exit_or_reason(error)}"))
+        answering.tell(0, FunctionWarning(fault=f"its process cannot load it: {_exit_or_reason(error)}"))
         return
-    answering.tell(0, Told())
+    answering.tell(0, FunctionWarning())
     serving = _Serving(function, answering)
     if is_async(function):
         asyncio.run(_serve_awaited(serving, asks))
@@ -120,7 +120,7 @@ class _Answering:
     def __init__(self, pipe: int) -> None:
         self._pipe, self._pid, self._lock = pipe, os.getpid(), threading.Lock()
 
-    def tell(self, number: int, told: Told) -> None:
+    def tell(self, number: int, told: FunctionWarning) -> None:
         """Tell what call ``number`` has given."""
         if os.getpid() != self._pid:
             os._exit(0)
@@ -129,7 +129,7 @@ class _Answering:
                 with suppress(Exception):
                     stream.flush()
         with self._lock:
-            send(self._pipe, packed(number, told), lambda: None)
+            send(self._pipe, packed_message(number, told), lambda: None)
 
 
 class _Pace:
@@ -207,14 +207,14 @@ class _Serving:
 
     def _take(self, number: int, asked: Call, piece: slice, raw: Any) -> None:
         values = checked(raw, piece.stop - piece.start)
-        self._answering.tell(number, Told(values, piece.stop == len(asked.left)))
+        self._answering.tell(number, FunctionWarning(values, piece.stop == len(asked.left)))
 
     def _fail(self, number: int, error: BaseException) -> None:
         values: Floats = np.empty(0)
         is_exact = isinstance(error, PairFault)
         if isinstance(error, PairFault):
             values, error = np.array(error.values, np.float64), error.cause
-        self._answering.tell(number, Told(values, True, _exit_or_reason(error), is_exact))
+        self._answering.tell(number, FunctionWarning(values, True, _exit_or_reason(error), is_exact))
 
 
 def _serve(serving: _Serving, asks: int, concurrency: int) -> None:

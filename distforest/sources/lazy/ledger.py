@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Ints
 
 APPLICATION = 0x64664C67  # "dfLg" in the header of the file: what tells a ledger from another application's database
-FORMAT = 1
-CHUNK = 65_536  # rows read at once: what bounds the memory of `load` beyond its answer
+LEDGER_FORMAT = 1
+LOADED_ROWS = 65_536  # rows read at once: what bounds the memory of `load` beyond its answer
 ROW = np.dtype([("a", np.int64), ("b", np.int64), ("value", np.float64), ("own", np.bool_)])
-TABLES = (  # no index on a and b: keys are random, so every pair of a batch would change another page
+LEDGER_TABLES = (  # no index on a and b: keys are random, so every pair of a batch would change another page
     "CREATE TABLE pairs (place INTEGER PRIMARY KEY, a INTEGER, b INTEGER, value REAL, job INTEGER)",
     "CREATE TABLE jobs (number INTEGER PRIMARY KEY, name TEXT UNIQUE)",
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
 )
-DAMAGED = "is damaged or no database; restore it or name another file"
+LEDGER_DAMAGED = "is damaged or no database; restore it or name another file"
 FAULTS = {
     sqlite3.SQLITE_BUSY: "is in use by another job; wait for it or name another file",
-    sqlite3.SQLITE_CORRUPT: DAMAGED,
-    sqlite3.SQLITE_NOTADB: DAMAGED,
+    sqlite3.SQLITE_CORRUPT: LEDGER_DAMAGED,
+    sqlite3.SQLITE_NOTADB: LEDGER_DAMAGED,
 }
 
 
@@ -158,7 +158,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         with _explained(self._name, JobError):
             query = "SELECT a, b, value, job IS (SELECT number FROM jobs WHERE name = ?) FROM pairs ORDER BY place"
             cursor = self._connection.execute(query, (job,))
-            while chunk := cursor.fetchmany(CHUNK):
+            while chunk := cursor.fetchmany(LOADED_ROWS):
                 rows = np.array(chunk, ROW)  # NULL becomes NaN
                 mirrored = rows[rows["a"] != rows["b"]] if self._symmetric else rows[:0]
                 for first, second, part in (("a", "b", rows), ("b", "a", mirrored)):
@@ -205,13 +205,17 @@ def _enter(connection: sqlite3.Connection, name: str, asked: dict[str, Any]) -> 
         asking = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
         mark, version, tables = (connection.execute(statement).fetchone()[0] for statement in asking)
         if (mark, version, tables) == (0, 0, 0):
-            for statement in (*TABLES, f"PRAGMA application_id = {APPLICATION}", f"PRAGMA user_version = {FORMAT}"):
+            for statement in (
+                *LEDGER_TABLES,
+                f"PRAGMA application_id = {APPLICATION}",
+                f"PRAGMA user_version = {LEDGER_FORMAT}",
+            ):
                 connection.execute(statement)
             rows = [(part, json.dumps(value)) for part, value in asked.items()]
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
-        elif mark != APPLICATION or version != FORMAT:
+        elif mark != APPLICATION or version != LEDGER_FORMAT:
             what = f"a ledger of format {version}" if mark == APPLICATION else "another application's database"
-            raise InputError(f"a ledger of format {FORMAT} was expected; {name!r} is {what}; name another file")
+            raise InputError(f"a ledger of format {LEDGER_FORMAT} was expected; {name!r} is {what}; name another file")
         connection.execute("SELECT place, a, b, value, job, number, name FROM pairs, jobs LIMIT 0")
         found = {part: json.loads(value) for part, value in connection.execute("SELECT name, value FROM meta")}
     _compare(name, asked, found)

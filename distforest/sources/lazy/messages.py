@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct(">QQ")
 _PIECE = 1 << 20  # bytes that are read or written at once
 
-TICK = 0.2
+MESSAGE_TICK = 0.2
 """Seconds between two looks whether what is waited for is still wanted."""
 
 
@@ -98,7 +98,7 @@ class Call(NamedTuple):
     timeout: float | None
 
 
-class Told(NamedTuple):
+class FunctionWarning(NamedTuple):
     """What a function has given: ``values`` of the next pairs, whether that is all, and what stopped it, if anything.
 
     ``is_exact``: it stopped at the pair after the last of ``values``, and not at a later one.
@@ -110,7 +110,7 @@ class Told(NamedTuple):
     is_exact: bool = False
 
 
-def packed(number: int, content: Any) -> bytes:
+def packed_message(number: int, content: Any) -> bytes:
     """A message; what only `cloudpickle` can pickle, such as objects of a notebook's classes, is pickled by it.
 
     Examples
@@ -131,13 +131,13 @@ def unpacked(body: bytes) -> Any:
 
 
 def send(pipe: int, message: bytes, look: Callable[[], None]) -> None:
-    """Write into a pipe that does not block; ``look`` is called each `TICK` while it is full, and may raise."""
+    """Write into a pipe that does not block; ``look`` is called each `MESSAGE_TICK` while it is full, and may raise."""
     rest, looked, room = memoryview(message), time.monotonic(), select.poll()
     room.register(pipe, select.POLLOUT)
     while rest:
-        if room.poll(TICK * 1000):
+        if room.poll(MESSAGE_TICK * 1000):
             rest = rest[os.write(pipe, rest[:_PIECE]) :]
-        if time.monotonic() - looked >= TICK:
+        if time.monotonic() - looked >= MESSAGE_TICK:
             looked = time.monotonic()
             look()
 

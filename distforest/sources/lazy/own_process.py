@@ -23,13 +23,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from distforest.sources.lazy.callbacks import Late, PairFault, Policy, Reason, answers
-from distforest.sources.lazy.messages import TICK, Call, Code, Told, packed, receive, send, unpacked
+from distforest.sources.lazy.callbacks import AskingPolicy, Late, PairFault, Reason, answers
+from distforest.sources.lazy.messages import (
+    MESSAGE_TICK,
+    Call,
+    Code,
+    FunctionWarning,
+    packed_message,
+    receive,
+    send,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from distforest.sources.lazy.callbacks import Answer, Batch, Lazy
+    from distforest.sources.lazy.callbacks import Batch, FunctionAnswer, Lazy
     from distforest.sources.lazy.source import Ask
     from distforest.sources.source import Floats
 
@@ -56,7 +65,7 @@ def _go_on() -> None:
 
 
 @contextmanager
-def apart(look: Callable[[], None]) -> Iterator[None]:
+def in_own_processes(look: Callable[[], None]) -> Iterator[None]:
     """Within, functions that this thread asks through `asking` are called in processes of their own.
 
     ``look`` is called a few times a second while one is waited for; what it raises ends the process, and is raised.
@@ -70,10 +79,10 @@ def apart(look: Callable[[], None]) -> Iterator[None]:
 
 
 def asking(lazy: Lazy, code: Code) -> Ask:
-    """Calls of a function: within `apart` in a process of its own, else in this one."""
+    """Calls of a function: within `in_own_processes` in a process of its own, else in this one."""
 
-    def ask(batches: Iterable[Batch]) -> Iterator[tuple[int, Answer]]:
-        policy = Policy(lazy.retries, lazy.timeout)
+    def ask(batches: Iterable[Batch]) -> Iterator[tuple[int, FunctionAnswer]]:
+        policy = AskingPolicy(lazy.retries, lazy.timeout)
         if getattr(_THREAD, "look", None) is None:
             return answers(lazy.function, batches, policy, lazy.concurrency)
         return answers_apart(code, batches, policy, lazy.concurrency)
@@ -82,8 +91,8 @@ def asking(lazy: Lazy, code: Code) -> Ask:
 
 
 def answers_apart(
-    code: Code, batches: Iterable[Batch], policy: Policy, concurrency: int
-) -> Iterator[tuple[int, Answer]]:
+    code: Code, batches: Iterable[Batch], policy: AskingPolicy, concurrency: int
+) -> Iterator[tuple[int, FunctionAnswer]]:
     """Ask for many batches as `answers` does, in a process of its own.
 
     A process that hangs is ended after ``policy.timeout``, and one that has died is followed by another: both are
@@ -101,7 +110,7 @@ def answers_apart(
     """
     function = _Apart(code, policy.timeout, concurrency, getattr(_THREAD, "look", None) or _go_on)
     try:
-        yield from answers(function, batches, Policy(policy.retries), concurrency)
+        yield from answers(function, batches, AskingPolicy(policy.retries), concurrency)
     finally:
         function.close()
 
@@ -147,7 +156,7 @@ class Process:
         """Whether nothing more may be asked of it."""
         self._is_async, self._concurrency = code.is_async, concurrency
         self._is_loaded = self._has_ended = self._has_hung_up = False
-        self._waiting: dict[int, SimpleQueue[Told | None]] = {0: SimpleQueue()}
+        self._waiting: dict[int, SimpleQueue[FunctionWarning | None]] = {0: SimpleQueue()}
         self._numbers = itertools.count(1)
         self._lock, self._sending = threading.Lock(), threading.Lock()
         asks, self._asks = os.pipe()
@@ -184,7 +193,7 @@ class Process:
             return
         waiting = self._waiting[0]
         try:
-            self._send(packed(0, (code, self._concurrency)), look)
+            self._send(packed_message(0, (code, self._concurrency)), look)
             told = self._told(waiting, look)
             self._is_loaded = told is not None and told.fault is None
         finally:
@@ -202,16 +211,16 @@ class Process:
         PairFault
             The function failed, has not answered in time, or its process has ended.
         """
-        number, waiting = next(self._numbers), SimpleQueue[Told | None]()
+        number, waiting = next(self._numbers), SimpleQueue[FunctionWarning | None]()
         with self._lock:
             self._waiting[number] = waiting
             if self._has_ended:
                 waiting.put(None)
         values: list[Floats] = [np.empty(0)]
-        told = Told(is_last=False)
+        told = FunctionWarning(is_last=False)
         deadline = _Deadline(call.timeout, self._is_async, look)
         try:
-            self._send(packed(number, call), deadline.check)
+            self._send(packed_message(number, call), deadline.check)
             while not told.is_last:
                 told = self._told(waiting, deadline.check, deadline) or self._ended()
                 values.append(told.values)
@@ -245,13 +254,13 @@ class Process:
                 raise
 
     def _told(
-        self, waiting: SimpleQueue[Told | None], look: Callable[[], None], deadline: _Deadline | None = None
-    ) -> Told | None:
+        self, waiting: SimpleQueue[FunctionWarning | None], look: Callable[[], None], deadline: _Deadline | None = None
+    ) -> FunctionWarning | None:
         """What comes next; None once the process has ended."""
         is_dead = False
         while True:
             try:
-                return waiting.get(timeout=deadline.wait() if deadline else TICK)
+                return waiting.get(timeout=deadline.wait() if deadline else MESSAGE_TICK)
             except Empty:
                 look()
             if is_dead:
@@ -294,9 +303,9 @@ class Process:
             self._process.wait()
         self._kill()  # what it has started and left behind
 
-    def _ended(self) -> Told:
+    def _ended(self) -> FunctionWarning:
         self.is_retired = True
-        return Told(fault=self._end_in_words())
+        return FunctionWarning(fault=self._end_in_words())
 
     def _end_in_words(self) -> str:
         code = self._process.returncode
@@ -344,7 +353,7 @@ class _Deadline:
 
     def wait(self) -> float:
         """Seconds until the next look."""
-        return max(0.0, min(TICK, self._end - time.monotonic()))
+        return max(0.0, min(MESSAGE_TICK, self._end - time.monotonic()))
 
     def check(self) -> None:
         """Raise `Late` once it has passed, and what the look raises."""

@@ -15,7 +15,7 @@ from distforest.jit import kernel
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from distforest.sources.source import Floats, Ints, Projections, Rows
+    from distforest.sources.source import Floats, Int32s, Ints, Projections
 
 EMPTY, KNOWN, WANTED, PAID, ASKED, CHARGED = range(6)
 """What a slot of the table holds: nothing; a value; a pair that was wanted and refused; a value that an earlier run of
@@ -25,7 +25,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST_SLOTS = 1 << 12
 
 
-class Naming(NamedTuple):
+class PairCodes(NamedTuple):
     """How coordinates become pairs: the object of each row and of each column, how many objects there are, ...
 
     ``symmetric`` makes (a, b) and (b, a) one pair, ``self_known`` the value of an object and itself 0, unasked.
@@ -42,7 +42,7 @@ class Naming(NamedTuple):
 class Pairs:
     """The table; ``left`` is how many pairs may still be charged, or -1 for any number."""
 
-    naming: Naming
+    naming: PairCodes
     left: int = -1
     code: Ints = field(default_factory=lambda: np.zeros(_FIRST_SLOTS, np.int64))
     state: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(_FIRST_SLOTS, np.uint8))
@@ -55,7 +55,7 @@ class Pairs:
         return self.code.nbytes + self.state.nbytes + self.value.nbytes
 
     def admit(
-        self, rows: Rows, starts: Ints, projections: Projections
+        self, rows: Int32s, starts: Ints, projections: Projections
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Ints]:
         """Find the unknown pairs of whole candidates, as long as they may be charged.
 
@@ -97,7 +97,7 @@ class Pairs:
         """Let pairs that were admitted and got no answer be wanted again."""
         self.put(codes, np.zeros(len(codes)), WANTED)
 
-    def project(self, rows: Rows, starts: Ints, projections: Projections, refused: NDArray[np.bool_]) -> Floats:
+    def project(self, rows: Int32s, starts: Ints, projections: Projections, refused: NDArray[np.bool_]) -> Floats:
         """The candidates' values from what is known, shape (width, n_rows); NaN for a candidate that is refused."""
         values = np.empty((projections.width, len(rows)))
         project_pairs(
@@ -169,10 +169,10 @@ def recall(codes: Ints, code: Ints, state: NDArray[np.uint8], again: NDArray[np.
 
 @kernel
 def admit_candidates(
-    rows: Rows,
+    rows: Int32s,
     starts: Ints,
     offset: Ints,
-    columns: Rows,
+    columns: Int32s,
     width: int,
     row_object: Ints,
     column_object: Ints,
@@ -229,10 +229,10 @@ def admit_candidates(
 
 @kernel
 def project_pairs(
-    rows: Rows,
+    rows: Int32s,
     starts: Ints,
     offset: Ints,
-    columns: Rows,
+    columns: Int32s,
     weights: Floats,
     row_object: Ints,
     column_object: Ints,

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError, JobError
-from distforest.sources.lazy.callbacks import Answer, Batch, Lazy, Policy, answers
+from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, answers
 from distforest.sources.lazy.identity import keys_of, name_of
 from distforest.sources.lazy.ledger import Ledger
-from distforest.sources.lazy.pairs import PAID, Naming, Pairs
+from distforest.sources.lazy.pairs import PAID, PairCodes, Pairs
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES
 from distforest.sources.source import Projections, block_entries
 
 if TYPE_CHECKING:
-    from distforest.sources.source import Floats, Ints, Rows
+    from distforest.sources.source import Floats, Int32s, Ints
 
 Items = Any
 """A sequence of objects: a list, or an array of rows."""
 
-Ask = Callable[[Iterable[Batch]], Iterator[tuple[int, Answer]]]
+Ask = Callable[[Iterable[Batch]], Iterator[tuple[int, FunctionAnswer]]]
 """Asks for batches; gives (place of the batch, its answer) as they complete."""
 
 
@@ -154,7 +154,7 @@ def origin_of(lazy: Lazy, objects: Objects) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Supply:
+class ValueSupplier:
     """Where values come from: who asks, for how many batches at once; the ledger; who pays, and for how many pairs.
 
     Without a ledger values are remembered for as long as the source is; without a budget there is no limit.
@@ -167,9 +167,11 @@ class Supply:
     budget: int | None = None
 
     @classmethod
-    def here(cls, lazy: Lazy, ledger: Ledger | None = None, job: str = "", budget: int | None = None) -> Supply:
+    def here(cls, lazy: Lazy, ledger: Ledger | None = None, job: str = "", budget: int | None = None) -> ValueSupplier:
         """Calls in this process."""
-        ask = partial(answers, lazy.function, policy=Policy(lazy.retries, lazy.timeout), concurrency=lazy.concurrency)
+        ask = partial(
+            answers, lazy.function, policy=AskingPolicy(lazy.retries, lazy.timeout), concurrency=lazy.concurrency
+        )
         return cls(ask, lazy.concurrency, ledger, job, budget)
 
 
@@ -188,10 +190,10 @@ class LazySource:
     (array([-8., -8.,  0.]), 1)
     """
 
-    def __init__(self, lazy: Lazy, objects: Objects, supply: Supply) -> None:
+    def __init__(self, lazy: Lazy, objects: Objects, supply: ValueSupplier) -> None:
         self.lazy, self.objects, self.supply = lazy, objects, supply
         is_distance = lazy.kind == "distance"
-        naming = Naming(objects.row, objects.column, len(objects.first), bool(lazy.symmetric), is_distance)
+        naming = PairCodes(objects.row, objects.column, len(objects.first), bool(lazy.symmetric), is_distance)
         self.pairs = Pairs(naming, -1 if supply.budget is None else supply.budget)
         self.n_evaluations = 0
         self.spent = False
@@ -210,16 +212,16 @@ class LazySource:
         """Size of what is remembered."""
         return self.pairs.nbytes
 
-    def entries(self, rows: Rows, columns: Rows) -> Floats:
+    def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,); each may be refused alone."""
         each = np.arange(len(rows) + 1)
         return self.project(rows, each, Projections(1, each, columns, np.ones(len(rows))))[0]
 
-    def block(self, rows: Rows, columns: Rows) -> Floats:
+    def block(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
         return block_entries(self, rows, columns)
 
-    def project(self, rows: Rows, starts: Ints, projections: Projections) -> Floats:
+    def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows); NaN where one is unobserved, or the candidate refused.
 
         Raises
@@ -270,7 +272,7 @@ class LazySource:
         self._charge(len(values))
         self.pairs.put(codes, self._reading.block(values[None, :], 0)[0])
 
-    def _representable(self, codes: Ints, answer: Answer) -> tuple[Floats, str | None]:
+    def _representable(self, codes: Ints, answer: FunctionAnswer) -> tuple[Floats, str | None]:
         """The values before the first one that is too large for a similarity, or a distance; and what is at fault."""
         largest = self._reading.largest
         bad = np.abs(answer.values) > largest

@@ -106,7 +106,7 @@ def test_points_of_any_size_end_in_a_leaf_in_either_order(family: str, rows: lis
 def test_blocks_and_threads_change_nothing(block: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     forest, X, Y = forest_of_family("difference_mean", "mean"), queries(), queries(6, 10)
     expected = [pair_scores.distance(forest, X, Y), *pair_scores.kneighbors(forest, X, 5, None)]
-    monkeypatch.setattr(pair_scores, "BLOCK_PAIRS", block)
+    monkeypatch.setattr(pair_scores, "PAIRS_PER_TURN", block)
     monkeypatch.setattr(pair_walks, "block_rows", lambda n_columns: block)
     found = [pair_scores.distance(forest, X, Y, threads), *pair_scores.kneighbors(forest, X, 5, None, threads)]
     for own, other in zip(found, expected, strict=True):

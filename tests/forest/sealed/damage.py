@@ -16,7 +16,7 @@ import pytest
 
 from distforest.errors import ArtifactError, InputError
 from distforest.forest import scoring
-from distforest.forest.forest import FORMAT, NOT_ROUTED, Forest, array_entry
+from distforest.forest.forest import FOREST_FORMAT, NOT_ROUTED, Forest, array_entry
 from distforest.forest.pairs import pair_scores
 from distforest.forest.pairs.pair_scores import is_over_pairs
 from distforest.forest.sealed.artifact import open_forest, prepare, write_rows
@@ -38,7 +38,7 @@ def manifest_of(path: Path) -> Any:
 def reseal(path: Path, manifest: Any) -> None:
     """Write a manifest with the digest of what it says, so that only deeper checks can refuse it."""
     if isinstance(manifest, dict):
-        sealed = {"format": FORMAT, "meaning": manifest.get("meaning"), "arrays": manifest.get("arrays")}
+        sealed = {"format": FOREST_FORMAT, "meaning": manifest.get("meaning"), "arrays": manifest.get("arrays")}
         text = json.dumps(sealed, sort_keys=True, separators=(",", ":"))
         manifest = {**manifest, "digest": hashlib.sha256(text.encode()).hexdigest()}
     (path / "manifest.json").write_text(json.dumps(manifest))
@@ -73,7 +73,7 @@ def score(forest: Forest, case: str) -> None:
         return
     assert forest.leaves is not None
     if (forest.leaves == NOT_ROUTED).any():  # an answer about training rows is refused
-        with pytest.raises(InputError, match="where training rows lie was asked for"):
+        with pytest.raises(InputError, match="where training rows lie was expected"):
             scoring.out_of_bag_distance(forest, np.array([0]), np.array([1]))
         return
     some = forest.leaves[:, :5]

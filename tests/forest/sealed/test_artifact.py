@@ -71,7 +71,7 @@ def test_provenance_is_kept_and_no_part_of_the_digest(forest_of: ForestOf, damag
 def test_chunks_of_several_arrays_come_back(
     forest_of: ForestOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("distforest.forest.forest.CHUNK_BYTES", 64)
+    monkeypatch.setattr("distforest.forest.forest.SEALED_CHUNK_BYTES", 64)
     forest, path = forest_of("members"), tmp_path / "f.zarr"
     save(Forest.of(forest.meaning, forest.arrays()), str(path))
     assert max(len(entry["sha256"]) for entry in manifest_of(path)["arrays"].values()) > 20

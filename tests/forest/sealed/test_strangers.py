@@ -41,7 +41,7 @@ def test_what_is_no_regular_file_is_refused_unread(make: Callable[[Path], None],
     make(path / place)
     told = refusal(path)
     assert Path(place).parts[0] in told
-    assert "a regular file was asked for" in told
+    assert "a regular file was expected" in told
 
 
 @pytest.mark.parametrize(("place", "most"), [(PLACES[0], MAX_MANIFEST_BYTES), (PLACES[1], MAX_ZARR_JSON_BYTES)])
@@ -49,7 +49,7 @@ def test_a_file_that_is_too_large_is_refused_unread(place: str, most: int, damag
     path = damaged("labels")
     with (path / place).open("r+b") as file:
         file.truncate(3 << 30)  # of holes: it takes no room
-    assert f"at most {most:,} bytes were asked for" in refusal(path)
+    assert f"at most {most:,} bytes were expected" in refusal(path)
 
 
 def test_a_chunk_that_is_larger_than_its_values_is_refused_unread(damaged: SealedOf) -> None:

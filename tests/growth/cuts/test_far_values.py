@@ -15,7 +15,7 @@ from distforest.growth.cuts.criteria import Variance
 from distforest.growth.cuts.far_values import (
     FarVariance,
     different,
-    keys_of,
+    far_keys,
     middle_of,
     radius_of_most,
     told_of_alike,
@@ -99,11 +99,11 @@ def test_values_that_would_lose_their_digits_are_not_taken_about_the_middle() ->
 
 def test_rows_that_are_equal_have_one_key_and_others_have_others() -> None:
     rows = np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0], [0.0, 0.0], [1.0, 1.0], [1.0, 0.0]])
-    assert len(np.unique(keys_of(rows))) == 4
-    assert keys_of(rows)[0] == keys_of(rows)[2]
+    assert len(np.unique(far_keys(rows))) == 4
+    assert far_keys(rows)[0] == far_keys(rows)[2]
     assert sorted(different(rows).tolist()) == [0, 1, 3, 4]
     grid = np.stack(np.meshgrid(np.arange(300), np.arange(300)), axis=-1).reshape(-1, 2)
-    assert len(different(grid.astype(float))) == len(np.unique(keys_of(grid))) == 90000
+    assert len(different(grid.astype(float))) == len(np.unique(far_keys(grid))) == 90000
 
 
 # --- cuts -------------------------------------------------------------------------------------------------

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.growth.cuts import blocks
-from distforest.growth.cuts.blocks import FAR_CELLS, LINE, SPREAD, begin_of, gather, in_lines, lay
+from distforest.growth.cuts.blocks import CELLS_OF_A_LINE, FAR_CELLS, SPREAD, begin_of, gather, in_lines, lay
 from distforest.growth.cuts.mean_distance import (
-    CHUNK,
+    CELLS_OF_32_BITS,
     FixedPoint,
     MeanDistance,
-    bits_of,
+    distance_bits,
     largest_exponent,
     masked_sums,
     weigh,
@@ -41,7 +41,12 @@ def row_of(kind: str, n: int, rng: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", [*HIGHEST, "signed"])
 @settings(max_examples=25)
-@given(n=st.integers(0, 3 * CHUNK), seed=st.integers(0, 2**32 - 1), most=st.sampled_from([1, 2, 31]), data=st.data())
+@given(
+    n=st.integers(0, 3 * CELLS_OF_32_BITS),
+    seed=st.integers(0, 2**32 - 1),
+    most=st.sampled_from([1, 2, 31]),
+    data=st.data(),
+)
 def test_sums_of_a_row_are_exact_in_as_few_bits_as_they_need(
     kind: str, n: int, seed: int, most: int, data: st.DataObject
 ) -> None:
@@ -57,8 +62,11 @@ def test_sums_of_a_row_are_exact_in_as_few_bits_as_they_need(
         row[:] = 0
         assert int(weigh(values, ONE, weights, row)[0]) == sum(exact)
         assert row.tolist() == exact
-        chunks = [sum(exact[first : first + CHUNK]) for first in range(0, n - CHUNK + 1, CHUNK)]
-        assert bool(is_narrow) == (bool(chunks) and min(exact[: n - n % CHUNK]) >= 0 and max(chunks) < 2**32)
+        chunks = [
+            sum(exact[first : first + CELLS_OF_32_BITS])
+            for first in range(0, n - CELLS_OF_32_BITS + 1, CELLS_OF_32_BITS)
+        ]
+        assert bool(is_narrow) == (bool(chunks) and min(exact[: n - n % CELLS_OF_32_BITS]) >= 0 and max(chunks) < 2**32)
         are_narrow.append(bool(is_narrow))
         expected.append(sum(value for value, own in zip(exact, rank, strict=True) if own < limit))
     where = MeanDistance.of(np.zeros((1, 1), np.float32), 1.0).where(samples.level([[0]], [[1]]))._replace(is_far=True)
@@ -68,8 +76,8 @@ def test_sums_of_a_row_are_exact_in_as_few_bits_as_they_need(
 
 @settings(max_examples=40)
 @given(
-    n=st.integers(1, 2 * CHUNK + 3),
-    place=st.integers(0, 2 * CHUNK + 2),
+    n=st.integers(1, 2 * CELLS_OF_32_BITS + 3),
+    place=st.integers(0, 2 * CELLS_OF_32_BITS + 2),
     value=st.sampled_from([2.0**26, -(2.0**26), 2.0**27, -1e30, 3e38, 2.0**26 - 4, -(2.0**26) + 4]),
 )
 def test_a_value_that_does_not_fit_is_told_where_it_weighs_anything(n: int, place: int, value: float) -> None:
@@ -99,18 +107,18 @@ def test_the_scale_of_a_node_is_the_references(numbers: list[float], largest: fl
     z = z + np.triu(z, 1).T
     criterion, level = MeanDistance.of(z, largest), samples.level([[0, 1, 2]], [[1] * 3])
     own = int(largest_exponent(0, 3, criterion.where(level), 3, np.empty(3, np.float32)))
-    assert int(bits_of(criterion.exponent, own)) == naive.node_bits(z, largest)
+    assert int(distance_bits(criterion.exponent, own)) == naive.node_bits(z, largest)
     two = int(largest_exponent(0, 3, criterion.where(level), 2, np.empty(3, np.float32)))
     assert two <= own  # a guess from two rows is never too large
 
 
-@given(n=st.integers(0, 5), length=st.integers(0, 3 * LINE))
+@given(n=st.integers(0, 5), length=st.integers(0, 3 * CELLS_OF_A_LINE))
 def test_rows_begin_with_a_line(n: int, length: int) -> None:
     rows = in_lines(n, length)
     assert len(rows) == n
-    assert rows.shape[1] in range(length, length + LINE)
+    assert rows.shape[1] in range(length, length + CELLS_OF_A_LINE)
     assert rows.flags.c_contiguous
-    assert {row.ctypes.data % (LINE * rows.itemsize) for row in rows if row.size} <= {0}
+    assert {row.ctypes.data % (CELLS_OF_A_LINE * rows.itemsize) for row in rows if row.size} <= {0}
 
 
 def laid(places: list[int], weights: list[int]) -> tuple[list[int], list[int], bool]:
@@ -159,7 +167,7 @@ def test_a_whole_row_is_what_would_be_gathered_and_what_lies_between() -> None:
             assert gathered.any()
 
 
-@pytest.mark.parametrize("step", [1, LINE // 2, LINE])
+@pytest.mark.parametrize("step", [1, CELLS_OF_A_LINE // 2, CELLS_OF_A_LINE])
 def test_a_gather_from_far_away_reads_the_same(step: int) -> None:
     n = math.isqrt(FAR_CELLS) + 1
     z = np.random.default_rng(step).random((n, n), dtype=np.float32)
@@ -174,7 +182,7 @@ def test_a_gather_from_far_away_reads_the_same(step: int) -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(
-    n=st.integers(CHUNK - 1, 2 * CHUNK + 5),
+    n=st.integers(CELLS_OF_32_BITS - 1, 2 * CELLS_OF_32_BITS + 5),
     seed=st.integers(0, 2**32 - 1),
     heavy=st.booleans(),
     signed=st.booleans(),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.growth.cuts.gaussians import TWO_MEANS, cut_clusters, scan_clusters
-from distforest.growth.cuts.two_means import FEW, MOST_BINS, cut_two_means, room_for
+from distforest.growth.cuts.two_means import COUNTED_BINS, SORTED_UP_TO, cut_two_means, room_for
 from tests.reference import naive_clusters as ref
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kernels
 
-LARGE = 300 if numba.config.DISABLE_JIT else 5 * MOST_BINS
+LARGE = 300 if numba.config.DISABLE_JIT else 5 * COUNTED_BINS
 KINDS = ["normal", "uniform", "skewed", "heavy", "two", "few", "rounded", "far", "rising", "rare", "one away"]
 
 
@@ -69,7 +69,7 @@ def scanned(values: Vector, weights: Integers, min_leaf: int = 1, relative: bool
 
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=10)
-@given(n=st.integers(FEW, LARGE), seed=st.integers(0, 2**32 - 1), data=st.data())
+@given(n=st.integers(SORTED_UP_TO, LARGE), seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_the_cut_is_that_of_the_scan_of_all_values(kind: str, n: int, seed: int, data: st.DataObject) -> None:
     values, weights = values_of(kind, n, seed), weights_of(n, seed)
     min_leaf = data.draw(st.one_of(st.just(1), st.integers(1, n)))
@@ -85,7 +85,7 @@ def test_the_cut_is_that_of_the_scan_of_all_values(kind: str, n: int, seed: int,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_cut_of_the_reference_is_better(kind: str) -> None:
-    values, weights = values_of(kind, 2 * FEW, 0), weights_of(2 * FEW, 0)
+    values, weights = values_of(kind, 2 * SORTED_UP_TO, 0), weights_of(2 * SORTED_UP_TO, 0)
     cuts = ref.two_means_cuts(values, weights)
     threshold, score = cut(values, weights)
     (chosen,) = [one for one in cuts if one.below <= threshold < one.above]
@@ -95,7 +95,7 @@ def test_no_cut_of_the_reference_is_better(kind: str) -> None:
 
 
 @settings(max_examples=30)
-@given(half=st.lists(st.integers(1, 2**20), min_size=FEW // 2, max_size=80))
+@given(half=st.lists(st.integers(1, 2**20), min_size=SORTED_UP_TO // 2, max_size=80))
 def test_of_two_equal_cuts_the_lower_is_found(half: list[int]) -> None:
     """Values that mirror each other about 0: every cut has a twin."""
     values = np.array([*half, *(-x for x in half)], np.float64)
@@ -108,7 +108,7 @@ def test_of_two_equal_cuts_the_lower_is_found(half: list[int]) -> None:
 @settings(max_examples=60)
 @given(
     kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=6),
-    n=st.integers(FEW, 3 * FEW),
+    n=st.integers(SORTED_UP_TO, 3 * SORTED_UP_TO),
     seed=st.integers(0, 2**32 - 1),
     relative=st.booleans(),
     twins=st.booleans(),
@@ -141,15 +141,15 @@ def test_rows_in_another_order_are_cut_alike(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{3: np.nan}, {0: np.nan}, {7: 1e300}, {7: np.float64("inf")}, dict.fromkeys(range(FEW), 2.0)]
+    "change", [{3: np.nan}, {0: np.nan}, {7: 1e300}, {7: np.float64("inf")}, dict.fromkeys(range(SORTED_UP_TO), 2.0)]
 )
 def test_it_says_where_all_values_must_be_sorted(change: dict[int, float]) -> None:
-    values = values_of("normal", FEW, 0)
+    values = values_of("normal", SORTED_UP_TO, 0)
     values[list(change)] = list(change.values())
-    assert np.isnan(cut(values, weights_of(FEW, 0))[1])
+    assert np.isnan(cut(values, weights_of(SORTED_UP_TO, 0))[1])
 
 
-@pytest.mark.parametrize("n", [FEW - 1, FEW, 3 * FEW])
+@pytest.mark.parametrize("n", [SORTED_UP_TO - 1, SORTED_UP_TO, 3 * SORTED_UP_TO])
 def test_nodes_with_missing_values_are_cut_as_without_their_rows(n: int) -> None:
     values, weights = values_of("two", n, 4), weights_of(n, 4)
     holed, heavy = np.insert(values, [0, n // 2], np.nan), np.insert(weights, [0, n // 2], 9).astype(np.int32)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.growth.pairs.bins import CELLS, CROWD, HALVES, SAMPLED, SEARCHED, TAILS, PairBins, code_of
-from distforest.sources.point_pairs import FAMILIES, LARGEST, PairColumns, PointPairs
+from distforest.sources.point_pairs import FAMILIES, LARGEST_FEATURE, PairColumns, PointPairs
 from tests.reference import naive_trees_of_pairs as ref
 
 pytestmark = pytest.mark.kernels
@@ -44,7 +44,7 @@ def column_of(pairs: PointPairs, column: int) -> np.ndarray:
 def neighbours(values: np.ndarray) -> np.ndarray:
     """Values, the float32 on either side of each, and the extremes."""
     own = values.astype(np.float32)
-    extremes = np.float32([0.0, -0.0, 1.0, -1.0, LARGEST, -LARGEST, 1e-45, -1e-45])
+    extremes = np.float32([0.0, -0.0, 1.0, -1.0, LARGEST_FEATURE, -LARGEST_FEATURE, 1e-45, -1e-45])
     return np.unique(np.concatenate([own, np.nextafter(own, INF), np.nextafter(own, -INF), extremes]))
 
 
@@ -105,14 +105,14 @@ def constant(X: np.ndarray, _: np.random.Generator) -> np.ndarray:
 
 
 def far_row(X: np.ndarray, _: np.random.Generator) -> np.ndarray:
-    X[0] = LARGEST
+    X[0] = LARGEST_FEATURE
     return X
 
 
 def steep(X: np.ndarray, _: np.random.Generator) -> np.ndarray:
     """Ratios of 1e30 and more."""
     with np.errstate(over="ignore"):
-        return np.exp(20 * X).clip(max=LARGEST)
+        return np.exp(20 * X).clip(max=LARGEST_FEATURE)
 
 
 HOW: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
@@ -236,7 +236,7 @@ def test_a_value_that_many_pairs_have_has_a_bin_of_its_own() -> None:
     assert np.unique(values[codes(bins, 0, values) == 0]).tolist() == [0.0]
 
 
-@pytest.mark.parametrize("values", [[0.0, 1e-45, 1.0], [-1e30, 0.0, 1e-30, 1e30], [1.0, 1.0 + 2**-23, LARGEST]])
+@pytest.mark.parametrize("values", [[0.0, 1e-45, 1.0], [-1e30, 0.0, 1e-30, 1e30], [1.0, 1.0 + 2**-23, LARGEST_FEATURE]])
 def test_few_values_are_told_apart_however_close(values: list[float]) -> None:
     """Each is a pair's middle; all but the last are there once, which is there 300 times."""
     X = np.concatenate([values, np.full(299, values[-1])])[:, None]

@@ -12,7 +12,7 @@ from distforest.forest.pairs.pair_scores import walked
 from distforest.forest.pairs.pair_walks import Walks
 from distforest.growth.pairs import linear_cells
 from distforest.growth.pairs.linear_cells import LinearCells, Standard
-from distforest.growth.pairs.tree_rank import Parted
+from distforest.growth.pairs.tree_rank import CellTree
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from tests.ranking_trees import Asked, Trees, block
 
@@ -25,7 +25,7 @@ def pairs_of(seed: int = 0, n_pairs: int = N_PAIRS, scale: float = 1.0, shift: f
     return PointPairs.of(PairColumns("difference", 3), X, rng.integers(0, 60, (n_pairs, 2)))
 
 
-def part(pairs: PointPairs, codes: np.ndarray, starts: list[int], min_leaf: int = 1) -> Parted:
+def part(pairs: PointPairs, codes: np.ndarray, starts: list[int], min_leaf: int = 1) -> CellTree:
     """Cells of consecutive pairs, each parted."""
     n, m = len(starts) - 1, len(codes)
     own = np.arange(m, dtype=np.int32)
@@ -51,7 +51,7 @@ def test_an_oblique_border_is_found(scale: float, shift: float) -> None:
 @pytest.mark.parametrize("far", [1e3, 1e6, 1e15])
 @pytest.mark.parametrize("at_once", [N_PAIRS, 100])
 def test_a_far_point_has_no_say_in_the_direction(far: float, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear_cells, "BLOCK", at_once)
+    monkeypatch.setattr(linear_cells, "PAIRS_AT_ONCE", at_once)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     X[0] = far
@@ -95,7 +95,7 @@ def test_blocks_are_read_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = block(pairs)
     heard = np.where((whole.fences[0] <= columns) & (columns <= whole.fences[1]), columns, np.nan)
     codes = (columns[:, 0] + columns[:, 1] > 2).astype(np.uint8)
-    monkeypatch.setattr(linear_cells, "BLOCK", 100)
+    monkeypatch.setattr(linear_cells, "PAIRS_AT_ONCE", 100)
     some = Standard.of(pairs, rows, rows)
     for name, expected in (("mean", np.nanmean(heard, axis=0)), ("deviation", np.nanstd(heard, axis=0))):
         np.testing.assert_allclose(getattr(whole, name), getattr(some, name), rtol=1e-12)

@@ -15,7 +15,7 @@ from distforest.growth.cuts.criteria import NO_CUT, Cuts
 from distforest.growth.cuts.two_classes import TwoClasses, gain_of_counts, two_class_gain, whole_of
 from distforest.growth.grower import Limits, project_and_cut
 from distforest.growth.pairs.bins import PairBins
-from distforest.growth.pairs.search import FEW, PairSearch
+from distforest.growth.pairs.search import CUT_AT_ANY_VALUE, PairSearch
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
 from distforest.sources.source import Projections
 from tests import samples
@@ -112,7 +112,7 @@ def test_the_fused_search_is_that_of_projected_columns(level: Level) -> None:
 
 
 @settings(max_examples=30)
-@given(levels(3 * FEW), st.sampled_from([2, 5, 256]))
+@given(levels(3 * CUT_AT_ANY_VALUE), st.sampled_from([2, 5, 256]))
 def test_a_large_node_is_cut_at_the_edges_of_bins_and_a_small_one_anywhere(level: Level, max_bins: int) -> None:
     """And so is a large one of which no edge gains anything."""
     search = PairSearch(PairBins.of(level.pairs, max_bins))
@@ -120,7 +120,7 @@ def test_a_large_node_is_cut_at_the_edges_of_bins_and_a_small_one_anywhere(level
     assert search.bins is not None
     for f in range(len(level.rows)):
         values, codes, weights, costs = level.node(f)
-        if len(codes) <= FEW:
+        if len(codes) <= CUT_AT_ANY_VALUE:
             assert_cut(level, cuts, f, ref.best_cut(values, codes, weights, costs, level.min_leaf))
             continue
         edges = [own[np.isfinite(own)].tolist() for own in search.bins.edges[level.columns[f]]]
@@ -175,7 +175,7 @@ def line(places: list[float], codes: list[int], min_leaf: int = 1) -> Level:
     return Level(pairs_on_a_line(places), np.array(codes, np.uint8), [[*range(m)]], [[1] * m], column, costs, min_leaf)
 
 
-@pytest.mark.parametrize("size", [FEW, FEW + 1, 200])
+@pytest.mark.parametrize("size", [CUT_AT_ANY_VALUE, CUT_AT_ANY_VALUE + 1, 200])
 def test_a_planted_cut_is_found(size: int) -> None:
     places = [float(k) for k in range(1, size + 1)]
     for at in (1, size // 2, size - 1):
@@ -185,7 +185,7 @@ def test_a_planted_cut_is_found(size: int) -> None:
         assert at <= cuts.threshold[0] < at + 1
         assert cuts.gain[0] == pytest.approx(2 * at * (size - at) / size)
         assert picked.tolist() == places
-        if size == FEW:
+        if size == CUT_AT_ANY_VALUE:
             assert cuts.threshold[0] == at + 0.5
 
 
@@ -228,7 +228,7 @@ def test_a_threshold_lies_in_the_middle_of_the_empty_bins(low: int, max_bins: in
     assert cuts.threshold[0] == edges[before:after][(after - before - 1) // 2]
 
 
-@pytest.mark.parametrize("size", [4, FEW + 8])
+@pytest.mark.parametrize("size", [4, CUT_AT_ANY_VALUE + 8])
 @pytest.mark.parametrize("bins", [None, 256])
 def test_no_cut_where_nothing_can_be_told(size: int, bins: int | None) -> None:
     constant = line([1.0] * size, [0, 1] * (size // 2))

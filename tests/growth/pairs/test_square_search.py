@@ -15,7 +15,7 @@ from distforest.growth.cuts.criteria import NO_CUT, Cuts
 from distforest.growth.cuts.two_classes import TwoClasses
 from distforest.growth.grower import Limits
 from distforest.growth.pairs.bins import PairBins
-from distforest.growth.pairs.search import FEW
+from distforest.growth.pairs.search import CUT_AT_ANY_VALUE
 from distforest.growth.pairs.square_search import SquareSearch
 from distforest.sources.point_pairs import PairColumns, PointPairs
 from distforest.sources.source import Floats
@@ -111,13 +111,13 @@ def test_a_node_is_cut_as_the_formulas_say(level: Level) -> None:
 
 
 @settings(max_examples=EXAMPLES // 3)
-@given(levels(st.integers(FEW - 2, FEW + 30)), st.sampled_from([2, 3, 17, 256]))
+@given(levels(st.integers(CUT_AT_ANY_VALUE - 2, CUT_AT_ANY_VALUE + 30)), st.sampled_from([2, 3, 17, 256]))
 def test_a_large_node_is_cut_at_the_best_edge_of_a_bin(level: Level, max_bins: int) -> None:
     """And a small one of the same level at any value."""
     bins = PairBins.of(level.pairs, max_bins)
     (cuts, values), (exact, _) = level.search(bins), level.search()
     for f in range(len(level.rows)):
-        if len(level.rows[f]) <= FEW:
+        if len(level.rows[f]) <= CUT_AT_ANY_VALUE:
             assert [part[f] for part in cuts] == [part[f] for part in exact]
             continue
         sample, own = level.sample(f), range(len(level.rows[f]))
@@ -137,7 +137,7 @@ def test_a_large_node_is_cut_at_the_best_edge_of_a_bin(level: Level, max_bins: i
 
 
 @settings(max_examples=EXAMPLES // 3)
-@given(levels(st.integers(FEW - 2, FEW + 30)))
+@given(levels(st.integers(CUT_AT_ANY_VALUE - 2, CUT_AT_ANY_VALUE + 30)))
 def test_where_no_edge_parts_a_node_its_values_are_searched(level: Level) -> None:
     """All points of the level lie in one bin of others; further columns have no bins."""
     X = np.random.default_rng(0).normal(size=(50, level.pairs.points.shape[1])) * 1e9
@@ -150,7 +150,7 @@ def test_where_no_edge_parts_a_node_its_values_are_searched(level: Level) -> Non
 
 
 @settings(max_examples=EXAMPLES // 3)
-@given(levels(st.integers(1, FEW + 10)), st.booleans())
+@given(levels(st.integers(1, CUT_AT_ANY_VALUE + 10)), st.booleans())
 def test_the_order_of_a_pair_does_not_matter(level: Level, in_bins: bool) -> None:
     bins = PairBins.of(level.pairs, 16) if in_bins else None
     swapped = level.pairs.of_pairs(level.pairs.right, level.pairs.left)

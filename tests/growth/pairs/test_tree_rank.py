@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.evaluation.roc import roc_curve
 from distforest.forest.frontier import Frontier
-from distforest.forest.pairs.pair_leaves import MOST_DEPTH
+from distforest.forest.pairs.pair_leaves import DEEPEST_CELL
 from distforest.forest.pairs.pair_scores import walked
 from distforest.forest.pairs.pair_walks import Walks
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.pairs.linear_cells import LinearCells
 from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.pairs.problem import PairProblem
-from distforest.growth.pairs.tree_rank import LeafRank, Parted
+from distforest.growth.pairs.tree_rank import CellTree, LeafRank
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.judges import Judge
@@ -141,7 +141,7 @@ class Watched:
 
     def part(
         self, cells: Frontier, names: np.ndarray, pairs: PointPairs, codes: np.ndarray, counts: np.ndarray
-    ) -> Parted:
+    ) -> CellTree:
         self.seen.append((cells, counts))
         return self.own.part(cells, names, pairs, codes, counts)
 
@@ -192,14 +192,14 @@ def chain(n: int, depth: int) -> Trees:
     return Trees.grown(pairs, codes, np.ones(n, np.int32), np.array([0, n]), Asked(depth, 1))
 
 
-@pytest.mark.parametrize("depth", [1, 30, MOST_DEPTH])
+@pytest.mark.parametrize("depth", [1, 30, DEEPEST_CELL])
 def test_the_deepest_cells_keep_their_ranks(depth: int) -> None:
-    trees = chain(MOST_DEPTH + 5, depth)
+    trees = chain(DEEPEST_CELL + 5, depth)
     found = trees.ranks.leaves_in_order(0)
     assert len(found) == depth + 1
     scores = trees.ranks.scores[found]
     assert len(np.unique(scores)) == depth + 1
-    assert scores[scores < 1].min() >= 2.0**-MOST_DEPTH
+    assert scores[scores < 1].min() >= 2.0**-DEEPEST_CELL
     exact = Asked(depth, 1).expected(trees.sample(0))
     leaves = ref.leaves_of(exact)
     assert [Fraction(s) for s in scores.tolist()] == [1 - Fraction(c["k"], 2 ** c["depth"]) for c in leaves]

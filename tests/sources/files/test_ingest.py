@@ -378,7 +378,7 @@ def test_an_interrupted_write_leaves_nothing(
 def test_a_target_is_overwritten_only_when_asked_and_only_a_group(write: Write, tmp_path: Path) -> None:
     source, target = write("a.csv", "a\n1\n"), tmp_path / "a.zarr"
     ingest(str(DATA / "lazega.npz"), str(target))
-    with pytest.raises(InputError, match="a new name was asked for"):
+    with pytest.raises(InputError, match="a new name was expected"):
         ingest(source, str(target))
     ingest(source, str(target), overwrite=True)
     assert sorted(zarr.open_group(str(target), mode="r").array_keys()) == ["X"]
@@ -395,7 +395,7 @@ def test_a_target_is_overwritten_only_when_asked_and_only_a_group(write: Write, 
 def test_a_failed_overwrite_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = iris_csv(tmp_path), tmp_path / "a.zarr"
     ingest(str(DATA / "lazega.npz"), str(target))
-    with pytest.raises(InputError, match="'kind' was asked for"):
+    with pytest.raises(InputError, match="'kind' was expected"):
         ingest(source, str(target), label="kind", overwrite=True)
     interrupt(monkeypatch, OSError("disk full"), 3, lambda: len([*tmp_path.glob("a.zarr.job/arrays.zarr/X/c/*")]))
     with pytest.raises(OSError, match="disk full"):
@@ -461,7 +461,7 @@ def test_memory_that_does_not_suffice_names_the_file(
 
     monkeypatch.setattr(module, "_as_float32", exhausted)
     source = write("a.csv", "a\n1\n")
-    told = "memory for what the file holds was expected, found too little; split the file, or read it where"
+    told = "there is not enough memory for what the file holds; split the file, or read it where"
     assert f"{source}: {told}" in refused(source)
 
 
@@ -494,7 +494,7 @@ def test_a_url_is_written_and_overwritten(url: str) -> None:
     records = ingest(str(DATA / "lazega.npz"), url)
     assert zarr.open_array(f"{url}/A", mode="r").attrs["distforest"]["sha256"] == records["A"].sha256
     assert zarr.open_group(url, mode="r").attrs["distforest"]["arrays"] == ["A", "X"]
-    with pytest.raises(InputError, match="a new name was asked for"):
+    with pytest.raises(InputError, match="a new name was expected"):
         ingest(str(DATA / "ionosphere.npz"), url)
     ingest(str(DATA / "ionosphere.npz"), url, overwrite=True)
     assert sorted(zarr.open_group(url, mode="r").array_keys()) == ["X", "y"]

@@ -75,7 +75,7 @@ def test_cut_off_files(refused: Refused, tmp_path: Path, keep: int) -> None:
         path = tmp_path / name
         path.write_bytes(path.read_bytes()[:keep])
         headed = name == "Z.npy" and keep not in {0, 4, 40}
-        assert ("800 bytes were asked for" if headed else "cannot be read") in refused(str(path))
+        assert ("800 bytes were expected" if headed else "cannot be read") in refused(str(path))
 
 
 def npy(shape: str, values: bytes = b"", in_columns: bool = False, dtype: str = "<f4") -> bytes:
@@ -99,7 +99,7 @@ ANNOUNCED = [
     (npy("(4, 99999999999999999999999999)", b"0" * 48), "found shape (4, 99999999999999999999999999)"),
     (npy("(1099511627776, 4)", b"0" * 48), "17,592,186,044,416 bytes were expected, as shape (1099511627776, 4)"),
     (npy("(1099511627776, 4)", b"0" * 48, in_columns=True), "and dtype float32 announce, found 48; it is cut off"),
-    (npy("(4294967296, 4)", b"0" * 48, in_columns=True), "68,719,476,736 bytes were asked for"),
+    (npy("(4294967296, 4)", b"0" * 48, in_columns=True), "68,719,476,736 bytes were expected"),
     (npy("(3, 4)", b"0" * 49), "48 bytes were expected, as shape (3, 4) and dtype float32 announce, found 49; write"),
     (npy("(3, 4)", b"0" * 47), "found 47; it is cut off, write it again"),
     (npy("(4611686018427387904,)", dtype="<U0"), "rows of values were expected, found shape (4611686018427387904,)"),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
             f"1 1{'0' * 30}:1\n",
             "indices up to 1048576 were expected (rows are stored densely), found 10000000000000000..",
         ),
-        (f"1 {'0' * 5000}1:1\n", "row 0 (line 1): indices up to 1048576 were asked for"),
+        (f"1 {'0' * 5000}1:1\n", "row 0 (line 1): indices up to 1048576 were expected"),
         ("1 1:\0\n", r"index:value was expected, found '1:\x00'"),
     ],
 )
@@ -77,7 +77,7 @@ def test_libsvm_faults(write: Write, refused: Refused, text: str, message: str) 
             "indices from 0 to 2 were expected, as of 3 features, found 3",
         ),
         ("1 3:2\n", {"n_features": 0}, "n_features must be an integer >= 1, found 0"),
-        ("1 3:2\n", {"n_features": 1 << 21}, "at most 1048576 features were asked for"),
+        ("1 3:2\n", {"n_features": 1 << 21}, "at most 1048576 features were expected"),
     ],
 )
 def test_libsvm_faults_against_what_was_said(

@@ -15,10 +15,10 @@ import pytest
 
 from distforest.errors import InputError
 from distforest.sources.lazy.callbacks import (
+    AskingPolicy,
     Batch,
     Lazy,
-    Policy,
-    answer,
+    answer_batch,
     answers,
     pairwise,
 )
@@ -84,23 +84,23 @@ def test_pairwise_keeps_its_name_and_makes_nan_of_none() -> None:
 @pytest.mark.parametrize("timeout", [None, 60.0])
 def test_a_fault_is_retried_so_often_and_told(fault: Any, reason: str, timeout: float | None) -> None:
     script = Script(fault)
-    one = answer(script, batch_of(3), Policy(2, timeout))
+    one = answer_batch(script, batch_of(3), AskingPolicy(2, timeout))
     assert len(script.calls) == 3
     assert one.values.tolist() == []
     text = rf"Script failed at pairs \(0, 100\) to \(2, 102\), 3 of them, tried 3 times: .*{reason}"
     assert re.search(text, str(one.error))
-    assert answer(Script(fault, [True, None, 3]), batch_of(3), Policy(1)).error is None
+    assert answer_batch(Script(fault, [True, None, 3]), batch_of(3), AskingPolicy(1)).error is None
 
 
 @pytest.mark.parametrize("raw", [[True, False], np.array([1, 0], np.uint8), [1.0, None], np.float32([0.5, np.nan])])
 def test_numbers_of_any_real_type_become_floats(raw: Any) -> None:
-    values = answer(Script(raw), batch_of(2), Policy()).values
+    values = answer_batch(Script(raw), batch_of(2), AskingPolicy()).values
     np.testing.assert_array_equal(values, np.array(raw, np.float64))
 
 
 def test_values_before_an_infinite_one_are_kept_and_only_the_rest_is_asked_for() -> None:
     script = Script([1, 2, np.inf, 4], [-np.inf, 4])
-    one = answer(script, batch_of(4), Policy(1))
+    one = answer_batch(script, batch_of(4), AskingPolicy(1))
     assert script.calls == [[0, 1, 2, 3], [2, 3]]
     assert one.values.tolist() == [1, 2]
     assert one.error is not None
@@ -119,9 +119,9 @@ def test_nothing_is_asked_for_beyond_a_pair_that_is_infinite(as_coroutine: bool)
     async def later(a: int, b: int) -> float:
         return scalar(a, b)
 
-    one = answer(pairwise(later if as_coroutine else scalar), batch_of(5), Policy(1))
+    one = answer_batch(pairwise(later if as_coroutine else scalar), batch_of(5), AskingPolicy(1))
     assert (asked, one.values.tolist(), one.error) == ([0, 1, 1, 2, 3, 4], [0, 1, 2, 3, 4], None)
-    one = answer(pairwise(lambda a, b: -math.inf if a == 1 else a), batch_of(5), Policy(1))
+    one = answer_batch(pairwise(lambda a, b: -math.inf if a == 1 else a), batch_of(5), AskingPolicy(1))
     assert one.values.tolist() == [0]
     assert str(one.error).endswith("at pair (1, 101), tried 2 times: returned -inf, wanted a finite number, or NaN "
                                    "or None for unobserved")  # fmt: skip
@@ -141,11 +141,11 @@ def test_what_was_paid_for_before_a_pair_failed_is_kept(as_coroutine: bool) -> N
         return scalar(a, b)
 
     function = pairwise(later if as_coroutine else scalar)
-    one = answer(function, batch_of(4), Policy(1))
+    one = answer_batch(function, batch_of(4), AskingPolicy(1))
     assert (asked, one.values.tolist()) == ([0, 1, 2, 2], [0, 1])
     assert one.error is not None
     assert one.error.endswith("failed at pair (2, 102), tried 2 times: OSError: busy")
-    one = answer(function, batch_of(4), Policy(0))
+    one = answer_batch(function, batch_of(4), AskingPolicy(0))
     assert (one.values.tolist(), one.error) == ([0, 1, 2, 3], None)
 
 
@@ -158,7 +158,7 @@ def test_a_pair_that_fails_now_and_then_does_not_use_up_the_tries_of_others() ->
             raise OSError
         return a
 
-    assert answer(pairwise(scalar), batch_of(9), Policy(1)).values.tolist() == list(range(9))
+    assert answer_batch(pairwise(scalar), batch_of(9), AskingPolicy(1)).values.tolist() == list(range(9))
 
 
 def test_a_function_that_hangs_is_abandoned() -> None:
@@ -169,7 +169,7 @@ def test_a_function_that_hangs_is_abandoned() -> None:
         release.wait()
         return [0.0]
 
-    one = answer(hang, batch_of(1), Policy(1, TIMEOUT))
+    one = answer_batch(hang, batch_of(1), AskingPolicy(1, TIMEOUT))
     release.set()
     for thread in threads:
         thread.join()
@@ -188,7 +188,7 @@ def test_a_coroutine_that_hangs_is_cancelled() -> None:
         finally:
             calls.append("ended")
 
-    one = answer(hang, batch_of(1), Policy(1, TIMEOUT))
+    one = answer_batch(hang, batch_of(1), AskingPolicy(1, TIMEOUT))
     assert calls == ["ended", "ended"]
     assert "no answer within" in str(one.error)
 
@@ -198,7 +198,7 @@ def test_a_coroutine_that_hangs_is_cancelled() -> None:
 def test_an_interrupt_passes_through(error: BaseException, timeout: float | None, concurrency: int) -> None:
     script = Script(error)
     with pytest.raises(type(error)):
-        list(answers(script, [batch_of(1)], Policy(2, timeout), concurrency))
+        list(answers(script, [batch_of(1)], AskingPolicy(2, timeout), concurrency))
     assert len(script.calls) == 1
 
 
@@ -206,7 +206,7 @@ def test_a_cancellation_by_the_function_itself_is_a_fault() -> None:
     async def cancelled(left: Any, right: Any) -> Any:
         raise asyncio.CancelledError
 
-    assert "tried 1 time: CancelledError" in str(answer(cancelled, batch_of(1), Policy(0)).error)
+    assert "tried 1 time: CancelledError" in str(answer_batch(cancelled, batch_of(1), AskingPolicy(0)).error)
 
 
 def test_answer_works_inside_a_running_loop() -> None:
@@ -214,7 +214,7 @@ def test_answer_works_inside_a_running_loop() -> None:
         return [2 * a for a in left]
 
     async def main() -> Any:
-        return answer(double, batch_of(3), Policy()).values
+        return answer_batch(double, batch_of(3), AskingPolicy()).values
 
     assert asyncio.run(main()).tolist() == [0, 2, 4]
 
@@ -231,7 +231,7 @@ def test_coroutines_run_at_once_but_never_more_than_allowed() -> None:
         running -= 1
         return left
 
-    got = dict(answers(count, (batch_of(2, 2 * i) for i in range(21)), Policy(0, 60.0), 3))
+    got = dict(answers(count, (batch_of(2, 2 * i) for i in range(21)), AskingPolicy(0, 60.0), 3))
     assert {place: one.values.tolist() for place, one in got.items()} == {i: [2 * i, 2 * i + 1] for i in range(21)}
     assert most == 3
 
@@ -250,7 +250,7 @@ def test_threads_meet_and_are_never_more_than_allowed() -> None:
             running -= 1
         return left
 
-    got = dict(answers(meet, [batch_of(1, i) for i in range(9)], Policy(), 3))
+    got = dict(answers(meet, [batch_of(1, i) for i in range(9)], AskingPolicy(), 3))
     assert [got[i].values.tolist() for i in range(9)] == [[i] for i in range(9)]
     assert most == 3
 
@@ -263,7 +263,7 @@ def test_answers_come_as_they_complete() -> None:
             release.wait()
         return left
 
-    found = answers(first_waits, [batch_of(1, i) for i in range(3)], Policy(), 2)
+    found = answers(first_waits, [batch_of(1, i) for i in range(3)], AskingPolicy(), 2)
     places = [next(found)[0], next(found)[0]]
     release.set()
     assert [*places, *(place for place, _ in found)] == [1, 2, 0]
@@ -282,7 +282,7 @@ def test_batches_are_drawn_when_they_are_asked_for(concurrency: int, as_coroutin
             drawn.append(i)
             yield batch_of(1, i)
 
-    found = answers(later if as_coroutine else Script([1.0]), batches(), Policy(), concurrency)
+    found = answers(later if as_coroutine else Script([1.0]), batches(), AskingPolicy(), concurrency)
     next(found)
     found.close()
     assert len(drawn) <= concurrency + 1
@@ -302,7 +302,7 @@ def test_a_function_that_fails_after_the_consumer_stopped_is_not_asked_again() -
             raise OSError
         return left
 
-    found = answers(second_fails, [batch_of(1, i) for i in range(9)], Policy(retries=5), 2)
+    found = answers(second_fails, [batch_of(1, i) for i in range(9)], AskingPolicy(retries=5), 2)
     assert next(found)[0] == 0
     entered.wait()
     found.close()
@@ -328,7 +328,7 @@ def test_a_coroutine_that_the_consumer_cancels_is_not_asked_again(error: type[Ba
             calls.append("cancelled")
             raise error from None
 
-    found = answers(second_hangs, [batch_of(1, i) for i in range(9)], Policy(retries=5), 2)
+    found = answers(second_hangs, [batch_of(1, i) for i in range(9)], AskingPolicy(retries=5), 2)
     assert next(found)[0] == 0
     entered.wait()
     found.close()  # waits for the loop's end

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.errors import InputError, JobError
-from distforest.sources.lazy.ledger import APPLICATION, CHUNK, Ledger
+from distforest.sources.lazy.ledger import APPLICATION, LOADED_ROWS, Ledger
 
 SIGNATURE = {"function": "strings:edit", "version": "1.0", "sha256": "00"}
 EDGES = [-(2**63), -1, 0, 1, 2, 2**63 - 1]
@@ -84,7 +84,7 @@ def test_ledger_is_a_dictionary(batches: list[Any], left: list[int], right: list
 
 
 def test_load_beyond_one_chunk() -> None:
-    n = CHUNK + 10
+    n = LOADED_ROWS + 10
     with opened(None, symmetric=False) as ledger:
         ledger.record(np.arange(n), np.arange(n)[::-1].copy(), np.arange(n) / 8, "p")
         known = ledger.load(np.arange(n), np.arange(n), "q")

@@ -21,10 +21,10 @@ import pytest
 
 from distforest.errors import CancelledJobError, InputError
 from distforest.sources.lazy import own_process
-from distforest.sources.lazy.callbacks import Answer, Batch, Lazy, PairFault, Policy, pairwise
+from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, PairFault, pairwise
 from distforest.sources.lazy.messages import Call, Code
-from distforest.sources.lazy.own_process import PROCESSES, answers_apart, apart, asking
-from distforest.sources.lazy.source import LazySource, Objects, Supply
+from distforest.sources.lazy.own_process import PROCESSES, answers_apart, asking, in_own_processes
+from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from tests.samples import gap
 from tests.service.processes import until
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 TIMEOUT = 0.1
 ROOT = Path(__file__).parents[3]
-ONCE = Policy(retries=0)
+ONCE = AskingPolicy(retries=0)
 
 
 def batch_of(n: int, start: int = 0) -> Batch:
@@ -40,8 +40,8 @@ def batch_of(n: int, start: int = 0) -> Batch:
 
 
 def asked(
-    function: Callable[..., Any], *batches: Batch, policy: Policy = ONCE, concurrency: int = 1
-) -> dict[int, Answer]:
+    function: Callable[..., Any], *batches: Batch, policy: AskingPolicy = ONCE, concurrency: int = 1
+) -> dict[int, FunctionAnswer]:
     """The answers of a function to batches."""
     return dict(answers_apart(Code.pickled(Lazy(function)), batches, policy, concurrency))
 
@@ -96,7 +96,7 @@ def test_a_death_is_a_fault_that_names_function_pair_and_exit(death: str, shape:
         die()
 
     function = {"sequences": dies, "pairs": pairwise(dies), "coroutine": dies_awaited}[shape]
-    found = asked(function, batch_of(3, 7), policy=Policy(retries=1))[0]
+    found = asked(function, batch_of(3, 7), policy=AskingPolicy(retries=1))[0]
     assert found.values.tolist() == []
     assert found.error is not None
     name, _, rest = found.error.partition(" failed at ")
@@ -109,7 +109,7 @@ def test_a_death_is_a_fault_that_names_function_pair_and_exit(death: str, shape:
 
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_a_function_that_hangs_is_ended_at_its_timeout(concurrency: int) -> None:
-    found = asked(hangs, batch_of(3), batch_of(2, 5), policy=Policy(1, TIMEOUT), concurrency=concurrency)
+    found = asked(hangs, batch_of(3), batch_of(2, 5), policy=AskingPolicy(1, TIMEOUT), concurrency=concurrency)
     assert [found[place].error for place in range(2)] == [
         f"{__name__}:hangs failed at pairs (0, 100) to (2, 102), 3 of them, tried 2 times: no answer within 0.1 s",
         f"{__name__}:hangs failed at pairs (5, 100) to (6, 101), 2 of them, tried 2 times: no answer within 0.1 s",
@@ -120,7 +120,7 @@ def test_a_hang_ends_where_the_interpreter_is_held() -> None:
     def holds(_left: Any, _right: Any) -> None:
         ctypes.PyDLL(None).pause()  # does not let other threads run
 
-    assert "no answer within 0.1 s" in str(asked(holds, batch_of(1), policy=Policy(0, TIMEOUT))[0].error)
+    assert "no answer within 0.1 s" in str(asked(holds, batch_of(1), policy=AskingPolicy(0, TIMEOUT))[0].error)
 
 
 def test_a_call_beside_one_that_hangs_is_left_in_peace(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_process_that_nobody_waits_for_is_ended_with_all_that_it_has_started(
             raise CancelledJobError("told to stop")
 
     before = own_processes()
-    with apart(look), pytest.raises(CancelledJobError, match="told to stop"):
+    with in_own_processes(look), pytest.raises(CancelledJobError, match="told to stop"):
         asked(starts_and_hangs, batch_of(1), batch_of(1, 1), concurrency=concurrency)
     until(lambda: own_processes() <= before)
 
@@ -198,7 +198,7 @@ def test_what_a_function_of_two_objects_gave_before_a_death_is_kept(tmp_path: Pa
             os._exit(1)
         return float(a)
 
-    found = asked(dies_once, batch_of(9), policy=Policy(1))[0]
+    found = asked(dies_once, batch_of(9), policy=AskingPolicy(1))[0]
     assert found.error is None
     assert found.values.tolist() == list(range(9))
     times = [log.read_text().split().count(str(a)) for a in range(9)]
@@ -215,8 +215,8 @@ def test_a_pair_at_fault_is_named_as_in_this_process() -> None:
         return {3: float("inf"), 1: None}.get(a, 1.0 / (5 - a) + b)
 
     for batch, place in ((batch_of(5), 3), (batch_of(3, 4), 1)):
-        found = asked(broken, batch, policy=Policy(1))[0]
-        here = own_process.answers(broken, [batch], Policy(1), 1)
+        found = asked(broken, batch, policy=AskingPolicy(1))[0]
+        here = own_process.answers(broken, [batch], AskingPolicy(1), 1)
         assert found.error == next(here)[1].error
         assert len(found.values) == place
     assert np.isnan(asked(broken, batch_of(3))[0].values).tolist() == [False, True, False]
@@ -236,10 +236,12 @@ def test_coroutines_run_at_once_and_are_cancelled_when_they_are_late() -> None:
             await asyncio.Event().wait()
         return [float(os.getpid())] * len(left)
 
-    found = asked(late, batch_of(2), batch_of(2, 5), batch_of(2, 9), policy=Policy(0, TIMEOUT), concurrency=2)
+    found = asked(late, batch_of(2), batch_of(2, 5), batch_of(2, 9), policy=AskingPolicy(0, TIMEOUT), concurrency=2)
     assert "no answer within 0.1 s" in str(found[0].error)
     assert len({*found[1].values, *found[2].values}) == 1  # of one process, which has outlived the one that was late
-    assert asked(late, batch_of(2, 5), policy=Policy(0, TIMEOUT), concurrency=2)[0].values[0] == found[1].values[0]
+    assert (
+        asked(late, batch_of(2, 5), policy=AskingPolicy(0, TIMEOUT), concurrency=2)[0].values[0] == found[1].values[0]
+    )
 
 
 def test_what_a_function_prints_reads_and_forks_is_its_own(capfd: Any, tmp_path: Path) -> None:
@@ -325,8 +327,8 @@ def test_a_source_asks_apart_only_where_it_is_told_to() -> None:
         return [float(os.getpid())] * len(left)
 
     lazy, objects = Lazy(who), Objects.of(np.arange(4))
-    source = LazySource(lazy, objects, replace(Supply.here(lazy), ask=asking(lazy, Code.pickled(lazy))))
+    source = LazySource(lazy, objects, replace(ValueSupplier.here(lazy), ask=asking(lazy, Code.pickled(lazy))))
     first, second = (np.array([number], np.int32) for number in (0, 1))
     assert source.entries(first, second)[0] == os.getpid()
-    with apart(nothing):
+    with in_own_processes(nothing):
         assert source.entries(second, first + 2)[0] != os.getpid()

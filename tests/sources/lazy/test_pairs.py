@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.sources.lazy.pairs import KNOWN, PAID, Naming, Pairs, slot_of
+from distforest.sources.lazy.pairs import KNOWN, PAID, PairCodes, Pairs, slot_of
 from distforest.sources.source import Projections, offsets
 from tests.reference.naive_pairs import NaivePairs
 
@@ -42,7 +42,7 @@ def test_requests_are_admitted_and_projected_as_by_hand(
     row, column = data.draw(objects), data.draw(objects)
     slow = NaivePairs(row, column, symmetric, self_known, budget)
     fast = Pairs(
-        Naming(np.array(row), np.array(column), n, symmetric, self_known),
+        PairCodes(np.array(row), np.array(column), n, symmetric, self_known),
         -1 if budget is None else budget,
         *(np.zeros(4, np.int64), np.zeros(4, np.uint8), np.zeros(4)),  # grows at once
     )
@@ -68,7 +68,7 @@ def test_requests_are_admitted_and_projected_as_by_hand(
 
 def table(**given: Any) -> Pairs:
     numbers = np.arange(1000)
-    return Pairs(Naming(numbers, numbers, 1000, True, False), **given)
+    return Pairs(PairCodes(numbers, numbers, 1000, True, False), **given)
 
 
 def test_values_stay_while_the_table_grows() -> None:
