@@ -51,7 +51,7 @@ IDLE_SECONDS, SPARE = 30.0, 4
 
 PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[4]); "
-    "from distforest.sources.lazy.calling import main; main(*map(int, sys.argv[1:4]))"
+    "from distforest.sources.lazy.calling import serve_pipes; serve_pipes(*map(int, sys.argv[1:4]))"
 )
 
 _STARTING = ThreadPoolExecutor(1, "distforest-starting")

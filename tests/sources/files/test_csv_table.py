@@ -134,7 +134,7 @@ BY_COMMAS = "cells are read as separated by commas; if they are by {}, give `sep
         ("a,b\n1,?\n", None, "found '?'", "fill it in, or leave its row out"),
         ("a,b\n1,NA\n", None, "found 'NA'", "fill it in, or leave its row out"),
         ("a,kind\n1,x\n2,\n", "kind", "a label was expected, found ''", "fill it in, or leave its row out"),
-        ("a,b,\n1,2,\n", None, "asked for in column 2, found ''", "name it, or end lines without a separator"),
+        ("a,b,\n1,2,\n", None, "expected in column 2, found ''", "name it, or end lines without a separator"),
         ("5.1,setosa\n", "kind", "found '0', '1'", "the first row, 5.1,setosa, is taken as data; give header=True if"),
         (
             "a\n1\n\n3\n",

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     [
         ("", "found none"),
         ("1\n2\n", "found none"),
-        ("1 1:2 1:3\n", "row 0 (line 1): indices from 1 that rise were expected, found '1:3' after index 1"),
+        ("1 1:2 1:3\n", "row 0 (line 1): rising indices from 1 were expected, found '1:3' after index 1"),
         (
             "1 1:2\n1 3:2 2:3\n",
-            "row 1 (line 2): indices from 1 that rise were expected, found '2:3' after index 3",
+            "row 1 (line 2): rising indices from 1 were expected, found '2:3' after index 3",
         ),
         (f"1 {'9' * 5000}:2 2:3\n", "index:value was expected, found '999"),
         ("1 qid:3 1:2\n", "index:value was expected, found 'qid:3'"),
@@ -61,11 +61,11 @@ def test_libsvm_faults(write: Write, refused: Refused, text: str, message: str) 
         (
             "1 0:2 1:1\n",
             {"zero_based": False},
-            "(line 1): indices from 1 that rise were expected, found '0:2'; give zero",
+            "(line 1): rising indices from 1 were expected, found '0:2'; give zero",
         ),
-        ("1 0:2\n", {"zero_based": False}, "(line 1): indices from 1 that rise were expected, found '0:2'; give zero"),
-        ("1 0:2 0:1\n", {"zero_based": True}, "indices from 0 that rise were expected, found '0:1' after index 0"),
-        ("1 3:1 0:2\n", {}, "indices from 1 that rise were expected, found '0:2' after index 3"),
+        ("1 0:2\n", {"zero_based": False}, "(line 1): rising indices from 1 were expected, found '0:2'; give zero"),
+        ("1 0:2 0:1\n", {"zero_based": True}, "rising indices from 0 were expected, found '0:1' after index 0"),
+        ("1 3:1 0:2\n", {}, "rising indices from 1 were expected, found '0:2' after index 3"),
         (
             "1 1:2\n\n1 4:2\n",
             {"n_features": 3},
@@ -111,7 +111,9 @@ def test_a_libsvm_file_that_unfolds_to_too_much(
 
 def test_memory_that_does_not_suffice_is_told() -> None:
     with (
-        pytest.raises(InputError, match=r"a.csv: memory for what .* too little \(9 TiB\); split the file"),
+        pytest.raises(
+            InputError, match=r"a.csv: there is not enough memory for what the file holds \(9 TiB\); split the file"
+        ),
         readable("a.csv"),
     ):
         raise MemoryError("9 TiB")
