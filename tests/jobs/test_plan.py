@@ -69,7 +69,7 @@ def test_a_slab_bounds_what_is_projected(size: Size, batch: int) -> None:
     search = wide.n_rows * (wide.width * 28 if wide.dense else 24) + (6 * module.PACKED_CELLS if wide.dense else 0)
     whole = IMPORTED_BYTES + wide.matrix_bytes + wide.truth_bytes + rows + search
     slabs = 8 * SLAB_CELLS + module.BYTES_PER_ROW * batch * wide.n_rows
-    assert projected_bytes(wide, batch, 1) <= whole + max(slabs, 4 * (module.MERGE_BYTES + module.CHUNK_BYTES))
+    assert projected_bytes(wide, batch, 1) <= whole + max(slabs, 4 * (module.MERGE_BYTES + module.SEALED_CHUNK_BYTES))
 
 
 def test_large_forests_grow_in_small_tasks_and_small_ones_in_lockstep() -> None:

@@ -144,7 +144,7 @@ def test_a_run_that_goes_on_with_another_numba_says_so(spec: Spec, monkeypatch: 
     with pytest.raises(KeyboardInterrupt):
         run(spec, Here(1))
     monkeypatch.undo()
-    monkeypatch.setitem(versions.HERE, "numba", "99.0")
+    monkeypatch.setitem(versions.VERSIONS_HERE, "numba", "99.0")
     done = run(spec, Here(1))
     (told,) = done.warnings
     assert re.search(r"not all worked out by the same .* numba 99\.0.*run\.overwrite", told)
@@ -154,7 +154,7 @@ def test_a_run_that_goes_on_with_another_numba_says_so(spec: Spec, monkeypatch: 
 
 def of_another_numba() -> None:
     """In a worker: as if another version were installed."""
-    versions.HERE["numba"] = "99.0"
+    versions.VERSIONS_HERE["numba"] = "99.0"
 
 
 @pytest.fixture

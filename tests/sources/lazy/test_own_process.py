@@ -149,7 +149,7 @@ def test_a_call_beside_one_that_hangs_is_left_in_peace(tmp_path: Path) -> None:
 def test_a_process_that_nobody_waits_for_is_ended_with_all_that_it_has_started(
     concurrency: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(own_process, "TICK", 0.01)
+    monkeypatch.setattr(own_process, "MESSAGE_TICK", 0.01)
 
     def starts_and_hangs(*_given: Any) -> None:
         subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
@@ -305,14 +305,14 @@ def test_a_function_that_cannot_be_sent_or_loaded_is_refused_in_words(tmp_path: 
 def test_a_process_ends_with_the_one_that_asks(tmp_path: Path) -> None:
     program = f"""
 import os, threading
-from distforest.sources.lazy.callbacks import Batch, Lazy, Policy
+from distforest.sources.lazy.callbacks import AskingPolicy, Batch, Lazy
 from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import answers_apart
 def hangs(left, right):
     open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
     os.rename({str(tmp_path / "pid")!r}, {str(tmp_path / "written")!r})
     threading.Event().wait()
-print(list(answers_apart(Code.pickled(Lazy(hangs)), [Batch([0], [0], [(0, 0)])], Policy(), 1)))
+print(list(answers_apart(Code.pickled(Lazy(hangs)), [Batch([0], [0], [(0, 0)])], AskingPolicy(), 1)))
 """
     asks = subprocess.Popen([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)})
     until((tmp_path / "written").exists)
