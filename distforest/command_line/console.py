@@ -50,7 +50,7 @@ def progress_in_words(progress: Progress) -> str:
     Examples
     --------
     >>> from distforest.jobs.cluster import Progress
-    >>> told(Progress("grow", done=120, total=500, seconds=2.0))
+    >>> progress_in_words(Progress("grow", done=120, total=500, seconds=2.0))
     'grow 120/500 trees, 24 %, 60.0 a second, 6 s left'
     """
     unit = UNITS.get(progress.name, "tasks")

@@ -22,7 +22,7 @@ def moment_of(seconds: float | None) -> str:
 
     Examples
     --------
-    >>> moment(1795309320.5), moment(None)
+    >>> moment_of(1795309320.5), moment_of(None)
     ('2026-11-22 01:02:00 UTC', '')
     """
     return "" if seconds is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
@@ -38,9 +38,9 @@ def progress_counted(job: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> counted({"phase": "grow", "done": 120, "total": 5000}), counted({"state": "QUEUED"})
+    >>> progress_counted({"phase": "grow", "done": 120, "total": 5000}), progress_counted({"state": "QUEUED"})
     ('120/5,000 trees', '')
-    >>> counted({"state": "SUCCEEDED", "kind": "fit", "phase": None, "done": 500, "total": 500})
+    >>> progress_counted({"state": "SUCCEEDED", "kind": "fit", "phase": None, "done": 500, "total": 500})
     '500/500 trees'
     """
     if not job.get("total"):

@@ -45,7 +45,7 @@ def bytes_of_option(option: str, text: str | None) -> int | None:
 
     Examples
     --------
-    >>> size_of("--max-bytes", "2GiB"), size_of("--max-bytes", None)
+    >>> bytes_of_option("--max-bytes", "2GiB"), bytes_of_option("--max-bytes", None)
     (2147483648, None)
     """
     try:

@@ -142,7 +142,7 @@ def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value])
     Examples
     --------
     >>> few = Parameter("n_landmarks", None, "columns that splits read", integer=(2, 9), words=(None,), later=True)
-    >>> told([few], {"n_landmarks": None}), told([few], {"n_landmarks": 4})
+    >>> parameters_told([few], {"n_landmarks": None}), parameters_told([few], {"n_landmarks": 4})
     ({}, {'n_landmarks': 4})
     """
     defaults = {parameter.name: parameter.default for parameter in parameters if parameter.later}

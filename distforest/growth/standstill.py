@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from distforest.growth.problem import Data
     from distforest.sources.source import Floats
 
-WAYS_TO_STAND_STILL = {Judge.DISTANCES: "distances that were given", Judge.EMBEDDING: "places in the embedding"}
+TRUTH_NAMES = {Judge.DISTANCES: "distances that were given", Judge.EMBEDDING: "places in the embedding"}
 """What some kinds of truth are called."""
 
 NO_REASON = "neither values that are all the same nor a rule that stops trees is behind it"
@@ -93,7 +93,7 @@ def _of_truth(data: Data) -> Iterator[str]:
         return
     values = {Judge.DISTANCES: f"are {low[0] + data.offset:g}", Judge.TARGETS: f"are {low[0]:g}"}
     what = values.get(data.judge, "are equal")
-    yield f"all {WAYS_TO_STAND_STILL.get(data.judge, data.judge)} {what} (see how they were read)"
+    yield f"all {TRUTH_NAMES.get(data.judge, data.judge)} {what} (see how they were read)"
 
 
 def _label(data: Data, code: int) -> str:

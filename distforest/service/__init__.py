@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Setup = Callable[..., Awaitable[None]]
 
-ROUTES, PAGE_OPTION = "distributed.scheduler.http.routes", "distforest.service.page"
+ROUTES, PAGE_MODULE = "distributed.scheduler.http.routes", "distforest.service.page"
 
 SERVICE_SETTINGS = {
     "distributed.scheduler.worker-saturation": (1.1, 1.0),  # a kill costs the task that ran, not one that waited
@@ -36,8 +36,8 @@ def _prepare() -> None:
     import distributed  # noqa: F401, PLC0415  (brings the defaults that are added to)
 
     routes = dask.config.get(ROUTES)
-    if PAGE_OPTION not in routes:
-        dask.config.set({ROUTES: [*routes, PAGE_OPTION]})
+    if PAGE_MODULE not in routes:
+        dask.config.set({ROUTES: [*routes, PAGE_MODULE]})
     dask.config.set({name: ours for name, (dasks, ours) in SERVICE_SETTINGS.items() if dask.config.get(name) == dasks})
 
 

@@ -39,9 +39,9 @@ class StorePlace:
 
     Examples
     --------
-    >>> Place.of("s3://forests/wine.zarr/X")
-    Place(protocol='s3', parts=('forests', 'wine.zarr', 'X'))
-    >>> Place.of("s3://forests/wine.zarr/X").is_within(Place.of("s3a://forests/"))
+    >>> StorePlace.of("s3://forests/wine.zarr/X")
+    StorePlace(protocol='s3', parts=('forests', 'wine.zarr', 'X'))
+    >>> StorePlace.of("s3://forests/wine.zarr/X").is_within(StorePlace.of("s3a://forests/"))
     True
     """
 

@@ -88,7 +88,7 @@ def store_options(address: str) -> dict[str, Any]:
 
     Examples
     --------
-    >>> options_of("/data/X"), options_of("gs://data/X")
+    >>> store_options("/data/X"), store_options("gs://data/X")
     ({}, {'use_listings_cache': False})
     """
     if not is_remote(address):

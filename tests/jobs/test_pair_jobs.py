@@ -371,8 +371,8 @@ def test_inputs_that_no_method_takes_are_refused(
     [
         ({"oob_score": True, "resample": "pairs"}, "oob_score goes with resample='points'"),
         ({"resample": "rows"}, r"params\.resample: must be 'pairs' or 'points', found 'rows'"),
-        ({"max_samples": 46}, "params.max_samples: 46 of 45 were expected"),
-        ({"max_samples": 301, "resample": "pairs"}, "params.max_samples: 301 of 300 were expected"),
+        ({"max_samples": 46}, "params.max_samples: 46 of 45 were requested"),
+        ({"max_samples": 301, "resample": "pairs"}, "params.max_samples: 301 of 300 were requested"),
     ],
 )
 def test_parameters_that_do_not_go_together_are_told_before_anything_is_read(

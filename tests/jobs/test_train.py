@@ -352,7 +352,7 @@ def test_a_small_chunk_and_a_small_merge_task_change_the_layout_alone(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("forest.forest", "jobs.merge"):
-        monkeypatch.setattr(f"distforest.{module}.CHUNK_BYTES", 1 << 10)
+        monkeypatch.setattr(f"distforest.{module}.SEALED_CHUNK_BYTES", 1 << 10)
     monkeypatch.setattr("distforest.jobs.plan.MERGE_BYTES", 1 << 11)
     fitted = run(inputs, tmp_path, Here(2), batch=7)
     assert fitted.digest == fit_here(inputs.problem()).digest

@@ -336,7 +336,7 @@ class Constraints:
                 what = "two classes" if code == UNLIKE else "a class of two points"
                 raise InputError(f"labels: {what} were expected, there is no {name} pair")
             if len(pairs) < wanted and self.warns:
-                text = f"found {counted(len(pairs), f'{name} pair')} where {wanted} were asked for, as a class is small"
+                text = f"found {counted(len(pairs), f'{name} pair')} where {wanted} were expected, as a class is small"
                 warn_caller(f"{text}; set a smaller n_constraints")
             parts.append((pairs, np.full(len(pairs), code, np.uint8)))
         return np.concatenate([pairs for pairs, _ in parts]), np.concatenate([codes for _, codes in parts])

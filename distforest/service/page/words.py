@@ -143,7 +143,7 @@ def speed_in_words(per_second: float | None, unit: str) -> str:
 
     Examples
     --------
-    >>> rate(20.0, "trees"), rate(0.05, "trees"), rate(0.001, ""), rate(None, "trees")
+    >>> speed_in_words(20.0, "trees"), speed_in_words(0.05, "trees"), speed_in_words(0.001, ""), speed_in_words(None, "trees")
     ('20 trees a second', '3 trees a minute', '3.6 an hour', '')
     """
     if not per_second or not math.isfinite(per_second):

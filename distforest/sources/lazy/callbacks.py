@@ -372,9 +372,9 @@ def answer_batch(function: Callable[..., Any], batch: Batch, policy: AskingPolic
 
     Examples
     --------
-    >>> answer(lambda left, right: [1, None], Batch("ab", "cd", [(0, 2), (1, 3)]), Policy()).values
+    >>> answer_batch(lambda left, right: [1, None], Batch("ab", "cd", [(0, 2), (1, 3)]), AskingPolicy()).values
     array([ 1., nan])
-    >>> answer(lambda left, right: [1, 2, 3], Batch("ab", "cd", [(0, 2), (1, 3)]), Policy(retries=0)).error
+    >>> answer_batch(lambda left, right: [1, 2, 3], Batch("ab", "cd", [(0, 2), (1, 3)]), AskingPolicy(retries=0)).error
     '...failed at pairs (0, 2) to (1, 3), 2 of them, tried 1 time: returned shape (3,), wanted (2,)'
     """
     ((_, one),) = answers(function, [batch], policy, 1)
@@ -392,7 +392,7 @@ def answers(
     Examples
     --------
     >>> batches = [Batch([1, 2], [3, 4], [(0, 2), (1, 3)]), Batch([5], [6], [(4, 5)])]
-    >>> [(place, one.values.tolist()) for place, one in answers(np.subtract, batches, Policy(), 1)]
+    >>> [(place, one.values.tolist()) for place, one in answers(np.subtract, batches, AskingPolicy(), 1)]
     [(0, [-2.0, -2.0]), (1, [-1.0])]
     """
     stop = threading.Event()

@@ -115,7 +115,7 @@ def packed_message(number: int, content: Any) -> bytes:
 
     Examples
     --------
-    >>> len(packed(1, None)) > 16
+    >>> len(packed_message(1, None)) > 16
     True
     """
     try:

@@ -102,10 +102,10 @@ def answers_apart(
     --------
     >>> from distforest.sources.lazy.callbacks import Batch, Lazy
     >>> code, batch = Code.pickled(Lazy(np.subtract)), Batch([1, 2], [3, 4], [(0, 2), (1, 3)])
-    >>> [one.values.tolist() for _, one in answers_apart(code, [batch], Policy(), 1)]
+    >>> [one.values.tolist() for _, one in answers_apart(code, [batch], AskingPolicy(), 1)]
     [[-2.0, -2.0]]
     >>> code = Code.pickled(Lazy(lambda left, right: os._exit(3)))
-    >>> [one.error for _, one in answers_apart(code, [batch], Policy(retries=0), 1)]
+    >>> [one.error for _, one in answers_apart(code, [batch], AskingPolicy(retries=0), 1)]
     ['...failed at pairs (0, 2) to (1, 3), 2 of them, tried 1 time: its process ended with exit code 3']
     """
     function = _Apart(code, policy.timeout, concurrency, getattr(_THREAD, "look", None) or _go_on)

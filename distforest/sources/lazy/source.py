@@ -185,7 +185,7 @@ class LazySource:
     --------
     >>> from distforest.sources.lazy.callbacks import Lazy, pairwise
     >>> lazy = Lazy(pairwise(lambda a, b: float(abs(a - b))), kind="distance")
-    >>> source = LazySource(lazy, Objects.of(np.array([1, 5, 7])), Supply.here(lazy))
+    >>> source = LazySource(lazy, Objects.of(np.array([1, 5, 7])), ValueSupplier.here(lazy))
     >>> source.entries(np.array([0, 1, 1], np.int32), np.array([1, 0, 1], np.int32)), source.n_evaluations
     (array([-8., -8.,  0.]), 1)
     """

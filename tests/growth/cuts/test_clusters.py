@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numba
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kernels
 
-FREE = settings(max_examples=15 if numba.config.DISABLE_JIT else 40)
+FREE = settings(
+    max_examples=15 if numba.config.DISABLE_JIT else 40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],  # few lines have several values
+)
 KINDS = pytest.mark.parametrize("score", [*SCORES])
 BICS = pytest.mark.parametrize("score", ["fast_bic", "equal_bic"])
 RELATIVE = pytest.mark.parametrize("relative", [False, True])
