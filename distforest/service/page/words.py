@@ -143,8 +143,8 @@ def speed_in_words(per_second: float | None, unit: str) -> str:
 
     Examples
     --------
-    >>> speed_in_words(20.0, "trees"), speed_in_words(0.05, "trees"), speed_in_words(0.001, ""), speed_in_words(None, "trees")
-    ('20 trees a second', '3 trees a minute', '3.6 an hour', '')
+    >>> [speed_in_words(*told) for told in ((20.0, "trees"), (0.05, "trees"), (0.001, ""), (None, "trees"))]
+    ['20 trees a second', '3 trees a minute', '3.6 an hour', '']
     """
     if not per_second or not math.isfinite(per_second):
         return ""
