@@ -519,7 +519,7 @@ def test_ingest_takes_a_libsvm_file_as_it_is_told(tmp_path):
         ("a.csv", ("--n-features", 3), "--n-features is for the rows of a libsvm file"),
         ("a.csv", ("--name", "X"), "--name is for the one array of an .npy file"),
         ("kinds.npy", (), "if these are labels, give --name y"),
-        ("new name!.npy", (), "a plain name was expected the array, found 'new name!'; give another --name"),
+        ("new name!.npy", (), "a plain name was expected for the array, found 'new name!'; give another --name"),
     ],
 )
 def test_hints_name_the_flags_of_the_command(tmp_path, file, options, hint):

@@ -69,7 +69,7 @@ class StoredArray:
     def _of(cls, head: _Head, member: str | None) -> StoredArray:
         path, name, shape, dtype = head.path, head.name, head.shape, head.dtype
         if not re.fullmatch(r"(?!__|distforest$|zarr\.json$)\w[\w .-]*", name):
-            asked = "a plain name was expected the array"
+            asked = "a plain name was expected for the array"
             raise InputError(f"{path}: {asked}, found {quoted(name)}; give another `name`")
         if dtype.kind != "U" and (dtype.kind not in "biuf" or dtype.itemsize > 8):
             strings = "write strings by .astype(str)"
