@@ -19,6 +19,7 @@ from distforest.sources.feature_names import FeatureNames
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse_store import open_matrix, read_rows
 from distforest.sources.stored import check_stored
+from distforest.stores.addresses import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,13 +78,8 @@ def outline(question: Question) -> Outline:
 def _told_of_arrays(question: Question) -> Iterator[str]:
     """What there is to say of the arrays; one that cannot be read is told of by its name."""
     for name, address in question.arrays.items():
-        try:
+        with named(name, address):
             yield from check_stored([address], question.strict, question.max_bytes)
-        except InputError as error:
-            raise InputError(f"{name}: {error}") from error
-        except OSError as error:  # another try may mend it
-            kind = PermissionError if isinstance(error, PermissionError) else OSError
-            raise kind(f"{name}: {address} cannot be read: {error}") from error
 
 
 def _check_feature_names(question: Question, forest: Forest) -> None:

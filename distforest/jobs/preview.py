@@ -40,6 +40,7 @@ from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import check_scratch
 from distforest.sources.stored import check_stored
+from distforest.stores.addresses import named
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -164,13 +165,11 @@ def preview(spec: Spec) -> Preview:
     told: list[str] = []
     for wanted in _wanted(spec):
         try:
-            seen.append(_look(wanted))
-            told += check_stored([wanted.address], spec.run.strict, spec.run.max_bytes)
+            with named(wanted.place, wanted.address):
+                seen.append(_look(wanted))
+                told += check_stored([wanted.address], spec.run.strict, spec.run.max_bytes)
         except InputError as error:
-            faults.append(f"{wanted.place}: {error}")
-        except OSError as error:  # another try may mend it
-            kind = PermissionError if isinstance(error, PermissionError) else OSError
-            raise kind(f"{wanted.place}: {wanted.address} cannot be read: {error}") from error
+            faults.append(str(error))
     faults += _faults_of_functions(spec)
     faults += _faults_of_what_was_seen(spec, seen)
     if faults:
@@ -190,11 +189,12 @@ def faults_of_metadata(spec: Spec) -> list[str]:
     seen, faults, is_all = list[Seen](), list[str](), True
     for wanted in _wanted(spec):
         try:
-            seen.append(_look(wanted))
+            with named(wanted.place, wanted.address):
+                seen.append(_look(wanted))
         except InputError as error:
             is_there = _is_there(wanted.address)
             is_all &= is_there
-            faults += [f"{wanted.place}: {error}"] if is_there else []
+            faults += [str(error)] if is_there else []
         except OSError:
             is_all = False
     return faults + (_faults_of_what_was_seen(spec, seen) if is_all else [])

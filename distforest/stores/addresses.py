@@ -131,6 +131,28 @@ def reaching(address: str) -> Iterator[None]:
         raise kind(f"{address}: {type(error).__name__}: {error}") from error
 
 
+@contextmanager
+def named(place: str, address: str) -> Iterator[None]:
+    """Put the name of an input before what goes wrong with it in a block; what another try may mend stays an OSError.
+
+    Raises
+    ------
+    InputError
+        It is at fault.
+    OSError
+        It cannot be read: of the same kind, and with the same number, as what was raised.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+    except OSError as error:
+        kind = type(error) if type(error).__module__ == "builtins" else OSError
+        told = kind(f"{place}: {address} cannot be read: {error}")
+        told.errno = error.errno
+        raise told from error
+
+
 def may_pass(error: Exception, address: str) -> bool:
     """Whether an error says that a store could not be used just now, rather than what is there.
 
