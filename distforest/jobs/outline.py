@@ -19,7 +19,7 @@ from distforest.sources.feature_names import FeatureNames
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse_store import open_matrix, read_rows
 from distforest.sources.stored import check_stored
-from distforest.stores.addresses import named
+from distforest.stores.addresses import naming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,7 +78,7 @@ def outline(question: Question) -> Outline:
 def _told_of_arrays(question: Question) -> Iterator[str]:
     """What there is to say of the arrays; one that cannot be read is told of by its name."""
     for name, address in question.arrays.items():
-        with named(name, address):
+        with naming(name, address):
             yield from check_stored([address], question.strict, question.max_bytes)
 
 

@@ -40,7 +40,7 @@ from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import check_scratch
 from distforest.sources.stored import check_stored
-from distforest.stores.addresses import named
+from distforest.stores.addresses import naming
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def preview(spec: Spec) -> Preview:
     told: list[str] = []
     for wanted in _wanted(spec):
         try:
-            with named(wanted.place, wanted.address):
+            with naming(wanted.place, wanted.address):
                 seen.append(_look(wanted))
                 told += check_stored([wanted.address], spec.run.strict, spec.run.max_bytes)
         except InputError as error:
@@ -189,7 +189,7 @@ def faults_of_metadata(spec: Spec) -> list[str]:
     seen, faults, is_all = list[Seen](), list[str](), True
     for wanted in _wanted(spec):
         try:
-            with named(wanted.place, wanted.address):
+            with naming(wanted.place, wanted.address):
                 seen.append(_look(wanted))
         except InputError as error:
             is_there = _is_there(wanted.address)

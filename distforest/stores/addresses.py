@@ -132,7 +132,7 @@ def reaching(address: str) -> Iterator[None]:
 
 
 @contextmanager
-def named(place: str, address: str) -> Iterator[None]:
+def naming(place: str, address: str) -> Iterator[None]:
     """Put the name of an input before what goes wrong with it in a block; what another try may mend stays an OSError.
 
     Raises
