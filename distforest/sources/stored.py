@@ -20,6 +20,7 @@ import numpy as np
 
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import bytes_of, is_stored, open_array, open_node
+from distforest.sources.files.bounds import allowed_bytes
 from distforest.stores.addresses import reaching, store_of
 
 if TYPE_CHECKING:
@@ -29,11 +30,8 @@ OF_ANY_LENGTH = "TO"
 """Kinds of dtypes whose values lie elsewhere in memory, so that no memory map holds them, and no digest is taken."""
 
 
-ANNOUNCED_BYTES = 1 << 30
-"""Any array may announce so many bytes: a machine that reads inputs has room for them."""
-
 MAX_UNFOLDING = 1000
-"""A larger array announces at most so many times what is stored of it; nothing real is packed more tightly."""
+"""An array announces at most so many times what is stored of it; nothing real is packed more tightly."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ def check_stored(addresses: Iterable[str], strict: bool = False, max_bytes: int 
     strict
         Whether such an array is refused.
     max_bytes
-        The most that an array may announce; None: `ANNOUNCED_BYTES`, or `MAX_UNFOLDING` times what is stored.
+        The most that an array may announce; None: 1 GiB, or `MAX_UNFOLDING` times what is stored if that is more.
 
     Returns
     -------
@@ -139,7 +137,7 @@ def _told_of_missing(address: str, array: Any, chunks: Chunks, strict: bool) -> 
 
 def _check_announced(address: str, n_bytes: int, chunks: Chunks, max_bytes: int | None) -> None:
     """Refuse an array that announces more than it may; raises InputError."""
-    most = max(ANNOUNCED_BYTES, MAX_UNFOLDING * chunks.n_bytes) if max_bytes is None else max_bytes
+    most = allowed_bytes(chunks.n_bytes, MAX_UNFOLDING, max_bytes)
     if n_bytes > most:
         stored = f"of which {chunks.n_bytes:,} are stored, as {chunks.told}"
         cure = f"if that is right, allow it: `run.max_bytes={n_bytes}`"

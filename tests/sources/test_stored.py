@@ -136,7 +136,7 @@ def test_a_shard_that_was_cut_off_is_told(tmp_path: Path) -> None:
 def test_what_is_stored_may_unfold_to_a_thousand_times_as_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = str(tmp_path / "zeros.zarr")
     zarr.create_array(address, shape=(100, 10), chunks=(10, 10), dtype="f8", compressors=None)[:50] = 1.0
-    monkeypatch.setattr("distforest.sources.stored.ANNOUNCED_BYTES", 100)
+    monkeypatch.setattr("distforest.sources.files.bounds.MOST_UNFOLDED", 100)
     monkeypatch.setattr("distforest.sources.stored.MAX_UNFOLDING", 2)
     assert len(check_stored([address])) == 1  # 8,000 bytes, of which 4,000 are stored
     (tmp_path / "zeros.zarr" / "c" / "0" / "0").unlink()

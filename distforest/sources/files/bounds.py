@@ -1,4 +1,4 @@
-"""What a file of a stranger may ask of this machine: refused by what it announces, and told in few words."""
+"""What a file, or an array, of a stranger may ask of this machine: refused by what it announces, told in few words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 MOST_UNFOLDED = 1 << 30
-"""Bytes that any file may unfold to: so many any machine has, and a small file of real data may be all zeros."""
+"""Bytes that anything may unfold to: so many any machine has, and a small file of real data may be all zeros."""
 
 MOST_TIMES = 200
 """How often its own size a file may unfold to: real tables seldom pack to less than a hundredth, bombs to far less."""
@@ -42,12 +42,23 @@ def check_unfolded(path: str, n_bytes: int, max_bytes: int | None) -> None:
         It announces more; the message names both sizes.
     """
     size = Path(path).stat().st_size
-    most = max(MOST_UNFOLDED, MOST_TIMES * size) if max_bytes is None else max_bytes
+    most = allowed_bytes(size, MOST_TIMES, max_bytes)
     if n_bytes > most:
         raise InputError(
             f"{path}: at most {most:,} bytes of values were expected, found a file of {size:,} bytes that would "
             f"unfold to {n_bytes:,}; give `max_bytes={n_bytes}` if so many are meant"
         )
+
+
+def allowed_bytes(n_stored: int, times: int, max_bytes: int | None) -> int:
+    """How much may unfold from so many bytes: what is allowed, else 1 GiB, or so many times as much.
+
+    Examples
+    --------
+    >>> allowed_bytes(10, 200, None) == 1 << 30, allowed_bytes(1 << 30, 200, None) >> 30, allowed_bytes(10, 200, 50)
+    (True, 200, 50)
+    """
+    return max(MOST_UNFOLDED, times * n_stored) if max_bytes is None else max_bytes
 
 
 def out_of_memory(path: str, error: MemoryError) -> InputError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 import re
 import zipfile
@@ -17,6 +16,7 @@ import scipy.sparse
 
 from distforest.amounts import counted
 from distforest.errors import InputError
+from distforest.sources.arrays import bytes_of, rows_of
 from distforest.sources.files.bounds import brief, check_unfolded, quoted
 from distforest.sources.files.tables import readable
 
@@ -57,16 +57,11 @@ class StoredArray:
     def open(cls, path: str, name: str) -> StoredArray:
         """Read the header of an .npy file; refuse an array without a name or values, or not of numbers or strings."""
         with readable(path), Path(path).open("rb") as stream:
-            return cls._of(_Head.of(path, name, stream, os.fstat(stream.fileno()).st_size), None)
+            return cls.of(_Head.of(path, name, stream, os.fstat(stream.fileno()).st_size), None)
 
     @classmethod
-    def members(cls, path: str) -> list[StoredArray]:
-        """Read the headers of all members of an .npz file; refuse what `open` refuses."""
-        with readable(path), zipfile.ZipFile(path) as archive:
-            return [cls._of(head, head.name + ".npy") for head in _heads(path, archive)]
-
-    @classmethod
-    def _of(cls, head: _Head, member: str | None) -> StoredArray:
+    def of(cls, head: _Head, member: str | None) -> StoredArray:
+        """Take the array of a header; refuse one without a plain name or values, or not of numbers or strings."""
         path, name, shape, dtype = head.path, head.name, head.shape, head.dtype
         if not re.fullmatch(r"(?!__|distforest$|zarr\.json$)\w[\w .-]*", name):
             asked = "a plain name was expected for the array"
@@ -91,19 +86,18 @@ class StoredArray:
     @property
     def n_bytes(self) -> int:
         """Size of the values."""
-        return self.dtype.itemsize * math.prod(self.shape)
+        return bytes_of(self.shape, self.dtype)
 
     def blocks(self, block_bytes: int) -> Iterator[np.ndarray]:
         """Read the rows in blocks of about ``block_bytes``; a member in Fortran order is unfolded as a whole before."""
-        row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
-        step = max(1, block_bytes // row_bytes)
+        step = rows_of(block_bytes, self.shape, self.dtype)
         native = self.dtype.newbyteorder("=")
         for block in self._rows(step) if self.in_row_order else self._columns(step):
             yield block.astype(native, order="C", copy=False)
 
     def _rows(self, step: int) -> Iterator[np.ndarray]:
         """Read an array that stands row by row."""
-        row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
+        row_bytes = bytes_of(self.shape[1:], self.dtype)
         with readable(self.path), _stream(self.path, self.member) as stream:
             header_of(stream)
             for first in range(0, self.shape[0], step):
@@ -164,7 +158,7 @@ class _Head:
     @property
     def n_bytes(self) -> int:
         """What the values take."""
-        return self.dtype.itemsize * math.prod(self.shape)
+        return bytes_of(self.shape, self.dtype)
 
     def check_whole(self) -> None:
         """Refuse an array of which bytes are missing, or behind which there are more; raises InputError."""
@@ -195,9 +189,9 @@ def stored_arrays(path: str) -> list[StoredArray]:
     """
     with readable(path), zipfile.ZipFile(path) as archive:
         members = archive.namelist()
-    if not all(member.endswith(".npy") for member in members):
-        raise InputError(f"{path}: .npy members were expected, found {brief(str(members))}")
-    return StoredArray.members(path)
+        if not all(member.endswith(".npy") for member in members):
+            raise InputError(f"{path}: .npy members were expected, found {brief(str(members))}")
+        return [StoredArray.of(head, f"{head.name}.npy") for head in _heads(path, archive)]
 
 
 class _ArchiveFile(io.FileIO):
