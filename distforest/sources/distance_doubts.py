@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 ROUNDED = 1e-5
 """Share of the largest distance up to which one below 0 passes as rounding."""
 
+ROUNDED_UNITS = 16
+"""So many units of the largest distance pass as rounding, as where squares are summed and subtracted."""
+
 DOUBTED_ROWS = 1000
 """Rows whose distances to all are compared with those to themselves, evenly spaced."""
 
@@ -80,7 +83,7 @@ class SeenDistances:
 
     def __init__(self) -> None:
         self._n_below, self._n_own, self._n_rows = 0, 0, 0
-        self._least, self._largest = 0.0, 0.0
+        self._least, self._largest, self._unit = 0.0, 0.0, 0.0
         self._first_below: Entry | None = None
         self._first_own: Entry | None = None
 
@@ -90,6 +93,7 @@ class SeenDistances:
         self._n_rows += len(values)
         least, largest = _range_of(values)
         self._least, self._largest = min(self._least, least), max(self._largest, largest)
+        self._unit = _unit_at(self._largest, values.dtype)
         if least < 0.0:
             below = values < 0
             row, column = divmod(int(below.argmax()), below.shape[1])
@@ -107,6 +111,7 @@ class SeenDistances:
         self._n_rows += n_rows
         below = np.flatnonzero(data < 0)
         self._least, self._largest = _range_of(data)
+        self._unit = _unit_at(self._largest, data.dtype)
         if len(below):
             row = int(np.searchsorted(matrix.indptr, below[0], side="right")) - 1
             self._first_below = Entry(row, int(matrix.indices[below[0]]), float(data[below[0]]))
@@ -132,7 +137,7 @@ class SeenDistances:
         if self._first_own is not None:
             own = f"{_not_at_0(self._n_own, self._n_rows)}, the first {self._first_own}"
             found.append(f"{own}; put 0 there, or give {similarity} if these are similarities")
-        if self._first_below is not None and _is_below(self._least, self._largest):
+        if self._first_below is not None and _is_below(self._least, self._largest, self._unit):
             below = f"{self._n_below:,} {'distance is' if self._n_below == 1 else 'distances are'} below 0"
             cure = "a distance is squared, which takes its sign: mark what is unknown by NaN"
             found.append(f"{below}, the first {self._first_below}; {cure}")
@@ -151,9 +156,18 @@ def _not_at_0(n_own: int, n_rows: int) -> str:
     return f"{n_own:,} of {n_rows:,} rows {'is' if n_own == 1 else 'are'} not at distance 0 from themselves"
 
 
-def _is_below(least: float, largest: float) -> bool:
-    """Whether a distance below 0 is no rounding: not small beside the largest, or a whole number, as a mark is."""
-    return least < -ROUNDED * max(-least, largest) or (least <= -1.0 and least % 1.0 == 0.0)
+def _is_below(least: float, largest: float, unit: float = 0.0) -> bool:
+    """Whether a distance below 0 is no rounding: not small beside the largest, or a whole number, as a mark is.
+
+    A few ``unit`` of the largest distance are rounding, although they are whole numbers: float32 steps by 1 at 1e7.
+    """
+    is_mark = least <= -1.0 and least % 1.0 == 0.0 and least < -ROUNDED_UNITS * unit
+    return least < -ROUNDED * max(-least, largest) or is_mark
+
+
+def _unit_at(largest: float, dtype: np.dtype[Any]) -> float:
+    """The step from one number to the next at the largest distance; 0 for integers."""
+    return float(np.spacing(dtype.type(largest))) if dtype.kind == "f" else 0.0
 
 
 def told_of_truth(matrix: Float32s, offset: float = 0.0) -> str:

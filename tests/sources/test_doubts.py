@@ -248,6 +248,7 @@ def legal_distances() -> dict[str, np.ndarray]:
     single = X.astype(np.float32)
     squares = (single**2).sum(axis=1)
     found["squared in float32"] = squares[:, None] + squares - 2 * single @ single.T
+    found["whole numbers by rounding"] = np.where(np.eye(120) > 0, -2.0, 8.7e6).astype(np.float32)
     found["root of it"] = np.sqrt(np.maximum(found["squared in float32"], 0))
     found["root of a cosine"] = np.sqrt(np.maximum(2 - 2 * (normalize(X) @ normalize(X).T), 0))
     scaled = (X - X.min(axis=0)) / np.ptp(X, axis=0)
