@@ -33,8 +33,8 @@ from distforest.growth.problem import Data
 from distforest.jobs.inputs import from_data
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.train import Fitted, Options, fit
-from distforest.sources.judges import Judge
 from distforest.sources.row_kinds import Features
+from distforest.sources.truth_kinds import TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def german() -> Data:
     """1,000 people who asked for credit, 24 numbers each, in two classes."""
     with np.load(Path(__file__).parent / "data" / "german_numer.npz") as file:
         X, y = file["X"].astype(np.float32), (file["y"] > 0).astype(np.int32)
-    return Data(Features(X.shape[1]), X, Judge.LABELS, y, [0, 1])
+    return Data(Features(X.shape[1]), X, TruthKind.LABELS, y, [0, 1])
 
 
 def job_data(name: str) -> Data:

@@ -35,9 +35,9 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.jit import kernel
 from distforest.jobs.train import fit_here
-from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import check_pairs, codes_of_links
 from distforest.sources.row_kinds import Features, Kernel
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,7 +89,7 @@ def dense_data(n_rows: int) -> Data:
     for first in range(0, n_rows, 1000):
         block = (y[first : first + 1000, None].astype(np.float64) - y) ** 2
         Z[first : first + 1000] = np.rint(block.astype(np.float32) * GRID) / GRID
-    return Data(Features(N_COLUMNS), X, Judge.DISTANCES, Z, None, float(Z.max()))
+    return Data(Features(N_COLUMNS), X, TruthKind.DISTANCES, Z, None, float(Z.max()))
 
 
 @kernel
@@ -220,7 +220,7 @@ class Task:
         """For SMERF on labels (``"features"``) or for a SimForest on a built-in similarity."""
         n, p = self.X.shape
         rows = Features(p) if kind == Features.kind else Kernel(kind, n, p, 1.0)
-        return Data(rows, self.X, Judge.LABELS, self.y.astype(np.int32), list(range(int(self.y.max()) + 1)))
+        return Data(rows, self.X, TruthKind.LABELS, self.y.astype(np.int32), list(range(int(self.y.max()) + 1)))
 
     def accuracy(self, forest: Forest) -> float:
         """Share of the held-out rows that ``forest`` predicts."""
@@ -305,7 +305,7 @@ def lazega() -> Data:
     """The co-work network of 71 lawyers: attributes, and distance 0 between the linked."""
     with resources.as_file(resources.files("distforest") / "data" / "lazega.npz") as path, np.load(path) as file:
         X, A = file["X"].astype(np.float32), file["A"].astype(np.float32)
-    return Data(Features(X.shape[1]), X, Judge.DISTANCES, 1.0 - A, None, 1.0)
+    return Data(Features(X.shape[1]), X, TruthKind.DISTANCES, 1.0 - A, None, 1.0)
 
 
 def pairs_data(n_pairs: int) -> Data:
@@ -313,7 +313,7 @@ def pairs_data(n_pairs: int) -> Data:
     drawn = Pairs.drawn(n_pairs, 0)
     rows = pair_columns(complete(METHODS["rfd"].parameters, {}), drawn.points.shape[1])
     pairs = check_pairs(drawn.pairs, len(drawn.points))
-    return Data(rows, drawn.points, Judge.LINKS, codes_of_links(drawn.similar), pairs=pairs)
+    return Data(rows, drawn.points, TruthKind.LINKS, codes_of_links(drawn.similar), pairs=pairs)
 
 
 # --- memory and warm starts -------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ BOUND = """
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.problem import Data
 from distforest.sources.row_kinds import Features, Kernel
-from distforest.sources.judges import Judge
+from distforest.sources.truth_kinds import Judge
 from distforest.growth.parameters import {parameters} as parameters, complete
 data = Data({rows}, X, {truth})
 problem(METHODS["{method}"], data, complete(parameters, {{}}), 0).grow(np.arange(1))

@@ -16,10 +16,10 @@ from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.growth.rng import streams
-from distforest.sources.judges import Judge
 from distforest.sources.lazy.callbacks import pairwise
 from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.source import Projections
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,15 +151,15 @@ def truth_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> dict[str, Any]:
     """The part of `Data` that cuts are judged by."""
     X = features(n_rows, seed=seed).astype(np.float64)
     if case.endswith("targets"):
-        return {"judge": Judge.TARGETS, "truth": X[:, 1:2] * 3 + X[:, :1] + 50.0}
+        return {"truth_kind": TruthKind.TARGETS, "truth": X[:, 1:2] * 3 + X[:, :1] + 50.0}
     if case == "embedding":
-        return {"judge": Judge.EMBEDDING, "truth": X[:, :2] @ np.array([[1.0, 2.0, 0.5], [0.25, -1.0, 4.0]])}
+        return {"truth_kind": TruthKind.EMBEDDING, "truth": X[:, :2] @ np.array([[1.0, 2.0, 0.5], [0.25, -1.0, 4.0]])}
     if case in {"distances", "members"}:
         z = distances(n_rows, seed)
-        return {"judge": Judge.DISTANCES, "truth": z, "largest": float(z.max())}
+        return {"truth_kind": TruthKind.DISTANCES, "truth": z, "largest": float(z.max())}
     if case in UNTAUGHT_CASES:
-        return {"judge": Judge.NOTHING, "truth": np.empty((n_rows, 0))}
-    return {"judge": Judge.LABELS, "truth": labels(n_rows, seed), "classes": ["a", "b", "c"]}
+        return {"truth_kind": TruthKind.NOTHING, "truth": np.empty((n_rows, 0))}
+    return {"truth_kind": TruthKind.LABELS, "truth": labels(n_rows, seed), "classes": ["a", "b", "c"]}
 
 
 def data_of(case: str, n_rows: int = N_ROWS, seed: int = 0) -> Data:

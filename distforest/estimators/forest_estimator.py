@@ -33,12 +33,12 @@ from distforest.sources.arrays import is_stored
 from distforest.sources.data_frames import check_number_columns, dtypes_of, is_data_frame, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
-from distforest.sources.judges import Judge
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.sparse import SparseSource, is_sparse, tell_of_zeros
 from distforest.sources.sparse_store import opened_rows
 from distforest.sources.truth import Truth
+from distforest.sources.truth_kinds import TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _warn_of_far(self, truth: Truth) -> None:
         """Warn where values that are taught lie so far from the others that these cannot be told apart or predicted."""
-        if truth.judge.is_of_vectors and (told := told_of_far(truth.values, truth.judge)):
+        if truth.kind.is_of_vectors and (told := told_of_far(truth.values, truth.kind)):
             warn_caller(told)
 
     def _given(self) -> dict[str, Any]:
@@ -224,8 +224,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         weights: Floats | None = None,
     ) -> None:
         """Grow the forest from a matrix and its truth, or from nothing but the matrix where there is none."""
-        truth = truth or Truth(Judge.NOTHING, np.empty((matrix.shape[0], 0)))
-        of_truth = (truth.judge, truth.values, truth.classes, truth.largest)
+        truth = truth or Truth(TruthKind.NOTHING, np.empty((matrix.shape[0], 0)))
+        of_truth = (truth.kind, truth.values, truth.classes, truth.largest)
         data = Data(rows, matrix, *of_truth, weights, offset=truth.offset)
         self._grow_from(data, params, seed_of(self.random_state))
 

@@ -18,7 +18,6 @@ from distforest.growth.problem import Data
 from distforest.sources.arrays import in_memory
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import Labels, encoded
-from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import (
     UNLIKE,
     PointPairs,
@@ -30,6 +29,7 @@ from distforest.sources.point_pairs import (
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.stored import opened_array
 from distforest.sources.truth import Truth, pairs_of_rows
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from distforest.sources.point_pairs import PairColumns
@@ -57,7 +57,9 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         params, seed = self._checked(y), seed_of(self.random_state)
         labels = column_or_1d(in_memory(opened_array(y)), warn=True)
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
-        self._grow_from(Data(self._rows_of(params), points, Judge.LABELS, truth.values, truth.classes), params, seed)
+        self._grow_from(
+            Data(self._rows_of(params), points, TruthKind.LABELS, truth.values, truth.classes), params, seed
+        )
         if told := told_of_amounts(labels, points[:, : self.n_features_in_], self._names()):
             cure = "if they are amounts, cut them into classes, or say of pairs whether they are alike (`fit_pairs`)"
             warn_caller(f"labels: {told}, any two of which are equally unlike; {cure}")
@@ -94,7 +96,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         numbers, codes = _links(pairs, similar, len(points))
         if told := told_of_contradictions(numbers, codes):
             warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
-        self._grow_from(Data(self._rows_of(params), points, Judge.LINKS, codes, pairs=numbers), params, seed)
+        self._grow_from(Data(self._rows_of(params), points, TruthKind.LINKS, codes, pairs=numbers), params, seed)
         return self
 
     def pair_distance(self, left: Any, right: Any) -> Floats:

@@ -26,7 +26,6 @@ from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
 from distforest.sources.doubts import told_of_amounts, told_of_scales
 from distforest.sources.factors import Labels, Targets
-from distforest.sources.judges import Judge
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import items_of
@@ -35,6 +34,7 @@ from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind
 from distforest.sources.sparse import SparseSource, is_sparse, read_sparse, with_own_distances
 from distforest.sources.stored import opened_array
 from distforest.sources.truth import Truth
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest, Meaning
@@ -138,7 +138,7 @@ class OnSimilarities(OnRows):
             warn_caller(f"{told}; if these are distances, give kind='distance'")
 
     def _fit_lazily(self, truth: Truth | None, params: dict[str, Any]) -> None:
-        truth = truth or Truth(Judge.NOTHING, np.empty((len(self.objects_), 0)))
+        truth = truth or Truth(TruthKind.NOTHING, np.empty((len(self.objects_), 0)))
         self._hold(fit_lazily(self._supplied(), self._method, truth, params, seed_of(self.random_state)))
         origin = self.forest_.provenance["similarity"]
         self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]

@@ -16,8 +16,8 @@ from distforest.estimators.forest_estimator import estimated, r_squared
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
-from distforest.sources.judges import Judge
 from distforest.sources.truth import Truth, pairs_of_rows
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
@@ -175,7 +175,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         nodes = self._nodes(X)
         said = scoring.predict(self.forest_, nodes)
         if self.forest_.meaning.classes is None:
-            taught = "targets" if self.forest_.meaning.leaf.learned is Judge.TARGETS else "an embedding"
+            taught = "targets" if self.forest_.meaning.leaf.learned is TruthKind.TARGETS else "an embedding"
             raise InputError(f"a forest that was trained on {taught} has no class shares; ask for `predict`")
         return said
 
@@ -196,7 +196,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         nodes = self._nodes(X)
         truth = Truth.of(Z, self.forest_.meaning.leaf.learned)
         if len(truth.values) != nodes.shape[1]:
-            text = f"found {counted(nodes.shape[1], 'row')} of X and {len(truth.values)} of {truth.judge}"
+            text = f"found {counted(nodes.shape[1], 'row')} of X and {len(truth.values)} of {truth.kind}"
             raise InputError(f"{text}: inconsistent numbers of samples")
         left, right = pairs_of_rows(nodes.shape[1])
         return r_squared(truth.distances(left, right), self._pair_distances(nodes, left, right))

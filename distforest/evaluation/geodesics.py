@@ -96,14 +96,14 @@ def relevant_by_distance(geodesic: ArrayLike, k: int, rows: ArrayLike | None = N
     >>> relevant_by_distance([[0, 1, 1, 2]], k=1, rows=[0])
     array([[0. , 0.5, 0.5, 0. ]])
     """
-    apart = numbers(geodesic, "geodesic", 2)
-    queries = _queries(rows, apart)
-    if np.isnan(apart).any() or (apart < 0).any():
+    distances = numbers(geodesic, "geodesic", 2)
+    queries = _queries(rows, distances)
+    if np.isnan(distances).any() or (distances < 0).any():
         raise InputError("geodesic must hold distances >= 0, found NaN or negative values")
-    others = _others(apart, queries)
+    others = _others(distances, queries)
     count = _checked_k(k, others.shape[1])
-    chances = np.zeros(apart.shape)
-    chances[_is_other(apart, queries)] = np.where(np.isfinite(others), _chance_of_least(others, count), 0.0).ravel()
+    chances = np.zeros(distances.shape)
+    chances[_is_other(distances, queries)] = np.where(np.isfinite(others), _chance_of_least(others, count), 0.0).ravel()
     return chances
 
 

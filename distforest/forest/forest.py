@@ -166,7 +166,7 @@ class Forest:
         return self.meaning.leaf.nearest
 
     @cached_property
-    def voices(self) -> Floats:
+    def object_votes(self) -> Floats:
         """What each training object says where the nearest one votes: its class as shares, or its targets."""
         if self.codes is not None:
             return np.eye(len(self.meaning.classes or ()))[self.codes]
@@ -215,8 +215,8 @@ class Forest:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays by name, in the order of the format."""
-        lie = {} if self.leaves is None else {"leaves": self.leaves}
-        found = {**self.table.arrays(), **lie, "in_bag": self.in_bag, **self.leaf_table.arrays()}
+        leaves = {} if self.leaves is None else {"leaves": self.leaves}
+        found = {**self.table.arrays(), **leaves, "in_bag": self.in_bag, **self.leaf_table.arrays()}
         further = {name: getattr(self, name) for name in FURTHER_ARRAYS}
         return found | {name: array for name, array in further.items() if array is not None}
 

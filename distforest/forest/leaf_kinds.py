@@ -12,7 +12,7 @@ from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.same_leaf import SameLeaf
-from distforest.sources.judges import Judge
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ class KeepsCounts:
     class_weights: tuple[int, ...] | None = None
     nearest: bool = False
     kind: ClassVar[str] = "class_counts"
-    learned: ClassVar[Judge] = Judge.LABELS
+    learned: ClassVar[TruthKind] = TruthKind.LABELS
 
     def table(self, table: NodeTable, arrays: Arrays) -> ClassCounts:
         """The leaf table of these arrays; raises KeyError where one is missing."""
@@ -80,9 +80,9 @@ class KeepsMeans:
     kind: ClassVar[str] = "means"
 
     @property
-    def learned(self) -> Judge:
+    def learned(self) -> TruthKind:
         """What the forest has learned."""
-        return Judge.TARGETS if self.factor == 0.5 else Judge.EMBEDDING
+        return TruthKind.TARGETS if self.factor == 0.5 else TruthKind.EMBEDDING
 
     def table(self, table: NodeTable, arrays: Arrays) -> Means:
         """The leaf table of these arrays; raises KeyError where one is missing."""
@@ -114,7 +114,7 @@ class KeepsMembers:
     scale: float | None = None
     kind: ClassVar[str] = "members"
     nearest: ClassVar[bool] = False
-    learned: ClassVar[Judge] = Judge.DISTANCES
+    learned: ClassVar[TruthKind] = TruthKind.DISTANCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> Members:
         """The leaf table of these arrays; raises KeyError where one is missing."""
@@ -138,7 +138,7 @@ class KeepsLeafDistances:
 
     kind: ClassVar[str] = "leaf_distances"
     nearest: ClassVar[bool] = False
-    learned: ClassVar[Judge] = Judge.DISTANCES
+    learned: ClassVar[TruthKind] = TruthKind.DISTANCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> LeafDistances:
         """The leaf table of these arrays; raises KeyError where one is missing."""
@@ -160,7 +160,7 @@ class KeepsNothing:
 
     kind: str
     nearest: ClassVar[bool] = False
-    learned: ClassVar[Judge] = Judge.NOTHING
+    learned: ClassVar[TruthKind] = TruthKind.NOTHING
 
     def table(self, table: NodeTable, _arrays: Arrays) -> SameLeaf | PathLengths:
         """The leaf table."""
@@ -183,7 +183,7 @@ class KeepsVotes:
     voting: str
     kind: ClassVar[str] = "votes"
     nearest: ClassVar[bool] = False
-    learned: ClassVar[Judge] = Judge.LINKS
+    learned: ClassVar[TruthKind] = TruthKind.LINKS
 
     def table(self, table: NodeTable, arrays: Arrays) -> Votes:
         """The leaf table of these arrays; raises KeyError where one is missing."""
@@ -206,7 +206,7 @@ class KeepsRanks:
     aggregation: str
     kind: ClassVar[str] = "ranks"
     nearest: ClassVar[bool] = False
-    learned: ClassVar[Judge] = Judge.LINKS
+    learned: ClassVar[TruthKind] = TruthKind.LINKS
 
     def table(self, table: NodeTable, arrays: Arrays) -> Ranks:
         """The leaf table of these arrays; raises KeyError where one is missing."""

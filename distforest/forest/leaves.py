@@ -395,15 +395,15 @@ def join(node: int, child: int, weights: Floats, means: Floats, squares: Floats)
     both = weights[node] + weights[child]
     if both == 0.0:
         return
-    apart, share = 0.0, weights[child] / both
+    squared_distance, share = 0.0, weights[child] / both
     for q in range(means.shape[1]):
         if weights[node] > 0.0:
             d = means[child, q] - means[node, q]
-            apart += d * d
+            squared_distance += d * d
             means[node, q] += share * d
         else:
             means[node, q] = means[child, q]
-    squares[node] += squares[child] + weights[node] * share * apart
+    squares[node] += squares[child] + weights[node] * share * squared_distance
     weights[node] = both
 
 

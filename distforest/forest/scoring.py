@@ -217,15 +217,15 @@ def predict(forest: Forest, nodes: Int32s, voters: Int32s | None = None) -> Floa
     InputError
         The forest was trained on distances alone, so it predicts nothing but distances; or voters are needed.
     """
-    says = predicting(forest)
+    leaf_table = predicting(forest)
     if forest.nearest_votes and voters is None:
         raise InputError("the nearest training object votes: nodes do not say which that is; ask with rows")
-    total = np.zeros((nodes.shape[1], says.n_outputs))
+    total = np.zeros((nodes.shape[1], leaf_table.n_outputs))
     for tree in range(forest.n_trees):
-        said = says.outputs(tree, nodes[tree].astype(np.int64))
+        said = leaf_table.outputs(tree, nodes[tree].astype(np.int64))
         if voters is not None:
             votes = voters[tree] >= 0
-            said[votes] = forest.voices[voters[tree, votes]]
+            said[votes] = forest.object_votes[voters[tree, votes]]
         total += said
     return total / forest.n_trees
 
@@ -250,12 +250,12 @@ def isolation(forest: Forest, nodes: Int32s) -> Floats:
     InputError
         The forest's cuts are not random.
     """
-    says = forest.leaf_table
-    if not isinstance(says, PathLengths):
-        raise InputError(f"outlier scores were asked of a forest that keeps {says.kind}; grow one of random cuts")
+    leaf_table = forest.leaf_table
+    if not isinstance(leaf_table, PathLengths):
+        raise InputError(f"outlier scores were asked of a forest that keeps {leaf_table.kind}; grow one of random cuts")
     total = np.zeros(nodes.shape[1])
     for tree in range(forest.n_trees):
-        total += says.shares(tree, nodes[tree].astype(np.int64))
+        total += leaf_table.shares(tree, nodes[tree].astype(np.int64))
     scores: Floats = 2.0 ** -(total / forest.n_trees)
     return scores
 
@@ -284,13 +284,13 @@ def out_of_bag(forest: Forest) -> tuple[Floats, Ints]:
     InputError
         The forest predicts nothing, or the nearest training object votes, which would be the row itself.
     """
-    says, n_rows = predicting(forest), forest.n_training
+    leaf_table, n_rows = predicting(forest), forest.n_training
     if forest.nearest_votes:
         raise InputError("the nearest training object votes, which is a training row itself: it has no vote out of bag")
-    total, count = np.zeros((n_rows, says.n_outputs)), np.zeros(n_rows, np.int64)
+    total, count = np.zeros((n_rows, leaf_table.n_outputs)), np.zeros(n_rows, np.int64)
     for tree in range(forest.n_trees):
         out = forest.in_bag[tree] == 0
-        total[out] += says.outputs(tree, forest.training_nodes[tree, out].astype(np.int64))
+        total[out] += leaf_table.outputs(tree, forest.training_nodes[tree, out].astype(np.int64))
         count += out
     estimate = np.full_like(total, np.nan)
     np.divide(total, count[:, None], out=estimate, where=count[:, None] > 0)

@@ -203,17 +203,17 @@ class Growth:
         """
         leaves = np.full(in_bag.shape, LEAF, np.int32)
 
-        def lie(frontier: Frontier) -> None:
+        def on_level(frontier: Frontier) -> None:
             settle(frontier.starts, frontier.rows, frontier.tree, frontier.node, leaves)
 
-        return self.grow_from(trees, Frontier.roots(in_bag), lie), leaves
+        return self.grow_from(trees, Frontier.roots(in_bag), on_level), leaves
 
-    def grow_from(self, trees: Ints, roots: Frontier, lie: Callable[[Frontier], None]) -> NodeTable:
+    def grow_from(self, trees: Ints, roots: Frontier, on_level: Callable[[Frontier], None]) -> NodeTable:
         """Grow the trees numbered ``trees`` over the rows of their ``roots``.
 
-        ``lie`` is told of every level before it is searched: of its nodes, and the rows that lie in them.
+        ``on_level`` is told of every level before it is searched: of its nodes, and the rows that lie in them.
         """
-        parting = _PartingByCuts(self._of_trees(trees), trees, lie, self.criterion, _Levels(len(trees)))
+        parting = _PartingByCuts(self._of_trees(trees), trees, on_level, self.criterion, _Levels(len(trees)))
         grow_levels(roots, parting, self.watch)
         return parting.written.table()
 
@@ -357,14 +357,14 @@ class _PartingByCuts:
 
     growth: Growth
     trees: Ints
-    lie: Callable[[Frontier], None]
+    on_level: Callable[[Frontier], None]
     criterion: Criterion
     written: _Levels
     splits: Splits = field(init=False)
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
         """Those within the limits."""
-        self.lie(frontier)
+        self.on_level(frontier)
         self.written.begin(frontier)
         self.criterion = self.criterion.at(frontier)
         return self.growth.limits.open(frontier, depth, self.criterion)

@@ -52,8 +52,8 @@ from distforest.growth.problem import Data, Problem, Sampling
 from distforest.growth.searches import search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
-from distforest.sources.judges import Judge
 from distforest.sources.row_kinds import Features
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from distforest.forest.leaf_kinds import LeafKind
@@ -77,13 +77,13 @@ class Method:
         Its name in specs, artifacts and on the command line.
     reads
         ``"features"`` or ``"similarity"``; or ``"points"``, of whose pairs columns are made.
-    judged_by
+    truth_kinds
         The kinds of truth that its cuts may be judged by.
     parameters
         What it can be told.
     draw
         The draw for some data, its source, parameters and a seed.
-    untaught
+    without_truth
         For a method that needs no truth: what its cuts are judged by, and what its leaves say.
     over_pairs
         For a method over pairs of points, in place of a draw: how trees grow over those of some data.
@@ -93,10 +93,10 @@ class Method:
 
     name: str
     reads: str
-    judged_by: tuple[Judge, ...]
+    truth_kinds: tuple[TruthKind, ...]
     parameters: tuple[Parameter, ...]
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
-    untaught: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
+    without_truth: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
     in_specs: bool = True
 
@@ -143,7 +143,9 @@ def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
 
 
 def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> Draw:
-    unlike = Unlikeness(data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.judge == Judge.LABELS)
+    unlike = Unlikeness(
+        data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.truth_kind == TruthKind.LABELS
+    )
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if not isinstance(data.rows, Features):
         landmarks = landmarks_of(params["n_landmarks"], unlike.targets, unlike.by_class, seed)
@@ -165,23 +167,23 @@ _ROWS = (
     Method(
         "smerf",
         "features",
-        (Judge.DISTANCES, Judge.LABELS, Judge.TARGETS, Judge.EMBEDDING),
+        (TruthKind.DISTANCES, TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING),
         SMERF_PARAMETERS,
         _columns_of_features,
     ),
-    Method("simforest", "similarity", (Judge.LABELS, Judge.TARGETS), SIMFOREST_PARAMETERS, _pairs_of_objects),
-    Method("urerf", "features", (Judge.NOTHING,), URERF_PARAMETERS, _columns_of_features, _two_clusters),
+    Method("simforest", "similarity", (TruthKind.LABELS, TruthKind.TARGETS), SIMFOREST_PARAMETERS, _pairs_of_objects),
+    Method("urerf", "features", (TruthKind.NOTHING,), URERF_PARAMETERS, _columns_of_features, _two_clusters),
     Method(
         "isolation",
         "similarity",
-        (Judge.NOTHING,),
+        (TruthKind.NOTHING,),
         ISOLATION_PARAMETERS,
         lambda data, source, _params, _seed: TwoAtRandom(source, of_distances=data.of_distances),
         lambda _data, _params: (RandomCut(), KeepsNothing("path_lengths")),
         in_specs=False,
     ),
-    Method("rfd", "points", (Judge.LABELS, Judge.LINKS), RFD_PARAMETERS, over_pairs=rfd),
-    Method("treerank", "points", (Judge.LABELS, Judge.LINKS), TREERANK_PARAMETERS, over_pairs=tree_rank),
+    Method("rfd", "points", (TruthKind.LABELS, TruthKind.LINKS), RFD_PARAMETERS, over_pairs=rfd),
+    Method("treerank", "points", (TruthKind.LABELS, TruthKind.LINKS), TREERANK_PARAMETERS, over_pairs=tree_rank),
 )
 METHODS = {method.name: method for method in _ROWS}
 
@@ -260,11 +262,11 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
         The data is not of the kind that the method learns from, or a parameter does not fit its size.
     """
     check_together(params)
-    if data.judge not in method.judged_by:
-        raise InputError(f"{method.name} learns from {' or '.join(method.judged_by)}, found {data.judge}")
-    if data.judge != Judge.LINKS and len(data.truth) != data.n_rows:
+    if data.truth_kind not in method.truth_kinds:
+        raise InputError(f"{method.name} learns from {' or '.join(method.truth_kinds)}, found {data.truth_kind}")
+    if data.truth_kind != TruthKind.LINKS and len(data.truth) != data.n_rows:
         raise InputError(
-            f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.judge}: "
+            f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind}: "
             "inconsistent numbers of samples"
         )
     return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
@@ -283,7 +285,9 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem
     assert method.draw is not None  # noqa: S101  (a method draws columns, or is one over pairs)
     source = _source(data, params)
     params, class_weights = _weighted(data, params)
-    criterion, leaf = method.untaught(data, params) if method.untaught else _taught(data, params, class_weights)
+    criterion, leaf = (
+        method.without_truth(data, params) if method.without_truth else _taught(data, params, class_weights)
+    )
     rows_of_trees = sampling(params, data.n_rows)
     limits = _limits(params, rows_of_trees.n_draws)
     draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
@@ -310,8 +314,8 @@ def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:
     given = params.get("class_weight")
     if given is None:
         return params, None
-    if data.judge != Judge.LABELS:
-        raise InputError(f"class_weight={given!r} goes with labels, found {data.judge}; leave it out")
+    if data.truth_kind != TruthKind.LABELS:
+        raise InputError(f"class_weight={given!r} goes with labels, found {data.truth_kind}; leave it out")
     weights = ClassWeights.of(given, data.truth, data.classes or [])
     n_draws = sampling(params, data.n_rows).n_draws
     return {**params, "class_weight": weights.given}, weights.integers(n_draws)
@@ -324,10 +328,10 @@ def _taught(data: Data, params: Params, class_weights: Ints | None) -> tuple[Cri
 
 
 def _of_truth(data: Data, class_weights: Ints | None, nearest: bool) -> tuple[Criterion, LeafKind]:
-    if data.judge == Judge.LABELS:
+    if data.truth_kind == TruthKind.LABELS:
         gini = Gini(data.truth, len(data.classes or ()), class_weights=class_weights)
         return gini, KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
-    if data.judge == Judge.DISTANCES:
+    if data.truth_kind == TruthKind.DISTANCES:
         return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), KeepsMembers(data.offset or None)
-    factor = 0.5 if data.judge == Judge.TARGETS else 1.0
-    return variance_of(data.truth, factor, data.judge), KeepsMeans(factor, nearest)
+    factor = 0.5 if data.truth_kind == TruthKind.TARGETS else 1.0
+    return variance_of(data.truth, factor, data.truth_kind), KeepsMeans(factor, nearest)

@@ -23,11 +23,11 @@ from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
 from distforest.growth.rng import bootstrap, subsample
 from distforest.sources.binned import BinnedSource
-from distforest.sources.judges import Judge
 from distforest.sources.lazy.source import LazySource
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_kinds import Dense, Kernel
 from distforest.sources.source import Source
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Data:
         How the rows are read: see `distforest.sources.row_kinds`.
     matrix
         Features, shape (n, p), float32; or similarities, shape (n, n), float32 or float64, or as a source.
-    judge
+    truth_kind
         What cuts are judged by.
     truth
         Codes, shape (n,); targets or embeddings, shape (n, q); distances, shape (n, n); or nothing, shape (n, 0).
@@ -64,13 +64,13 @@ class Data:
         From which the weights follow, if the features were screened: see
         `distforest.growth.draws.dependence`, shape (p,).
     pairs
-        For a forest over pairs that were given: numbers of the two points of each, shape (m, 2); ``judge`` is then
+        For a forest over pairs that were given: numbers of the two points of each, shape (m, 2); ``truth_kind`` is then
         ``Judge.LINKS`` and ``truth`` the class of each pair, 0 for alike.
     """
 
     rows: RowKind
     matrix: Any
-    judge: Judge
+    truth_kind: TruthKind
     truth: np.ndarray
     classes: list[Any] | None = None
     largest: float = 1.0
@@ -186,12 +186,12 @@ class Problem:
         return bool(wanted) or not isinstance(self.data.matrix, LazySource)
 
     def _leaf_arrays(self, table: NodeTable, leaves: Int32s, in_bag: InBag) -> dict[str, np.ndarray]:
-        if self.data.judge == Judge.LABELS:
+        if self.data.truth_kind == TruthKind.LABELS:
             one_hot = np.eye(len(self.data.classes or ()))[self.data.truth]
             return {"class_counts": accumulate(table, leaves, in_bag, one_hot).astype(np.int32)}
-        if self.data.judge == Judge.DISTANCES:
+        if self.data.truth_kind == TruthKind.DISTANCES:
             return {"leaf_distances": self._triangles(table, leaves, in_bag)}
-        if self.data.judge == Judge.NOTHING:
+        if self.data.truth_kind == TruthKind.NOTHING:
             return {}
         return _means(table, leaves, in_bag, self.data.truth, self._middle)
 
@@ -215,7 +215,7 @@ class Problem:
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
         """What a forest of some parts holds; ``parts`` has the lengths of each part's arrays by name."""
         meaning, grown, repeated = self.meaning, list(parts[0]), {}
-        if self.data.judge == Judge.DISTANCES:
+        if self.data.truth_kind == TruthKind.DISTANCES:
             if all(part["leaf_distances"] for part in parts):
                 meaning = replace(meaning, leaf=KeepsLeafDistances())
             else:

@@ -13,10 +13,10 @@ import numpy as np
 from distforest.forest.roots import Roots
 from distforest.growth.pairs.problem import PairProblem
 from distforest.sources.arrays import row_blocks
-from distforest.sources.judges import Judge
 from distforest.sources.lazy.source import LazySource
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import SparseSource
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from distforest.growth.problem import Data
     from distforest.sources.source import Floats
 
-TRUTH_NAMES = {Judge.DISTANCES: "distances that were given", Judge.EMBEDDING: "places in the embedding"}
+TRUTH_NAMES = {TruthKind.DISTANCES: "distances that were given", TruthKind.EMBEDDING: "places in the embedding"}
 """What some kinds of truth are called."""
 
 NO_REASON = "neither values that are all the same nor a rule that stops trees is behind it"
@@ -48,7 +48,7 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
     follows = roots.told()
     if not follows:
         return ""
-    unknown = RAISED if problem.data.judge == Judge.DISTANCES else NO_REASON
+    unknown = RAISED if problem.data.truth_kind == TruthKind.DISTANCES else NO_REASON
     return f"{follows}: {'; '.join(causes(problem, closed)) or unknown}"
 
 
@@ -83,17 +83,17 @@ def _n_drawn(problem: Bound) -> int:
 
 def _of_truth(data: Data) -> Iterator[str]:
     """A truth that is the same for all rows."""
-    if data.judge in {Judge.NOTHING, Judge.LINKS}:
+    if data.truth_kind in {TruthKind.NOTHING, TruthKind.LINKS}:
         return
     low, high, _ = _ranges(data.truth.reshape(data.n_rows, -1))
-    if (low < high).any() or (data.judge == Judge.DISTANCES and low.min() < high.max()):
+    if (low < high).any() or (data.truth_kind == TruthKind.DISTANCES and low.min() < high.max()):
         return
-    if data.judge == Judge.LABELS:
+    if data.truth_kind == TruthKind.LABELS:
         yield f"all labels are {_label(data, int(low[0]))} (give rows of a second class)"
         return
-    values = {Judge.DISTANCES: f"are {low[0] + data.offset:g}", Judge.TARGETS: f"are {low[0]:g}"}
-    what = values.get(data.judge, "are equal")
-    yield f"all {TRUTH_NAMES.get(data.judge, data.judge)} {what} (see how they were read)"
+    values = {TruthKind.DISTANCES: f"are {low[0] + data.offset:g}", TruthKind.TARGETS: f"are {low[0]:g}"}
+    what = values.get(data.truth_kind, "are equal")
+    yield f"all {TRUTH_NAMES.get(data.truth_kind, data.truth_kind)} {what} (see how they were read)"
 
 
 def _label(data: Data, code: int) -> str:
@@ -135,7 +135,7 @@ def _of_lacking(data: Data) -> Iterator[str]:
 
 def _of_turned(data: Data) -> Iterator[str]:
     """Distances of rows to themselves that are larger than others: each cut raises the mean inside its sides."""
-    if data.judge != Judge.DISTANCES:
+    if data.truth_kind != TruthKind.DISTANCES:
         return
     if data.truth.diagonal().mean(dtype=np.float64) > data.truth.mean(dtype=np.float64):
         cure = "give 1 - S in their place, or an adjacency matrix as a graph"
@@ -150,7 +150,7 @@ def _of_few(problem: Bound) -> Iterator[str]:
         if (codes == codes[0]).all():
             yield "the pairs that a tree draws are seldom of both kinds (give more pairs)"
         return
-    if data.judge != Judge.LABELS:
+    if data.truth_kind != TruthKind.LABELS:
         return
     counts, n, n_draws = np.bincount(data.truth), data.n_rows, problem.sampling.n_draws
     most = int(counts.argmax())

@@ -181,17 +181,17 @@ def _neighbors_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
 def _form_of_prediction(of: Survey) -> Form:
     from distforest.forest.scoring import predicting
 
-    says = predicting(of.forest)
-    return ("float64", (says.n_outputs,)) if _is_mean(of.forest) else ("int64", ())
+    leaf_table = predicting(of.forest)
+    return ("float64", (leaf_table.n_outputs,)) if _is_mean(of.forest) else ("int64", ())
 
 
 def _form_of_shares(of: Survey) -> Form:
     from distforest.forest.scoring import predicting
 
-    says = predicting(of.forest)
+    leaf_table = predicting(of.forest)
     if _is_mean(of.forest):
         raise InputError("a forest trained on targets has no class shares; ask for 'predict'")
-    return "float64", (says.n_outputs,)
+    return "float64", (leaf_table.n_outputs,)
 
 
 def _is_mean(forest: Forest) -> bool:

@@ -60,11 +60,11 @@ class Work:
         What a task weighs in the progress.
     watch
         Told of the progress.
-    heard
+    on_answer
         Told of each answer when it comes.
     before
         What an earlier run has done, in the weights of the tasks that it took.
-    spares
+    keep_going
         Whether a task that is lost with its workers, again and again, is answered by a `Lost` for the others' sake.
     """
 
@@ -72,9 +72,9 @@ class Work:
     retries: int = 3
     weight: Callable[[Any], int] = lambda _task: 1
     watch: Watch | None = None
-    heard: Callable[[Any], None] | None = None
+    on_answer: Callable[[Any], None] | None = None
     before: int = 0
-    spares: bool = False
+    keep_going: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,8 @@ class Clock:
         if isinstance(answer, Lost):
             return
         self.done += self.work.weight(task)
-        if self.work.heard:
-            self.work.heard(answer)
+        if self.work.on_answer:
+            self.work.on_answer(answer)
         self.tell()
 
     def tell(self) -> None:

@@ -93,11 +93,11 @@ class InputKeys:
             relations["similarity"] = SIMILARITY_KINDS
         else:
             addresses.append(("features",))
-        if "distances" in method.judged_by:  # labels, targets and embeddings are kinds of these
+        if "distances" in method.truth_kinds:  # labels, targets and embeddings are kinds of these
             relations["distances"] = DISTANCE_KINDS
-        elif taught := tuple(TRUTH_KEYS[judge] for judge in method.judged_by if judge in TRUTH_KEYS):
+        elif taught := tuple(TRUTH_KEYS[truth_kind] for truth_kind in method.truth_kinds if truth_kind in TRUTH_KEYS):
             addresses.append(taught)
-        of_pairs = ("pairs",) if "links" in method.judged_by else ()
+        of_pairs = ("pairs",) if "links" in method.truth_kinds else ()
         weights = tuple(row.name for row in method.parameters if row.name == "feature_weights")
         return cls(tuple(addresses), relations, (*weights, *of_pairs))
 

@@ -28,7 +28,6 @@ from distforest.sources.distance_doubts import SeenDistances, told_of_distances,
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
 from distforest.sources.factors import encoded, finite_vectors
 from distforest.sources.feature_names import FeatureNames
-from distforest.sources.judges import Judge
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
@@ -46,6 +45,7 @@ from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.sparse import SparseSource, StagedSparse
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import Staged, default_scratch, stage
+from distforest.sources.truth_kinds import TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Inputs:
     ----------
     method, params, seed
         Of the forest.
-    rows, judge, classes, largest, offset
+    rows, truth_kind, classes, largest, offset
         As in `distforest.growth.problem.Data`.
     matrix, truth
         The two arrays.
@@ -86,7 +86,7 @@ class Inputs:
     seed: int
     rows: RowKind
     matrix: Staged | StagedSparse
-    judge: Judge
+    truth_kind: TruthKind
     truth: Staged
     classes: list[Any] | None
     largest: float
@@ -107,7 +107,7 @@ class Inputs:
     def fingerprint(self) -> str:
         """Equal for jobs that lead to the same forest, with the same names of its features."""
         params = parameters_told(METHODS[self.method].parameters, self.params)
-        decides = [GROWTH, self.method, params, self.seed, self.rows.to_dict(), self.judge, self.classes]
+        decides = [GROWTH, self.method, params, self.seed, self.rows.to_dict(), self.truth_kind, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
         if self.feature_weights and not self.dependence:  # what a screen finds follows from the rest
@@ -121,7 +121,7 @@ class Inputs:
         return hashlib.sha256(canonical([decides, self.matrix.sha256, self.truth.sha256])).hexdigest()
 
     @property
-    def payer(self) -> str:
+    def budget_id(self) -> str:
         """Under which name a ledger keeps what this job has paid for; a larger budget goes on from a smaller one."""
         without = replace(self.callback, budget=None) if self.callback else None
         return replace(self, callback=without).fingerprint
@@ -141,7 +141,16 @@ class Inputs:
         truth, others = self.truth.open(scratch, files), (self.feature_weights, self.dependence, self.pairs)
         weights, dependence, pairs = (own.open(scratch, files) if own else None for own in others)
         data = Data(
-            self.rows, matrix, self.judge, truth, self.classes, self.largest, weights, dependence, pairs, self.offset
+            self.rows,
+            matrix,
+            self.truth_kind,
+            truth,
+            self.classes,
+            self.largest,
+            weights,
+            dependence,
+            pairs,
+            self.offset,
         )
         return problem(METHODS[self.method], data, self.params, self.seed)
 
@@ -228,18 +237,18 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         Parameters do not go together, or an array is missing, of the wrong shape, or holds values that are refused.
     """
     check_together(spec.params)
-    judge, address = judge_of(spec)
-    truth, classes, largest = _stage_truth(judge, address, spec, folder)
+    truth_kind, address = truth_kind_of(spec)
+    truth, classes, largest = _stage_truth(truth_kind, address, spec, folder)
     rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)
-    _warn_of_amounts(spec, judge, address, matrix)
+    _warn_of_amounts(spec, truth_kind, address, matrix)
     pairs = _stage_pairs(spec, matrix.shape[0], truth, folder)
     if truth.shape[0] != matrix.shape[0] and pairs is None:
         raise InputError(
-            f"input: found {counted(matrix.shape[0], 'row')} at {matrix.address} and {truth.shape[0]} {judge} "
+            f"input: found {counted(matrix.shape[0], 'row')} at {matrix.address} and {truth.shape[0]} {truth_kind} "
             f"at {address}; they must describe the same items"
         )
     return Inputs(
-        *(spec.method, dict(spec.params), spec.seed, rows, matrix, judge, truth, classes, largest),
+        *(spec.method, dict(spec.params), spec.seed, rows, matrix, truth_kind, truth, classes, largest),
         scratch=spec.run.scratch,
         addresses=(matrix.address, address),
         callback=callback,
@@ -392,20 +401,26 @@ def callback_of(similarity: Relation, output: str) -> Callback:
     return Callback.of(similarity.address, options)
 
 
-def judge_of(spec: Spec) -> tuple[Judge, str]:
+def truth_kind_of(spec: Spec) -> tuple[TruthKind, str]:
     """What the cuts are judged by, and where it is."""
     relation = spec.input.relations.get("distances")
     if relation is not None:
-        return (Judge.DISTANCES if relation.kind in {"dense", "graph"} else Judge(relation.kind)), relation.address
+        return (
+            TruthKind.DISTANCES if relation.kind in {"dense", "graph"} else TruthKind(relation.kind)
+        ), relation.address
     if "similar" in spec.input.addresses:
-        return Judge.LINKS, spec.input.addresses["similar"]
-    judge = next((own for own in (Judge.LABELS, Judge.TARGETS) if own in spec.input.addresses), Judge.NOTHING)
-    return judge, spec.input.addresses["features" if judge == Judge.NOTHING else judge]
+        return TruthKind.LINKS, spec.input.addresses["similar"]
+    truth_kind = next(
+        (own for own in (TruthKind.LABELS, TruthKind.TARGETS) if own in spec.input.addresses), TruthKind.NOTHING
+    )
+    return truth_kind, spec.input.addresses["features" if truth_kind == TruthKind.NOTHING else truth_kind]
 
 
-def _stage_truth(judge: Judge, address: str, spec: Spec, folder: str) -> tuple[Staged, list[Any] | None, float]:
+def _stage_truth(
+    truth_kind: TruthKind, address: str, spec: Spec, folder: str
+) -> tuple[Staged, list[Any] | None, float]:
     scratch = scratch_of(spec.run.scratch)
-    if judge == Judge.DISTANCES:
+    if truth_kind == TruthKind.DISTANCES:
         graph = spec.input.relations["distances"].kind == "graph"
         distances = stage(address, GRAPH if graph else DISTANCES, scratch)
         with distances.watched(scratch) as values:
@@ -415,19 +430,19 @@ def _stage_truth(judge: Judge, address: str, spec: Spec, folder: str) -> tuple[S
             warn_caller(f"{address}: {told}")
         return distances, None, largest
     array = open_array(address)
-    if judge == Judge.NOTHING:
+    if truth_kind == TruthKind.NOTHING:
         return stage_array("truth", np.empty((array.shape[0], 0)), folder, scratch), None, 1.0
     values = np.asarray(array[...])
-    names = array.attrs.get("classes") if judge == Judge.LABELS else None
-    staged, classes = stage_truth(judge, values, folder, scratch)
+    names = array.attrs.get("classes") if truth_kind == TruthKind.LABELS else None
+    staged, classes = stage_truth(truth_kind, values, folder, scratch)
     if classes is not None and isinstance(names, list) and all(0 <= c < len(names) for c in classes):
         classes = [names[int(c)] for c in classes]
     return staged, classes, 1.0
 
 
-def _warn_of_amounts(spec: Spec, judge: Judge, address: str, matrix: Staged | StagedSparse) -> None:
+def _warn_of_amounts(spec: Spec, truth_kind: TruthKind, address: str, matrix: Staged | StagedSparse) -> None:
     """Warn where labels without names may be amounts, as they are in the order of a column of what the trees read."""
-    labels = open_array(address) if judge == Judge.LABELS else None
+    labels = open_array(address) if truth_kind == TruthKind.LABELS else None
     if labels is None or "classes" in labels.attrs:
         return
     columns, names = np.empty((matrix.shape[0], 0)), None
@@ -444,15 +459,17 @@ def _warn_of_amounts(spec: Spec, judge: Judge, address: str, matrix: Staged | St
     warn_caller(f"labels: {told}, any two of which are equally unlike; if they are amounts, {cure}")
 
 
-def stage_truth(judge: Judge, values: np.ndarray, folder: str, scratch: Path) -> tuple[Staged, list[Any] | None]:
+def stage_truth(
+    truth_kind: TruthKind, values: np.ndarray, folder: str, scratch: Path
+) -> tuple[Staged, list[Any] | None]:
     """Write codes, targets or embeddings into the job's folder and stage them; the classes of the codes."""
-    if judge == Judge.LINKS:
+    if truth_kind == TruthKind.LINKS:
         return stage_array("truth", codes_of_links(values), folder, scratch), None
-    if judge == Judge.LABELS:
+    if truth_kind == TruthKind.LABELS:
         codes, classes = encoded(values)
         return stage_array("truth", codes, folder, scratch), classes
-    vectors = finite_vectors(values, judge)
-    if told := told_of_far(vectors, judge):
+    vectors = finite_vectors(values, truth_kind)
+    if told := told_of_far(vectors, truth_kind):
         warn_caller(told)
     return stage_array("truth", vectors, folder, scratch), None
 
@@ -478,7 +495,7 @@ def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder
     stage_matrix = stage_sparse if isinstance(data.matrix, SparseSource) else stage_array
     matrix = stage_matrix("matrix", data.matrix, folder, scratch)
     truth = stage_array("truth", data.truth, folder, scratch)
-    found = Inputs(method, params, seed, data.rows, matrix, data.judge, truth, data.classes, data.largest)
+    found = Inputs(method, params, seed, data.rows, matrix, data.truth_kind, truth, data.classes, data.largest)
     found = replace(found, offset=data.offset, growth=GROWTH)
     given = {name: getattr(data, name) for name in ("feature_weights", "pairs")}
     staged: dict[str, Any] = {

@@ -116,10 +116,19 @@ def fit_lazily(supplied: BoundSimilarity, method: Method, truth: Truth, params: 
     lazy, objects = supplied.lazy, Objects.of(supplied.training)
     rows = Dense.of((len(objects.column),) * 2, lazy.kind)
     chosen = parameters_told(method.parameters, params)
-    decides = [method.name, chosen, seed, rows.to_dict(), truth.judge, truth.classes, objects.sha256, lazy.signature]
+    decides = [
+        method.name,
+        chosen,
+        seed,
+        rows.to_dict(),
+        truth.kind,
+        truth.classes,
+        objects.sha256,
+        lazy.signature,
+    ]
     job = hashlib.sha256(canonical(decides) + truth.values.tobytes()).hexdigest()
     with supplied.source(objects, job, lazy.budget) as source:
-        data = Data(rows, source, truth.judge, truth.values, truth.classes, truth.largest)
+        data = Data(rows, source, truth.kind, truth.values, truth.classes, truth.largest)
         bound = problem(method, data, params, seed)
         arrays, costs = grow_in_lockstep(bound, source)
     origin = {**origin_of(lazy, objects), **asdict(costs)}
@@ -136,7 +145,7 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
     lazy, objects = asked.lazy, asked.objects
     code = inputs.callback.code(lazy) if inputs.callback else None
     supplied = BoundSimilarity(lazy, objects.items, cluster if isinstance(cluster, Stream) else None, code)
-    with supplied.source(objects, inputs.payer, lazy.budget) as source:
+    with supplied.source(objects, inputs.budget_id, lazy.budget) as source:
         bound = inputs.bound(source, files)
         with held(files):
             arrays, costs = grow_in_lockstep(bound, source, watch)

@@ -27,10 +27,10 @@ from distforest.jobs.shards import Receipt, opened_shard
 from distforest.jobs.versions import grown_by
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import bytes_of, rows_of
-from distforest.sources.judges import Judge
 from distforest.sources.lazy.source import origin_of
 from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
+from distforest.sources.truth_kinds import TruthKind
 from distforest.stores.folder import Folder
 from distforest.stores.outputs import MANIFEST, UNFINISHED, job_folder, publish
 
@@ -344,7 +344,7 @@ def _origin(inputs: Inputs) -> dict[str, Any]:
 def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
     """Where a forest comes from: versions, the digests of its inputs, and what its similarities cost."""
     truth = {"address": inputs.addresses[1], "sha256": inputs.truth.sha256}
-    taught: dict[str, Any] = {inputs.judge.value: truth} if inputs.judge != Judge.NOTHING else {}
+    taught: dict[str, Any] = {inputs.truth_kind.value: truth} if inputs.truth_kind != TruthKind.NOTHING else {}
     if inputs.feature_weights and not inputs.dependence:
         taught["feature_weights"] = {"sha256": inputs.feature_weights.sha256}
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}

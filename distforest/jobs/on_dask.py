@@ -221,7 +221,7 @@ class OnDask:
             tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {error!r}"
             raise JobError(f"{work.name}: {task} {tried}") from error
         lost = Lost(f"{work.name}: {task} was lost with its worker {self._deaths(error)}")
-        if work.spares:
+        if work.keep_going:
             return lost
         raise JobError(lost.why) from error
 

@@ -17,14 +17,13 @@ from distforest.jobs.inputs import (
     check_pairs_and_links,
     check_weights,
     input_addresses,
-    judge_of,
     scratch_of,
     stage_inputs,
+    truth_kind_of,
 )
 from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, check_memory, plan, projected_bytes
 from distforest.sources.arrays import open_array
-from distforest.sources.judges import Judge
 from distforest.sources.kernels import KERNELS
 from distforest.sources.readings import (
     AS_IT_IS,
@@ -40,6 +39,7 @@ from distforest.sources.source import NUMBERS
 from distforest.sources.sparse_store import SparseStore, open_matrix
 from distforest.sources.staging import check_scratch
 from distforest.sources.stored import check_stored
+from distforest.sources.truth_kinds import TruthKind
 from distforest.stores.addresses import naming
 from distforest.stores.folder import Folder
 
@@ -343,15 +343,16 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
     truth = next((array for array in seen if not array.matrix and not array.by_feature), None)
     matrix = next((array for array in seen if array.matrix), truth)  # without objects there is none but the numbers
     assert matrix is not None  # noqa: S101  (every method reads something)
-    judge, _ = judge_of(spec)
+    truth_kind, _ = truth_kind_of(spec)
     over_pairs = METHODS[spec.method].reads == "points"
     return Size(
         _n_pairs(spec, seen, matrix.shape[0]) if over_pairs else matrix.shape[0],
         int(spec.params["n_estimators"] or 1),
         _bytes(matrix, matrix.item),
-        _bytes_of_links(seen) or (_bytes(truth, 4 if judge in {Judge.DISTANCES, Judge.LABELS} else 8) if truth else 0),
+        _bytes_of_links(seen)
+        or (_bytes(truth, 4 if truth_kind in {TruthKind.DISTANCES, TruthKind.LABELS} else 8) if truth else 0),
         _width(spec, matrix.shape[-1]),
-        judge == Judge.DISTANCES,
+        truth_kind == TruthKind.DISTANCES,
     )
 
 

@@ -34,7 +34,7 @@ from distforest.jobs.shards import Receipt, commit, committed_shards, read_recei
 from distforest.jobs.stop import Stop
 from distforest.jobs.versions import check_growth, check_own_growth, told_of_versions
 from distforest.sources.array_files import held
-from distforest.sources.judges import Judge
+from distforest.sources.truth_kinds import TruthKind
 from distforest.stores.claims import CLAIM, Claim, owned
 from distforest.stores.folder import Folder
 from distforest.stores.outputs import FOREST_KIND, check_kind, check_new, look
@@ -67,7 +67,7 @@ class GrowTask:
 class Options:
     """How a job runs; nothing here changes the forest.
 
-    ``heard`` is told of the receipt of each task, and of each task that is lost with its workers; ``stop`` is the
+    ``on_answer`` is told of the receipt of each task, and of each task that is lost with its workers; ``stop`` is the
     address of a folder in which a sign may appear: trees then stop; ``claim`` is that of the job on its output, if it
     has made one.
     """
@@ -77,7 +77,7 @@ class Options:
     overwrite: bool = False
     keep_shards: bool = False
     watch: Watch | None = None
-    heard: Callable[[Receipt | Lost], None] | None = None
+    on_answer: Callable[[Receipt | Lost], None] | None = None
     stop: str | None = None
     claim: Claim | None = None
 
@@ -197,8 +197,8 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
     if inputs.callback and inputs.callback.share == "all":
         grown = [grow_together(inputs, shards, cluster, options.watch)] if planned.tasks else []
         done = [] if grown else done
-        if options.heard and grown:
-            options.heard(grown[0])
+        if options.on_answer and grown:
+            options.on_answer(grown[0])
     else:
         tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
         grown = _grown(tasks, len(trees), cluster, options)
@@ -290,17 +290,17 @@ def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Option
     at a time, so that a tree that kills its worker takes no other with it and is known by its number.
     """
 
-    def heard(receipt: Receipt) -> None:
+    def on_answer(receipt: Receipt) -> None:
         check_growth(receipt.growth, GROWTH)  # of a worker that does not know of versions
-        if options.heard:
-            options.heard(receipt)
+        if options.on_answer:
+            options.on_answer(receipt)
 
-    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch, heard, before, True)
+    work = Work("grow", options.retries, lambda task: task.n_trees, options.watch, on_answer, before, True)
     answers: list[Receipt | Lost] = cluster.each(grow_shard, tasks, work)
     aside = [(task, answer) for task, answer in zip(tasks, answers, strict=True) if isinstance(answer, Lost)]
     for task, answer in aside:
-        if options.heard:
-            options.heard(answer)
+        if options.on_answer:
+            options.on_answer(answer)
         for alone in task.one_by_one():
             answers += cluster.each(grow_shard, [alone], replace(work, name="alone", before=0))
     fatal = [answer.why for answer in answers[len(tasks) :] if isinstance(answer, Lost)]
@@ -323,7 +323,7 @@ def size_of(problem: Bound) -> Size:
         data.matrix.nbytes,
         data.truth.nbytes + (0 if data.pairs is None else data.pairs.nbytes),
         problem.width,
-        data.judge == Judge.DISTANCES,
+        data.truth_kind == TruthKind.DISTANCES,
     )
 
 

@@ -52,12 +52,12 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[di
         The time is over.
     """
     deadline = math.inf if seconds is None else time.monotonic() + seconds
-    heard, known = -math.inf, None
+    last_answer, known = -math.inf, None
     while True:
         left = deadline - time.monotonic()
-        job = _asked(jobs.within(max(left, FOLLOW_SECONDS)), job_id, time.monotonic() - heard <= SILENCE_SECONDS)
+        job = _asked(jobs.within(max(left, FOLLOW_SECONDS)), job_id, time.monotonic() - last_answer <= SILENCE_SECONDS)
         if job is not None:
-            known, heard = job, time.monotonic()
+            known, last_answer = job, time.monotonic()
             yield job
             if job["state"] in (*ENDS, INTERRUPTED, UNREADABLE):
                 return

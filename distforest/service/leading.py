@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
     from distforest.stores.claims import Claim
 
-TOPIC, HEARD_TOPIC = "distforest-progress", "distforest-heard"
+TOPIC, ANSWER_TOPIC = "distforest-progress", "distforest-answer"
 """Topics of the events in which a leading worker reports its progress and its tasks' answers."""
 
 TELLING_SECONDS = 1.0
@@ -65,12 +65,12 @@ def lead(task: LeadTask) -> dict[str, Any]:
         if isinstance(spec, ScoreSpec):
             asked, overwrite = spec.question(), spec.run.overwrite
             return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), told)
-        options = replace(options_of(spec), watch=watch, heard=watch.hear, stop=stop.address, claim=task.claim)
+        options = replace(options_of(spec), watch=watch, on_answer=watch.on_answer, stop=stop.address, claim=task.claim)
         inputs = check_and_stage(spec, folder.address, cluster.memory_limit)
         return fit_result(fit(inputs, spec.output, folder, cluster, options), told)
 
 
-def heard(answer: Receipt | Lost) -> dict[str, Any]:
+def event_of(answer: Receipt | Lost) -> dict[str, Any]:
     """What readers are told of a task's answer: an event, in words and numbers."""
     if isinstance(answer, Lost):
         return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
@@ -110,6 +110,6 @@ class _Telling:
         self._stop.check()
         get_worker().log_event(TOPIC, {"job": self._job, **asdict(progress)})
 
-    def hear(self, answer: Receipt | Lost) -> None:
+    def on_answer(self, answer: Receipt | Lost) -> None:
         """Tell what a task has answered, or what is odd."""
-        get_worker().log_event(HEARD_TOPIC, {"job": self._job, "heard": heard(answer)})
+        get_worker().log_event(ANSWER_TOPIC, {"job": self._job, "event": event_of(answer)})

@@ -32,7 +32,7 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.stop import SIGN
 from distforest.jobs.train import fit
 from distforest.service.claims import claim_of, give_back
-from distforest.service.leading import LeadTask, fit_result, heard, lead, options_of, score_result
+from distforest.service.leading import LeadTask, event_of, fit_result, lead, options_of, score_result
 from distforest.service.registry import CANCELLED, FAILED, RUNNING, SUCCEEDED, WORK
 
 if TYPE_CHECKING:
@@ -187,7 +187,9 @@ def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -
     [(inputs, told)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
     job.warn(told)
     sign = work.address.removesuffix(f"/{WORK}")
-    options = replace(options_of(spec), watch=job.watch, heard=lambda answer: job.note(**heard(answer)), stop=sign)
+    options = replace(
+        options_of(spec), watch=job.watch, on_answer=lambda answer: job.note(**event_of(answer)), stop=sign
+    )
     options = replace(options, claim=claim)
     return fit_result(fit(inputs, spec.output, work, cluster, options))
 

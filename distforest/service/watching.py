@@ -9,7 +9,7 @@ from distributed import SchedulerPlugin
 
 from distforest.jobs.cluster import Progress
 from distforest.jobs.on_dask import job_of
-from distforest.service.leading import HEARD_TOPIC, TOPIC
+from distforest.service.leading import ANSWER_TOPIC, TOPIC
 
 if TYPE_CHECKING:
     from distforest.service.job import Job
@@ -37,8 +37,8 @@ class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without t
             return
         if topic == TOPIC:
             self._progress(msg)
-        elif topic == HEARD_TOPIC:
-            self._heard(msg)
+        elif topic == ANSWER_TOPIC:
+            self._answered(msg)
         elif topic == "all" and msg.get("action") == "remove-worker":
             self._lost(msg)
         elif topic == "worker-restart-memory":
@@ -48,9 +48,9 @@ class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without t
         if job := self._jobs.get(msg["job"]):
             job.watch(Progress(*(msg[name] for name in Progress.__dataclass_fields__)))
 
-    def _heard(self, msg: dict[str, Any]) -> None:
+    def _answered(self, msg: dict[str, Any]) -> None:
         if job := self._jobs.get(msg["job"]):
-            job.note(**msg["heard"])
+            job.note(**msg["event"])
 
     def _lost(self, msg: dict[str, Any]) -> None:
         if msg.get("expected"):

@@ -335,19 +335,19 @@ def check_shape(values: Matrix, reading: Reading) -> None:
 def symmetrise(matrix: Float32s, reading: Reading) -> None:
     """Put (Z + Z') / 2 in place of Z, tile by tile; warns where the halves differ by more than rounding."""
     n = len(matrix)
-    largest = apart = 0.0
+    largest = asymmetry = 0.0
     for i in range(0, n, _TILE):
         for j in range(0, i + 1, _TILE):
             lower, upper = matrix[i : i + _TILE, j : j + _TILE], matrix[j : j + _TILE, i : i + _TILE]
             largest = max(largest, float(np.abs(lower).max()), float(np.abs(upper).max()))
             if (lower == upper.T).all():
                 continue
-            apart = max(apart, float(np.abs(lower.astype(np.float64) - upper.T).max()))
+            asymmetry = max(asymmetry, float(np.abs(lower.astype(np.float64) - upper.T).max()))
             mean = lower / np.float32(2.0) + upper.T / np.float32(2.0)
             matrix[i : i + _TILE, j : j + _TILE] = mean
             matrix[j : j + _TILE, i : i + _TILE] = mean.T
-    if apart > ASYMMETRY * largest:
-        warn_caller(f"{reading.name}: z_ij and z_ji differ by up to {apart:g}; their mean is used")
+    if asymmetry > ASYMMETRY * largest:
+        warn_caller(f"{reading.name}: z_ij and z_ji differ by up to {asymmetry:g}; their mean is used")
 
 
 def largest_entry(matrix: Float32s) -> float:

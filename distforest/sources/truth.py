@@ -24,10 +24,10 @@ from distforest.sources.factors import (
     is_date,
     rows_without,
 )
-from distforest.sources.judges import Judge
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
 from distforest.sources.stored import opened_array
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from distforest.sources.source import Floats, Ints
 
-AS_LEARNED: dict[Judge | None, Callable[[Any], Labels | Targets | Embedding]] = {
-    Judge.LABELS: Labels,
-    Judge.TARGETS: Targets,
-    Judge.EMBEDDING: Embedding,
+AS_LEARNED: dict[TruthKind | None, Callable[[Any], Labels | Targets | Embedding]] = {
+    TruthKind.LABELS: Labels,
+    TruthKind.TARGETS: Targets,
+    TruthKind.EMBEDDING: Embedding,
 }
 """How a vector is read by what a forest has learned, where that is no distances."""
 
@@ -53,7 +53,7 @@ class Truth:
 
     Attributes
     ----------
-    judge
+    kind
         Which of them.
     values
         Codes, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
@@ -73,14 +73,14 @@ class Truth:
     array([1., 0.])
     """
 
-    judge: Judge
+    kind: TruthKind
     values: np.ndarray
     classes: list[Any] | None = None
     largest: float = 1.0
     offset: float = 0.0
 
     @classmethod
-    def of(cls, given: object, learned: Judge | None = None) -> Truth:
+    def of(cls, given: object, learned: TruthKind | None = None) -> Truth:
         """Read what a forest learns.
 
         Parameters
@@ -104,10 +104,10 @@ class Truth:
         """
         relation = _recognised(opened_array(given), learned)
         if isinstance(relation, Labels):
-            return cls(Judge.LABELS, *encoded(relation.values))
+            return cls(TruthKind.LABELS, *encoded(relation.values))
         if isinstance(relation, (Targets, Embedding)):
-            judge = Judge.TARGETS if isinstance(relation, Targets) else Judge.EMBEDDING
-            return cls(judge, finite_vectors(relation.values, judge))
+            truth_kind = TruthKind.TARGETS if isinstance(relation, Targets) else TruthKind.EMBEDDING
+            return cls(truth_kind, finite_vectors(relation.values, truth_kind))
         is_graph = isinstance(relation, Graph)
         if is_graph or isinstance(relation, Distances):
             matrix = _numeric(opened_array(relation.adjacency if is_graph else relation.values))
@@ -117,19 +117,19 @@ class Truth:
         distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
         if learned is None and not is_graph and (told := told_of_truth(distances, reading.offset)):
             warn_caller(f"distances: {told}")
-        return cls(Judge.DISTANCES, distances, None, largest_entry(distances), reading.offset)
+        return cls(TruthKind.DISTANCES, distances, None, largest_entry(distances), reading.offset)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
         """Take the true distances of pairs of rows, shape (n_pairs,)."""
-        if self.judge == Judge.DISTANCES:
+        if self.kind == TruthKind.DISTANCES:
             return self.values[left, right].astype(np.float64) + self.offset
         distances: Floats = np.zeros(len(left))
-        if self.judge == Judge.LABELS:
+        if self.kind == TruthKind.LABELS:
             distances[self.values[left] != self.values[right]] = 1.0
             return distances
         for column in self.values.T:
             distances += (column[left] - column[right]) ** 2
-        return distances / 2.0 if self.judge == Judge.TARGETS else distances
+        return distances / 2.0 if self.kind == TruthKind.TARGETS else distances
 
 
 def _check_square(shape: tuple[int, ...]) -> None:
@@ -144,7 +144,7 @@ def _check_square(shape: tuple[int, ...]) -> None:
     raise InputError(f"distances: a square matrix was expected, found shape {shape}; {cure}")
 
 
-def _recognised(given: object, learned: Judge | None) -> Any:
+def _recognised(given: object, learned: TruthKind | None) -> Any:
     """Tell a vector from a matrix; return what `Truth.of` reads."""
     if isinstance(given, (Labels, Targets, Embedding, Graph, Distances)):
         return given
@@ -162,7 +162,7 @@ def _numeric(given: object) -> Any:
     return given if is_stored(given) else np.asarray(unmasked(given))
 
 
-def read_vector(vector: NDArray[Any], learned: Judge | None = None) -> Labels | Targets | Embedding:
+def read_vector(vector: NDArray[Any], learned: TruthKind | None = None) -> Labels | Targets | Embedding:
     """Read a vector as labels or targets.
 
     Parameters

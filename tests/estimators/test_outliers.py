@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_reference(missing: float, max_samples: float) -
     w = forest.forest_.in_bag.astype(int)
     assert w.max() == 1
     assert w.sum(axis=1).tolist() == [min(60, int(max_samples * 60) if max_samples < 1 else max_samples)] * 5
-    rules = naive_simforest.Rules(judge="isolation")
+    rules = naive_simforest.Rules(truth_kind="isolation")
     trees = [naive_simforest.grow_tree(S, np.zeros(60), w[tree], 8, tree, rules) for tree in range(5)]
     expected = naive_isolation.isolation_scores(trees, S, rules)
     np.testing.assert_allclose(forest.score_samples(S), -expected, rtol=1e-12)

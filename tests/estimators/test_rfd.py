@@ -24,8 +24,8 @@ from distforest.growth.pairs.methods import given_pairs
 from distforest.growth.pairs.sampling import GivenPairs
 from distforest.growth.problem import Data
 from distforest.sources.arrays import write_array
-from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import PairColumns
+from distforest.sources.truth_kinds import TruthKind
 from tests.growth.test_rfd import as_tree
 from tests.reference import naive_trees_of_pairs as ref
 
@@ -46,10 +46,10 @@ def sampling_of(forest: RFD, similar: np.ndarray | None = None) -> GivenPairs:
     meaning = forest.forest_.meaning
     if similar is None:
         codes = np.unique(SMALL_Y, return_inverse=True)[1].astype(np.int32)
-        data = Data(meaning.rows, forest.forest_.points, Judge.LABELS, codes, [0, 1, 2])
+        data = Data(meaning.rows, forest.forest_.points, TruthKind.LABELS, codes, [0, 1, 2])
     else:
         links = np.where(similar, 0, 1).astype(np.uint8)
-        data = Data(meaning.rows, forest.forest_.points, Judge.LINKS, links, pairs=PAIRS.astype(np.int32))
+        data = Data(meaning.rows, forest.forest_.points, TruthKind.LINKS, links, pairs=PAIRS.astype(np.int32))
     return given_pairs(data, meaning.params, meaning.seed)
 
 

@@ -23,10 +23,10 @@ from distforest.growth.problem import Data
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import from_data
 from distforest.jobs.train import Options, fit
-from distforest.sources.judges import Judge
 from distforest.sources.readings import SIMILARITIES
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import read_sparse
+from distforest.sources.truth_kinds import TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def test_a_sparse_matrix_is_a_dense_one_that_is_unobserved_elsewhere(
 
 def test_a_job_reads_a_sparse_matrix(scratch: Path) -> None:
     matrix, job = read_sparse(observed(HOLES), SIMILARITIES), Folder(str(scratch / "job"))
-    data = Data(Dense(matrix.shape[0]), matrix, Judge.TARGETS, TARGETS[:, None])
+    data = Data(Dense(matrix.shape[0]), matrix, TruthKind.TARGETS, TARGETS[:, None])
     params = complete(METHODS["simforest"].parameters, {"n_estimators": 8})
     inputs = from_data(data, "simforest", params, 3, job.address)
     done = fit(inputs, str(scratch / "out.zarr"), job, Here(), Options(batch=3))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from distforest.errors import ArtifactError
 from distforest.forest.forest import Forest
 from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members, accumulate, group, leaves_per_tree
-from distforest.sources.judges import Judge
+from distforest.sources.truth_kinds import TruthKind
 from tests import samples
 from tests.reference import naive
 
@@ -38,9 +38,9 @@ def trees_of(forest: Forest) -> list[naive.Grown]:
 def z_of(case: str) -> np.ndarray:
     """The distances that a case is judged by."""
     data = samples.data_of(case)
-    if data.judge == Judge.LABELS:
+    if data.truth_kind == TruthKind.LABELS:
         return (data.truth[:, None] != data.truth).astype(np.float64)
-    if data.judge == Judge.DISTANCES:
+    if data.truth_kind == TruthKind.DISTANCES:
         return data.truth
     apart = data.truth[:, None] - data.truth
     return FACTORS[case] * (apart**2).sum(axis=2)
@@ -59,7 +59,7 @@ def says_of_inner(forest: Forest) -> bool:
 # --- what the tables hold ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if samples.truth_of(case)["judge"] == Judge.LABELS])
+@pytest.mark.parametrize("case", [case for case in CASES if samples.truth_of(case)["truth_kind"] == TruthKind.LABELS])
 def test_class_counts_are_those_of_the_rows_that_reached_a_node(case: str, forest_of: Callable[[str], Forest]) -> None:
     forest, begin = forest_of(case), 0
     assert isinstance(forest.leaf_table, ClassCounts)

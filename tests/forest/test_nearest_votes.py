@@ -76,11 +76,11 @@ def test_predictions_are_means_of_what_voters_say(case: str, forest_of: ForestOf
     forest, queries = forest_of(case), samples.queries(case, 12)
     queries[3] = np.nan  # which no object votes for
     truth = samples.data_of(case).truth
-    voices = truth if case.endswith("targets") else np.eye(3)[truth]
+    object_votes = truth if case.endswith("targets") else np.eye(3)[truth]
     nodes = scoring.apply(forest, forest.source(queries))
     table = forest.table
     says = [forest.leaf_table.outputs(tree, np.arange(table.tree_size[tree])) for tree in range(forest.n_trees)]  # type: ignore[union-attr]
-    expected = naive_landmarks.said(queries, nodes.tolist(), forest.training_nodes.tolist(), voices, says)
+    expected = naive_landmarks.said(queries, nodes.tolist(), forest.training_nodes.tolist(), object_votes, says)
     found = scoring.predict_rows(forest, forest.source(queries))
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     shares = replace(forest, meaning=replace(forest.meaning, leaf=replace(forest.meaning.leaf, nearest=False)))

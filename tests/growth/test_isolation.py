@@ -19,21 +19,21 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
-from distforest.sources.judges import Judge
 from distforest.sources.row_kinds import Dense
+from distforest.sources.truth_kinds import TruthKind
 from tests import samples
 from tests.growth.cuts.test_criteria import FREE
 from tests.reference import naive, naive_isolation, naive_simforest
 
 pytestmark = pytest.mark.kernels
 
-RULES = naive_simforest.Rules(judge="isolation")
+RULES = naive_simforest.Rules(truth_kind="isolation")
 N_TREES = 3
 
 
 def problem_of(n_rows: int, missing: float, seed: int = 5, **params: Any) -> Problem:
     rows = Dense(n_rows)
-    data = Data(rows, samples.similarities(n_rows, seed, missing), Judge.NOTHING, np.empty((n_rows, 0)))
+    data = Data(rows, samples.similarities(n_rows, seed, missing), TruthKind.NOTHING, np.empty((n_rows, 0)))
     return problem(METHODS["isolation"], data, complete(METHODS["isolation"].parameters, params), seed)
 
 

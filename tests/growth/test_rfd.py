@@ -23,8 +23,8 @@ from distforest.growth.pairs.search import CUT_AT_ANY_VALUE
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
-from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import PairColumns
+from distforest.sources.truth_kinds import TruthKind
 from tests import samples
 from tests.reference import naive_trees_of_pairs as ref
 
@@ -45,12 +45,12 @@ def bound_to(data: Data, seed: int = 7, **params: Any) -> PairProblem:
 
 def data_of(X: np.ndarray, labels: np.ndarray, position: bool = True) -> Data:
     rows = PairColumns("difference_mean" if position else "difference", X.shape[1])
-    return Data(rows, X.astype(np.float32), Judge.LABELS, labels.astype(np.int32), [0, 1, 2])
+    return Data(rows, X.astype(np.float32), TruthKind.LABELS, labels.astype(np.int32), [0, 1, 2])
 
 
 def linked(X: np.ndarray, pairs: Any, codes: Any) -> Data:
     rows = PairColumns("difference_mean", X.shape[1])
-    return Data(rows, X.astype(np.float32), Judge.LINKS, np.array(codes, np.uint8), pairs=np.array(pairs, np.int32))
+    return Data(rows, X.astype(np.float32), TruthKind.LINKS, np.array(codes, np.uint8), pairs=np.array(pairs, np.int32))
 
 
 def points(n: int = 30, p: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

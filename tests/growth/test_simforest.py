@@ -16,10 +16,10 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
-from distforest.sources.judges import Judge
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.row_kinds import Dense, Features
+from distforest.sources.truth_kinds import TruthKind
 from tests.reference import naive_simforest as naive
 from tests.reference.naive_landmarks import drawn
 
@@ -32,7 +32,7 @@ class Case:
 
     matrix: np.ndarray
     y: np.ndarray
-    judge: Judge
+    truth_kind: TruthKind
     seed: int
     params: dict[str, Any]
 
@@ -40,20 +40,20 @@ class Case:
     def rules(self) -> naive.Rules:
         """The same for the slow twin."""
         own = {name: self.params[name] for name in ("n_pairs", "n_columns", "on_missing", "min_samples_leaf")}
-        n_landmarks, by_class = self.params["n_landmarks"], self.judge == Judge.LABELS
+        n_landmarks, by_class = self.params["n_landmarks"], self.truth_kind == TruthKind.LABELS
         marks = drawn(self.y, n_landmarks, self.seed, by_class=by_class) if n_landmarks else ()
         subsets = self.matrix.shape[1] < len(self.matrix)
         is_fresh = subsets or n_landmarks or self.params["n_columns"] > 1
         pairing = self.params["pairing"] or ("fresh" if is_fresh else "kept")
-        return naive.Rules(self.judge, feature_subsets=subsets, landmarks=marks, pairing=pairing, **own)
+        return naive.Rules(self.truth_kind, feature_subsets=subsets, landmarks=marks, pairing=pairing, **own)
 
     def problem(self) -> Problem:
         """The product's."""
         is_square = self.matrix.shape[0] == self.matrix.shape[1]
         rows = (Dense if is_square else Features)(self.matrix.shape[1])
-        classes = [0, 1, 2] if self.judge == Judge.LABELS else None
-        truth = self.y.astype(np.int32) if self.judge == Judge.LABELS else self.y[:, None].astype(float)
-        data = Data(rows, self.matrix, self.judge, truth, classes)
+        classes = [0, 1, 2] if self.truth_kind == TruthKind.LABELS else None
+        truth = self.y.astype(np.int32) if self.truth_kind == TruthKind.LABELS else self.y[:, None].astype(float)
+        data = Data(rows, self.matrix, self.truth_kind, truth, classes)
         given = {"n_estimators": 2, "bootstrap": True, **self.params}
         return problem(METHODS["simforest"], data, complete(METHODS["simforest"].parameters, given), self.seed)
 
@@ -62,7 +62,10 @@ class Case:
 def cases(draw: st.DrawFn, features: bool = True) -> Case:
     n, seed = draw(st.integers(2, 18)), draw(st.integers(0, 2**40))
     rng = np.random.default_rng(seed)
-    judge, by_features = draw(st.sampled_from([Judge.LABELS, Judge.TARGETS])), features and draw(st.booleans())
+    truth_kind, by_features = (
+        draw(st.sampled_from([TruthKind.LABELS, TruthKind.TARGETS])),
+        features and draw(st.booleans()),
+    )
     if by_features:
         matrix = rng.integers(0, 4, (n, draw(st.integers(1, 6)))) / 2.0
         if matrix.shape[1] >= n:
@@ -79,7 +82,7 @@ def cases(draw: st.DrawFn, features: bool = True) -> Case:
     }
     only_fresh = by_features or params["n_landmarks"] is not None
     params["pairing"] = draw(st.sampled_from(["fresh", None] if only_fresh else ["kept", "fresh", None]))
-    return Case(matrix.astype(np.float32), rng.integers(0, 3, n), judge, seed, params)
+    return Case(matrix.astype(np.float32), rng.integers(0, 3, n), truth_kind, seed, params)
 
 
 def tree_arrays(table: NodeTable, tree: int) -> dict[str, np.ndarray]:

@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from distforest.growth.problem import Data
-from distforest.sources import judges
+from distforest.sources import truth_kinds
 from distforest.sources.factors import encoded
 from distforest.sources.row_kinds import Features
 from tests import samples
@@ -45,21 +45,21 @@ def data_of(name: str) -> Data:
     X, y = load(name)
     rows = Features(X.shape[1])
     if name == "diabetes":
-        return Data(rows, X, judges.Judge.TARGETS, y[:, None].astype(np.float64))
+        return Data(rows, X, truth_kinds.TruthKind.TARGETS, y[:, None].astype(np.float64))
     codes, classes = encoded(y)
-    return Data(rows, X, judges.Judge.LABELS, codes, classes)
+    return Data(rows, X, truth_kinds.TruthKind.LABELS, codes, classes)
 
 
 @dataclass(frozen=True)
-class Judge:
+class TruthKind:
     """Gains of cuts of some rows, from scratch in float64."""
 
     X: np.ndarray
     says: np.ndarray  # one-hot labels, or centred targets: (n, K)
 
     @classmethod
-    def of(cls, data: Data) -> Judge:
-        if data.judge == judges.Judge.LABELS:
+    def of(cls, data: Data) -> TruthKind:
+        if data.truth_kind == truth_kinds.TruthKind.LABELS:
             return cls(data.matrix, np.eye(len(data.classes or ()))[data.truth])
         return cls(data.matrix, data.truth - data.truth.mean(axis=0))
 
@@ -134,7 +134,7 @@ def grown(problem: Problem) -> dict[str, np.ndarray]:
 
 
 def fitted(data: Data) -> Tree:
-    if data.judge == judges.Judge.LABELS:
+    if data.truth_kind == truth_kinds.TruthKind.LABELS:
         return Tree.of_sklearn(DecisionTreeClassifier(random_state=0).fit(data.matrix, data.truth))
     return Tree.of_sklearn(DecisionTreeRegressor(random_state=0).fit(data.matrix, data.truth[:, 0]))
 
@@ -143,18 +143,18 @@ def fitted(data: Data) -> Tree:
 def test_every_cut_is_the_best_and_every_leaf_is_pure_or_all_alike(name: str) -> None:
     data = data_of(name)
     arrays = grown(samples.without_bootstrap(data))
-    tree, judge = Tree.of(arrays), Judge.of(data)
+    tree, truth_kind = Tree.of(arrays), TruthKind.of(data)
     n_leaves = 0
     for node, rows in tree.nodes(data.matrix):
-        best, weight = judge.best(rows), judge.weight(rows)
+        best, weight = truth_kind.best(rows), truth_kind.weight(rows)
         assert arrays["n_rows"][node] == len(rows)
         if tree.left[node] >= 0:
             left = tree.goes_left(node, data.matrix[rows])
             assert 0 < left.sum() < len(rows)
-            assert judge.gain(rows, left) >= best - CLOSE * best - 1e-12 * weight
+            assert truth_kind.gain(rows, left) >= best - CLOSE * best - 1e-12 * weight
             assert arrays["gain"][node] == pytest.approx(best, rel=CLOSE, abs=1e-11 * weight)
         else:
-            assert judge.is_pure(rows) or (data.matrix[rows] == data.matrix[rows[0]]).all()
+            assert truth_kind.is_pure(rows) or (data.matrix[rows] == data.matrix[rows[0]]).all()
             assert set(arrays["leaves"][0][rows].tolist()) == {node}
             n_leaves += 1
     assert n_leaves == (arrays["left"] < 0).sum() > 4
@@ -163,11 +163,11 @@ def test_every_cut_is_the_best_and_every_leaf_is_pure_or_all_alike(name: str) ->
 @pytest.mark.parametrize("name", [*LABELLED, "diabetes"])
 def test_the_tree_is_that_of_sklearn_up_to_ties(name: str) -> None:
     data = data_of(name)
-    ours, theirs, judge = Tree.of(grown(samples.without_bootstrap(data))), fitted(data), Judge.of(data)
+    ours, theirs, truth_kind = Tree.of(grown(samples.without_bootstrap(data))), fitted(data), TruthKind.of(data)
     waiting, same, ties = [(0, 0, np.arange(data.n_rows))], 0, 0
     while waiting:
         own, other, rows = waiting.pop()
-        X, best, weight = data.matrix[rows], judge.best(rows), judge.weight(rows)
+        X, best, weight = data.matrix[rows], truth_kind.best(rows), truth_kind.weight(rows)
         if theirs.left[other] < 0:
             assert ours.left[own] < 0
         else:
@@ -179,8 +179,8 @@ def test_the_tree_is_that_of_sklearn_up_to_ties(name: str) -> None:
                 waiting.append((ours.right[own], theirs.right[other], rows[~left]))
                 continue
             ties += 1
-            tied = judge.gain(rows, left) - judge.gain(rows, right)
-            unseen = judge.best(rows, SKLEARN_APART) < best
+            tied = truth_kind.gain(rows, left) - truth_kind.gain(rows, right)
+            unseen = truth_kind.best(rows, SKLEARN_APART) < best
             assert abs(tied) <= CLOSE * best + 1e-12 * weight or (unseen and tied > 0)
     assert same > max(4, ties)
 
@@ -192,10 +192,12 @@ def balanced(n_columns: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("n_columns", [2, 3])
-@pytest.mark.parametrize("judge", [judges.Judge.LABELS, judges.Judge.TARGETS, judges.Judge.DISTANCES])
+@pytest.mark.parametrize(
+    "truth_kind", [truth_kinds.TruthKind.LABELS, truth_kinds.TruthKind.TARGETS, truth_kinds.TruthKind.DISTANCES]
+)
 @pytest.mark.parametrize("max_bins", [None, 4])
 def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
-    n_columns: int, judge: judges.Judge, max_bins: int | None
+    n_columns: int, truth_kind: truth_kinds.TruthKind, max_bins: int | None
 ) -> None:
     X, y = balanced(n_columns)
     truth: dict[str, Any] = {
@@ -204,7 +206,7 @@ def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
         "distances": (y[:, None] != y).astype(np.float32),
     }
     rows = Features(n_columns)
-    data = Data(rows, X, judge, truth[judge], [0, 1] if judge == judges.Judge.LABELS else None)
+    data = Data(rows, X, truth_kind, truth[truth_kind], [0, 1] if truth_kind == truth_kinds.TruthKind.LABELS else None)
     tree = Tree.of(grown(samples.without_bootstrap(data, max_bins=max_bins)))
     theirs = Tree.of_sklearn(DecisionTreeClassifier(random_state=0).fit(X, y))
     assert len(tree.left) == len(theirs.left) == 2 ** (n_columns + 1) - 1
@@ -215,7 +217,7 @@ def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
 def test_the_tree_of_the_distances_of_the_labels_is_the_tree_of_the_labels(name: str) -> None:
     data = data_of(name)
     z = (data.truth[:, None] != data.truth).astype(np.float32)
-    dense = Data(data.rows, data.matrix, judges.Judge.DISTANCES, z, None, 1.0)
+    dense = Data(data.rows, data.matrix, truth_kinds.TruthKind.DISTANCES, z, None, 1.0)
     by_labels, by_distances = (grown(samples.without_bootstrap(own)) for own in (data, dense))
     of_leaves = {"class_counts", "leaf_distances"}
     digests = [
@@ -231,8 +233,10 @@ def test_the_tree_of_the_distances_of_whole_targets_is_the_tree_of_the_targets()
     X, y = samples.features(60), rng.integers(-8, 9, 60).astype(np.float64)
     rows = Features(samples.N_COLUMNS)
     z = ((y[:, None] - y) ** 2 / 2).astype(np.float32)
-    by_targets = grown(samples.without_bootstrap(Data(rows, X, judges.Judge.TARGETS, y[:, None])))
-    by_distances = grown(samples.without_bootstrap(Data(rows, X, judges.Judge.DISTANCES, z, None, float(z.max()))))
+    by_targets = grown(samples.without_bootstrap(Data(rows, X, truth_kinds.TruthKind.TARGETS, y[:, None])))
+    by_distances = grown(
+        samples.without_bootstrap(Data(rows, X, truth_kinds.TruthKind.DISTANCES, z, None, float(z.max())))
+    )
     for name in ("left", "right", "threshold", "columns", "leaves"):
         assert by_targets[name].tolist() == by_distances[name].tolist()
     np.testing.assert_allclose(by_targets["gain"], by_distances["gain"], rtol=1e-12)

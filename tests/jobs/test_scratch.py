@@ -96,7 +96,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["matrix", "truth"])
 def test_a_small_file_that_is_overwritten_does_no_harm(spec: Spec, reference: str, name: str) -> None:
     path, sound = staged_file(spec, name), staged_file(spec, name).read_bytes()
-    assert run(spec, Here(1), heard=once(lambda: overwrite(path))).digest == reference
+    assert run(spec, Here(1), on_answer=once(lambda: overwrite(path))).digest == reference
     assert staged_file(spec, name).read_bytes() == sound
 
 
@@ -131,12 +131,12 @@ def test_what_leaves_a_staged_file_sound_ends_no_job(
 ) -> None:
     monkeypatch.setattr("distforest.jobs.cluster.RETRY_SECONDS", 0.0)
     path = staged_file(spec, "truth")
-    assert run(spec, Here(1), heard=once(lambda: deed(path))).digest == reference
+    assert run(spec, Here(1), on_answer=once(lambda: deed(path))).digest == reference
 
 
 @pytest.mark.usefixtures("large")
 def test_a_job_that_reads_what_another_stages_again_is_not_disturbed(spec: Spec, reference: str) -> None:
-    done = run(spec, Here(1), heard=once(lambda: stage_inputs(spec, f"{spec.output}.another_job")))
+    done = run(spec, Here(1), on_answer=once(lambda: stage_inputs(spec, f"{spec.output}.another_job")))
     assert (done.digest, done.n_grown) == (reference, N_TREES)
 
 
@@ -148,7 +148,7 @@ def test_damage_that_no_task_could_see_is_found_before_the_seal_and_no_tree_is_k
     monkeypatch.setattr(Mapped, "hold", lambda _: None)  # the disk has changed it, and the file system does not know
     monkeypatch.setattr(Mapped, "is_untouched", True)
     with pytest.raises(DamageError, match=f"{path} on .* does not hold what it held when it was opened"):
-        run(spec, Here(1), heard=once(lambda: overwrite(path)))
+        run(spec, Here(1), on_answer=once(lambda: overwrite(path)))
     assert not Path(spec.output).exists()
     monkeypatch.undo()
     done = run(spec, Here(1))
@@ -235,7 +235,7 @@ def test_workers_whose_file_is_damaged_or_cut_off_make_no_other_forest(
     strike, digests = once(lambda: deed(path)), []
     for _ in range(3):
         try:
-            digests.append(run(spec, cluster, heard=strike).digest)
+            digests.append(run(spec, cluster, on_answer=strike).digest)
         except JobError as error:
             assert f"{path} on " in str(error)
     assert digests[-1] == reference

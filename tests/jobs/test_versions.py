@@ -93,7 +93,7 @@ def test_a_receipt_of_another_growth_ends_the_job_when_it_comes(spec: Spec, monk
 
     monkeypatch.setattr("distforest.jobs.train.grow_shard", of_an_earlier_version)
     with pytest.raises(JobError, match="by version 1 of the growth"):
-        run(spec, Here(1), heard=lambda _: pytest.fail("it was told of trees that do not belong to it"))
+        run(spec, Here(1), on_answer=lambda _: pytest.fail("it was told of trees that do not belong to it"))
     assert not Path(spec.output).exists()
 
 
@@ -123,7 +123,7 @@ def test_one_set_of_versions_is_told_and_warned_of_by_nobody(spec: Spec) -> None
     told: list[Any] = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        done = run(spec, Here(2), heard=told.append)
+        done = run(spec, Here(2), on_answer=told.append)
     assert {type(answer) for answer in told} == {Receipt}
     manifest = read_manifest(done.address)
     assert manifest["provenance"]["grown_by"] == [{"trees": N_TREES, **VERSIONS_HERE}]

@@ -18,7 +18,7 @@ def kept_pair(sample: Sample, rows: Sequence[int], order: int) -> tuple[int | No
     late = {row: unit(order, row) for row in rows}  # of labels, which are unlike by 1, u decides itself
     i = min(rows, key=late.__getitem__)
     others = [row for row in rows if sample.unlike(row, i) > 0]
-    if sample.rules.judge == "targets":
+    if sample.rules.truth_kind == "targets":
         E = {row: -math.log(1.0 - u) for row, u in late.items()}
         late = {row: (E[row] - E[i]) / sample.unlike(row, i) for row in others}
     return min(others, key=late.__getitem__, default=None), i

@@ -54,7 +54,7 @@ def pool_of(sample: Sample, rows: Sequence[int], y: float) -> list[int]:
     if not marks:
         return list(rows)
     inside = [row for row in rows if row in marks]
-    if sample.rules.judge == "targets":
+    if sample.rules.truth_kind == "targets":
         return inside if len({float(sample.y[row]) for row in inside}) > 1 else list(marks)
     return [row for row in inside if sample.y[row] == y] or [row for row in marks if sample.y[row] == y]
 
@@ -79,7 +79,7 @@ def said(
     S: Matrix,
     ends: Sequence[Sequence[int]],
     leaves: Sequence[Sequence[int]],
-    voices: Matrix,
+    object_votes: Matrix,
     nodes_say: Sequence[Matrix],
 ) -> list[list[float]]:
     """Return the mean over the trees of what their voters say, or of what the node says where none votes.
@@ -91,6 +91,6 @@ def said(
         own = []
         for tree, nodes in enumerate(ends):
             row = voter(similarity, nodes[query], leaves[tree])
-            own.append(list(voices[row]) if row >= 0 else list(nodes_say[tree][nodes[query]]))
+            own.append(list(object_votes[row]) if row >= 0 else list(nodes_say[tree][nodes[query]]))
         answers.append([sum(column) / len(own) for column in zip(*own, strict=True)])
     return answers

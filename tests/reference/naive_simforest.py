@@ -60,7 +60,7 @@ class Rules:
         Drawn from each node's own stream, or by the tree's orders of all objects (no landmarks, subsets, isolation).
     """
 
-    judge: str = "labels"
+    truth_kind: str = "labels"
     n_pairs: int = 1
     n_columns: int = 1
     feature_subsets: bool = False
@@ -76,7 +76,7 @@ class Rules:
     @property
     def width(self) -> int:
         """How many candidates a node has."""
-        return 1 if self.judge == "isolation" else self.n_pairs
+        return 1 if self.truth_kind == "isolation" else self.n_pairs
 
 
 class Projection(NamedTuple):
@@ -139,7 +139,7 @@ class Sample:
 
     def unlike(self, r: int, s: int) -> float:
         """Return 1[y_r != y_s] for labels, |y_r - y_s| for targets."""
-        if self.rules.judge == "targets":
+        if self.rules.truth_kind == "targets":
             return abs(float(self.y[r]) - float(self.y[s]))
         return float(self.y[r] != self.y[s])
 
@@ -166,16 +166,16 @@ def drawn_candidate(sample: Sample, rows: Sequence[int], key: int, attempt: int,
     width = sample.rules.width
     for rule, trial in product((is_direction, tells_apart), range(TRIES)):
         base = (attempt * TRIES + trial) * 2 * width + 2 * k
-        pool = pool_of(sample, rows, math.nan) if sample.rules.judge == "targets" else rows
+        pool = pool_of(sample, rows, math.nan) if sample.rules.truth_kind == "targets" else rows
         i = pool[below(key, base, len(pool))]
-        if sample.rules.judge == "isolation":
+        if sample.rules.truth_kind == "isolation":
             others = [row for row in rows if row != i]
             j: int | None = others[below(key, base + 1, len(others))]
         elif sample.rules.pairing == "kept":
             j, i = kept_pair(sample, rows, number(sample.order, base // 2))
         else:
             j = unlike_partner(sample, pool, i, unit(key, base + 1))
-        if j is not None and sample.rules.judge == "labels" and sample.rules.landmarks:
+        if j is not None and sample.rules.truth_kind == "labels" and sample.rules.landmarks:
             j, i = landmark_pair(sample, rows, (j, i), key, base)
         if j is not None and rule(sample, rows, j, i):
             return _projection(sample, rows, (j, i), number(key, EXTRA + attempt * width + k))
@@ -223,7 +223,7 @@ def _projection(sample: Sample, rows: Sequence[int], pair: tuple[int, int], extr
     """Return the projection of a pair (j, i), with what else it draws taken from the stream `extra`."""
     if sample.rules.feature_subsets:
         return _subset_projection(sample, pair, extra)
-    if sample.rules.judge == "isolation" or sample.rules.n_columns == 1:
+    if sample.rules.truth_kind == "isolation" or sample.rules.n_columns == 1:
         return Projection(pair, (1.0, -1.0))
     return _averaged_projection(sample, rows, pair, extra)
 
@@ -289,7 +289,7 @@ def mass_and_sum(sample: Sample, rows: Sequence[int]) -> tuple[int, Fraction]:
 
     z_ij is 1[y_i != y_j] for labels and (y_i - y_j)^2 / 2 for targets (SMERF, Propositions 1 and 2).
     """
-    if sample.rules.judge == "labels":
+    if sample.rules.truth_kind == "labels":
         masses = sample.masses(rows)
         return sum(masses), Fraction(sum(masses) ** 2 - sum(m * m for m in masses))
     n, first, second = 0, Fraction(0), Fraction(0)
@@ -343,7 +343,7 @@ def _found(sample: Sample, rows: Sequence[int], key: int) -> Found | None:
             projection = drawn_candidate(sample, rows, key, attempt, k)
             if projection is not None:
                 candidates[k] = projection, {row: projected(projection, partial(sample.entry, row)) for row in rows}
-        if sample.rules.judge == "isolation":
+        if sample.rules.truth_kind == "isolation":
             found = [random_cut(values, unit(key, PLACE + attempt)) for _, values in candidates.values()]
             cut = found[0] if found else None
         else:
@@ -428,8 +428,8 @@ def _grown(sample: Sample, seed: int, tree: int) -> list[Node]:
 
 def _node(sample: Sample, rows: list[int], depth: int) -> Node:
     """Return an open node with its answer: class shares c_k m_k / sum, the mean of y, or nothing."""
-    n, masses = sample.weight(rows), [] if sample.rules.judge != "labels" else sample.masses(rows)
-    if sample.rules.judge == "targets":
+    n, masses = sample.weight(rows), [] if sample.rules.truth_kind != "labels" else sample.masses(rows)
+    if sample.rules.truth_kind == "targets":
         total = sum((int(sample.w[row]) * Fraction(float(sample.y[row])) for row in rows), Fraction(0))
         return Node(rows, depth, n, [float(total / n)])
     return Node(rows, depth, n, [mass / sum(masses) for mass in masses])
@@ -438,8 +438,8 @@ def _node(sample: Sample, rows: list[int], depth: int) -> Node:
 def _is_closed(sample: Sample, node: Node, n: int) -> bool:
     """Tell whether a node is too light, too deep (isolation: ceil(log2 n)), pure or, for isolation, a single row."""
     rules, max_depth = sample.rules, sample.rules.max_depth
-    distinct = len({float(sample.y[row]) for row in node.rows}) if rules.judge != "isolation" else len(node.rows)
-    if rules.judge == "isolation" and max_depth is None:
+    distinct = len({float(sample.y[row]) for row in node.rows}) if rules.truth_kind != "isolation" else len(node.rows)
+    if rules.truth_kind == "isolation" and max_depth is None:
         max_depth = math.ceil(math.log2(n))
     return node.n_rows < rules.min_samples_split or node.depth == max_depth or distinct == 1
 

@@ -15,7 +15,7 @@ S_LINE = np.outer(LINE, LINE)
 CLASSES = [0, 0, 1, 1]
 ONES = [1, 1, 1, 1]
 PAPER = Rules()
-TARGETS = Rules(judge="targets")
+TARGETS = Rules(truth_kind="targets")
 
 
 def sample_of(M=S_LINE, y=CLASSES, w=ONES, rules=PAPER) -> Sample:

@@ -12,7 +12,7 @@ from tests.reference import naive_simforest as sim
 from tests.reference.naive_simforest import Rules
 from tests.reference.simforest_by_hand import NAN, sample_of
 
-TARGETS = Rules(judge="targets", landmarks=(0, 2, 3))
+TARGETS = Rules(truth_kind="targets", landmarks=(0, 2, 3))
 
 
 def test_parts() -> None:

@@ -341,7 +341,7 @@ def test_an_inner_product_on_a_line_cuts_as_the_line_does(seed: int) -> None:
     ],
 )
 def test_limits_close_nodes(rules: Rules, size: int) -> None:
-    tree = sim.grow_tree(S_LINE, [0.0, 1.0, 10.0, 11.0], ONES, 0, 0, replace(rules, judge="targets"))
+    tree = sim.grow_tree(S_LINE, [0.0, 1.0, 10.0, 11.0], ONES, 0, 0, replace(rules, truth_kind="targets"))
     assert len(tree) == size
     if size == 7:
         assert [(node.left, node.right, node.depth) for node in tree[:3]] == [(1, 2, 0), (3, 4, 1), (5, 6, 1)]
@@ -360,7 +360,7 @@ def test_answers() -> None:
     assert sim.predict(trees, S_LINE[:1], closed).tolist() == [[0.625, 0.375]]
     heavy = sim.grow_tree(S_LINE, CLASSES, [3, 0, 1, 0], 0, 0, replace(closed, class_weight=(1, 3)))
     assert heavy[0].says == [0.5, 0.5]
-    means = sim.grow_tree(S_LINE, [2.0, 50.0, 4.0, 50.0], [3, 0, 1, 0], 0, 0, replace(closed, judge="targets"))
+    means = sim.grow_tree(S_LINE, [2.0, 50.0, 4.0, 50.0], [3, 0, 1, 0], 0, 0, replace(closed, truth_kind="targets"))
     assert sim.predict([means], S_LINE[:1], TARGETS).tolist() == [[2.5]]
     absent = sim.grow_tree(S_LINE, [0, 0, 1, 2], [1, 1, 1, 0], 0, 0, closed)
     assert absent[0].says == [2 / 3, 1 / 3, 0.0]  # a class out of the bag keeps its column

@@ -171,7 +171,7 @@ def test_training_rows_are_routed_as_they_grew(seed: int, on_missing: str) -> No
         assert (counts / counts.sum(axis=1, keepdims=True)).tolist() == table["says"].tolist()
 
 
-@pytest.mark.parametrize("rules", [Rules(n_pairs=2), Rules(n_columns=4), TARGETS, Rules(judge="isolation")])
+@pytest.mark.parametrize("rules", [Rules(n_pairs=2), Rules(n_columns=4), TARGETS, Rules(truth_kind="isolation")])
 def test_complete_data_know_no_missing_rule(rules: Rules) -> None:
     S, y, w = damaged(20, 1, 0.0)
     stop, larger, surrogate = (
@@ -262,7 +262,7 @@ def test_a_row_is_compared_with_the_columns_on_its_path() -> None:
 
 # Isolation
 
-ISOLATION = Rules(judge="isolation")
+ISOLATION = Rules(truth_kind="isolation")
 
 
 def test_usual_path() -> None:

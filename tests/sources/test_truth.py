@@ -13,8 +13,8 @@ from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.sources import truth as module
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.judges import Judge
 from distforest.sources.truth import Truth, pairs_of_rows, read_vector
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,24 +25,24 @@ MATRIX = MATRIX + MATRIX.T
 
 
 @pytest.mark.parametrize(
-    ("given", "judge"),
+    ("given", "truth_kind"),
     [
-        (Labels(["b", "a", "b", "c"]), Judge.LABELS),
-        (Targets(RNG.normal(size=5)), Judge.TARGETS),
-        (Embedding(RNG.normal(size=(5, 3))), Judge.EMBEDDING),
+        (Labels(["b", "a", "b", "c"]), TruthKind.LABELS),
+        (Targets(RNG.normal(size=5)), TruthKind.TARGETS),
+        (Embedding(RNG.normal(size=(5, 3))), TruthKind.EMBEDDING),
     ],
 )
-def test_distances_of_pairs_are_those_of_the_matrix(given: Any, judge: Judge) -> None:
+def test_distances_of_pairs_are_those_of_the_matrix(given: Any, truth_kind: TruthKind) -> None:
     truth = Truth.of(given)
     left, right = pairs_of_rows(len(given))
-    assert truth.judge == judge
+    assert truth.kind == truth_kind
     np.testing.assert_allclose(truth.distances(left, right), given.matrix()[left, right], rtol=1e-12)
 
 
 def test_a_matrix_is_read_as_distances_and_a_graph_as_their_complement() -> None:
     left, right = pairs_of_rows(6)
     truth = Truth.of(MATRIX.tolist())
-    assert truth.judge == Judge.DISTANCES
+    assert truth.kind == TruthKind.DISTANCES
     assert truth.largest == np.float32(MATRIX.max())
     np.testing.assert_array_equal(truth.distances(left, right), MATRIX.astype(np.float32)[left, right])
     links = (MATRIX > 1).astype(float)
@@ -76,7 +76,7 @@ def test_a_relation_takes_the_address_of_its_values(kind: Any, values: np.ndarra
         assert given.matrix().tolist() == expected.matrix().tolist()
         assert given[[3, 0]].matrix().tolist() == expected[[3, 0]].matrix().tolist()
         read, wanted = Truth.of(given), Truth.of(expected)
-        assert (read.judge, read.classes) == (wanted.judge, wanted.classes)
+        assert (read.kind, read.classes) == (wanted.kind, wanted.classes)
         np.testing.assert_array_equal(read.values, wanted.values)
     with pytest.raises(InputError, match=r"nothing\.zarr: a Zarr array was expected, found none"):
         kind(tmp_path / "nothing.zarr")
@@ -90,14 +90,14 @@ def test_a_relation_takes_the_address_of_its_values(kind: Any, values: np.ndarra
         (np.array([1, 2]), None, Labels),
         (np.array(["a", "b"]), None, Labels),
         (np.array(["a", "b"], object), None, Labels),
-        (np.array([1.0, 2.5]), Judge.DISTANCES, Targets),
-        (np.array([1, 2]), Judge.TARGETS, Targets),
-        (np.array([1, 2]), Judge.EMBEDDING, Embedding),
-        (np.array([1.0, 2.5]), Judge.LABELS, Labels),
+        (np.array([1.0, 2.5]), TruthKind.DISTANCES, Targets),
+        (np.array([1, 2]), TruthKind.TARGETS, Targets),
+        (np.array([1, 2]), TruthKind.EMBEDDING, Embedding),
+        (np.array([1.0, 2.5]), TruthKind.LABELS, Labels),
     ],
 )
 def test_a_vector_is_read_by_what_was_learned_or_else_by_its_values(
-    vector: np.ndarray, learned: Judge | None, kind: type
+    vector: np.ndarray, learned: TruthKind | None, kind: type
 ) -> None:
     assert isinstance(read_vector(vector, learned), kind)
 
@@ -156,7 +156,7 @@ def test_fractional_numbers_as_labels_of_points_are_told_and_identities_are_not(
 def test_codes_of_classes_that_have_names_are_no_amounts(tmp_path: Path) -> None:
     attributes = {"classes": [f"person {number}" for number in range(106)]}
     write_array(str(tmp_path), "y", SUGAR.shape, SUGAR.dtype, [SUGAR], attributes=attributes)
-    assert Truth.of(f"{tmp_path}/y").judge == Judge.LABELS
+    assert Truth.of(f"{tmp_path}/y").kind == TruthKind.LABELS
 
 
 @pytest.mark.parametrize(

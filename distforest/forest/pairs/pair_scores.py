@@ -41,7 +41,7 @@ def columns_of(forest: Forest) -> PairColumns:
     return rows
 
 
-def says(forest: Forest) -> Votes | Ranks:
+def node_scores(forest: Forest) -> Votes | Ranks:
     """The leaf table of a forest over pairs."""
     table = forest.leaf_table
     assert isinstance(table, (Votes, Ranks))  # noqa: S101  (held by check)
@@ -88,21 +88,21 @@ def pair_answers(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
 
 
 def _answers(forest: Forest, pairs: PointPairs) -> Floats:
-    says_of, found = says(forest), np.empty(len(pairs.left))
+    table, found = node_scores(forest), np.empty(len(pairs.left))
     for block, values in blocks_of(pairs):
-        if says_of.median:
-            ends = (says_of.walks.ends(tree, values) for tree in range(forest.n_trees))
-            found[block] = np.median([says_of.parts[own] for own in ends], axis=0)
+        if table.median:
+            ends = (table.walks.ends(tree, values) for tree in range(forest.n_trees))
+            found[block] = np.median([table.parts[own] for own in ends], axis=0)
         else:
-            of = forest.n_trees if says_of.wholes is None else says_of.walks.sums(says_of.wholes, values)
-            found[block] = says_of.walks.sums(says_of.parts, values) / of
+            of = forest.n_trees if table.wholes is None else table.walks.sums(table.wholes, values)
+            found[block] = table.walks.sums(table.parts, values) / of
     return found
 
 
 def pair_distance(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
     """The forest's distance of the two points of each pair, shape (n_pairs,)."""
     found = pair_answers(forest, pairs, threads)
-    return found if says(forest).unlike else np.subtract(1.0, found, out=found)
+    return found if node_scores(forest).unlike else np.subtract(1.0, found, out=found)
 
 
 def distance(forest: Forest, points: Float32s, others: Float32s, threads: int = 1) -> Floats:
@@ -176,14 +176,14 @@ def out_of_bag(forest: Forest, pairs: PointPairs) -> tuple[Floats, Ints]:
     count : ndarray
         How many trees each answer rests on, shape (n_pairs,).
     """
-    says_of, n = says(forest), len(pairs.left)
+    table, n = node_scores(forest), len(pairs.left)
     parts, wholes, count = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
     for tree in range(forest.n_trees):
         unseen = forest.in_bag[tree] == 0
         out = np.flatnonzero(unseen[pairs.left] & unseen[pairs.right])
-        ends = walked(says_of.walks, tree, pairs.of_pairs(pairs.left[out], pairs.right[out]))
-        parts[out] += says_of.parts[ends]
-        wholes[out] += 1.0 if says_of.wholes is None else says_of.wholes[ends]
+        ends = walked(table.walks, tree, pairs.of_pairs(pairs.left[out], pairs.right[out]))
+        parts[out] += table.parts[ends]
+        wholes[out] += 1.0 if table.wholes is None else table.wholes[ends]
         count[out] += 1
     return np.divide(parts, wholes, out=np.full(n, np.nan), where=count > 0), count
 

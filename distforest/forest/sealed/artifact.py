@@ -191,8 +191,8 @@ def _checked_manifest(manifest: object) -> dict[str, Any]:
         _check_entry(name, entry)
     Estimates.of(manifest["provenance"])
     meaning = _meaning(manifest["meaning"])
-    lie = set() if isinstance(meaning.rows, PairColumns) else {"leaves"}
-    missing = {*NODE_ARRAYS, *lie, "in_bag"} - set(manifest["arrays"])
+    leaves = set() if isinstance(meaning.rows, PairColumns) else {"leaves"}
+    missing = {*NODE_ARRAYS, *leaves, "in_bag"} - set(manifest["arrays"])
     if missing:
         raise ArtifactError(f"{min(missing)}: missing from {MANIFEST}")
     if "features" in manifest["provenance"]:

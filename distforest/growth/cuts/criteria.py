@@ -179,8 +179,8 @@ def median_of(vectors: Floats) -> Floats:
 
 def furthest_of(vectors: Floats, place: Floats) -> str:
     """The value that lies furthest from a place, shape (n_dimensions,), and its row, in words."""
-    apart = np.abs(vectors / 2.0 - place / 2.0)  # halves do not overflow
-    row, dimension = np.unravel_index(int(np.argmax(apart)), apart.shape)
+    deviations = np.abs(vectors / 2.0 - place / 2.0)  # halves do not overflow
+    row, dimension = np.unravel_index(int(np.argmax(deviations)), deviations.shape)
     return f"{vectors[row, dimension]:.9g} in row {row}"
 
 
@@ -335,12 +335,12 @@ def variance_gain(m_left: int, left: Ints, m_right: int, right: Ints) -> float:
 
     Rounding is a difference of two fixed-point units, or of the last bits of the means.
     """
-    apart, rounding = 0.0, 0.0
+    squared_distance, rounding = 0.0, 0.0
     for q in range(left.shape[0]):
         mean_left, mean_right = left[q] / m_left, right[q] / m_right
-        apart += (mean_left - mean_right) ** 2
+        squared_distance += (mean_left - mean_right) ** 2
         rounding += (2.0 + 1e-15 * (abs(mean_left) + abs(mean_right))) ** 2
-    return apart * (m_left * m_right / (m_left + m_right)) if apart > rounding else 0.0
+    return squared_distance * (m_left * m_right / (m_left + m_right)) if squared_distance > rounding else 0.0
 
 
 @borrowing

@@ -130,9 +130,9 @@ def radius_of_most(vectors: Floats) -> float:
         return 0.0
     distinct = vectors[different(vectors)]
     median = median_of(distinct)
-    apart = np.abs(distinct - median)
-    apart[apart <= SAME * np.abs(median)] = 0.0
-    lengths = apart.max(axis=1)
+    deviations = np.abs(distinct - median)
+    deviations[deviations <= SAME * np.abs(median)] = 0.0
+    lengths = deviations.max(axis=1)
     radius = float(median_of(lengths))
     share = max(CLOSE, 2.0 ** (LEVELS - bits_of(len(vectors))))
     return radius if radius < share * lengths.max() else 0.0
@@ -166,12 +166,12 @@ def middle_of(vectors: Floats) -> Floats:
     return np.where(many, 0.0, middle)
 
 
-def told_of_far(vectors: Floats, judge: str) -> str:
+def told_of_far(vectors: Floats, truth_kind: str) -> str:
     """What there is to say of values that are taught and lie far from the others; see `told_of_alike`, `told_of_stray`.
 
     Raises InputError as `Variance.of` does.
     """
-    return told_of_alike(vectors, judge) or (told_of_stray(vectors[:, 0]) if judge == "targets" else "")
+    return told_of_alike(vectors, truth_kind) or (told_of_stray(vectors[:, 0]) if truth_kind == "targets" else "")
 
 
 def told_of_alike(vectors: Floats, name: str) -> str:
@@ -223,9 +223,9 @@ def told_of_stray(targets: Floats) -> str:
     stray = np.flatnonzero((targets < lower) | (targets > upper))
     if own < MARGIN or not 0 < len(stray) <= max(1.0, FEW_TARGETS * len(targets)):
         return ""
-    apart = targets / 2.0 - np.delete(targets, stray).mean() / 2.0  # halves do not overflow
-    furthest = int(np.argmax(np.abs(apart)))
-    squares = (apart / apart[furthest]) ** 2
+    deviations = targets / 2.0 - np.delete(targets, stray).mean() / 2.0  # halves do not overflow
+    furthest = int(np.argmax(np.abs(deviations)))
+    squares = (deviations / deviations[furthest]) ** 2
     share = squares[stray].sum() / squares.sum()
     if share < NEARLY_ALL:
         return ""

@@ -210,6 +210,6 @@ def judge_cut(
             within_left += weights[r] * ((x - first_left) - mean_left) ** 2
         elif threshold < x <= upper:
             within_right += weights[r] * ((x - first_right) - mean_right) ** 2
-    n, apart = n_left + n_right, (first_right - first_left) + (mean_right - mean_left)
-    square = within_left + within_right + apart * apart * (n_left / n) * n_right
+    n, difference = n_left + n_right, (first_right - first_left) + (mean_right - mean_left)
+    square = within_left + within_right + difference * difference * (n_left / n) * n_right
     return score_of(score, n_left, n, within_left, within_right, square, low < below and above < high, relative)

@@ -93,8 +93,8 @@ def hear_witnesses(
             mean = fence_in(own[: last - first], w, some)
             for k in range(values.shape[0]):
                 if scores[k, node] > -np.inf:
-                    heard = _explained(own, w, mean, values[k, first:last], thresholds[k, node])
-                    scores[k, node] += heard / columns.shape[1]
+                    explained = _explained(own, w, mean, values[k, first:last], thresholds[k, node])
+                    scores[k, node] += explained / columns.shape[1]
 
 
 @kernel

@@ -113,9 +113,9 @@ class Standard:
         n, sums, squares = np.zeros(len(about), np.int64), np.zeros(len(about)), np.zeros(len(about))
         for own in _blocks(rows):
             values = _all_columns(pairs, own)
-            heard = _within(fences, values)
-            differences = np.where(heard, values - about, 0.0)
-            n += heard.sum(axis=0)
+            inside = _within(fences, values)
+            differences = np.where(inside, values - about, 0.0)
+            n += inside.sum(axis=0)
             sums += differences.sum(axis=0)
             squares += (differences**2).sum(axis=0)
         mean = sums / n

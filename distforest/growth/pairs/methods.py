@@ -28,8 +28,8 @@ from distforest.growth.pairs.search import PairSearch
 from distforest.growth.pairs.square_search import SquareSearch
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.parameters import n_drawn
-from distforest.sources.judges import Judge
 from distforest.sources.point_pairs import ALIKE, UNLIKE, PairColumns, PointPairs, check_pairs, check_points
+from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,7 +125,7 @@ def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:
     InputError
         Pairs or labels that cannot be used; more pairs or points are to be drawn than there are.
     """
-    if data.judge == Judge.LINKS:
+    if data.truth_kind == TruthKind.LINKS:
         pairs, codes = links_of(data)
     else:
         rule = Constraints.of(params["n_constraints"], str(params["balance"]))
@@ -162,7 +162,7 @@ def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
 def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
     """Bind TreeRank to data; ``width_of`` says how many of some columns a node of a small tree tries."""
     points = drawn_points(data)
-    if data.judge == Judge.LABELS:
+    if data.truth_kind == TruthKind.LABELS:
         sampling: PairSampling = labelled_pairs(data, params)
     else:
         pairs, codes = links_of(data)

@@ -77,10 +77,10 @@ class SmallTrees:
         roots = Frontier(np.arange(n), np.zeros(n, np.int32), cells.starts, cells.rows, cells.weights)
         ends = np.zeros(len(codes), np.int32)
 
-        def lie(frontier: Frontier) -> None:
+        def on_level(frontier: Frontier) -> None:
             ends[frontier.rows] = np.repeat(frontier.node, frontier.sizes)
 
-        table = growth.grow_from(names, roots, lie)
+        table = growth.grow_from(names, roots, on_level)
         if not self.square:
             return CellTree(table, ends[cells.rows])
         twice, place = doubled(table, pairs.columns.n_features)
@@ -166,7 +166,7 @@ class CellSplits(NamedTuple):
 
     found: NDArray[np.bool_]
     side: NDArray[np.int8]
-    says: NDArray[np.int8]
+    verdicts: NDArray[np.int8]
     table: NodeTable
 
     @classmethod
@@ -178,14 +178,14 @@ class CellSplits(NamedTuple):
 
 
 @kernel
-def agree(tree_start: Ints, left: Int32s, right: Int32s, says: NDArray[np.int8]) -> None:
+def merge_verdicts(tree_start: Ints, left: Int32s, right: Int32s, verdicts: NDArray[np.int8]) -> None:
     """says[node] = what both its children say, or mixed; leaves say what they do. Children come after their parents."""
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]
         for node in range(tree_start[tree + 1] - 1, root - 1, -1):
             if left[node] >= 0:
-                own = says[root + left[node]]
-                says[node] = own if own == says[root + right[node]] else MIXED
+                own = verdicts[root + left[node]]
+                verdicts[node] = own if own == verdicts[root + right[node]] else MIXED
 
 
 @dataclass
@@ -206,7 +206,7 @@ class _Cells:
         cells = np.flatnonzero(is_cut)
         table = parts.table
         of = np.repeat(np.arange(len(table.tree_size)), table.tree_size)
-        kept = np.flatnonzero((parts.says == MIXED) & parts.found[of]) if len(of) else np.empty(0, np.int64)
+        kept = np.flatnonzero((parts.verdicts == MIXED) & parts.found[of]) if len(of) else np.empty(0, np.int64)
         of = (np.cumsum(parts.found) - 1)[of[kept]]  # number of the cell among those that are cut
         is_root = kept == np.repeat(table.tree_start[:-1][parts.found], np.bincount(of, minlength=len(cells)))
         tree = frontier.tree[cells]
@@ -235,8 +235,8 @@ class _Cells:
         """Where each kept node points: a node that says left or right stands for the cell's child."""
         root = np.repeat(parts.table.tree_start[:-1], parts.table.tree_size)[kept]
         own = root + child[kept]
-        says = parts.says[own]
-        return np.where(says == MIXED, pointers[own], left + (says == RIGHT))
+        verdicts = parts.verdicts[own]
+        return np.where(verdicts == MIXED, pointers[own], left + (verdicts == RIGHT))
 
     def _write_leaves(self, frontier: Frontier, scores: Floats, is_leaf: NDArray[np.bool_]) -> None:
         number = frontier.node[is_leaf].astype(np.int64)
@@ -343,10 +343,10 @@ class _PartingCells:
         alike, unlike = (np.rint(n).astype(np.int64) for n in own)
         of = np.repeat(np.arange(cells.n_nodes), table.tree_size)
         lambdas = alike * counts[of, UNLIKE] - unlike * counts[of, ALIKE]
-        says = np.where(lambdas > 0, LEFT, RIGHT).astype(np.int8)
-        side = says[leaf]
-        agree(table.tree_start, table.left, table.right, says)
-        return CellSplits(says[table.tree_start[:-1]] == MIXED, side, says, table)
+        verdicts = np.where(lambdas > 0, LEFT, RIGHT).astype(np.int8)
+        side = verdicts[leaf]
+        merge_verdicts(table.tree_start, table.left, table.right, verdicts)
+        return CellSplits(verdicts[table.tree_start[:-1]] == MIXED, side, verdicts, table)
 
     def write(
         self,

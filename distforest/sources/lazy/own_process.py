@@ -180,7 +180,7 @@ class Process:
         finally:
             os.close(asks)
             os.close(answering)
-        threading.Thread(target=self._hear, name="distforest-hearing", daemon=True).start()
+        threading.Thread(target=self._receive, name="distforest-hearing", daemon=True).start()
 
     @property
     def is_sound(self) -> bool:
@@ -267,7 +267,7 @@ class Process:
                 return None  # its end is not heard, as a process that it has started holds the pipe
             is_dead = self._process.poll() is not None
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         """Hand on what is told, until the end; nobody's process ends itself after a while."""
         coming = select.poll()
         coming.register(self._answers, select.POLLIN)
@@ -275,14 +275,14 @@ class Process:
             if not coming.poll(IDLE_SECONDS * 1000) and PROCESSES.drop(self):
                 self.end(is_gentle=True)
             try:
-                heard = receive(self._answers)
-                told = None if heard is None else unpacked(heard[1])
+                message = receive(self._answers)
+                told = None if message is None else unpacked(message[1])
             except Exception:  # noqa: BLE001  (the function has written there itself)
-                heard = None
-            if heard is None:
+                message = None
+            if message is None:
                 break
             with self._lock:
-                waiting = self._waiting.get(heard[0])
+                waiting = self._waiting.get(message[0])
             if waiting:
                 waiting.put(told)
         os.close(self._answers)

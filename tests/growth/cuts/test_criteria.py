@@ -426,14 +426,14 @@ def test_a_power_of_two_on_the_distances_changes_nothing_but_the_gain(
     assert (found.gain * factor)[is_cut].tobytes() == other.gain[is_cut].tobytes()
 
 
-@pytest.mark.parametrize("judge", ["labels", "targets"])
-def test_a_candidate_gains_nothing_for_rows_that_it_leaves_behind(judge: str) -> None:
+@pytest.mark.parametrize("truth_kind", ["labels", "targets"])
+def test_a_candidate_gains_nothing_for_rows_that_it_leaves_behind(truth_kind: str) -> None:
     """One parts 4 observed rows of 60 without a rest, the other all of them with a rest: it gains more in all."""
     codes = np.repeat([0, 1], 30).astype(np.int32)
     few = np.full(60, math.nan)
     few[[0, 1, 30, 31]] = codes[[0, 1, 30, 31]]
     whole = np.r_[np.arange(30.0), np.arange(30.0) + 15]
-    criterion: Criterion = Gini(codes, 2) if judge == "labels" else Variance.of(codes[:, None].astype(float), 0.5)
+    criterion: Criterion = Gini(codes, 2) if truth_kind == "labels" else Variance.of(codes[:, None].astype(float), 0.5)
     frontier = samples.level([list(range(60))], [[1] * 60])
     found = criterion.cut(frontier, np.stack([few, whole]), 1)
     assert found.candidate.tolist() == [1]

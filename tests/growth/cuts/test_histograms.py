@@ -125,9 +125,9 @@ def test_distances_on_binned_features_go_the_generic_way() -> None:
     assert (exact.gain >= found.gain).all()
 
 
-@pytest.mark.parametrize("judge", ["labels", "targets", "distances"])
-def test_with_a_bin_for_every_value_the_trees_are_the_exact_ones_in_the_bag(judge: str) -> None:
-    exact, fine = (samples.problem_of(judge, max_bins=bins, min_samples_leaf=1) for bins in (None, 256))
+@pytest.mark.parametrize("truth_kind", ["labels", "targets", "distances"])
+def test_with_a_bin_for_every_value_the_trees_are_the_exact_ones_in_the_bag(truth_kind: str) -> None:
+    exact, fine = (samples.problem_of(truth_kind, max_bins=bins, min_samples_leaf=1) for bins in (None, 256))
     trees = np.arange(4)
     expected, found = exact.grow(trees), fine.grow(trees)
     for name in ("left", "right", "columns", "gain", "n_rows", "in_bag"):

@@ -1,11 +1,11 @@
-"""What cuts are judged by."""
+"""The kinds of ground truth."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 
-class Judge(StrEnum):
+class TruthKind(StrEnum):
     """The kind of truth that a forest learns; a word in messages and fingerprints."""
 
     LABELS = "labels"
@@ -18,4 +18,4 @@ class Judge(StrEnum):
     @property
     def is_of_vectors(self) -> bool:
         """Whether it is numbers of which leaves keep the mean."""
-        return self in {Judge.TARGETS, Judge.EMBEDDING}
+        return self in {TruthKind.TARGETS, TruthKind.EMBEDDING}
