@@ -34,7 +34,7 @@ from distforest.jobs.inputs import from_data
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.train import Fitted, Options, fit
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:

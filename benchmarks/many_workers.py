@@ -48,7 +48,7 @@ from distforest.jobs.on_dask import DASK_SETTINGS, OnDask
 from distforest.jobs.shards import Receipt
 from distforest.jobs.train import GrowTask, grow_shard
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 
 ROWS = dict.fromkeys(("start", "feature", "threshold", "left", "right", "value", "depth", "weight"), 100)
 """What a receipt says of its shard, so that it is as long as a real one."""

@@ -37,7 +37,7 @@ from distforest.jit import kernel
 from distforest.jobs.train import fit_here
 from distforest.sources.point_pairs import check_pairs, codes_of_links
 from distforest.sources.row_kinds import Features, Kernel
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

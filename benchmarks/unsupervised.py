@@ -45,7 +45,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.arrays import write_array
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -19,7 +19,7 @@ from distforest.growth.rng import streams
 from distforest.sources.lazy.callbacks import pairwise
 from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.source import Projections
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

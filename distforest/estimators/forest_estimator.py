@@ -19,6 +19,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.forest.estimates import Estimates
 from distforest.forest.roots import Roots
 from distforest.forest.sealed.artifact import open_forest, save
+from distforest.forest.table import n_roots_of
 from distforest.growth.cuts.class_weights import key_of
 from distforest.growth.cuts.far_values import told_of_far
 from distforest.growth.methods import check_together, problem
@@ -29,21 +30,19 @@ from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import from_data
 from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
-from distforest.sources.arrays import is_stored
-from distforest.sources.data_frames import check_number_columns, dtypes_of, is_data_frame, numbers_of_columns
+from distforest.sources.data_frames import check_number_columns, dtypes_of, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
-from distforest.sources.masked import unmasked
+from distforest.sources.given import is_data_frame, is_sparse, is_stored, unmasked
+from distforest.sources.opening import opened_rows
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.sparse import SparseSource, is_sparse, tell_of_zeros
-from distforest.sources.sparse_store import opened_rows
-from distforest.sources.truth import Truth
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.sparse import SparseSource, tell_of_zeros
+from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest, Meaning
-    from distforest.growth.methods import Method
+    from distforest.growth.methods import Bound, Method
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Ints
 
@@ -233,9 +232,11 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """Grow the forest, here or on the cluster; warns where it has learned nothing."""
         if self.client is None:
             threads = n_threads(self.n_jobs)
-            bound = problem(self._method, screened_data(data, params, seed, Here(threads)), params, seed)
+            if params.get("feature_weights") == "dependence":
+                data = screened_data(data, seed, Here(threads))
+            bound = problem(self._method, data, params, seed)
             self._hold(fit_here(bound, threads))
-            told = [told_of_roots(bound, Roots.of_forest(self.forest_))]
+            told = [_told_of_roots(bound, self.forest_)]
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
                 from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (a fit in threads does without Dask)
@@ -247,6 +248,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
                 told = list(done.warnings)
         for text in filter(None, told):
             warn_caller(text)
+
+
+def _told_of_roots(problem: Bound, forest: Forest) -> str:
+    """What is to be told of trees without a cut; nothing where most trees have one."""
+    if 2 * n_roots_of(forest.table.tree_size) <= forest.n_trees:
+        return ""
+    return told_of_roots(problem, Roots.of_forest(forest))
 
 
 def _plain(value: Any) -> Any:

@@ -11,7 +11,7 @@ from distforest.errors import InputError
 from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
-from distforest.sources.masked import unmasked
+from distforest.sources.given import unmasked
 from distforest.sources.row_kinds import Features
 
 if TYPE_CHECKING:

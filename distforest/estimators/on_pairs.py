@@ -15,9 +15,10 @@ from distforest.evaluation.roc import roc_curve
 from distforest.forest.pairs import pair_scores
 from distforest.growth.pairs.methods import pair_columns
 from distforest.growth.problem import Data
-from distforest.sources.arrays import in_memory
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import Labels, encoded
+from distforest.sources.given import in_memory
+from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
     UNLIKE,
     PointPairs,
@@ -27,9 +28,7 @@ from distforest.sources.point_pairs import (
     told_of_contradictions,
 )
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.stored import opened_array
-from distforest.sources.truth import Truth, pairs_of_rows
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
 if TYPE_CHECKING:
     from distforest.sources.point_pairs import PairColumns

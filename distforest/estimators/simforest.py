@@ -21,20 +21,19 @@ from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
 from distforest.jobs.lockstep import BoundSimilarity, fit_lazily, nodes_of, source_of
-from distforest.sources.arrays import in_memory
 from distforest.sources.data_frames import told_of_order
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances
 from distforest.sources.doubts import told_of_amounts, told_of_scales
 from distforest.sources.factors import Labels, Targets
+from distforest.sources.given import in_memory, is_sparse
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import items_of
+from distforest.sources.opening import opened_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
 from distforest.sources.row_kinds import Dense, Features, Kernel, RowKind
-from distforest.sources.sparse import SparseSource, is_sparse, read_sparse, with_own_distances
-from distforest.sources.stored import opened_array
-from distforest.sources.truth import Truth
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.sparse import SparseSource, read_sparse, with_own_distances
+from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest, Meaning

@@ -16,8 +16,7 @@ from distforest.estimators.forest_estimator import estimated, r_squared
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
-from distforest.sources.truth import Truth, pairs_of_rows
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints

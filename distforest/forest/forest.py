@@ -19,11 +19,11 @@ from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.table import NodeTable
 from distforest.sources.arrays import rows_of
 from distforest.sources.feature_names import FeatureNames
-from distforest.sources.masked import unmasked
+from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
 from distforest.sources.row_kinds import Kernel, row_kind
-from distforest.sources.sparse import SparseSource, is_sparse, read_sparse
+from distforest.sources.sparse import SparseSource, read_sparse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,7 +12,7 @@ from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.path_lengths import PathLengths
 from distforest.forest.same_leaf import SameLeaf
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from distforest.forest.leaf_kinds import NEAREST, KeepsOfPairs
 from distforest.forest.sealed.artifact import meaning_of, read_array
+from distforest.forest.table import n_roots_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from distforest.forest.forest import Forest
     from distforest.forest.leaf_kinds import LeafKind
-    from distforest.sources.source import Ints
 
 FOLLOWS = {
     "class_counts": "every distance is the same, and every prediction",
@@ -90,8 +90,3 @@ class Roots:
         things = "pairs" if isinstance(self.leaf, KeepsOfPairs) else "rows"
         rest = f"so they tell no {things} apart, and answers rest on the other {self.n_trees - self.n_roots:,}"
         return f"{self.n_roots:,} of {self.n_trees:,} trees have no cut, {rest}"
-
-
-def n_roots_of(tree_size: Ints) -> int:
-    """How many trees of these sizes, shape (n_trees,), are a root alone."""
-    return int((tree_size == 1).sum())

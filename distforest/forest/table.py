@@ -285,3 +285,8 @@ def lacking_goes_right(
         half[1 if weights[e] < 0.0 else 0] += abs(weights[e]) * row[columns[e]]
     side = side_of_halves(half[0], half[1], surrogate)
     return right_is_larger if side == STAY else side == RIGHT
+
+
+def n_roots_of(tree_size: Ints) -> int:
+    """How many trees of these sizes, shape (n_trees,), are a root alone."""
+    return int((tree_size == 1).sum())

@@ -19,9 +19,11 @@ from distforest.errors import InputError
 from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
 from distforest.growth.cuts.class_weights import ClassWeights
+from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
-from distforest.growth.cuts.criteria import Criterion, Gini
+from distforest.growth.cuts.criteria import Criterion, Gini, Variance
 from distforest.growth.cuts.far_values import variance_of
+from distforest.growth.cuts.histograms import cut_codes_by_labels, cut_codes_by_targets
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.witnesses import Witnesses
@@ -31,9 +33,9 @@ from distforest.growth.draws.dependence import screened_rows
 from distforest.growth.draws.landmarks import landmarks_of
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.draws.unlike_pairs import Unlikeness
-from distforest.growth.grower import Growth, Limits
+from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.isolation import RandomCut, TwoAtRandom
-from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, limits_of, rfd, tree_rank
+from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, rfd, tree_rank
 from distforest.growth.pairs.problem import PairProblem
 from distforest.growth.parameters import (
     ISOLATION_PARAMETERS,
@@ -45,18 +47,19 @@ from distforest.growth.parameters import (
     URERF_PARAMETERS,
     Parameter,
     keeps_pairs,
+    limits_among,
     n_drawn,
     parameters_told,
 )
 from distforest.growth.problem import Data, Problem, Sampling
-from distforest.growth.searches import search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.row_kinds import Features
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from distforest.forest.leaf_kinds import LeafKind
+    from distforest.growth.grower import Search
     from distforest.sources.source import Ints, Source
 
 GROWTH = 2
@@ -187,6 +190,13 @@ _ROWS = (
 )
 METHODS = {method.name: method for method in _ROWS}
 
+FUSED: dict[tuple[type, type], Search] = {
+    (BinnedSource, Gini): cut_codes_by_labels,
+    (BinnedSource, Variance): cut_codes_by_targets,
+    (ArraySource, TwoClusters): project_and_cut_clusters,
+}
+"""The searches that never hold the values of all candidates, by source and plain criterion."""
+
 
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
     """The number of candidates that ``max_features`` stands for, at least one.
@@ -296,11 +306,17 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
 
 
+def search_of(source: Source, criterion: Criterion) -> Search:
+    """The fused search for a source and a criterion, or `judge_and_cut`, which is right for all."""
+    fused = FUSED.get((type(source), type(criterion)))
+    return fused if fused and criterion.is_plain else judge_and_cut
+
+
 def _limits(params: Params, n_draws: int) -> Limits:
     """When a node is a leaf; a tree of random cuts ends where ``n_draws`` rows are usually alone, at ceil(log2)."""
     if "max_depth" not in params:
         return Limits(max_depth=(n_draws - 1).bit_length())
-    return limits_of(params)
+    return Limits(**limits_among(params))
 
 
 def _source(data: Data, params: Params) -> Source:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
 from distforest.forest.leaf_kinds import NEAREST, SHARE
@@ -172,6 +172,18 @@ def n_drawn(max_samples: float | None, there: int) -> int:
     [20, 25, 1, 50]
     """
     return max(1, round(max_samples * there)) if isinstance(max_samples, float) else int(max_samples or there)
+
+
+def limits_among(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that say when a node is a leaf: the arguments of `distforest.growth.grower.Limits`.
+
+    Examples
+    --------
+    >>> limits_among({"n_estimators": 500, "min_samples_split": 2, "min_samples_leaf": 1, "max_depth": None})
+    {'min_samples_split': 2, 'min_samples_leaf': 1, 'max_depth': None}
+    """
+    names = ("min_samples_split", "min_samples_leaf", "max_depth")
+    return {name: None if params[name] is None else int(params[name]) for name in names}
 
 
 def with_defaults(parameters: Iterable[Parameter], **defaults: Value) -> tuple[Parameter, ...]:

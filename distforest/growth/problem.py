@@ -27,7 +27,7 @@ from distforest.sources.lazy.source import LazySource
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.row_kinds import Dense, Kernel
 from distforest.sources.source import Source
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,7 +16,7 @@ from distforest.sources.arrays import row_blocks
 from distforest.sources.lazy.source import LazySource
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import SparseSource
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

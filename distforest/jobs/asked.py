@@ -16,9 +16,9 @@ from distforest.forest.missing import rows_without_values
 from distforest.forest.nearest_votes import nearest_members
 from distforest.forest.pairs.pair_scores import columns_of
 from distforest.forest.sealed.artifact import open_forest
+from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.point_pairs import check_points
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.sparse_store import open_matrix, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,6 +31,7 @@ from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
+from distforest.sources.opening import open_matrix
 from distforest.sources.point_pairs import check_pairs, codes_of_links, told_of_contradictions
 from distforest.sources.readings import (
     AS_IT_IS,
@@ -43,9 +44,9 @@ from distforest.sources.readings import (
 )
 from distforest.sources.row_kinds import Dense, Features, Kernel
 from distforest.sources.sparse import SparseSource, StagedSparse
-from distforest.sources.sparse_store import SparseStore, open_matrix
+from distforest.sources.sparse_store import SparseStore
 from distforest.sources.staging import Staged, default_scratch, stage
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:

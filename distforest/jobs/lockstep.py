@@ -26,9 +26,9 @@ from distforest.growth.methods import Bound, Method, problem
 from distforest.growth.parameters import keeps_pairs, parameters_told
 from distforest.growth.problem import Data, Problem, put_together
 from distforest.growth.standstill import told_of_roots
-from distforest.growth.versions import versions
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.shards import Receipt, commit, shard_name
+from distforest.jobs.versions import versions
 from distforest.sources.array_files import held
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy
 from distforest.sources.lazy.messages import Code

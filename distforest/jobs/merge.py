@@ -19,18 +19,17 @@ import numpy as np
 from distforest.errors import JobError
 from distforest.forest.forest import SEALED_CHUNK_BYTES, Meaning, array_entry, canonical, chunk_rows
 from distforest.forest.sealed.artifact import Prepared, prepare, seal, write_rows
-from distforest.growth.versions import versions
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.inputs import Inputs, scratch_of
 from distforest.jobs.plan import merge_bytes
 from distforest.jobs.shards import Receipt, opened_shard
-from distforest.jobs.versions import grown_by
+from distforest.jobs.versions import grown_by, versions
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import bytes_of, rows_of
 from distforest.sources.lazy.source import origin_of
 from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from distforest.stores.folder import Folder
 from distforest.stores.outputs import MANIFEST, UNFINISHED, job_folder, publish
 

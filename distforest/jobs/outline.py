@@ -16,8 +16,8 @@ from distforest.jobs.asked import opened_forest, points_of
 from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
 from distforest.sources.feature_names import FeatureNames
+from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.row_kinds import Dense
-from distforest.sources.sparse_store import open_matrix, read_rows
 from distforest.sources.stored import check_stored
 from distforest.stores.addresses import naming
 

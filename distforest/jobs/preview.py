@@ -25,6 +25,7 @@ from distforest.jobs.on_dask import MACHINE_BYTES
 from distforest.jobs.plan import Plan, Size, check_memory, plan, projected_bytes
 from distforest.sources.arrays import open_array
 from distforest.sources.kernels import KERNELS
+from distforest.sources.opening import open_matrix
 from distforest.sources.readings import (
     AS_IT_IS,
     DISSIMILARITIES,
@@ -36,10 +37,10 @@ from distforest.sources.readings import (
     check_shape,
 )
 from distforest.sources.source import NUMBERS
-from distforest.sources.sparse_store import SparseStore, open_matrix
+from distforest.sources.sparse_store import SparseStore
 from distforest.sources.staging import check_scratch
 from distforest.sources.stored import check_stored
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from distforest.stores.addresses import naming
 from distforest.stores.folder import Folder
 

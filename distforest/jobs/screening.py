@@ -28,7 +28,6 @@ from distforest.jobs.versions import check_own_growth
 from distforest.sources.staging import Staged
 
 if TYPE_CHECKING:
-    from distforest.growth.methods import Params
     from distforest.growth.problem import Data
     from distforest.jobs.inputs import Inputs
     from distforest.sources.source import Floats
@@ -137,10 +136,8 @@ def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> In
     return replace(inputs, feature_weights=weights, dependence=dependence)
 
 
-def screened_data(data: Data, params: Params, seed: int, cluster: Cluster) -> Data:
-    """The same of data in memory."""
-    if params.get("feature_weights") != "dependence":
-        return data
+def screened_data(data: Data, seed: int, cluster: Cluster) -> Data:
+    """Data in memory with the feature weights that a screen finds."""
     found = screen(InMemory(data.matrix), seed, cluster)
     return replace(data, feature_weights=found.weights, dependence=found.dependence)
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from distforest.forest.forest import canonical
-from distforest.forest.roots import n_roots_of
+from distforest.forest.table import n_roots_of
 from distforest.growth.methods import GROWTH
-from distforest.growth.versions import VERSIONS_HERE
+from distforest.jobs.versions import VERSIONS_HERE
 from distforest.sources.files.npz import header_of
 from distforest.stores.folder import Folder
 

@@ -23,7 +23,6 @@ from distforest.forest.roots import Roots
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.growth.methods import GROWTH, Bound
 from distforest.growth.standstill import told_of_roots
-from distforest.growth.versions import versions
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
@@ -32,9 +31,9 @@ from distforest.jobs.plan import Size, check_memory, check_worker_memory, plan
 from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 from distforest.jobs.stop import Stop
-from distforest.jobs.versions import check_growth, check_own_growth, told_of_versions
+from distforest.jobs.versions import check_growth, check_own_growth, told_of_versions, versions
 from distforest.sources.array_files import held
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from distforest.stores.claims import CLAIM, Claim, owned
 from distforest.stores.folder import Folder
 from distforest.stores.outputs import FOREST_KIND, check_kind, check_new, look

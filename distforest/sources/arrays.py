@@ -17,8 +17,8 @@ from zarr.storage import FsspecStore
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.jit import borrowing
+from distforest.sources.given import is_stored
 from distforest.sources.guarded import RegularStore, guarded
-from distforest.sources.masked import unmasked
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Similarities
 from distforest.stores.addresses import is_remote, may_pass, reaching, store_options
 from distforest.stores.room import told_if_full
@@ -164,16 +164,6 @@ def open_array(address: str) -> zarr.Array[Any]:
         A remote store does not answer.
     """
     return array_at(address, open_node(address))
-
-
-def is_stored(values: object) -> bool:
-    """Whether ``values`` is an array on disk, to be read block by block: a Zarr array, or one like it."""
-    return hasattr(values, "chunks") and hasattr(values, "dtype")
-
-
-def in_memory(values: Any) -> np.ndarray:
-    """Read an array on disk, or an array-like, whole."""
-    return np.asarray(unmasked(values[...] if is_stored(values) else values))
 
 
 def open_node(address: str) -> zarr.Array[Any] | zarr.Group:

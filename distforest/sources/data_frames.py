@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError
+from distforest.sources.given import is_data_frame
 from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
 
 WAYS = ("itercolumns", "iter_columns", "items")
 """Methods that lead from column to column: of Arrow tables, of Polars, and of pandas, which gives names too."""
-
-
-def is_data_frame(values: object) -> bool:
-    """Whether ``values`` is a table of named columns."""
-    return hasattr(values, "columns") and len(getattr(values, "shape", ())) == 2
 
 
 def frame_columns(frame: Any) -> Iterator[tuple[str, Any]]:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
-from distforest.sources.arrays import in_memory, is_stored
-from distforest.sources.masked import unmasked
+from distforest.sources.given import check_dense, in_memory, is_stored, unmasked
+from distforest.sources.opening import opened_array
 from distforest.sources.source import Floats
-from distforest.sources.stored import opened_array
 
 DATES = "mM"
 """Kinds of dtypes that are durations and dates."""
@@ -198,16 +197,6 @@ class Graph:
 
     def __getitem__(self, rows: object) -> Graph:
         return Graph(_cut(self.adjacency, rows))
-
-
-def check_dense(given: object) -> None:
-    """Refuse what is no dense matrix of numbers: a sparse one, or a graph object of another library."""
-    if hasattr(given, "toarray"):
-        raise InputError(f"a dense matrix is required, found sparse data ({given!r}); use its .toarray()")
-    if hasattr(given, "nodes") and hasattr(given, "edges"):
-        kind = f"{type(given).__module__.partition('.')[0]} {type(given).__name__}"
-        cure = "give its matrix, with the nodes in the order of the rows: Graph(networkx.to_numpy_array(graph, nodes))"
-        raise InputError(f"a dense adjacency matrix is required, found a graph object ({kind}); {cure}")
 
 
 def _square(given: object) -> Any:

@@ -21,7 +21,7 @@ import numpy as np
 from distforest.errors import InputError
 from distforest.jit import borrowing, kernel
 from distforest.sources.arrays import PROJECTED_ROWS
-from distforest.sources.masked import unmasked
+from distforest.sources.given import unmasked
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from distforest.amounts import counted
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import held_in, row_blocks
-from distforest.sources.masked import unmasked
+from distforest.sources.given import unmasked
 from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:

@@ -140,11 +140,6 @@ def project_sparse(
                 values[k, r] = total
 
 
-def is_sparse(values: object) -> bool:
-    """Whether ``values`` is a sparse matrix or array of SciPy's, of any format."""
-    return bool(scipy.sparse.issparse(values))
-
-
 def read_sparse(values: Any, reading: Reading) -> SparseSource:
     """Read a sparse matrix: stored entries are observed, zeros too, unless they are NaN.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,9 @@ import scipy.sparse
 
 from distforest.amounts import counted
 from distforest.errors import InputError
-from distforest.sources.arrays import CHUNK_BYTES, SPARSE, array_at, is_sparse_group, open_array, open_node, write_array
+from distforest.sources.arrays import CHUNK_BYTES, SPARSE, open_array, write_array
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, check_shape
 from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, with_own_distances
-from distforest.sources.stored import opened_array, warn_of_absent
 from distforest.stores.groups import check_target, destination, seal_group
 
 if TYPE_CHECKING:
@@ -268,33 +266,3 @@ def _shape_of(address: str, said: object) -> tuple[int, int]:
 def _row_of(entry: int, numbers: Ints, ends: Ints) -> int:
     """The row of an entry, whose rows end at ``ends``."""
     return int(numbers[np.searchsorted(ends, entry, side="right") - 1])
-
-
-def open_matrix(address: str) -> Any:
-    """Open what is at an address: a Zarr array, or a sparse matrix in Zarr.
-
-    Raises
-    ------
-    InputError
-        There is neither, or the metadata of the store contradict themselves.
-    """
-    node = open_node(address)
-    return SparseStore.of(address, node.attrs) if is_sparse_group(node) else array_at(address, node)
-
-
-def read_rows(address: str, rows: slice | np.ndarray) -> Any:
-    """Some rows of the array or sparse matrix at an address, the latter as SciPy's."""
-    found = open_matrix(address)
-    if isinstance(found, SparseStore):
-        return found.rows(rows)
-    return np.asarray(found[rows] if isinstance(rows, slice) else found.oindex[rows])
-
-
-def opened_rows(values: object) -> Any:
-    """Open the Zarr array at an address, or read the sparse matrix there; anything else stays as it is."""
-    if not isinstance(values, (str, os.PathLike)):
-        return opened_array(values)
-    address = os.fspath(values)
-    warn_of_absent([address])
-    found = open_matrix(address)
-    return found.whole() if isinstance(found, SparseStore) else found

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import math
 import operator
-import os
 import re
 import sys
 from dataclasses import dataclass, field
@@ -19,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError, warn_caller
-from distforest.sources.arrays import bytes_of, is_stored, open_array, open_node
+from distforest.sources.arrays import bytes_of, open_node
 from distforest.sources.files.bounds import allowed_bytes
+from distforest.sources.given import is_stored
 from distforest.stores.addresses import reaching, store_of
 
 if TYPE_CHECKING:
@@ -148,15 +148,6 @@ def warn_of_absent(addresses: Iterable[str], strict: bool = False, max_bytes: in
     """Warn of what `check_stored` has to say."""
     for told in check_stored(addresses, strict, max_bytes):
         warn_caller(told)
-
-
-def opened_array(values: Any) -> Any:
-    """Open the Zarr array at an address, a path or URL; anything else stays as it is. Tells of chunks not stored."""
-    is_address = isinstance(values, (str, os.PathLike))
-    place = os.fspath(values) if is_address else str(getattr(values, "store_path", ""))
-    if is_address or place.startswith("file://"):
-        warn_of_absent([place.removeprefix("file://")], max_bytes=sys.maxsize)  # what it is read into tells its room
-    return open_array(place) if is_address else values
 
 
 def _arrays(address: str) -> Iterator[tuple[str, Any]]:

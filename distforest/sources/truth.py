@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from distforest.errors import InputError, warn_caller
-from distforest.sources.arrays import in_memory, is_stored
 from distforest.sources.distance_doubts import told_of_truth
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import (
@@ -18,16 +18,14 @@ from distforest.sources.factors import (
     Graph,
     Labels,
     Targets,
-    check_dense,
     encoded,
     finite_vectors,
     is_date,
     rows_without,
 )
-from distforest.sources.masked import unmasked
+from distforest.sources.given import check_dense, in_memory, is_stored, unmasked
+from distforest.sources.opening import opened_array
 from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
-from distforest.sources.stored import opened_array
-from distforest.sources.truth_kinds import TruthKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +33,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.sources.source import Floats, Ints
+
+
+class TruthKind(StrEnum):
+    """The kind of truth that a forest learns; a word in messages and fingerprints."""
+
+    LABELS = "labels"
+    TARGETS = "targets"
+    EMBEDDING = "embedding"
+    DISTANCES = "distances"
+    LINKS = "links"
+    NOTHING = "nothing"
+
+    @property
+    def is_of_vectors(self) -> bool:
+        """Whether it is numbers of which leaves keep the mean."""
+        return self in {TruthKind.TARGETS, TruthKind.EMBEDDING}
+
 
 AS_LEARNED: dict[TruthKind | None, Callable[[Any], Labels | Targets | Embedding]] = {
     TruthKind.LABELS: Labels,

@@ -80,7 +80,7 @@ def test_what_is_loaded_and_saved_again_keeps_the_versions_that_have_grown_it(
     digest, packed = fitted.save(tmp_path / "first.zarr"), pickle.dumps(fitted)
     lazily = SimForestRegressor(Lazy(pairwise(_apart)), n_estimators=2, random_state=0).fit(list(range(40)), TARGETS)
     assert {"similarity", "versions"} == set(lazily.forest_.provenance)
-    monkeypatch.setattr("distforest.growth.versions.GROWTH", 99)
+    monkeypatch.setattr("distforest.jobs.versions.GROWTH", 99)
     assert load(tmp_path / "first.zarr").save(tmp_path / "again.zarr") == digest
     pickle.loads(packed).save(tmp_path / "packed.zarr")
     clone(fitted).fit(POINTS, DISTANCES).save(tmp_path / "anew.zarr")

@@ -25,7 +25,7 @@ from distforest.growth.pairs.sampling import GivenPairs
 from distforest.growth.problem import Data
 from distforest.sources.arrays import write_array
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from tests.growth.test_rfd import as_tree
 from tests.reference import naive_trees_of_pairs as ref
 

@@ -26,7 +26,7 @@ from distforest.jobs.train import Options, fit
 from distforest.sources.readings import SIMILARITIES
 from distforest.sources.row_kinds import Dense
 from distforest.sources.sparse import read_sparse
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:

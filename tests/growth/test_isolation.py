@@ -20,7 +20,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data, Problem
 from distforest.sources.arrays import ArraySource
 from distforest.sources.row_kinds import Dense
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from tests import samples
 from tests.growth.cuts.test_criteria import FREE
 from tests.reference import naive, naive_isolation, naive_simforest

@@ -24,7 +24,7 @@ from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.arrays import ArraySource
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from tests import samples
 from tests.reference import naive_trees_of_pairs as ref
 

@@ -19,7 +19,7 @@ from distforest.sources.arrays import ArraySource
 from distforest.sources.lazy.callbacks import Lazy
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.row_kinds import Dense, Features
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from tests.reference import naive_simforest as naive
 from tests.reference.naive_landmarks import drawn
 

@@ -21,7 +21,7 @@ from distforest.growth.draws.dependence import (
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import complete
 from distforest.jobs import screening
-from distforest.jobs.cluster import Cluster, Here, Progress, Work
+from distforest.jobs.cluster import Here, Progress, Work
 from distforest.jobs.on_dask import OnDask, local_cluster
 from distforest.jobs.screening import InMemory, screen, screened_data
 from tests import samples
@@ -153,18 +153,11 @@ def test_a_block_names_its_features() -> None:
     assert str(task) == "features 0 to 4 against 4 to 9"
 
 
-def test_only_data_that_ask_for_a_screen_are_screened() -> None:
+def test_data_in_memory_are_screened_as_any() -> None:
     data = replace(samples.data_of("urerf"), feature_weights=None)
     params = complete(METHODS["urerf"].parameters, {"n_estimators": 2})
     assert params["feature_weights"] == "dependence"
-
-    class Nowhere(Here):
-        def each(self, *_: object) -> list[object]:  # type: ignore[override]
-            raise AssertionError("nothing was to be run")
-
-    plain: Cluster = Nowhere(1)
-    assert screened_data(data, {**params, "feature_weights": None}, SEED, plain) is data
-    found = screened_data(data, params, SEED, Here(1))
+    found = screened_data(data, SEED, Here(1))
     expected = screen(InMemory(data.matrix), SEED, Here(1))
     assert found.feature_weights is not None
     assert found.dependence is not None

@@ -18,7 +18,6 @@ from distforest.errors import JobError
 from distforest.forest.sealed.artifact import open_forest, read_manifest
 from distforest.growth.methods import GROWTH
 from distforest.growth.problem import Problem
-from distforest.growth.versions import VERSIONS_HERE
 from distforest.jobs import versions
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import Inputs, stage_inputs
@@ -28,7 +27,7 @@ from distforest.jobs.screening import BlockTask, OnHosts, screen_block
 from distforest.jobs.shards import Receipt
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import GrowTask, Options, fit, grow_shard, survey
-from distforest.jobs.versions import grown_by, told_of_versions
+from distforest.jobs.versions import VERSIONS_HERE, grown_by, told_of_versions
 from distforest.service.leading import LeadTask, lead
 from distforest.sources.staging import Staged
 from distforest.stores.claims import Claim

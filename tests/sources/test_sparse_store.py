@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.sources.arrays import open_array, write_array
 from distforest.sources.files.ingest import ingest
+from distforest.sources.opening import open_matrix, opened_rows, read_rows
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES, read
-from distforest.sources.sparse_store import SparseStore, open_matrix, opened_rows, read_rows, write_sparse
+from distforest.sources.sparse_store import SparseStore, write_sparse
 from distforest.stores.groups import seal_group
 from tests.sources.test_sparse import dense_of, stored_of, whole
 

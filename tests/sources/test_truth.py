@@ -13,8 +13,7 @@ from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec
 from distforest.sources import truth as module
 from distforest.sources.arrays import open_array, write_array
-from distforest.sources.truth import Truth, pairs_of_rows, read_vector
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import Truth, TruthKind, pairs_of_rows, read_vector
 
 if TYPE_CHECKING:
     from pathlib import Path

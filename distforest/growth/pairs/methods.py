@@ -27,9 +27,9 @@ from distforest.growth.pairs.sampling import (
 from distforest.growth.pairs.search import PairSearch
 from distforest.growth.pairs.square_search import SquareSearch
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
-from distforest.growth.parameters import n_drawn
+from distforest.growth.parameters import limits_among, n_drawn
 from distforest.sources.point_pairs import ALIKE, UNLIKE, PairColumns, PointPairs, check_pairs, check_points
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,14 +84,6 @@ def drawn_points(data: Data) -> PointPairs:
 def axis_of(n_columns: int, width_of: Callable[[int], int]) -> Axis:
     """Single columns of some, as many at a time as ``width_of`` says."""
     return Axis(n_columns, min(width_of(n_columns), n_columns))
-
-
-def limits_of(params: Params) -> Limits:
-    """When a node is a leaf."""
-    depth = params["max_depth"]
-    return Limits(
-        int(params["min_samples_split"]), int(params["min_samples_leaf"]), None if depth is None else int(depth)
-    )
 
 
 def pair_search_of(params: Params, points: PointPairs, sampling: PairSampling, seed: int) -> PairSearch:
@@ -189,5 +181,7 @@ def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -
     """Bind RFD to data; ``width_of`` says how many of some columns a node tries."""
     points, sampling = drawn_points(data), given_pairs(data, params, seed)
     search = pair_search_of(params, points, sampling, seed)
-    growth = Growth(points, axis_of(points.shape[1], width_of), NO_CLASSES, limits_of(params), seed, search, held=1)
+    growth = Growth(
+        points, axis_of(points.shape[1], width_of), NO_CLASSES, Limits(**limits_among(params)), seed, search, held=1
+    )
     return OverPairs(points, sampling, Classifiers(growth), KeepsVotes(params["voting"]))

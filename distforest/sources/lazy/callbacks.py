@@ -21,8 +21,8 @@ import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import CancelledJobError, InputError
+from distforest.sources.given import unmasked
 from distforest.sources.lazy.identity import name_of, signature
-from distforest.sources.masked import unmasked
 from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.errors import InputError, JobError
+from distforest.sources.given import unmasked
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, answers
 from distforest.sources.lazy.identity import keys_of, name_of
 from distforest.sources.lazy.ledger import Ledger
 from distforest.sources.lazy.pairs import PAID, PairCodes, Pairs
-from distforest.sources.masked import unmasked
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES
 from distforest.sources.source import Projections, block_entries
 

@@ -22,7 +22,7 @@ from distforest.growth.methods import METHODS, problem
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from tests import samples
 from tests.growth.test_rfd import as_tree
 from tests.reference import naive_trees_of_pairs as ref

@@ -17,7 +17,7 @@ from distforest.forest.pairs.pair_walks import Walks
 from distforest.growth.pairs import pruning
 from distforest.growth.problem import Data
 from distforest.sources.point_pairs import PointPairs
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 
 N_POINTS = 48
 QUICK: dict[str, Any] = {"n_pairs": 200, "max_depth": 5, "leafrank_depth": 2, "min_samples_leaf": 2, "random_state": 3}

@@ -28,7 +28,7 @@ from distforest.growth.pairs.tree_rank import CellTree, LeafRank
 from distforest.growth.parameters import complete
 from distforest.growth.problem import Data
 from distforest.sources.point_pairs import PairColumns, PointPairs
-from distforest.sources.truth_kinds import TruthKind
+from distforest.sources.truth import TruthKind
 from tests.ranking_trees import REGIONS, Asked, Trees, block, planted
 from tests.reference import naive_trees_of_pairs as ref
 

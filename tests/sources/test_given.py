@@ -9,7 +9,7 @@ import pytest
 
 from distforest.errors import InputError
 from distforest.sources.factors import Embedding, Labels, Targets
-from distforest.sources.masked import unmasked
+from distforest.sources.given import unmasked
 from distforest.sources.point_pairs import codes_of_links
 from distforest.sources.truth import Truth
 

@@ -1,0 +1,78 @@
+"""What callers hand in: which kind of object it is, and how it becomes an array.
+
+What is masked was not observed, so it becomes NaN, which each reading allows or refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from distforest.amounts import are
+from distforest.errors import InputError
+
+
+def is_stored(values: object) -> bool:
+    """Whether ``values`` is an array on disk, to be read block by block: a Zarr array, or one like it."""
+    return hasattr(values, "chunks") and hasattr(values, "dtype")
+
+
+def is_sparse(values: object) -> bool:
+    """Whether ``values`` is a sparse matrix or array of SciPy's, of any format."""
+    return bool(scipy.sparse.issparse(values))
+
+
+def is_data_frame(values: object) -> bool:
+    """Whether ``values`` is a table of named columns."""
+    return hasattr(values, "columns") and len(getattr(values, "shape", ())) == 2
+
+
+def check_dense(given: object) -> None:
+    """Refuse what is no dense matrix of numbers: a sparse one, or a graph object of another library."""
+    if hasattr(given, "toarray"):
+        raise InputError(f"a dense matrix is required, found sparse data ({given!r}); use its .toarray()")
+    if hasattr(given, "nodes") and hasattr(given, "edges"):
+        kind = f"{type(given).__module__.partition('.')[0]} {type(given).__name__}"
+        cure = "give its matrix, with the nodes in the order of the rows: Graph(networkx.to_numpy_array(graph, nodes))"
+        raise InputError(f"a dense adjacency matrix is required, found a graph object ({kind}); {cure}")
+
+
+def in_memory(values: Any) -> np.ndarray:
+    """Read an array on disk, or an array-like, whole."""
+    return np.asarray(unmasked(values[...] if is_stored(values) else values))
+
+
+def unmasked(values: object) -> Any:
+    """NaN in the place of what is masked, or None among objects; what is no masked array stays as it is.
+
+    Parameters
+    ----------
+    values
+        Anything; a list of masked arrays counts as one.
+
+    Raises
+    ------
+    InputError
+        Something is masked in an array of strings or dates, which have no such value.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.masked_equal([3, -9, 5], -9))
+    array([ 3., nan,  5.])
+    """
+    if isinstance(values, (list, tuple)) and any(isinstance(one, np.ma.MaskedArray) for one in values):
+        values = np.ma.array(values)
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    mask = np.ma.getmaskarray(values)
+    n_masked = int(mask.sum())
+    if not n_masked:
+        return np.ma.getdata(values)
+    if values.dtype.kind == "O":
+        return np.where(mask, np.array(None), np.ma.getdata(values))
+    if values.dtype.kind not in "fcbiu":
+        found = f"found {n_masked:,} that {are(n_masked)} masked in an array of {values.dtype}"
+        raise InputError(f"observed values were expected, {found}, which knows no missing ones; leave their rows out")
+    return np.where(mask, np.float32(np.nan), np.ma.getdata(values))
