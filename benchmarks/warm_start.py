@@ -27,7 +27,7 @@ BOUND = """
 from distforest.growth.methods import METHODS, problem
 from distforest.growth.problem import Data
 from distforest.sources.row_kinds import Features, Kernel
-from distforest.sources.truth_kinds import Judge
+from distforest.sources.truth import TruthKind
 from distforest.growth.parameters import {parameters} as parameters, complete
 data = Data({rows}, X, {truth})
 problem(METHODS["{method}"], data, complete(parameters, {{}}), 0).grow(np.arange(1))
@@ -41,8 +41,8 @@ def _program(method: str, rows: str, truth: str) -> str:
 
 FEATURES = "Features(10)"
 LINEAR = 'Kernel("linear", 500, 10, 1.0)'
-DENSE = "Judge.DISTANCES, np.abs(X[:, :1] - X[:, 0]), None, 1.0"
-LABELS = "Judge.LABELS, y, [0, 1]"
+DENSE = "TruthKind.DISTANCES, np.abs(X[:, :1] - X[:, 0]), None, 1.0"
+LABELS = "TruthKind.LABELS, y, [0, 1]"
 PEER = "RandomForestClassifier(1).fit, scikit-learn"
 PROGRAMS = {
     PEER: DATA + "from sklearn.ensemble import RandomForestClassifier as F\nF(1).fit(X, y)" + GROWN,

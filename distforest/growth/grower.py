@@ -169,7 +169,7 @@ def grow_levels(roots: Frontier, parting: Parting, watch: LevelWatch) -> None:
 class Growth:
     """All that is needed to grow trees: data, draw, criterion, limits, seed; and how a level is searched.
 
-    ``search`` is `project_and_cut`, or a twin of it (`distforest.growth.searches`), which may never hold the
+    ``search`` is `project_and_cut`, or a twin of it (`distforest.growth.methods`), which may never hold the
     candidates' values; ``held`` is how many candidates' values it does hold, by default those of all. ``watch`` is told
     of every level. ``on_missing`` is a rule of `distforest.forest.missing`.
     """

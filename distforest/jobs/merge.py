@@ -22,8 +22,8 @@ from distforest.forest.sealed.artifact import Prepared, prepare, seal, write_row
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.inputs import Inputs, scratch_of
 from distforest.jobs.plan import merge_bytes
-from distforest.jobs.shards import Receipt, opened_shard
-from distforest.jobs.versions import grown_by, versions
+from distforest.jobs.shards import Receipt, grown_by, opened_shard
+from distforest.jobs.versions import versions
 from distforest.sources.array_files import Mapped
 from distforest.sources.arrays import bytes_of, rows_of
 from distforest.sources.lazy.source import origin_of

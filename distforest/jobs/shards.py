@@ -8,17 +8,19 @@ import resource
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from distforest.forest.forest import canonical
 from distforest.forest.table import n_roots_of
 from distforest.growth.methods import GROWTH
-from distforest.jobs.versions import VERSIONS_HERE
+from distforest.jobs.versions import COMPUTING, VERSIONS_HERE
 from distforest.sources.files.npz import header_of
 from distforest.stores.folder import Folder
 
@@ -135,3 +137,25 @@ def committed_shards(folder: Folder) -> list[Receipt]:
         if not kept or receipt.first > kept[-1].last:
             kept.append(receipt)
     return kept
+
+
+def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, Any]]:
+    """Each set of versions that has grown trees, with how many, the most first."""
+    n_trees: Counter[tuple[str, ...]] = Counter()
+    for receipt in receipts:
+        n_trees[tuple(getattr(receipt, name) for name in VERSIONS_HERE)] += receipt.n_trees
+    most_first = sorted(n_trees.items(), key=lambda own: (-own[1], own[0]))
+    return [{"trees": count, **dict(zip(VERSIONS_HERE, found, strict=True))} for found, count in most_first]
+
+
+def told_of_versions(receipts: Sequence[Receipt]) -> str:
+    """What is to be said where trees were worked out by different versions; else nothing."""
+    found = grown_by(receipts)
+    if len({tuple(own[name] for name in COMPUTING) for own in found}) < 2:
+        return ""
+    parts = (f"{own['trees']:,} with " + ", ".join(f"{name} {own[name]}" for name in COMPUTING) for own in found)
+    return (
+        f"the trees of this forest were not all worked out by the same versions: {'; '.join(parts)}. Where these round "
+        "differently, no run of one version gives its digest; to repeat it, install the same versions everywhere and "
+        "grow it anew (`run.overwrite`)"
+    )

@@ -29,9 +29,9 @@ from distforest.jobs.lockstep import evaluations_of, grow_together
 from distforest.jobs.merge import Target, is_unfinished, merge
 from distforest.jobs.plan import Size, check_memory, check_worker_memory, plan
 from distforest.jobs.screening import SCREENING, screened
-from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
+from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name, told_of_versions
 from distforest.jobs.stop import Stop
-from distforest.jobs.versions import check_growth, check_own_growth, told_of_versions, versions
+from distforest.jobs.versions import check_growth, check_own_growth, versions
 from distforest.sources.array_files import held
 from distforest.sources.truth import TruthKind
 from distforest.stores.claims import CLAIM, Claim, owned

@@ -14,9 +14,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from distforest.growth.problem import Data
-from distforest.sources import truth_kinds
 from distforest.sources.factors import encoded
 from distforest.sources.row_kinds import Features
+from distforest.sources.truth import TruthKind
 from tests import samples
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ def data_of(name: str) -> Data:
     X, y = load(name)
     rows = Features(X.shape[1])
     if name == "diabetes":
-        return Data(rows, X, truth_kinds.TruthKind.TARGETS, y[:, None].astype(np.float64))
+        return Data(rows, X, TruthKind.TARGETS, y[:, None].astype(np.float64))
     codes, classes = encoded(y)
-    return Data(rows, X, truth_kinds.TruthKind.LABELS, codes, classes)
+    return Data(rows, X, TruthKind.LABELS, codes, classes)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class TruthKind:
 
     @classmethod
     def of(cls, data: Data) -> TruthKind:
-        if data.truth_kind == truth_kinds.TruthKind.LABELS:
+        if data.truth_kind == TruthKind.LABELS:
             return cls(data.matrix, np.eye(len(data.classes or ()))[data.truth])
         return cls(data.matrix, data.truth - data.truth.mean(axis=0))
 
@@ -134,7 +134,7 @@ def grown(problem: Problem) -> dict[str, np.ndarray]:
 
 
 def fitted(data: Data) -> Tree:
-    if data.truth_kind == truth_kinds.TruthKind.LABELS:
+    if data.truth_kind == TruthKind.LABELS:
         return Tree.of_sklearn(DecisionTreeClassifier(random_state=0).fit(data.matrix, data.truth))
     return Tree.of_sklearn(DecisionTreeRegressor(random_state=0).fit(data.matrix, data.truth[:, 0]))
 
@@ -192,12 +192,10 @@ def balanced(n_columns: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("n_columns", [2, 3])
-@pytest.mark.parametrize(
-    "truth_kind", [truth_kinds.TruthKind.LABELS, truth_kinds.TruthKind.TARGETS, truth_kinds.TruthKind.DISTANCES]
-)
+@pytest.mark.parametrize("truth_kind", [TruthKind.LABELS, TruthKind.TARGETS, TruthKind.DISTANCES])
 @pytest.mark.parametrize("max_bins", [None, 4])
 def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
-    n_columns: int, truth_kind: truth_kinds.TruthKind, max_bins: int | None
+    n_columns: int, truth_kind: TruthKind, max_bins: int | None
 ) -> None:
     X, y = balanced(n_columns)
     truth: dict[str, Any] = {
@@ -206,7 +204,7 @@ def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
         "distances": (y[:, None] != y).astype(np.float32),
     }
     rows = Features(n_columns)
-    data = Data(rows, X, truth_kind, truth[truth_kind], [0, 1] if truth_kind == truth_kinds.TruthKind.LABELS else None)
+    data = Data(rows, X, truth_kind, truth[truth_kind], [0, 1] if truth_kind == TruthKind.LABELS else None)
     tree = Tree.of(grown(samples.without_bootstrap(data, max_bins=max_bins)))
     theirs = Tree.of_sklearn(DecisionTreeClassifier(random_state=0).fit(X, y))
     assert len(tree.left) == len(theirs.left) == 2 ** (n_columns + 1) - 1
@@ -217,7 +215,7 @@ def test_cuts_that_gain_nothing_are_made_where_nothing_is_better(
 def test_the_tree_of_the_distances_of_the_labels_is_the_tree_of_the_labels(name: str) -> None:
     data = data_of(name)
     z = (data.truth[:, None] != data.truth).astype(np.float32)
-    dense = Data(data.rows, data.matrix, truth_kinds.TruthKind.DISTANCES, z, None, 1.0)
+    dense = Data(data.rows, data.matrix, TruthKind.DISTANCES, z, None, 1.0)
     by_labels, by_distances = (grown(samples.without_bootstrap(own)) for own in (data, dense))
     of_leaves = {"class_counts", "leaf_distances"}
     digests = [
@@ -233,10 +231,8 @@ def test_the_tree_of_the_distances_of_whole_targets_is_the_tree_of_the_targets()
     X, y = samples.features(60), rng.integers(-8, 9, 60).astype(np.float64)
     rows = Features(samples.N_COLUMNS)
     z = ((y[:, None] - y) ** 2 / 2).astype(np.float32)
-    by_targets = grown(samples.without_bootstrap(Data(rows, X, truth_kinds.TruthKind.TARGETS, y[:, None])))
-    by_distances = grown(
-        samples.without_bootstrap(Data(rows, X, truth_kinds.TruthKind.DISTANCES, z, None, float(z.max())))
-    )
+    by_targets = grown(samples.without_bootstrap(Data(rows, X, TruthKind.TARGETS, y[:, None])))
+    by_distances = grown(samples.without_bootstrap(Data(rows, X, TruthKind.DISTANCES, z, None, float(z.max()))))
     for name in ("left", "right", "threshold", "columns", "leaves"):
         assert by_targets[name].tolist() == by_distances[name].tolist()
     np.testing.assert_allclose(by_targets["gain"], by_distances["gain"], rtol=1e-12)

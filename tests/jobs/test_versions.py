@@ -24,10 +24,10 @@ from distforest.jobs.inputs import Inputs, stage_inputs
 from distforest.jobs.merge import LayoutTask, lay_out
 from distforest.jobs.on_dask import local_cluster
 from distforest.jobs.screening import BlockTask, OnHosts, screen_block
-from distforest.jobs.shards import Receipt
+from distforest.jobs.shards import Receipt, grown_by, told_of_versions
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import GrowTask, Options, fit, grow_shard, survey
-from distforest.jobs.versions import VERSIONS_HERE, grown_by, told_of_versions
+from distforest.jobs.versions import VERSIONS_HERE
 from distforest.service.leading import LeadTask, lead
 from distforest.sources.staging import Staged
 from distforest.stores.claims import Claim

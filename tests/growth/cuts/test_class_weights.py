@@ -19,7 +19,7 @@ from distforest.forest.leaves import ClassCounts
 from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights, key_of
 from distforest.growth.cuts.criteria import Gini
 from distforest.growth.grower import Limits, project_and_cut
-from distforest.growth.searches import search_of
+from distforest.growth.methods import search_of
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.spec import Spec

@@ -14,7 +14,7 @@ from distforest.growth.cuts import histograms
 from distforest.growth.cuts.criteria import Gini, Variance
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.grower import Limits, project_and_cut
-from distforest.growth.searches import FUSED, search_of
+from distforest.growth.methods import FUSED, search_of
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.source import Projections
