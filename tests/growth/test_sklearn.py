@@ -51,14 +51,14 @@ def data_of(name: str) -> Data:
 
 
 @dataclass(frozen=True)
-class TruthKind:
+class CutGains:
     """Gains of cuts of some rows, from scratch in float64."""
 
     X: np.ndarray
     says: np.ndarray  # one-hot labels, or centred targets: (n, K)
 
     @classmethod
-    def of(cls, data: Data) -> TruthKind:
+    def of(cls, data: Data) -> CutGains:
         if data.truth_kind == TruthKind.LABELS:
             return cls(data.matrix, np.eye(len(data.classes or ()))[data.truth])
         return cls(data.matrix, data.truth - data.truth.mean(axis=0))
@@ -143,18 +143,18 @@ def fitted(data: Data) -> Tree:
 def test_every_cut_is_the_best_and_every_leaf_is_pure_or_all_alike(name: str) -> None:
     data = data_of(name)
     arrays = grown(samples.without_bootstrap(data))
-    tree, truth_kind = Tree.of(arrays), TruthKind.of(data)
+    tree, gains = Tree.of(arrays), CutGains.of(data)
     n_leaves = 0
     for node, rows in tree.nodes(data.matrix):
-        best, weight = truth_kind.best(rows), truth_kind.weight(rows)
+        best, weight = gains.best(rows), gains.weight(rows)
         assert arrays["n_rows"][node] == len(rows)
         if tree.left[node] >= 0:
             left = tree.goes_left(node, data.matrix[rows])
             assert 0 < left.sum() < len(rows)
-            assert truth_kind.gain(rows, left) >= best - CLOSE * best - 1e-12 * weight
+            assert gains.gain(rows, left) >= best - CLOSE * best - 1e-12 * weight
             assert arrays["gain"][node] == pytest.approx(best, rel=CLOSE, abs=1e-11 * weight)
         else:
-            assert truth_kind.is_pure(rows) or (data.matrix[rows] == data.matrix[rows[0]]).all()
+            assert gains.is_pure(rows) or (data.matrix[rows] == data.matrix[rows[0]]).all()
             assert set(arrays["leaves"][0][rows].tolist()) == {node}
             n_leaves += 1
     assert n_leaves == (arrays["left"] < 0).sum() > 4
@@ -163,11 +163,11 @@ def test_every_cut_is_the_best_and_every_leaf_is_pure_or_all_alike(name: str) ->
 @pytest.mark.parametrize("name", [*LABELLED, "diabetes"])
 def test_the_tree_is_that_of_sklearn_up_to_ties(name: str) -> None:
     data = data_of(name)
-    ours, theirs, truth_kind = Tree.of(grown(samples.without_bootstrap(data))), fitted(data), TruthKind.of(data)
+    ours, theirs, gains = Tree.of(grown(samples.without_bootstrap(data))), fitted(data), CutGains.of(data)
     waiting, same, ties = [(0, 0, np.arange(data.n_rows))], 0, 0
     while waiting:
         own, other, rows = waiting.pop()
-        X, best, weight = data.matrix[rows], truth_kind.best(rows), truth_kind.weight(rows)
+        X, best, weight = data.matrix[rows], gains.best(rows), gains.weight(rows)
         if theirs.left[other] < 0:
             assert ours.left[own] < 0
         else:
@@ -179,8 +179,8 @@ def test_the_tree_is_that_of_sklearn_up_to_ties(name: str) -> None:
                 waiting.append((ours.right[own], theirs.right[other], rows[~left]))
                 continue
             ties += 1
-            tied = truth_kind.gain(rows, left) - truth_kind.gain(rows, right)
-            unseen = truth_kind.best(rows, SKLEARN_APART) < best
+            tied = gains.gain(rows, left) - gains.gain(rows, right)
+            unseen = gains.best(rows, SKLEARN_APART) < best
             assert abs(tied) <= CLOSE * best + 1e-12 * weight or (unseen and tied > 0)
     assert same > max(4, ties)
 
