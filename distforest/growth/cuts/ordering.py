@@ -9,8 +9,7 @@ from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints
 
 _SIGN, _ONE = np.uint64(1 << 63), np.uint64(1)
-_INSERTION, _RADIX = 96, 128  # keys from which the next way is the faster one
-_SHORT = 24  # longest run of equal keys that is put right by insertion
+_INSERTION = 128  # keys up to which insertion is faster than radix
 
 
 @borrowing
@@ -18,9 +17,8 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     """Fill order[:n] with the places of the n observed values, ascending, equal values in their own order.
 
     A value's bits, mapped so that unsigned order is numeric order, and its place share one 64-bit key: the place
-    takes as many low bits as it needs. The keys are sorted by insertion where they are few, by radix where they are
-    many; values that differ only in the bits that the place took are put right afterwards. ``order``, ``keys`` and
-    ``spare`` are at least as long as ``values``.
+    takes as many low bits as it needs. The keys are sorted; values that differ only in the bits that the place took
+    are put right afterwards. ``order``, ``keys`` and ``spare`` are at least as long as ``values``.
     """
     size = values.shape[0]
     low = 1
@@ -28,28 +26,42 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
         low += 1
     place_bits = np.uint64((1 << low) - 1)
     bits = values.view(np.uint64)
-    n = 0
+    n = np.int64(0)  # a literal would be a type of its own, and `_sort` compiled for both
     vary, lost = np.uint64(0), np.uint64(0)
     for place in range(size):
         if np.isnan(values[place]):
             continue
-        key = bits[place] if values[place] != 0.0 else np.uint64(0)  # -0.0 is 0.0
+        key = _ascending(bits[place])
         lost |= key & place_bits
-        key = ~key + _ONE if key & _SIGN else key | _SIGN  # low bits that are 0 in float32 values stay 0
         keys[n] = (key & ~place_bits) | np.uint64(place)
         vary |= keys[n] ^ keys[0]
         n += 1
-    if n < _INSERTION:
-        _insert(keys, n)
-    elif n < _RADIX:
-        _sort(keys, n)
-    else:
-        _radix(keys, spare, n, vary & ~place_bits)
+    _sort(keys, spare, n, vary & ~place_bits)
     for e in range(n):
         order[e] = np.int64(keys[e] & place_bits)
     if lost:  # float32 values lose nothing for up to 2^29 rows
-        _mend(values, order, keys, place_bits, n)
+        _mend(bits, order, keys, spare, n, low)
     return n
+
+
+@borrowing
+def _ascending(bits: np.uint64) -> np.uint64:
+    """The bits of a float64, mapped so that unsigned order is numeric order; -0.0 is 0.0.
+
+    Low bits that are 0 in float32 values stay 0.
+    """
+    if bits == _SIGN:
+        return _SIGN
+    return ~bits + _ONE if bits & _SIGN else bits | _SIGN
+
+
+@borrowing
+def _sort(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np.uint64) -> None:
+    """Sort keys[:n], stable, by the bits from the lowest to the highest one set in ``vary``; those above are equal."""
+    if n <= _INSERTION:
+        _insert(keys, n)
+    else:
+        _radix(keys, spare, n, vary)
 
 
 @borrowing
@@ -62,12 +74,6 @@ def _insert(keys: NDArray[np.uint64], n: int) -> None:
             keys[hole] = keys[hole - 1]
             hole -= 1
         keys[hole] = key
-
-
-@kernel
-def _sort(keys: NDArray[np.uint64], n: int) -> None:
-    """Sort keys[:n], which all differ, so that any way is stable."""
-    keys[:n].sort()
 
 
 @kernel
@@ -95,34 +101,30 @@ def _radix(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np
         shift += digit
         passes += 1
     if passes % 2:  # the sorted keys lie in the spare array
-        keys[:n] = spare[:n]
+        for e in range(n):
+            keys[e] = spare[e]
 
 
 @kernel
-def _mend(values: Floats, order: Ints, keys: NDArray[np.uint64], place_bits: np.uint64, n: int) -> None:
-    """Put the runs right whose keys agree above the place bits though their values differ."""
+def _mend(
+    bits: NDArray[np.uint64], order: Ints, keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, low: int
+) -> None:
+    """Put the runs right whose keys agree above the ``low`` bits of the place though their values differ.
+
+    In a run only the low bits of the values differ, so these and the place share a key again.
+    """
+    place_bits, shift = np.uint64((1 << low) - 1), np.uint64(low)
     first = 0
     while first < n:
-        last = first + 1
-        differ = False
-        while last < n and not ((keys[first] ^ keys[last]) & ~place_bits):
-            differ |= values[order[last]] != values[order[first]]
+        head = keys[first] & ~place_bits
+        vary, last = np.uint64(0), first
+        while last < n and (keys[last] & ~place_bits) == head:
+            place = keys[last] & place_bits
+            keys[last] = ((_ascending(bits[place]) & place_bits) << shift) | place
+            vary |= keys[last] ^ keys[first]
             last += 1
-        if differ and last - first <= _SHORT:
-            _insertion(values, order, first, last)
-        elif differ:
-            run = order[first:last].copy()
-            order[first:last] = run[np.argsort(values[run], kind="mergesort")]
+        if vary >> shift:
+            _sort(keys[first:last], spare, last - first, vary & ~place_bits)
+            for e in range(first, last):
+                order[e] = np.int64(keys[e] & place_bits)
         first = last
-
-
-@borrowing
-def _insertion(values: Floats, order: Ints, first: int, last: int) -> None:
-    """Stable insertion sort of order[first:last] by value."""
-    for e in range(first + 1, last):
-        place = order[e]
-        hole = e
-        while hole > first and values[order[hole - 1]] > values[place]:
-            order[hole] = order[hole - 1]
-            hole -= 1
-        order[hole] = place
