@@ -9,7 +9,7 @@ from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints
 
 _SIGN, _ONE = np.uint64(1 << 63), np.uint64(1)
-_INSERTION = 128  # keys up to which insertion is faster than radix
+_INSERTION = 112  # keys up to which insertion is faster than radix
 
 
 @borrowing
@@ -26,7 +26,7 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
         low += 1
     place_bits = np.uint64((1 << low) - 1)
     bits = values.view(np.uint64)
-    n = np.int64(0)  # a literal would be a type of its own, and `_sort` compiled for both
+    n: int | np.int64 = np.int64(0)  # a literal would be a type of its own, and `_sort` compiled for both
     vary, lost = np.uint64(0), np.uint64(0)
     for place in range(size):
         if np.isnan(values[place]):
@@ -41,7 +41,7 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
         order[e] = np.int64(keys[e] & place_bits)
     if lost:  # float32 values lose nothing for up to 2^29 rows
         _mend(bits, order, keys, spare, n, low)
-    return n
+    return int(n)
 
 
 @borrowing
@@ -57,7 +57,10 @@ def _ascending(bits: np.uint64) -> np.uint64:
 
 @borrowing
 def _sort(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np.uint64) -> None:
-    """Sort keys[:n], stable, by the bits from the lowest to the highest one set in ``vary``; those above are equal."""
+    """Sort keys[:n] by the bits from the lowest to the highest one set in ``vary``, stable; those above are equal.
+
+    ``spare`` is not touched where the keys are few, and may then be ``keys``.
+    """
     if n <= _INSERTION:
         _insert(keys, n)
     else:
@@ -116,14 +119,15 @@ def _mend(
     place_bits, shift = np.uint64((1 << low) - 1), np.uint64(low)
     first = 0
     while first < n:
-        head = keys[first] & ~place_bits
-        vary, last = np.uint64(0), first
-        while last < n and (keys[last] & ~place_bits) == head:
-            place = keys[last] & place_bits
-            keys[last] = ((_ascending(bits[place]) & place_bits) << shift) | place
-            vary |= keys[last] ^ keys[first]
+        last = first + 1
+        while last < n and not ((keys[first] ^ keys[last]) & ~place_bits):
             last += 1
-        if vary >> shift:
+        if last - first > 1:
+            vary = np.uint64(0)
+            for e in range(first, last):
+                place = keys[e] & place_bits
+                keys[e] = ((_ascending(bits[place]) & place_bits) << shift) | place
+                vary |= keys[e] ^ keys[first]
             _sort(keys[first:last], spare, last - first, vary & ~place_bits)
             for e in range(first, last):
                 order[e] = np.int64(keys[e] & place_bits)
