@@ -6,7 +6,7 @@ import hashlib
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
     from distforest.sources.array_files import Mapped
     from distforest.sources.staging import Staged
+
+
+class SparseRows(NamedTuple):
+    """The entries of a `SparseSource`, row by row, as kernels take them."""
+
+    indptr: Ints
+    indices: Int32s
+    data: Similarities
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +74,15 @@ class SparseSource:
         """Size of the three arrays."""
         return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
 
+    @property
+    def sparse_rows(self) -> SparseRows:
+        """The entries as kernels take them."""
+        return SparseRows(self.indptr, self.indices, self.data)
+
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         values = np.empty(len(rows))
-        sparse_entries(self.indptr, self.indices, self.data, rows, columns, values)
+        sparse_entries(self.sparse_rows, rows, columns, values)
         return values
 
     def block(self, rows: Int32s, columns: Int32s) -> Floats:
@@ -79,10 +92,7 @@ class SparseSource:
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
-        project_sparse(
-            *(self.indptr, self.indices, self.data, rows, starts),
-            *(projections.offset, projections.columns, projections.weights, values),
-        )
+        project_sparse(self.sparse_rows, rows, starts, projections, values)
         return values
 
 
@@ -94,8 +104,9 @@ def _frozen(values: np.ndarray, dtype: DTypeLike) -> Any:
 
 
 @kernel
-def observed(indptr: Ints, indices: Int32s, data: Similarities, row: int, column: int) -> float:
+def observed(stored: SparseRows, row: int, column: int) -> float:
     """data[e] for the e of indptr[row] <= e < indptr[row + 1] with indices[e] = column; NaN where there is none."""
+    indptr, indices, data = stored
     low, high = indptr[row], indptr[row + 1]
     while low < high:
         middle = (low + high) // 2
@@ -109,34 +120,22 @@ def observed(indptr: Ints, indices: Int32s, data: Similarities, row: int, column
 
 
 @kernel
-def sparse_entries(
-    indptr: Ints, indices: Int32s, data: Similarities, rows: Int32s, columns: Int32s, values: Floats
-) -> None:
+def sparse_entries(stored: SparseRows, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = S[rows[e], columns[e]], NaN where it is not stored."""
     for e in range(rows.shape[0]):
-        values[e] = observed(indptr, indices, data, rows[e], columns[e])
+        values[e] = observed(stored, rows[e], columns[e])
 
 
 @kernel
-def project_sparse(
-    indptr: Ints,
-    indices: Int32s,
-    data: Similarities,
-    rows: Int32s,
-    starts: Ints,
-    offset: Ints,
-    columns: Int32s,
-    weights: Floats,
-    values: Floats,
-) -> None:
+def project_sparse(stored: SparseRows, rows: Int32s, starts: Ints, projections: Projections, values: Floats) -> None:
     """values[k, r] = sum over e of weights[e] * S[rows[r], columns[e]], e in candidate k of the row's node."""
-    width = values.shape[0]
+    width, offset, columns, weights = projections
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
             for k in range(width):
                 total = 0.0
                 for e in range(offset[node * width + k], offset[node * width + k + 1]):
-                    total += weights[e] * observed(indptr, indices, data, rows[r], columns[e])
+                    total += weights[e] * observed(stored, rows[r], columns[e])
                 values[k, r] = total
 
 

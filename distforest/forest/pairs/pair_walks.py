@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,22 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
+
+
+class SumSteps(NamedTuple):
+    """Trees whose projections are sums of columns, as a step reads them; each is an array of a `NodeTable`."""
+
+    left: Int32s
+    right: Int32s
+    threshold: Floats
+    offset: Ints
+    columns: Int32s
+    weights: Floats
+
+    @classmethod
+    def of(cls, table: NodeTable) -> SumSteps:
+        """The steps of a table's trees."""
+        return cls(table.left, table.right, table.threshold, table.offset, table.columns, table.weights)
 
 
 @dataclass(frozen=True)
@@ -31,10 +47,7 @@ class Walks:
             rows = np.arange(len(values), dtype=np.int32)
             walk_lanes(steps.nodes, steps.starts[tree], values, rows, ends)
         else:
-            walk_sums(
-                *(int(self.table.tree_start[tree]), self.table.left, self.table.right, self.table.threshold),
-                *(self.table.offset, self.table.columns, self.table.weights, values, ends),
-            )
+            walk_sums(int(self.table.tree_start[tree]), SumSteps.of(self.table), values, ends)
         return ends
 
     def sums(self, parts: Floats, values: Float32s) -> Floats:
@@ -49,11 +62,7 @@ class Walks:
 
     def tally(self, tree: int, values: Float32s, codes: NDArray[np.uint8], weights: Int32s, counts: Ints) -> None:
         """Add the weight of each class in each node that a block's pairs pass to ``counts``, shape (tree_size, 2)."""
-        table, root = self.table, int(self.table.tree_start[tree])
-        tally_pairs(
-            *(root, table.left, table.right, table.threshold, table.offset, table.columns, table.weights),
-            *(values, codes, weights, counts),
-        )
+        tally_pairs(int(self.table.tree_start[tree]), SumSteps.of(self.table), values, codes, weights, counts)
 
 
 def blocks_of(pairs: PointPairs) -> Iterator[tuple[slice, Float32s]]:
@@ -106,18 +115,9 @@ def add_walks(nodes: WalkNodes, starts: Children, values: Float32s, parts: Float
 
 
 @borrowing
-def walk_sums(
-    root: int,
-    left: Int32s,
-    right: Int32s,
-    threshold: Floats,
-    offset: Ints,
-    columns: Int32s,
-    weights: Floats,
-    values: Float32s,
-    ends: Ints,
-) -> None:
+def walk_sums(root: int, steps: SumSteps, values: Float32s, ends: Ints) -> None:
     """ends[r] = the leaf of pair r; left where sum over e of weights[e] values[r, columns[e]] <= threshold."""
+    left, right, threshold, offset, columns, weights = steps
     for r in range(values.shape[0]):
         node = root
         while left[node] >= 0:
@@ -130,26 +130,17 @@ def walk_sums(
 
 @borrowing
 def tally_pairs(
-    root: int,
-    left: Int32s,
-    right: Int32s,
-    threshold: Floats,
-    offset: Ints,
-    columns: Int32s,
-    weights: Floats,
-    values: Float32s,
-    codes: NDArray[np.uint8],
-    own: Int32s,
-    counts: Ints,
+    root: int, steps: SumSteps, values: Float32s, codes: NDArray[np.uint8], multiplicity: Int32s, counts: Ints
 ) -> None:
-    """counts[node, s] += sum of ``own`` over the pairs of class s that pass the node or end there."""
-    columns = columns.view(np.uint32)  # see `distforest.jit`
+    """counts[node, s] += sum of the multiplicities of the pairs of class s that pass the node or end there."""
+    left, right, threshold, offset, _, weights = steps
+    columns = steps.columns.view(np.uint32)  # see `distforest.jit`
     for r in range(values.shape[0]):
         node, s = root, codes[r]
-        counts[0, s] += own[r]
+        counts[0, s] += multiplicity[r]
         while left[node] >= 0:
             total = 0.0
             for e in range(offset[node], offset[node + 1]):
                 total += weights[e] * np.float64(values[r, columns[e]])
             node = root + (left[node] if total <= threshold[node] else right[node])
-            counts[node - root, s] += own[r]
+            counts[node - root, s] += multiplicity[r]

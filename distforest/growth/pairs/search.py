@@ -129,7 +129,10 @@ class PairSearch:
 
 
 class OrderedNode(NamedTuple):
-    """Room for the values of the pairs of a node, their order and their classes, and for the sides of a cut."""
+    """Room for the values of the pairs of a node, their order and their classes, and for the sides of a cut.
+
+    A square cut has two values of each pair, and as its sides the pairs that it separates.
+    """
 
     values: Floats
     order: Ints

@@ -23,10 +23,18 @@ from distforest.growth.cuts.criteria import Cuts, keep_best
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.two_classes import Judged, gain_of_counts, read_codes, scan_two_classes, whole_of
 from distforest.growth.pairs.bins import PairBins, code_of
-from distforest.growth.pairs.search import CODED_PAIRS, PairLevel, code_one, cut_level, few_pairs, walk_bins
-from distforest.jit import kernel
+from distforest.growth.pairs.search import (
+    CODED_PAIRS,
+    OrderedNode,
+    PairLevel,
+    code_one,
+    cut_level,
+    few_pairs,
+    walk_bins,
+)
+from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import PointPairs, read_column
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections
+from distforest.sources.source import Float32s, Floats, Int32s, Projections
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
@@ -65,38 +73,29 @@ class SquareSearch:
     ) -> tuple[Cuts, Floats]:
         """The cuts, and for each pair a value at most the threshold where it goes left."""
         level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
-        bins = self.bins
+        sizes, bins = frontier.sizes, self.bins
 
         def at_values(nodes: Bools) -> None:
-            cut_squares_at_values(level, nodes, cuts)
+            cut_squares_at_values(level, nodes, OrderedNode.of(2 * sizes[nodes]), cuts)
 
         def at_edges(nodes: Bools) -> None:
             assert bins is not None  # noqa: S101  (or all are few)
             cut_squares_at_edges(level, bins, self.of_points, nodes, cuts)
 
-        cut_level(few_pairs(frontier.sizes, bins), cuts, at_values, at_edges)
+        cut_level(few_pairs(sizes, bins), cuts, at_values, at_edges)
         chosen = level.columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
         values = np.empty(len(frontier.rows))
         take_sides(level, chosen, cuts.threshold, values)
         return cuts, values
 
 
-@kernel
-def cut_squares_at_values(
-    level: PairLevel,
-    wanted: Bools,
-    cuts: Cuts,
-) -> None:
+@borrowing
+def cut_squares_at_values(level: PairLevel, wanted: Bools, room: OrderedNode, cuts: Cuts) -> None:
     """The ``wanted`` nodes: a pair is separated from its lesser end on, until its greater one."""
     (starts, rows, weights), columns, codes, pairs, judged = level
     points, others, left, right, how = pairs
-    n_features, n_of_family, longest = how.n_features, how.n_of_family, 0
-    for node in range(starts.shape[0] - 1):
-        if wanted[node]:
-            longest = max(longest, starts[node + 1] - starts[node])
-    ends, order = np.empty(2 * longest), np.empty(2 * longest, np.int64)
-    keys, spare = np.empty(2 * longest, np.uint64), np.empty(2 * longest, np.uint64)
-    kinds, separated = np.empty(longest, np.uint8), np.empty(2, np.int64)
+    n_features, n_of_family = how.n_features, how.n_of_family
+    ends, order, keys, spare, kinds, separated = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
@@ -115,28 +114,23 @@ def cut_squares_at_values(
                 one, other = points[left[rows[first + r]], c], others[right[rows[first + r]], c]
                 ends[r], ends[size + r] = min(one, other), max(one, other)
             n = order_values(ends[: 2 * size], order, keys, spare)
-            own = ends[: 2 * size]
-            scan_ends(node, k, own, order[:n], weights[first:last], kinds, judged, separated, cuts)
+            scan_ends(node, k, n, weights[first:last], room, judged, cuts)
 
 
-@kernel
+@borrowing
 def scan_ends(
-    node: int,
-    candidate: int,
-    ends: Floats,
-    order: Ints,
-    weights: Int32s,
-    kinds: Codes,
-    judged: Judged,
-    separated: Ints,
-    cuts: Cuts,
+    node: int, candidate: int, n: int, weights: Int32s, room: OrderedNode, judged: Judged, cuts: Cuts
 ) -> None:
-    """Move the place of the cut over the ends of the pairs, lesser ends first in ``ends``, then the greater ones."""
+    """Move the threshold over the ``n`` observed ends of a node's pairs: the lesser ends come first, then the greater.
+
+    ``room`` holds the ends and their order; its sides are the weights of the two classes that the cut separates.
+    """
+    ends, order, kinds, separated = room.values, room.order, room.kinds, room.sides
     separated[:] = 0
     size = weights.shape[0]
     counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
     whole, before = whole_of(counts, costs), np.nan
-    for place in order:
+    for place in order[:n]:
         value = ends[place]
         if value > before:
             gain = gain_of_counts(whole, separated, counts, costs, min_leaf)
