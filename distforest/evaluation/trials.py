@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from distforest.evaluation.geodesics import (
     relevant_by_distance,
 )
 from distforest.evaluation.manifolds import Manifold, manifold_helix, manifold_line, manifold_mixture, manifold_sphere
-from distforest.evaluation.simulate import smerf_bilinear, smerf_radial, smerf_regression
+from distforest.evaluation.simulate import Simulation, smerf_bilinear, smerf_radial, smerf_regression
 from distforest.forest import scoring
 from distforest.forest.sealed.artifact import open_forest
 from distforest.sources.arrays import open_array, write_array
@@ -43,7 +43,7 @@ MANIFOLDS: dict[str, Callable[..., Manifold]] = {
     "sphere": manifold_sphere,
     "mixture": manifold_mixture,
 }
-DISTANCES_OF_SETTINGS: dict[str, Callable[..., Any]] = {
+DISTANCES_OF_SETTINGS: dict[str, Callable[..., Simulation]] = {
     "smerf_regression": smerf_regression,
     "smerf_bilinear": smerf_bilinear,
     "smerf_radial": smerf_radial,
@@ -63,7 +63,7 @@ class Simulated:
 
     address: str
     setting: str
-    asked: dict[str, Any]
+    arguments: dict[str, object]
     arrays: dict[str, tuple[str, tuple[int, ...]]]
 
 
@@ -92,7 +92,7 @@ class Evaluated:
 # --- simulate ---------------------------------------------------------------------------------------------
 
 
-def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: bool = False) -> Simulated:
+def simulate(setting: str, output: str, arguments: Mapping[str, object], overwrite: bool = False) -> Simulated:
     """Write simulated points and their truth as a new Zarr group.
 
     A manifold becomes ``X``, ``latent`` and, in pieces, ``labels``; a setting of SMERF ``X``, ``Z`` and ``y``. The
@@ -104,7 +104,7 @@ def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: boo
         A key of `MANIFOLDS` or `DISTANCES_OF_SETTINGS`.
     output
         Path or URL of the new group; a path appears only when it is whole.
-    asked
+    arguments
         Arguments of the setting's function in `distforest.evaluation.simulate`, by name.
     overwrite
         Whether a group at ``output`` may be replaced.
@@ -114,30 +114,36 @@ def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: boo
     InputError
         The setting is unknown, an argument is wrong or not one of its own, or the output is in the way.
     """
-    settings = {**MANIFOLDS, **DISTANCES_OF_SETTINGS}
+    settings: dict[str, Callable[..., Manifold | Simulation]] = {**MANIFOLDS, **DISTANCES_OF_SETTINGS}
     if setting not in settings:
         raise InputError(f"setting must be one of {', '.join(settings)}, found {setting!r}")
     own = {"n", "random_state"} | ({"p"} if setting in DISTANCES_OF_SETTINGS else _NOISE)
-    strange = sorted(set(asked) - own)
+    strange = sorted(set(arguments) - own)
     if strange:
         takes, found = (", ".join(f"`{name}`" for name in names) for names in (sorted(own), strange))
         raise InputError(f"{setting} takes {takes}, found {found}; leave it out")
     check_target(output, overwrite)
-    made = settings[setting](**asked)
+    made = settings[setting](**arguments)
     arrays = _arrays(made)
     with destination(output, overwrite, f"the simulation of {setting}") as group:
         for name, values in arrays.items():
             write_array(group, name, values.shape, values.dtype, [values])
-        told = {"type": "simulation", "version": 1, "arrays": list(arrays), "setting": setting, "asked": dict(asked)}
+        told = {
+            "type": "simulation",
+            "version": 1,
+            "arrays": list(arrays),
+            "setting": setting,
+            "asked": dict(arguments),
+        }
         seal_group(group, {"distforest": told})
     shapes = {name: (values.dtype.name, values.shape) for name, values in arrays.items()}
-    return Simulated(output, setting, dict(asked), shapes)
+    return Simulated(output, setting, dict(arguments), shapes)
 
 
 _NOISE = {"noise_dimensions", "noise", "noise_variance", "rescale", "shuffle"}
 
 
-def _arrays(made: Any) -> dict[str, np.ndarray]:
+def _arrays(made: Manifold | Simulation) -> dict[str, np.ndarray]:
     if not isinstance(made, Manifold):
         return {"X": made.X, "Z": made.Z, "y": made.y}
     labels = {} if made.labels is None else {"labels": made.labels}

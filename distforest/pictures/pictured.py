@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from distforest.arguments import check_finite, numbers, whole
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from distforest.arguments import Floats
 
 MOST_PARTS = 2
@@ -60,7 +62,7 @@ class Links:
         scored = _row("scored", self.scored, len(linked), "pair")
         if linked.min() == linked.max():
             raise InputError(f"linked must have pairs that are linked, 1, and others, 0, found {linked[0]:g} alone")
-        _hold(self, adjacency=adjacency, distance=distance, held_out=held_out != 0, linked=linked, scored=scored)
+        _set_fields(self, adjacency=adjacency, distance=distance, held_out=held_out != 0, linked=linked, scored=scored)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Classes:
     def __post_init__(self) -> None:
         distance, names = _square("distance", self.distance, 2), named_in_short(self.names)
         codes = _among("codes", _row("codes", self.codes, len(distance), "row"), len(names))
-        _hold(self, distance=distance, codes=codes.astype(np.int64), names=names)
+        _set_fields(self, distance=distance, codes=codes.astype(np.int64), names=names)
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class Budgets:
         evaluations = _row("evaluations", self.evaluations)
         accuracy = _row("accuracy", self.accuracy, len(evaluations), "forest")
         rival_accuracy = float(_row("rival_accuracy", [self.rival_accuracy])[0])
-        _hold(self, evaluations=evaluations, accuracy=accuracy, rival_accuracy=rival_accuracy)
+        _set_fields(self, evaluations=evaluations, accuracy=accuracy, rival_accuracy=rival_accuracy)
         whole("n_pairs", self.n_pairs, 1)
 
 
@@ -160,9 +162,9 @@ class Weights:
     def __post_init__(self) -> None:
         shares = _shares("shares", self.shares)
         names = _names_of_features(self.names, len(shares))
-        _hold(self, shares=shares, names=names)
+        _set_fields(self, shares=shares, names=names)
         if self.dependence is not None:
-            _hold(self, dependence=_shares("dependence", self.dependence, len(shares)))
+            _set_fields(self, dependence=_shares("dependence", self.dependence, len(shares)))
 
 
 @dataclass(frozen=True)
@@ -202,29 +204,29 @@ class Importances:
             raise InputError(
                 f"parts must have a number for each feature, found {lengths[0]} and {counted(lengths[1], 'number')}"
             )
-        _hold(self, parts=parts, names=_names_of_features(self.names, lengths[0]))
+        _set_fields(self, parts=parts, names=_names_of_features(self.names, lengths[0]))
 
 
-def as_drawn(value: Any, kind: type) -> None:
+def as_drawn(value: object, kind: type) -> None:
     """Refuse what is not of the kind that a picture is drawn of; raises InputError."""
     if not isinstance(value, kind):
         raise InputError(f"a picture is drawn of {kind.__name__}(...), found {type(value).__name__}")
 
 
-def _hold(drawn: Any, **values: Any) -> None:
+def _set_fields(drawn: object, **values: object) -> None:
     """Put what was read in the place of what was given."""
     for name, value in values.items():
         object.__setattr__(drawn, name, value)
 
 
-def named_in_short(names: Any) -> list[str]:
+def named_in_short(names: object) -> list[str]:
     """Names as a list of strings; raises InputError for one string alone, and for what is no sequence."""
     if isinstance(names, str) or not isinstance(names, (Sequence, np.ndarray)):
         raise InputError(f"names: a list of names was expected, found {names!r}")
     return [*map(str, names)]
 
 
-def _square(name: str, values: Any, least: int) -> Floats:
+def _square(name: str, values: ArrayLike, least: int) -> Floats:
     """A square matrix of finite numbers, of so many rows at least."""
     found = numbers(values, name, 2)
     if found.shape[0] != found.shape[1] or len(found) < least:
@@ -233,7 +235,7 @@ def _square(name: str, values: Any, least: int) -> Floats:
     return found
 
 
-def _row(name: str, values: Any, length: int | None = None, of: str = "") -> Floats:
+def _row(name: str, values: ArrayLike, length: int | None = None, of: str = "") -> Floats:
     """Finite numbers, one at least, and as many as there are of something."""
     found = numbers(values, name, 1)
     if length is not None and len(found) != length:
@@ -244,7 +246,7 @@ def _row(name: str, values: Any, length: int | None = None, of: str = "") -> Flo
     return found
 
 
-def _shares(name: str, values: Any, length: int | None = None) -> Floats:
+def _shares(name: str, values: ArrayLike, length: int | None = None) -> Floats:
     """A number for each feature, none of them negative."""
     found = _row(name, values, length, "feature")
     if found.min() < 0:
@@ -252,7 +254,7 @@ def _shares(name: str, values: Any, length: int | None = None) -> Floats:
     return found
 
 
-def _names_of_features(names: Any, length: int) -> list[str]:
+def _names_of_features(names: object, length: int) -> list[str]:
     """None, or a name for each feature."""
     found = named_in_short(names)
     if found and len(found) != length:

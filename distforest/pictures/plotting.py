@@ -8,7 +8,7 @@ yours. Colours are those of Okabe and Ito, told apart under all common forms of 
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -124,9 +124,9 @@ def overview(links: Links, classes: Classes) -> Picture:
     as_drawn(links, Links)
     as_drawn(classes, Classes)
     figure = blank(14.0, 8.0)
-    parts: Any = figure.subfigures(2, 1, hspace=0.06)
-    _draw_links(parts[0], links)
-    _draw_classes(parts[1], classes)
+    upper, lower = figure.subfigures(2, 1, squeeze=False, hspace=0.06)[:, 0]
+    _draw_links(upper, links)
+    _draw_classes(lower, classes)
     return figure
 
 
@@ -467,7 +467,7 @@ def _draw_spread(axes: Axes, classes: Classes) -> None:
 def _draw_map(axes: Axes, classes: Classes) -> None:
     """Draw the rows in the plane that shows most of their distances."""
     places = principal_coordinates(classes.distance, 2)
-    markers: Any = ("o", "s", "^", "D", "v", "P")
+    markers = ("o", "s", "^", "D", "v", "P")
     for code, name in enumerate(classes.names):
         x, y = places[classes.codes == code].T
         style = code % len(CLASS_COLOURS)

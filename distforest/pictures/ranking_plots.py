@@ -10,7 +10,7 @@ import math
 import textwrap
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
@@ -42,7 +42,7 @@ from distforest.pictures.plotting import (
 from distforest.sources.point_pairs import PairColumns, named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -128,12 +128,12 @@ def ranking(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence
     cells, curves = cells_of(forest, tree, depth, names), forest.tree_rocs_
     width = _width(cells)
     figure = blank(width + 5.0, 6.6)
-    parts: Any = figure.subfigures(1, 2, width_ratios=(width, 5.0))
-    _draw_tree(parts[0].subplots(), cells, _title(forest, tree))
-    linear, logarithmic = parts[1].subplots(2, 1)
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(width, 5.0))[0]
+    _draw_tree(left.subplots(), cells, _title(forest, tree))
+    linear, logarithmic = right.subplots(2, 1)
     _draw_curves(linear, curves, log=False, title="ROC of the training pairs")
     _draw_curves(logarithmic, curves, log=True, title="The same, left end")
-    legend_below(parts[1], logarithmic)
+    legend_below(right, logarithmic)
     return figure
 
 
@@ -250,17 +250,16 @@ def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC", ax:
     return shown
 
 
-def _curves(curves: Any) -> list[ROC]:
-    """Curves as a list; raises InputError for anything else."""
+def _curves(curves: Iterable[object]) -> list[ROC]:
+    """List the curves; raises InputError for anything else."""
     try:
-        found = [*curves]
+        entries = [*curves]
     except TypeError:
-        found = [None]
-    strange = next((own for own in found if not isinstance(own, ROC)), None) if found else None
-    if strange is not None or found == [None]:
-        told = type(curves if found == [None] else strange).__name__
-        raise InputError(f"curves: a list of ROC was expected, found {told}")
-    return found
+        entries = [curves]
+    strange = [entry for entry in entries if not isinstance(entry, ROC)]
+    if strange:
+        raise InputError(f"curves: a list of ROC was expected, found {type(strange[0]).__name__}")
+    return [entry for entry in entries if isinstance(entry, ROC)]
 
 
 # --- cells ------------------------------------------------------------------------------------------------
@@ -405,7 +404,7 @@ def _roomy(axes: Axes, cells: Sequence[Cell], shallower: bool) -> tuple[Sequence
 
     Without room these are 0. Words are parted into two lines where one line has no room.
     """
-    figure: Any = axes.figure.figure
+    figure = axes.figure.figure
     layout = figure.get_layout_engine()
     if layout is not None:
         layout.execute(figure)  # which takes room for the words around the axes

@@ -6,7 +6,7 @@ import hashlib
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -21,10 +21,14 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections, Similar
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import DTypeLike
+    from numpy.typing import NDArray
 
     from distforest.sources.array_files import Mapped
     from distforest.sources.staging import Staged
+
+    SparseMatrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 
 class SparseRows(NamedTuple):
@@ -96,7 +100,7 @@ class SparseSource:
         return values
 
 
-def _frozen(values: np.ndarray, dtype: DTypeLike) -> Any:
+def _frozen(values: np.ndarray, dtype: type[_Number] | np.dtype[_Number]) -> NDArray[_Number]:
     """A read-only view of ``values``, contiguous and of a dtype."""
     array = np.ascontiguousarray(values, dtype).view()
     array.flags.writeable = False
@@ -139,12 +143,12 @@ def project_sparse(stored: SparseRows, rows: Int32s, starts: Ints, projections: 
                 values[k, r] = total
 
 
-def is_sparse(values: object) -> bool:
+def is_sparse(values: object) -> TypeGuard[SparseMatrix]:
     """Whether ``values`` is a sparse matrix or array of SciPy's, of any format."""
     return bool(scipy.sparse.issparse(values))
 
 
-def read_sparse(values: Any, reading: Reading) -> SparseSource:
+def read_sparse(values: SparseMatrix, reading: Reading) -> SparseSource:
     """Read a sparse matrix: stored entries are observed, zeros too, unless they are NaN.
 
     Duplicates are summed, and blocks and diagonals taken apart, as SciPy does on the way to CSR: all of a block (BSR)
@@ -182,7 +186,7 @@ def read_sparse(values: Any, reading: Reading) -> SparseSource:
     return SparseSource.of(offsets(kept)[matrix.indptr], matrix.indices[kept], data[kept], shape)
 
 
-def canonical_csr(values: object) -> Any:
+def canonical_csr(values: SparseMatrix) -> scipy.sparse.csr_array:
     """The same matrix row by row, columns ascending, duplicates added up; a new one unless it is so already."""
     matrix = scipy.sparse.csr_array(values)
     tell_of_zeros(values)
@@ -192,16 +196,16 @@ def canonical_csr(values: object) -> Any:
     return matrix
 
 
-def tell_of_zeros(given: Any) -> None:
+def tell_of_zeros(values: SparseMatrix) -> None:
     """Warn of zeros that blocks have added, or diagonals dropped: a stored zero is an observation, none is not."""
     cure = "give the entries that were observed, such as scipy.sparse.coo_array((data, (rows, columns)))"
-    if given.format == "bsr" and (filled := int(np.count_nonzero(given.data == 0))):
+    if values.format == "bsr" and (filled := int(np.count_nonzero(values.data == 0))):
         warn_caller(f"{counted(filled, 'zero')} of the blocks (BSR) {are(filled)} taken as observed; {cure}")
-    if given.format == "dia" and (lost := int(given.nnz - scipy.sparse.csr_array(given).nnz)):
+    if values.format == "dia" and (lost := int(values.nnz - scipy.sparse.csr_array(values).nnz)):
         warn_caller(f"{counted(lost, 'zero')} of the diagonals (DIA) {are(lost)} taken as not observed; {cure}")
 
 
-def with_own_distances(values: object) -> Any:
+def with_own_distances(values: SparseMatrix) -> scipy.sparse.csr_array:
     """Distances between the same objects, with a stored 0 where the distance of an object to itself is not stored.
 
     Examples
@@ -222,7 +226,7 @@ def with_own_distances(values: object) -> Any:
     return scipy.sparse.csr_array(parts, matrix.shape)
 
 
-def _read_data(matrix: Any, reading: Reading) -> np.ndarray:
+def _read_data(matrix: scipy.sparse.csr_array, reading: Reading) -> np.ndarray:
     """The stored values as the reading has them; what is refused is refused as in a dense matrix, by row and column."""
     with suppress(InputError):
         return np.array(reading.block(matrix.data[None, :], 0)[0])  # not the user's own
