@@ -19,7 +19,7 @@ from distforest.sources.arrays import in_memory
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import Labels, encoded
 from distforest.sources.point_pairs import (
-    UNLIKE,
+    DISSIMILAR,
     PointPairs,
     check_pairs,
     check_points,
@@ -171,7 +171,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         """
         points = self._points(X)
         numbers, codes = _links(pairs, similar, len(points))
-        return self._area(points, numbers, codes == UNLIKE)
+        return self._area(points, numbers, codes == DISSIMILAR)
 
     def _area(self, points: Float32s, numbers: Int32s, unlike: np.ndarray) -> float:
         """Area under the ROC curve over pairs of the points, whose numbers have the shape (n_pairs, 2)."""

@@ -61,7 +61,7 @@ MOST_CURVES = 100
 """Trees whose own curves are drawn: the first ones."""
 
 SIDES = LinearSegmentedColormap.from_list("sides", ["#F3B994", "#FFFFFF", "#9CCBE8"])
-"""From cells of unlike pairs to cells of pairs alike, pale enough for black words."""
+"""From cells of dissimilar pairs to cells of pairs similar, pale enough for black words."""
 
 TITLE, LABEL, LETTERS = 12.0, 10.0, 8.0
 """Points of a title, of the name of an axis, and of words."""
@@ -72,7 +72,7 @@ SIZES = (LETTERS, 7.0, 6.0, 5.0)
 MINUS = "\N{MINUS SIGN}"
 
 SCORE = "score: a cell stands amid those of its leaves"
-KEY = f"+ alike and {MINUS} unlike training pairs; where the words below a cell hold, its pairs go left"
+KEY = f"+ similar and {MINUS} dissimilar training pairs; where the words below a cell hold, its pairs go left"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Cell:
     ----------
     depth, place
         It is the ``place``-th of its depth from the left, both from 0.
-    alike, unlike
+    similar, dissimilar
         Training pairs of the tree in it.
     cut
         In words, what sends a pair to its left; empty for a leaf.
@@ -93,14 +93,14 @@ class Cell:
 
     depth: int
     place: int
-    alike: int
-    unlike: int
+    similar: int
+    dissimilar: int
     cut: str
     n_leaves: int
 
     @property
     def middle(self) -> float:
-        """Where it stands between 0, the most alike, and 1."""
+        """Where it stands between 0, the most similar, and 1."""
         return (self.place + 0.5) / 2.0**self.depth
 
 
@@ -166,7 +166,7 @@ def ranking_tree(
 ) -> Picture | Axes:
     """Draw the cells of a ranking tree: their training pairs, and what parts them.
 
-    A cell stands where its score is, the most alike pairs on the left. What parts it is told in words where that is
+    A cell stands where its score is, the most similar pairs on the left. What parts it is told in words where that is
     one cut; else the number of nodes of the small tree, and what its first one reads.
 
     Parameters
@@ -288,7 +288,7 @@ def cells_of(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequenc
     >>> from distforest import TreeRank
     >>> points, labels = [[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]], [0, 0, 0, 1, 1, 1]
     >>> forest = TreeRank(1, leafrank_depth=1, min_samples_leaf=1, random_state=0).fit(points, labels)
-    >>> [(cell.alike, cell.unlike, cell.cut) for cell in cells_of(forest, names=["height"])]
+    >>> [(cell.similar, cell.dissimilar, cell.cut) for cell in cells_of(forest, names=["height"])]
     [(6, 9, '|d height| ≤ 2.5'), (6, 0, ''), (0, 9, '')]
     """
     if not isinstance(forest, TreeRank):
@@ -307,8 +307,8 @@ def cells_of(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequenc
         for node, place in level:
             is_leaf = cells.better[node] == LEAF
             cut = "" if is_leaf else words.of_cut(ranks, cells.start, node, int(cells.better[node]))
-            alike, unlike = cells.counts[node].tolist()
-            found.append(Cell(at, place, alike, unlike, cut, int(n_leaves[node])))
+            similar, dissimilar = cells.counts[node].tolist()
+            found.append(Cell(at, place, similar, dissimilar, cut, int(n_leaves[node])))
             if not is_leaf:
                 parted += [(int(cells.better[node]), 2 * place), (int(cells.worse[node]), 2 * place + 1)]
         level = parted
@@ -476,7 +476,7 @@ def _draw_cells(axes: Axes, cells: Sequence[Cell], points: float) -> None:
     shown = {(cell.depth, cell.place) for cell in cells}
     for cell in cells:
         is_parted = (cell.depth + 1, 2 * cell.place) in shown
-        _draw_cell(axes, cell, (cells[0].alike, cells[0].unlike), is_parted, points)
+        _draw_cell(axes, cell, (cells[0].similar, cells[0].dissimilar), is_parted, points)
         if is_parted:
             _draw_fork(axes, cell, points)
     axes.set_ylim(-max(cell.depth for cell in cells) - 0.45, 0.3)
@@ -485,16 +485,16 @@ def _draw_cells(axes: Axes, cells: Sequence[Cell], points: float) -> None:
 def _told(cell: Cell, is_parted: bool) -> str:
     """The pairs of a cell, and its leaves where those are not drawn."""
     leaves = "" if cell.n_leaves == 1 or is_parted else f"\n{cell.n_leaves:,} leaves"
-    return f"+ {cell.alike:,}\n{MINUS} {cell.unlike:,}{leaves}"
+    return f"+ {cell.similar:,}\n{MINUS} {cell.dissimilar:,}{leaves}"
 
 
 def _draw_cell(axes: Axes, cell: Cell, totals: tuple[int, int], is_parted: bool, points: float) -> None:
     """Draw a box with the pairs of a cell, coloured by the kind of which it has the larger share."""
-    alike, unlike = cell.alike / max(1, totals[0]), cell.unlike / max(1, totals[1])
+    similar, dissimilar = cell.similar / max(1, totals[0]), cell.dissimilar / max(1, totals[1])
     is_leaf = cell.n_leaves == 1
     box = {
         "boxstyle": "round,pad=0.35",
-        "facecolor": SIDES(alike / (alike + unlike) if alike + unlike else 0.5),
+        "facecolor": SIDES(similar / (similar + dissimilar) if similar + dissimilar else 0.5),
         "edgecolor": "black" if is_leaf else GREY,
         "linewidth": 1.4 if is_leaf else 0.8,
     }

@@ -1,4 +1,4 @@
-"""Similarities that follow from features, computed where they are read."""
+"""Similarities that follow from features, computed when they are read."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from distforest.jit import borrowing
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
 
 KERNELS = ("linear", "cosine", "rbf", "manhattan")
+"""Names of the built-in similarities."""
 
 
 class KernelReading(NamedTuple):
@@ -30,12 +31,12 @@ class KernelSource:
     Attributes
     ----------
     row_objects, column_objects
-        Features, float32, shapes (n_rows, p) and (n_columns, p); the same array when a forest is trained.
+        Features, float32, shapes (n_rows, p) and (n_columns, p); in training the same array.
     name
         ``"linear"`` x.y, ``"cosine"`` x.y / (|x| |y|) (0 where a norm is 0), ``"rbf"`` exp(-gamma |x - y|^2) or
         ``"manhattan"``, minus the sum of |x_q - y_q|.
     gamma
-        Of ``"rbf"``.
+        The parameter of ``"rbf"``.
 
     Examples
     --------
