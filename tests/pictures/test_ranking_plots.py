@@ -86,9 +86,8 @@ def test_the_parts_of_a_cell_share_its_pairs_and_leaves(forests):
         parts = [cells.get((depth + 1, 2 * place + k)) for k in (0, 1)]
         if cell.cut and depth < 6:
             assert sum(part.n_leaves for part in parts) == cell.n_leaves
-            assert (
-                parts[0].similar * parts[1].dissimilar > parts[1].similar * parts[0].dissimilar
-            )  # the better part is the left
+            left, right = parts  # the better part is the left
+            assert left.similar * right.dissimilar > right.similar * left.dissimilar
         else:
             assert parts == [None, None]
         assert (cell.n_leaves == 1) == (not cell.cut)

@@ -61,7 +61,7 @@ class Walks:
         return sums
 
     def tally(self, tree: int, values: Float32s, codes: NDArray[np.uint8], weights: Int32s, counts: Ints) -> None:
-        """Add the weight of each class among a block's pairs to each node they pass: ``counts``, shape (tree_size, 2)."""
+        """Add the weights of a block's pairs, by class, to the ``counts`` of the nodes passed, shape (tree_size, 2)."""
         tally_pairs(int(self.table.tree_start[tree]), SumSteps.of(self.table), values, codes, weights, counts)
 
 
