@@ -226,7 +226,7 @@ def test_no_text_of_a_tree_lies_on_another_on_given_axes(forests, region, width,
 def test_a_tree_without_room_is_told(forests):
     axes = Figure(figsize=(3, 2)).subplots()
     with pytest.warns(
-        UserWarning, match="the words of cells to depth 4 have no room on these axes; draw on larger"
+        UserWarning, match="the text of cells to depth 4 has no room on these axes; draw on larger"
     ) as told:
         ranking_tree(forests["diagonal"], depth=4, names=NAMES, ax=axes)
     assert [own.filename for own in told] == [__file__]
