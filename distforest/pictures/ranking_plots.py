@@ -252,14 +252,16 @@ def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC", ax:
 
 def _curves(curves: Iterable[object]) -> list[ROC]:
     """List the curves; raises InputError for anything else."""
+    expected = "curves: a list of ROC was expected"
     try:
         entries = [*curves]
     except TypeError:
-        entries = [curves]
-    strange = [entry for entry in entries if not isinstance(entry, ROC)]
-    if strange:
-        raise InputError(f"curves: a list of ROC was expected, found {type(strange[0]).__name__}")
-    return [entry for entry in entries if isinstance(entry, ROC)]
+        raise InputError(f"{expected}, found {type(curves).__name__}") from None
+    listed = [entry for entry in entries if isinstance(entry, ROC)]
+    if len(listed) < len(entries):
+        strange = next(entry for entry in entries if not isinstance(entry, ROC))
+        raise InputError(f"{expected}, found {type(strange).__name__}")
+    return listed
 
 
 # --- cells ------------------------------------------------------------------------------------------------
