@@ -35,7 +35,7 @@ from distforest.sources.doubts import Sample, told_of_rounding
 from distforest.sources.feature_names import FeatureNames
 from distforest.sources.masked import unmasked
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.sparse import SparseSource, is_sparse, tell_of_zeros
+from distforest.sources.sparse import SparseSource, is_sparse, warn_of_zeros
 from distforest.sources.sparse_store import opened_rows
 from distforest.sources.truth import Truth
 from distforest.sources.truth_kinds import TruthKind
@@ -155,7 +155,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             check_number_columns(X)
             self._check_numbered_columns(X, reset)
         if is_sparse(X):
-            tell_of_zeros(X)
+            warn_of_zeros(X)
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         rows = validate_data(self, X, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
         if reset:

@@ -24,7 +24,7 @@ from distforest.sources.point_pairs import (
     check_pairs,
     check_points,
     codes_of_links,
-    told_of_contradictions,
+    warning_of_contradictions,
 )
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.stored import opened_array
@@ -94,7 +94,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         params, seed = self._checked(similar), seed_of(self.random_state)
         points = self._training_points(X, None, seed)
         numbers, codes = _links(pairs, similar, len(points))
-        if told := told_of_contradictions(numbers, codes):
+        if told := warning_of_contradictions(numbers, codes):
             warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
         self._grow_from(Data(self._rows_of(params), points, TruthKind.LINKS, codes, pairs=numbers), params, seed)
         return self

@@ -274,14 +274,14 @@ def codes_of_links(similar: object) -> NDArray[np.uint8]:
     return np.where(links == 1, SIMILAR, DISSIMILAR).astype(np.uint8)
 
 
-def told_of_contradictions(pairs: Int32s, codes: NDArray[np.uint8]) -> str:
+def warning_of_contradictions(pairs: Int32s, codes: NDArray[np.uint8]) -> str:
     """A warning if some of the pairs, shape (m, 2), are given both as similar and as dissimilar; else an empty string.
 
     Examples
     --------
-    >>> told_of_contradictions(np.array([[0, 1], [2, 3], [3, 2], [0, 1]]), np.array([0, 0, 1, 0], np.uint8))
+    >>> warning_of_contradictions(np.array([[0, 1], [2, 3], [3, 2], [0, 1]]), np.array([0, 0, 1, 0], np.uint8))
     '1 of 2 pairs of points is given both as similar and as dissimilar, first of all 2 and 3, and both count'
-    >>> told_of_contradictions(np.array([[0, 1], [1, 0]]), np.array([0, 0], np.uint8))
+    >>> warning_of_contradictions(np.array([[0, 1], [1, 0]]), np.array([0, 0], np.uint8))
     ''
     """
     low, high = pairs.min(axis=1).astype(np.int64), pairs.max(axis=1)

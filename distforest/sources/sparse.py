@@ -189,14 +189,14 @@ def read_sparse(values: SparseMatrix, reading: Reading) -> SparseSource:
 def canonical_csr(values: SparseMatrix) -> scipy.sparse.csr_array:
     """Convert a matrix to CSR with ascending columns, and sum duplicates; a CSR matrix of this form is not copied."""
     matrix = scipy.sparse.csr_array(values)
-    tell_of_zeros(values)
+    warn_of_zeros(values)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()  # the user's matrix must not change
         matrix.sum_duplicates()
     return matrix
 
 
-def tell_of_zeros(values: SparseMatrix) -> None:
+def warn_of_zeros(values: SparseMatrix) -> None:
     """Warn of zeros that blocks have added or diagonals have dropped: only a stored zero is an observation."""
     cure = "give the entries that were observed, such as scipy.sparse.coo_array((data, (rows, columns)))"
     if values.format == "bsr" and (filled := int(np.count_nonzero(values.data == 0))):
