@@ -317,7 +317,7 @@ def with_trees_of(forest: Any, peer: Any) -> Any:
     from sklearn.tree._tree import NODE_DTYPE, Tree  # noqa: PLC0415  (not in the processes that grow)
 
     table, leaves = forest.forest_.table, forest.forest_.leaf_table
-    unlike = leaves.parts if leaves.unlike else 1.0 - leaves.parts
+    unlike = leaves.parts if leaves.dissimilar else 1.0 - leaves.parts
     nodes = np.zeros(len(table.left), NODE_DTYPE)
     nodes["left_child"], nodes["right_child"], nodes["threshold"] = table.left, table.right, table.threshold
     nodes["feature"][~table.is_leaf] = table.columns

@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
         (accuracy,) = knn_accuracy(distances[name], halves.y, halves.y_new, [K])
         print(f"{name:10}{curve.auc:>8.3f}{curve.tpr_at(RATE):>15.3f}{accuracy:>16.3f}")
     root, *_ = cells_of(ranking, depth=1, names=wine.feature_names)
-    print(f"\nThe first tree parts {root.alike + root.unlike:,} pairs by {root.cut.replace(chr(10), ' ')}")
+    print(f"\nThe first tree parts {root.similar + root.dissimilar:,} pairs by {root.cut.replace(chr(10), ' ')}")
     if options.picture:
         draw(curves).savefig(options.picture, dpi=120)
 

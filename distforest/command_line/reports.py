@@ -131,10 +131,10 @@ def simulated(made: Simulated) -> Report:
     answer: dict[str, object] = {
         "output": made.address,
         "setting": made.setting,
-        "asked": made.asked,
+        "asked": made.arguments,
         "arrays": arrays,
     }
-    asked = ", ".join(f"{name}={value!r}" for name, value in made.asked.items())
+    asked = ", ".join(f"{name}={value!r}" for name, value in made.arguments.items())
     lines = [("output", made.address), ("setting", f"{made.setting}, {asked}")]
     lines += [("array", f"{name} {dtype} {_in_shape(shape)}") for name, (dtype, shape) in made.arrays.items()]
     return Report(answer, lines)

@@ -36,7 +36,7 @@ from distforest.sources.feature_names import FeatureNames
 from distforest.sources.given import is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import opened_rows
 from distforest.sources.readings import FEATURES, read
-from distforest.sources.sparse import SparseSource, tell_of_zeros
+from distforest.sources.sparse import SparseSource, warn_of_zeros
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.folder import Folder
 
@@ -154,7 +154,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             check_number_columns(X)
             self._check_numbered_columns(X, reset)
         if is_sparse(X):
-            tell_of_zeros(X)
+            warn_of_zeros(X)
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         rows = validate_data(self, X, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
         if reset:

@@ -20,12 +20,12 @@ from distforest.sources.factors import Labels, encoded
 from distforest.sources.given import in_memory
 from distforest.sources.opening import opened_array
 from distforest.sources.point_pairs import (
-    UNLIKE,
+    DISSIMILAR,
     PointPairs,
     check_pairs,
     check_points,
     codes_of_links,
-    told_of_contradictions,
+    warning_of_contradictions,
 )
 from distforest.sources.readings import FEATURES, read
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
@@ -93,7 +93,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         params, seed = self._checked(similar), seed_of(self.random_state)
         points = self._training_points(X, None, seed)
         numbers, codes = _links(pairs, similar, len(points))
-        if told := told_of_contradictions(numbers, codes):
+        if told := warning_of_contradictions(numbers, codes):
             warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
         self._grow_from(Data(self._rows_of(params), points, TruthKind.LINKS, codes, pairs=numbers), params, seed)
         return self
@@ -170,7 +170,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         """
         points = self._points(X)
         numbers, codes = _links(pairs, similar, len(points))
-        return self._area(points, numbers, codes == UNLIKE)
+        return self._area(points, numbers, codes == DISSIMILAR)
 
     def _area(self, points: Float32s, numbers: Int32s, unlike: np.ndarray) -> float:
         """Area under the ROC curve over pairs of the points, whose numbers have the shape (n_pairs, 2)."""

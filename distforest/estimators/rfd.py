@@ -15,7 +15,7 @@ from distforest.forest import scoring
 from distforest.forest.pairs import pair_scores
 from distforest.growth.methods import METHODS
 from distforest.growth.pairs.methods import given_pairs
-from distforest.sources.point_pairs import UNLIKE
+from distforest.sources.point_pairs import DISSIMILAR
 
 if TYPE_CHECKING:
     from distforest.growth.problem import Data
@@ -87,7 +87,7 @@ class RFD(OnPairs):
             pairs = pair_scores.training_pairs(self.forest_, sampling.pairs)
             found, count = pair_scores.out_of_bag(self.forest_, pairs)
             known = estimated(count, "pairs")
-            self.oob_score_ = float(np.mean((found[known] > 0.5) == (sampling.codes[known] == UNLIKE)))
+            self.oob_score_ = float(np.mean((found[known] > 0.5) == (sampling.codes[known] == DISSIMILAR)))
 
     @property
     def feature_importances_(self) -> Floats:

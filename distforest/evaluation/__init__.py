@@ -1,1 +1,1 @@
-"""How good a distance is: scores, curves, and known data whose truth an answer can be held against."""
+"""How good a distance is: scores, curves, and simulated data with a known truth."""

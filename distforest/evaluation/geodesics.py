@@ -1,10 +1,10 @@
-"""Geodesic precision and recall: how well what a learner finds near agrees with a known manifold (URerF).
+"""Geodesic precision and recall: how well a learner's neighbours agree with a known manifold (URerF).
 
-A query is one of n points; the other points are what it retrieves from. The relevant ones are its k nearest on the
-manifold or, where the manifold falls apart, all others of its component (Madhyastha et al., "Geodesic Precision and
-Recall"). Ties favour nobody: results are exact expectations over all orders of equal proximities and, apart from
-those, of equal distances, so that the order of rows does not matter. Queries come all at once or in blocks: ``rows``
-says which points they are, and `Hits.joined` puts blocks together.
+A query is one of n points and retrieves some of the other points. The relevant ones are its k nearest on the manifold
+or, if the manifold has several components, all others of its component (Madhyastha et al., "Geodesic Precision and
+Recall"). The order of rows does not matter: results are exact expectations over all orders of equal proximities and,
+independently, over all orders of equal distances. Queries are passed all at once or in blocks: ``rows`` says which
+points they are, and `Hits.joined` joins blocks.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Hits:
     Attributes
     ----------
     hits : ndarray of shape (n_queries,), float64
-        Retrieved points that are relevant, in expectation.
+        Expected number of retrieved points that are relevant.
     n_retrieved : int
-        Points that each query retrieves.
+        Number of points that each query retrieves.
     n_relevant : ndarray of shape (n_queries,), float64
-        Points that are relevant.
+        Number of relevant points.
     """
 
     hits: Floats
@@ -54,42 +54,44 @@ class Hits:
     @property
     def recall(self) -> float:
         """Mean of the share of relevant points that are retrieved, over queries that have any; NaN if none has."""
-        asked = self.n_relevant > 0
-        return float(np.mean(self.hits[asked] / self.n_relevant[asked])) if asked.any() else float("nan")
+        any_relevant = self.n_relevant > 0
+        if not any_relevant.any():
+            return float("nan")
+        return float(np.mean(self.hits[any_relevant] / self.n_relevant[any_relevant]))
 
     @classmethod
     def joined(cls, parts: Sequence[Hits]) -> Hits:
-        """The hits of blocks of queries, as of one."""
+        """Join the hits of blocks of queries; raises InputError if they retrieve different numbers of points."""
         if len({part.n_retrieved for part in parts}) != 1:
             raise InputError(f"blocks of one k were expected, found {sorted({part.n_retrieved for part in parts})}")
         hits, n_relevant = (np.concatenate([getattr(p, name) for p in parts]) for name in ("hits", "n_relevant"))
         return cls(hits, parts[0].n_retrieved, n_relevant)
 
 
-# --- what is relevant -------------------------------------------------------------------------------------
+# --- relevant points ---------------------------------------------------------------------------------------
 
 
 def relevant_by_distance(geodesic: ArrayLike, k: int, rows: ArrayLike | None = None) -> Floats:
-    """The chance that a point is one of the k nearest of a query.
+    """The probability that a point is one of the k nearest of a query.
 
     Parameters
     ----------
     geodesic : array_like of shape (n_queries, n)
-        Distances on the manifold; a point infinitely far is never relevant.
+        Distances on the manifold; a point at an infinite distance is never relevant.
     k : int
-        How many are relevant, 1 <= k <= n - 1; fewer where fewer can be reached.
+        Number of relevant points, 1 <= k <= n - 1; fewer if fewer are at a finite distance.
     rows : array_like of shape (n_queries,) or None
         Which of the n points the queries are; None: query i is point i.
 
     Returns
     -------
     ndarray of shape (n_queries, n)
-        1 for a point nearer than the k-th, and an equal share of what is left for each that is as near as it.
+        1 for a point nearer than the k-th; points at the distance of the k-th share the remaining places equally.
 
     Raises
     ------
     InputError
-        The arrays do not fit each other, a distance is NaN or negative, or ``k`` is out of range.
+        The arrays do not match, a distance is NaN or negative, or ``k`` is out of range.
 
     Examples
     --------
@@ -108,12 +110,12 @@ def relevant_by_distance(geodesic: ArrayLike, k: int, rows: ArrayLike | None = N
 
 
 def relevant_by_component(labels: ArrayLike, rows: ArrayLike | None = None) -> Floats:
-    """Whether a point lies in the component of a query, and is not the query itself.
+    """Whether a point is in the component of a query, and is not the query itself.
 
     Parameters
     ----------
     labels : array_like of shape (n,)
-        The component of each point: integers, or anything else that can be compared.
+        The component of each point: integers, or any other values that can be compared.
     rows : array_like of shape (n_queries,) or None
         Which of the n points the queries are; all, in order, by default.
 
@@ -141,7 +143,7 @@ def relevant_by_component(labels: ArrayLike, rows: ArrayLike | None = None) -> F
     return same
 
 
-# --- what is retrieved ------------------------------------------------------------------------------------
+# --- retrieved points --------------------------------------------------------------------------------------
 
 
 def proximity_hits(proximity: ArrayLike, relevant: Floats, k: int, rows: ArrayLike | None = None) -> Hits:
@@ -150,12 +152,12 @@ def proximity_hits(proximity: ArrayLike, relevant: Floats, k: int, rows: ArrayLi
     Parameters
     ----------
     proximity : array_like of shape (n_queries, n)
-        Larger means nearer, only the order within a row matters: of distances pass the negative. NaN, as where no tree
-        knows a pair, comes last.
+        Larger means nearer, and only the order within a row matters: pass the negative of distances. NaN comes last,
+        such as for a pair that is in no tree.
     relevant : ndarray of shape (n_queries, n)
-        As `relevant_by_distance` or `relevant_by_component` gives it.
+        Relevant points, as `relevant_by_distance` or `relevant_by_component` returns them.
     k : int
-        How many are retrieved, 1 <= k <= n - 1.
+        Number of retrieved points, 1 <= k <= n - 1.
     rows : array_like of shape (n_queries,) or None
         Which of the n points the queries are; None: query i is point i.
 
@@ -166,7 +168,7 @@ def proximity_hits(proximity: ArrayLike, relevant: Floats, k: int, rows: ArrayLi
     Raises
     ------
     InputError
-        The arrays do not fit each other, or ``k`` is out of range.
+        The arrays do not match, or ``k`` is out of range.
 
     Examples
     --------
@@ -185,19 +187,19 @@ def proximity_hits(proximity: ArrayLike, relevant: Floats, k: int, rows: ArrayLi
 
 
 def neighbor_hits(indices: ArrayLike, relevant: Floats, k: int, rows: ArrayLike | None = None) -> Hits:
-    """The hits of queries that retrieve the first k of their listed neighbours, themselves left out.
+    """The hits of queries that retrieve the first k of their listed neighbours, except themselves.
 
-    For many points: no matrix of proximities is needed. A list has broken its ties, so that only rows in random order
-    are judged without bias.
+    It needs no matrix of proximities, so it suits many points. A list has broken its ties, so the result is unbiased
+    only if the rows are in random order.
 
     Parameters
     ----------
     indices : array_like of shape (n_queries, n_listed), integers
         Row numbers of points, the nearest first; the query may be among them.
     relevant : ndarray of shape (n_queries, n)
-        As `relevant_by_distance` or `relevant_by_component` gives it.
+        Relevant points, as `relevant_by_distance` or `relevant_by_component` returns them.
     k : int
-        How many are retrieved, k >= 1, and at least so many others in each list.
+        Number of retrieved points, k >= 1; each list must hold at least so many others.
     rows : array_like of shape (n_queries,) or None
         Which of the n points the queries are; None: query i is point i.
 
@@ -208,7 +210,7 @@ def neighbor_hits(indices: ArrayLike, relevant: Floats, k: int, rows: ArrayLike 
     Raises
     ------
     InputError
-        The arrays do not fit each other, a list is too short or names a point twice, or ``k`` is out of range.
+        The arrays do not match, a list is too short or names a point twice, or ``k`` is out of range.
 
     Examples
     --------
@@ -217,7 +219,9 @@ def neighbor_hits(indices: ArrayLike, relevant: Floats, k: int, rows: ArrayLike 
     """
     listed = np.asarray(indices)
     if listed.ndim != 2 or listed.dtype.kind not in "iu" or len(listed) != len(relevant):
-        raise InputError(f"indices must be integers of shape ({len(relevant)}, n_listed), found {_told(listed)}")
+        raise InputError(
+            f"indices must be integers of shape ({len(relevant)}, n_listed), found {_dtype_and_shape(listed)}"
+        )
     queries, count = _queries(rows, relevant), whole("k", k, 1)
     inside = (listed >= 0) & (listed < relevant.shape[1])
     if not inside.all():
@@ -229,13 +233,13 @@ def neighbor_hits(indices: ArrayLike, relevant: Floats, k: int, rows: ArrayLike 
     short = int(is_other.sum(axis=1).min(initial=count))
     if short < count:
         needed = f"k = {counted(count, 'neighbour')} of each query beside itself {are(count)} needed"
-        raise InputError(f"{needed}, found {short}; ask for more")
+        raise InputError(f"{needed}, found {short}; list more of them")
     first = np.argsort(~is_other, axis=1, kind="stable")[:, :count]
     retrieved = np.take_along_axis(listed, first, axis=1)
     return Hits(np.take_along_axis(relevant, retrieved, axis=1).sum(axis=1), count, relevant.sum(axis=1))
 
 
-# --- one number -------------------------------------------------------------------------------------------
+# --- summaries --------------------------------------------------------------------------------------------
 
 
 def geodesic_precision(proximity: ArrayLike, geodesic: ArrayLike, k: int = 50, n_relevant: int | None = None) -> float:
@@ -244,13 +248,13 @@ def geodesic_precision(proximity: ArrayLike, geodesic: ArrayLike, k: int = 50, n
     Parameters
     ----------
     proximity : array_like of shape (n, n)
-        Larger means nearer; of distances pass the negative. NaN, as where no tree knows a pair, comes last.
+        Larger means nearer; pass the negative of distances. NaN comes last, such as for a pair that is in no tree.
     geodesic : array_like of shape (n, n)
         Distances on the manifold.
     k : int
-        How many points a query retrieves, at most n - 1.
+        Number of points that a query retrieves, at most n - 1.
     n_relevant : int or None
-        How many of the nearest are relevant; k by default, as in the paper.
+        Number of nearest points that are relevant; k by default, as in the paper.
 
     Returns
     -------
@@ -280,13 +284,13 @@ def geodesic_recall(proximity: ArrayLike, geodesic: ArrayLike, k: int = 50, n_re
     Parameters
     ----------
     proximity : array_like of shape (n, n)
-        Larger means nearer; of distances pass the negative. NaN, as where no tree knows a pair, comes last.
+        Larger means nearer; pass the negative of distances. NaN comes last, such as for a pair that is in no tree.
     geodesic : array_like of shape (n, n)
         Distances on the manifold.
     k : int
-        How many points a query retrieves, at most n - 1.
+        Number of points that a query retrieves, at most n - 1.
     n_relevant : int or None
-        How many of the nearest are relevant; k by default.
+        Number of nearest points that are relevant; k by default.
 
     Returns
     -------
@@ -309,19 +313,19 @@ def geodesic_recall(proximity: ArrayLike, geodesic: ArrayLike, k: int = 50, n_re
 
 
 def component_precision_recall(proximity: ArrayLike, labels: ArrayLike, k: int = 50) -> tuple[float, float]:
-    """Precision@k and recall@k where the manifold falls into components: relevant is all of a query's own.
+    """Precision@k and recall@k on a manifold of several components: all others of a query's component are relevant.
 
-    The two are equal for a query that retrieves as many points as its component has others. A query alone in its
-    component has precision 0 and no recall.
+    The two are equal for a query that retrieves as many points as its component has others. A query that is alone in
+    its component has precision 0 and no recall.
 
     Parameters
     ----------
     proximity : array_like of shape (n, n)
-        Larger means nearer; of distances pass the negative. NaN, as where no tree knows a pair, comes last.
+        Larger means nearer; pass the negative of distances. NaN comes last, such as for a pair that is in no tree.
     labels : array_like of shape (n,)
         The component of each point.
     k : int
-        How many points a query retrieves, at most n - 1.
+        Number of points that a query retrieves, at most n - 1.
 
     Returns
     -------
@@ -331,22 +335,22 @@ def component_precision_recall(proximity: ArrayLike, labels: ArrayLike, k: int =
     Raises
     ------
     InputError
-        The arrays do not fit each other, or ``k`` is out of range.
+        The arrays do not match, or ``k`` is out of range.
 
     Examples
     --------
     >>> component_precision_recall([[1, 0.9, 0.1], [0.9, 1, 0.2], [0.1, 0.2, 1]], [0, 0, 0], k=1)
     (1.0, 0.5)
     """
-    found = proximity_hits(proximity, relevant_by_component(labels), k)
-    return found.precision, found.recall
+    hits = proximity_hits(proximity, relevant_by_component(labels), k)
+    return hits.precision, hits.recall
 
 
-# --- the parts --------------------------------------------------------------------------------------------
+# --- helpers ----------------------------------------------------------------------------------------------
 
 
 def _chance_of_least(values: Floats, k: int) -> Floats:
-    """The chance of each value to be among the k least of its row, equal values in random order."""
+    """The probability of each value to be among the k least of its row, with equal values in random order."""
     kth = np.partition(values, k - 1, axis=1)[:, k - 1, None]
     sure, edge = values < kth, values == kth
     free = k - np.count_nonzero(sure, axis=1, keepdims=True)
@@ -354,7 +358,7 @@ def _chance_of_least(values: Floats, k: int) -> Floats:
 
 
 def _is_other(matrix: Floats, queries: Ints) -> NDArray[np.bool_]:
-    """Where a column is not the query itself."""
+    """Which columns are not the query itself."""
     return queries[:, None] != np.arange(matrix.shape[1])
 
 
@@ -364,7 +368,7 @@ def _others(matrix: Floats, queries: Ints) -> Floats:
 
 
 def _queries(rows: ArrayLike | None, matrix: Floats) -> Ints:
-    """Which points the rows of a matrix are, checked."""
+    """The numbers of the points that the rows of a matrix are, checked."""
     n_queries, n = matrix.shape
     if n < 2 or not n_queries:
         raise InputError(f"a query and a point beside it are needed, found a matrix of shape {matrix.shape}")
@@ -372,30 +376,30 @@ def _queries(rows: ArrayLike | None, matrix: Floats) -> Ints:
         if n_queries != n:
             raise InputError(f"a square matrix was expected, found shape {matrix.shape}; for a block of it give rows")
         return np.arange(n)
-    found = _row_numbers(rows, n)
-    if len(found) != n_queries:
+    queries = _row_numbers(rows, n)
+    if len(queries) != n_queries:
         raise InputError(
-            f"rows must name the point of each of {counted(n_queries, 'query', 'queries')}, found {len(found)}"
+            f"rows must name the point of each of {counted(n_queries, 'query', 'queries')}, found {len(queries)}"
         )
-    return found
+    return queries
 
 
 def _row_numbers(rows: ArrayLike, n: int) -> Ints:
-    found = np.asarray(rows)
-    if found.ndim != 1 or found.dtype.kind not in "iu":
-        raise InputError(f"rows must be integers of shape (n_queries,), found {_told(found)}")
-    if found.size and not (found.min() >= 0 and found.max() < n):
-        raise InputError(f"rows must be in 0..{n - 1}, found {int(found.min())}..{int(found.max())}")
-    return found.astype(np.int64)
+    queries = np.asarray(rows)
+    if queries.ndim != 1 or queries.dtype.kind not in "iu":
+        raise InputError(f"rows must be integers of shape (n_queries,), found {_dtype_and_shape(queries)}")
+    if queries.size and not (queries.min() >= 0 and queries.max() < n):
+        raise InputError(f"rows must be in 0..{n - 1}, found {int(queries.min())}..{int(queries.max())}")
+    return queries.astype(np.int64)
 
 
 def _checked_k(k: object, most: int) -> int:
-    """``k`` if a query has so many other points."""
+    """Return ``k``; raises InputError if a query has fewer other points."""
     count = whole("k", k, 1)
     if count > most:
         raise InputError(f"k must be at most {most}, the number of points beside the query, found {count}")
     return count
 
 
-def _told(array: np.ndarray) -> str:
+def _dtype_and_shape(array: np.ndarray) -> str:
     return f"{array.dtype} of shape {array.shape}"

@@ -1,11 +1,12 @@
 """Simulated manifolds in noise, with their geodesic distances: the four settings of URerF's appendix B.
 
-Three signal features lie on a line, a helix, a sphere or in a mixture of three Gaussians; features of noise follow.
-"Grids of equal spacing" are read as follows. Line and helix: the midpoints of n equal intervals of the parameter.
-Sphere: rings at the midpoints of equal intervals of the polar angle, equally many points at the midpoints of equal
-intervals of the azimuth on each (1,000 points: 25 rings of 40; where no near divisor of n makes a grid, some rings have
-one point more). Midpoints keep to the paper's open intervals: no point is there twice, neither at a pole nor at the
-seam. Rows are in random order, as a method that goes by the order of rows would otherwise look better than it is.
+Three signal features describe a line, a helix, a sphere or a mixture of three Gaussians; features of noise follow. The
+paper's "grids of equal spacing" are read as follows. Line and helix: the midpoints of n equal intervals of the
+parameter. Sphere: rings at the midpoints of equal intervals of the polar angle, and on each ring equally many points at
+the midpoints of equal intervals of the azimuth (1,000 points: 25 rings of 40; if no divisor of n is suitable, some
+rings have one point more). Midpoints are inside the paper's open intervals, so no point occurs twice, neither at a pole
+nor at the seam. Rows are in random order, because a method that depends on the order of rows would otherwise look
+better than it is.
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ if TYPE_CHECKING:
 Noise = Literal["normal", "lognormal", "t", "correlated"]
 """Kinds of noise of variance v.
 
-"normal" is N(0, v). "lognormal" is exp(N(0, 1)) times the number that makes its variance v, not centred. "t" is
-Student's t with 2 degrees of freedom, which has no variance, times the number that makes its quartiles N(0, v)'s.
-"correlated" is N(0, v) with the correlation `AUTOCORRELATION` ^ |i - j| between noise features i and j.
+"normal" is N(0, v). "lognormal" is exp(N(0, 1)), scaled to the variance v and not centred. "t" is Student's t with 2
+degrees of freedom, which has no variance, scaled to the quartiles of N(0, v). "correlated" is N(0, v) with the
+correlation `AUTOCORRELATION` ^ |i - j| between noise features i and j.
 """
 
 NOISES: tuple[Noise, ...] = get_args(Noise)
 
 AUTOCORRELATION = 0.7
 RADIUS = 9.0
-"""Of the sphere."""
+"""Radius of the sphere."""
 HELIX = (2 * math.pi, 9 * math.pi)
-"""The ends of the helix's parameter."""
+"""Ends of the helix's parameter."""
 LINE_ENDS = (4.0, 6.0, 9.0)
-"""The end of the line that begins at 0."""
+"""End of the line that begins at 0."""
 SHARES = (0.3, 0.3, 0.4)
 CENTRES = (-3.0, 0.0, 3.0)
 """Shares of the components of the mixture, and every coordinate of their means."""
 
 GEODESIC_STEP = 2.0**-30
-"""Geodesic distances are multiples of this: what is equal by symmetry is a tie, and not a matter of rounding."""
+"""Geodesic distances are rounded to multiples of this, so that distances equal by symmetry are exact ties."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +63,8 @@ class Manifold:
     X : ndarray of shape (n, 3 + noise_dimensions), float32
         Points: three signal features, then noise.
     latent : ndarray of shape (n, 1) or (n, 2), float64
-        Where a point lies: its arc length from the end of the line or helix; azimuth and polar angle on the sphere; the
-        number of its component in the mixture.
+        Place of each point: its arc length from the end of the line or helix; azimuth and polar angle on the sphere;
+        the number of its component in the mixture.
     shape : str
         ``"line"``, ``"helix"``, ``"sphere"`` or ``"mixture"``.
     """
@@ -78,9 +79,9 @@ class Manifold:
         return self.latent[:, 0].astype(np.int64) if self.shape == "mixture" else None
 
     def geodesic(self, rows: ArrayLike | None = None) -> Floats:
-        """Distances on the manifold of some rows (all by default) to all, shape (n_rows, n).
+        """Distances on the manifold from some rows (all by default) to all rows, shape (n_rows, n).
 
-        In a mixture 0 within a component, and infinite between two.
+        In a mixture the distance is 0 within a component, and infinite between two.
 
         Examples
         --------
@@ -91,10 +92,10 @@ class Manifold:
         return np.rint(_DISTANCES[self.shape](some, self.latent) / GEODESIC_STEP) * GEODESIC_STEP
 
     def relevant(self, k: int, rows: ArrayLike | None = None) -> Floats:
-        """The chance that a point is relevant to some rows (all by default), shape (n_rows, n).
+        """The probability that a point is relevant to each of some rows (all by default), shape (n_rows, n).
 
-        Relevant are the other points of a row's component, and its k nearest where the manifold is in one piece:
-        what `distforest.evaluation.geodesics.proximity_hits` compares proximities with.
+        The relevant points are the others of the row's component, or its k nearest if the manifold is in one piece;
+        `distforest.evaluation.geodesics.proximity_hits` compares proximities with them.
 
         Examples
         --------
@@ -116,24 +117,25 @@ def manifold_line(
     shuffle: bool = True,
     random_state: RandomState = None,
 ) -> Manifold:
-    """Points (4t, 6t, 9t) at equal distances, 0 < t < 1: where Euclidean distance is right without noise.
+    """Points (4t, 6t, 9t) at equal distances, 0 < t < 1: without noise the Euclidean distance is right.
 
     Parameters
     ----------
     n : int
         Number of points, n >= 1.
     noise_dimensions : int
-        Number of features of noise, independent of the signal; the first are the same however many follow.
+        Number of features of noise, independent of the signal; more of them do not change the first ones.
     noise : {"normal", "lognormal", "t", "correlated"}
-        Their kind, see `Noise`.
+        Kind of noise, see `Noise`.
     noise_variance : float
-        Their variance, 70 in the paper; of "t", which has none, that of the normal with its quartiles.
+        Variance of the noise, 70 in the paper; "t" has none, so it is that of the normal distribution with its
+        quartiles.
     rescale : bool
-        Put every feature between 0 and 1 by its least and largest value; a constant one becomes 0.
+        Whether to scale every feature to [0, 1] by its least and largest value; a constant one becomes 0.
     shuffle : bool
-        Rows in random order; else along the grid, or component by component.
+        Whether rows are in random order; else they follow the grid, or come component by component.
     random_state : int, numpy.random.Generator or None
-        Seed, or the generator to draw from; None draws anew each time.
+        Seed, or the generator to draw from; None: another seed each time.
 
     Returns
     -------
@@ -143,7 +145,7 @@ def manifold_line(
     Raises
     ------
     InputError
-        An argument is none of the above.
+        An argument is out of range.
 
     Examples
     --------
@@ -164,7 +166,7 @@ def manifold_helix(
     shuffle: bool = True,
     random_state: RandomState = None,
 ) -> Manifold:
-    """Points (t cos t, t sin t, t) at equal steps of t, 2 pi < t < 9 pi: one dimension, wound up in three.
+    """Points (t cos t, t sin t, t) at equal steps of t, 2 pi < t < 9 pi: a curve wound up in three dimensions.
 
     The arc length from t = a to b is F(b) - F(a) with F(t) = t sqrt(t^2 + 2) / 2 + asinh(t / sqrt 2), as the speed is
     sqrt(t^2 + 2).
@@ -182,7 +184,7 @@ def manifold_helix(
     Raises
     ------
     InputError
-        An argument is none of those.
+        An argument is out of range.
 
     Examples
     --------
@@ -218,7 +220,7 @@ def manifold_sphere(
     Raises
     ------
     InputError
-        An argument is none of those.
+        An argument is out of range.
 
     Examples
     --------
@@ -240,7 +242,7 @@ def manifold_mixture(
     shuffle: bool = True,
     random_state: RandomState = None,
 ) -> Manifold:
-    """Points of three Gaussians N(c 1, I), c = -3, 0, 3, drawn with chances 0.3, 0.3, 0.4: a manifold in pieces.
+    """Points of three Gaussians N(c 1, I), c = -3, 0, 3, with probabilities 0.3, 0.3, 0.4: a manifold in pieces.
 
     Parameters
     ----------
@@ -255,7 +257,7 @@ def manifold_mixture(
     Raises
     ------
     InputError
-        An argument is none of those.
+        An argument is out of range.
 
     Examples
     --------
@@ -301,7 +303,7 @@ def _sphere(n: int, _rng: np.random.Generator) -> tuple[Floats, Floats]:
 
 
 def _ring_count(n: int) -> int:
-    """Rings of a grid of n points with about the same step in both angles, by preference a divisor of n."""
+    """Number of rings of a grid of n points with about equal steps in both angles; preferably a divisor of n."""
     ideal = math.sqrt(n / 2)
     near = range(max(1, math.ceil(ideal / 1.5)), max(1, math.floor(ideal * 1.5)) + 1)
     return min(near, key=lambda rings: (n % rings != 0, max(2 * rings**2 / n, n / (2 * rings**2)), -rings))
@@ -322,7 +324,7 @@ def _along(some: Floats, others: Floats) -> Floats:
 
 
 def _great_circle(some: Floats, others: Floats) -> Floats:
-    """2 r asin sqrt(sin^2((v - v') / 2) + sin v sin v' sin^2((u - u') / 2)): exact for near points, too."""
+    """2 r asin sqrt(sin^2((v - v') / 2) + sin v sin v' sin^2((u - u') / 2)): exact also for near points."""
     (u, v), (other_u, other_v) = some.T[:, :, None], others.T
     half = np.sin((v - other_v) / 2) ** 2 + np.sin(v) * np.sin(other_v) * np.sin((u - other_u) / 2) ** 2
     return 2 * RADIUS * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
@@ -345,7 +347,7 @@ _DISTANCES: dict[str, Callable[[Floats, Floats], Floats]] = {
 
 @dataclass(frozen=True)
 class _Surroundings:
-    """What is around the signal, checked: see `manifold_line`."""
+    """The noise around the signal, and how rows and features are arranged, checked: see `manifold_line`."""
 
     noise_dimensions: int
     noise: Noise
@@ -374,7 +376,7 @@ def _in_noise(
     surroundings: _Surroundings,
     random_state: RandomState,
 ) -> Manifold:
-    """Points of a manifold: drawn, shuffled, with noise beside them, rescaled."""
+    """Draw points of a manifold, shuffle them, append noise, and rescale all features."""
     n = whole("n", n, 1)
     rng = generator(random_state)
     signal, latent = draw(n, rng)
@@ -388,7 +390,7 @@ def _in_noise(
 
 
 def _drawn_noise(surroundings: _Surroundings, n: int, rng: np.random.Generator) -> Floats:
-    """Noise feature by feature, shape (noise_dimensions, n), so that more features leave the first as they are."""
+    """Draw noise feature by feature, shape (noise_dimensions, n), so that more features do not change the first."""
     size, deviation = (surroundings.noise_dimensions, n), math.sqrt(surroundings.noise_variance)
     if surroundings.noise == "t":
         quartile = 0.5 / math.sqrt(2 * 0.75 * 0.25)  # of t(2): (2p - 1) / sqrt(2p(1 - p))
@@ -404,7 +406,7 @@ def _drawn_noise(surroundings: _Surroundings, n: int, rng: np.random.Generator) 
 
 
 def _rescaled(X: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Every column between 0 and 1 by its least and largest value, a constant one 0."""
+    """Scale every column to [0, 1] by its least and largest value; a constant one becomes 0."""
     least = X.min(axis=0).astype(np.float64)
     span = X.max(axis=0) - least
     scaled = (X - least) / np.where(span > 0, span, 1.0)

@@ -1,12 +1,12 @@
 """How good a predicted distance is: rank and error measures of distance matrices, of links, and of neighbourhoods.
 
-The first three measures are those of SMERF (Tomita and Vogelstein), section 5.1. They compare two matrices
-row by row: ``true[i, j]`` and ``predicted[i, j]`` are distances from query i to point j. Queries against
-themselves (test x test) make square matrices with self pairs on the diagonal, which tell nothing and are left
-out; for queries against other points pass ``exclude_diagonal=False``. Accuracy of nearest neighbours, precision of
-retrieval and mean ranks are those of RFD (Xiong et al.), section 3. Geodesic precision and recall, which compare
-proximities with a manifold, are those of `distforest.evaluation.geodesics`, and ROC curves those of
-`distforest.evaluation.roc`, offered here too.
+The first three measures are those of SMERF (Tomita and Vogelstein), section 5.1. They compare two matrices row by row:
+``true[i, j]`` and ``predicted[i, j]`` are distances from query i to point j. If queries are compared with themselves
+(test x test), the matrices are square with self pairs on the diagonal, which have no meaning and are left out; for
+queries against other points pass ``exclude_diagonal=False``. Accuracy of nearest neighbours, precision of retrieval and
+mean ranks are those of RFD (Xiong et al.), section 3. The module also exports geodesic precision and recall, which
+compare proximities with a manifold, from `distforest.evaluation.geodesics`, and ROC curves from
+`distforest.evaluation.roc`.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ __all__ = [
 def mean_average_precision(true: ArrayLike, predicted: ArrayLike, k: int = 10, exclude_diagonal: bool = True) -> float:
     """Mean over the queries of the average precision of the k truly closest points (mAP-k).
 
-    The k points of smallest true distance are the relevant items of a query. All its points are ranked by
-    predicted distance, and the average precision is the mean, over the relevant items, of the share of
-    relevant items among those ranked no later. Ties favour nobody: the result is the exact expectation over
-    all orders of points of equal predicted distance and over all choices among points of equal true distance
-    at the k-th place, each equally likely. A constant prediction scores the mean of a random order.
+    The k points of smallest true distance are the relevant items of a query. All its points are ranked by predicted
+    distance, and the average precision is the mean, over the relevant items, of the share of relevant items among those
+    ranked no later. Ties are broken in all ways: the result is the exact expectation over all orders of points of equal
+    predicted distance and over all choices among points of equal true distance at the k-th place, each equally likely.
+    A constant prediction scores the mean of a random order.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ def mean_average_precision(true: ArrayLike, predicted: ArrayLike, k: int = 10, e
     Raises
     ------
     InputError
-        The matrices are not of one shape, not square where that is asked, empty or not finite; ``k`` is not
-        an integer between 1 and the number of points of a query.
+        The matrices are not of one shape, not square although the diagonal is excluded, empty or not finite; ``k`` is
+        not an integer between 1 and the number of points of a query.
 
     Examples
     --------
@@ -111,8 +111,8 @@ def mean_average_precision(true: ArrayLike, predicted: ArrayLike, k: int = 10, e
 def mean_spearman(true: ArrayLike, predicted: ArrayLike, exclude_diagonal: bool = True) -> float:
     """Mean over the queries of the Spearman correlation of predicted with true distances.
 
-    Equal distances get the average of their ranks. A query whose true or whose predicted distances are all
-    equal has no correlation and counts as 0, so that a prediction that says nothing gains nothing.
+    Equal distances get the average of their ranks. A query whose true or predicted distances are all equal has no
+    correlation and counts as 0, so that a constant prediction scores 0.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def mean_spearman(true: ArrayLike, predicted: ArrayLike, exclude_diagonal: bool 
     Raises
     ------
     InputError
-        The matrices are not of one shape, not square where that is asked, empty or not finite.
+        The matrices are not of one shape, not square although the diagonal is excluded, empty or not finite.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def rmse(true: ArrayLike, predicted: ArrayLike, exclude_diagonal: bool = True) -
     Parameters
     ----------
     true, predicted : array_like of shape (n_queries, n_points)
-        Distances on one scale.
+        Distances on the same scale.
     exclude_diagonal : bool
         Leave out the self pairs (i, i); the matrices must then be square.
 
@@ -164,7 +164,7 @@ def rmse(true: ArrayLike, predicted: ArrayLike, exclude_diagonal: bool = True) -
     Raises
     ------
     InputError
-        The matrices are not of one shape, not square where that is asked, empty or not finite.
+        The matrices are not of one shape, not square although the diagonal is excluded, empty or not finite.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def rmse(true: ArrayLike, predicted: ArrayLike, exclude_diagonal: bool = True) -
 
 
 def roc_auc(y: ArrayLike, score: ArrayLike) -> float:
-    """Area under the ROC curve: the chance that a positive scores above a negative, ties counting one half.
+    """Area under the ROC curve: the probability that a positive scores above a negative, ties counting one half.
 
     Parameters
     ----------
@@ -206,10 +206,9 @@ def roc_auc(y: ArrayLike, score: ArrayLike) -> float:
 
 
 def average_precision(y: ArrayLike, score: ArrayLike) -> float:
-    """Average precision: sum over distinct scores of precision times gain in recall, as scikit-learn has it.
+    """Average precision: sum over distinct scores of precision times gain in recall, as in scikit-learn.
 
-    Items of equal score enter together, which differs from `mean_average_precision`: that one averages over
-    their orders.
+    Items of equal score count together; `mean_average_precision` instead averages over their orders.
 
     Parameters
     ----------
@@ -241,18 +240,18 @@ def average_precision(y: ArrayLike, score: ArrayLike) -> float:
 def knn_accuracy(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike, ks: Sequence[int]) -> Floats:
     """Share of the queries whose k nearest points vote for their label, for each of several k (RFD, table 2).
 
-    Of points at one distance the first in the training set is the nearer; of labels with as many votes the smallest
-    wins, as with scikit-learn's ``KNeighborsClassifier``.
+    Of points at equal distances the first in the training set counts as nearer; of labels with equal votes the smallest
+    wins, as in scikit-learn's ``KNeighborsClassifier``.
 
     Parameters
     ----------
     distances : array_like of shape (n_test, n_train)
-        From each query to each training point. Infinite ones are the farthest; an infinite diagonal leaves out the
-        queries themselves.
+        Distances from each query to each training point. Infinite ones are the farthest; an infinite diagonal leaves
+        out the queries themselves.
     y_train : array_like of shape (n_train,)
         Labels, numbers or strings.
     y_test : array_like of shape (n_test,)
-        Labels of the queries; one that no training point has is never found.
+        Labels of the queries; a label that no training point has is never predicted.
     ks : sequence of int
         Numbers of neighbours, each at most n_train.
 
@@ -264,7 +263,7 @@ def knn_accuracy(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike, ks
     Raises
     ------
     InputError
-        The arrays do not fit together or are empty, a distance is NaN, or a k is not an integer in [1, n_train].
+        The arrays do not match or are empty, a distance is NaN, or a k is not an integer in [1, n_train].
 
     Examples
     --------
@@ -287,12 +286,12 @@ def knn_accuracy(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike, ks
 def retrieval_precision(distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike, k: int = 20) -> float:
     """Mean over the queries of the share of their k nearest points that have their label (RFD, section 3.4).
 
-    Of points at one distance the first in the training set is the nearer.
+    Of points at equal distances the first in the training set counts as nearer.
 
     Parameters
     ----------
     distances : array_like of shape (n_test, n_train)
-        From each query to each training point; infinite ones are the farthest.
+        Distances from each query to each training point; infinite ones are the farthest.
     y_train, y_test : array_like of shape (n_train,), (n_test,)
         Labels, numbers or strings.
     k : int
@@ -351,7 +350,7 @@ def mean_ranks(accuracies: ArrayLike) -> Floats:
 def _labelled_distances(
     distances: ArrayLike, y_train: ArrayLike, y_test: ArrayLike
 ) -> tuple[Floats, NDArray[np.generic], NDArray[np.generic]]:
-    """Distances from queries to points, and the labels of both, checked."""
+    """Check distances from queries to points, and the labels of both."""
     table, train, test = numbers(distances, "distances", 2), np.asarray(y_train), np.asarray(y_test)
     if table.size == 0 or (train.shape, test.shape) != ((table.shape[1],), (table.shape[0],)):
         raise InputError(
@@ -367,17 +366,17 @@ def _labelled_distances(
 
 
 def _nearest(distances: Floats, k: int) -> NDArray[np.intp]:
-    """The k nearest points of each query in order, shape (n_queries, k), the first of those at one distance first."""
-    # Row by row, as a table of ranks of all points would be as large as that of the distances.
+    """The k nearest points of each query, nearest first, shape (n_queries, k); of ties the first point first."""
+    # Row by row, because a table of the ranks of all points would be as large as that of the distances.
     return np.stack([np.argsort(row, kind="stable")[:k] for row in distances])
 
 
 def _expected_average_precision(true: Floats, predicted: Floats, k: int) -> float:
     """Average precision of one query, expected over all ways to break ties.
 
-    A point is relevant for sure (closer than the k-th) or on the edge (as close as the k-th): of ``n_edge``
-    points on the edge ``free`` are relevant. By linearity the expectation needs only how likely one and two
-    points are relevant together, and per group of equal predictions how many are sure and on the edge.
+    A point is surely relevant (closer than the k-th) or on the edge (as close as the k-th); of the ``n_edge`` points on
+    the edge ``free`` are relevant. By linearity the expectation needs only the probabilities that one point on the edge
+    is relevant and that two are, and the numbers of sure and of edge points in each group of equal predictions.
     """
     kth = np.partition(true, k - 1)[k - 1]
     sure, edge = true < kth, true == kth
@@ -393,8 +392,8 @@ def _expected_average_precision(true: Floats, predicted: Floats, k: int) -> floa
     with_before = s * s_before + (s * e_before + e * s_before) * one + e * e_before * two
     with_own = s * (s - 1) + 2 * s * e * one + e * (e - 1) * two  # ordered pairs inside the group
 
-    # A place inside a group of m is taken by each of its points with chance 1/m, and an earlier place of the
-    # same group by each other one with chance 1/(m - 1).
+    # A place inside a group of m is taken by each of its points with probability 1/m, and an earlier place of the same
+    # group by each other point with probability 1/(m - 1).
     place = np.arange(1, len(true) + 1)
     earlier = place - 1 - np.repeat(np.cumsum(size) - size, size)
     fixed = np.repeat((relevant + with_before) / size, size)
@@ -403,14 +402,14 @@ def _expected_average_precision(true: Floats, predicted: Floats, k: int) -> floa
 
 
 def _checked_k(k: object, n_points: int) -> int:
-    """``k`` if so many points of a query can be relevant."""
+    """Return ``k``; raises InputError if it is no number of a query's points."""
     if not isinstance(k, bool) and isinstance(k, Integral) and 1 <= int(k) <= n_points:
         return int(k)
     raise InputError(f"k must be an integer in [1, {n_points}], the number of points of a query, found {k!r}")
 
 
 def _rows(true: ArrayLike, predicted: ArrayLike, exclude_diagonal: bool) -> tuple[Floats, Floats]:
-    """Both matrices, checked, as float64, without the diagonal if asked."""
+    """Check both matrices; returns them as float64, without the diagonal if it is excluded."""
     a, b = numbers(true, "true", 2), numbers(predicted, "predicted", 2)
     if a.shape != b.shape:
         raise InputError(f"true and predicted must be of one shape, found {a.shape} and {b.shape}")
@@ -431,12 +430,12 @@ def _rows(true: ArrayLike, predicted: ArrayLike, exclude_diagonal: bool) -> tupl
 
 
 def _scored(y: ArrayLike, score: ArrayLike) -> tuple[NDArray[np.bool_], Floats]:
-    """Which items are positive, and their scores, checked."""
+    """Check labels and scores; returns which items are positive, and their scores."""
     labels, values = numbers(y, "y", 1), numbers(score, "score", 1)
     if labels.shape != values.shape:
         raise InputError(f"y and score must be of one length, found {len(labels)} and {len(values)}")
-    found = np.unique(labels)
-    if found.tolist() not in ([0.0, 1.0], [-1.0, 1.0]):
-        raise InputError(f"y must hold 1 and one of 0 or -1, and nothing else, found {found[:10].tolist()!r}")
+    distinct = np.unique(labels)
+    if distinct.tolist() not in ([0.0, 1.0], [-1.0, 1.0]):
+        raise InputError(f"y must hold 1 and one of 0 or -1, and nothing else, found {distinct[:10].tolist()!r}")
     check_finite(values, "score")
     return labels == 1, values

@@ -1,16 +1,17 @@
-"""Pairs whose best ranking is known: a random tree of cells, each with its share of similar and of unlike pairs.
+"""Pairs whose best ranking is known: a random tree of cells, each with its shares of similar and dissimilar pairs.
 
-The generator of Similarity TreeRank (Clémençon and Vogel), section 6.4. A pair (x, x') of points in R^p is described by
-f = ((x + x') / sqrt 2, |x - x'| / sqrt 2) of their lemma 1. A tree of depth D cuts the space of f into 2^D cells: each
-cut takes one of the 2p columns at random and a threshold that is uniform over that column in the cell. The cells are
-numbered from left to right, l = 0 ... L = 2^D - 1; a similar pair lies in cell l with a chance proportional to
-delta^(l / L), an unlike one to delta^(-l / L), and either is uniform within the cell.
+The generator is that of Similarity TreeRank (Clémençon and Vogel), section 6.4. A pair (x, x') of points in R^p is
+described by f = ((x + x') / sqrt 2, |x - x'| / sqrt 2) of their lemma 1. A tree of depth D cuts the space of f into 2^D
+cells: each cut takes one of the 2p columns at random and a threshold that is uniform over that column in the cell. The
+cells are numbered from left to right, l = 0 ... L = 2^D - 1. A similar pair is in cell l with a probability
+proportional to delta^(l / L), a dissimilar one with a probability proportional to delta^(-l / L), and both are uniform
+within the cell.
 
-What the paper leaves open is read as follows. It gives X = R^3 and no bounds, without which nothing is uniform: here f
-lies in the box [-1, 1]^p x [0, 1]^p, as in the authors' programme (so the points lie within +- sqrt 2). Then every cell
-is a box of positive volume, and a uniform pair needs no rejection: f is drawn in the box, and x and x' are
-(u + s v) / sqrt 2 and (u - s v) / sqrt 2 for f = (u, v) and p independent signs s. In the unit cube of points the
-columns of f would bound each other, and a cut could leave a cell next to nothing.
+The paper gives X = R^3 without bounds, in which there is no uniform distribution. Here f is in the box [-1, 1]^p x [0,
+1]^p, as in the authors' program, so the points are within +- sqrt 2. Then every cell is a box of positive volume, and a
+uniform pair needs no rejection: f is drawn in the box, and x and x' are (u + s v) / sqrt 2 and (u - s v) / sqrt 2 for f
+= (u, v) and p independent signs s. If instead the points were in the unit cube, the columns of f would bound each
+other, and a cut could leave a cell almost no volume.
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["RankedPairs", "RankingTruth", "treerank_pairs", "treerank_truth"]
 
 DEEPEST = 16
+"""Largest depth of a tree of cells."""
+
 N_TRIES = 100
-"""How often cuts are drawn again if one falls on the end of its cell, where it would leave no volume."""
+"""Number of times that cuts are drawn until none falls on the end of its cell, where it would leave no volume."""
 
 
 @dataclass(frozen=True, eq=False)
 class RankedPairs:
-    """Pairs of points, which of them are similar, and the truth they were drawn from.
+    """Pairs of points, which of them are similar, and the truth that they are drawn from.
 
     Attributes
     ----------
@@ -49,10 +52,10 @@ class RankedPairs:
     similar : ndarray of shape (m,), bool
         Whether the pair is similar.
     cell : ndarray of shape (m,), int64
-        The cell from which the pair was drawn. Points are rounded to float32 afterwards, so that a pair within some
-        1e-7 of a border may lie on its other side.
+        The cell from which the pair is drawn. Points are then rounded to float32, so that a pair within about 1e-7 of a
+        border may be on its other side.
     truth : RankingTruth
-        What they were drawn from: ``truth.draw(n)`` draws test pairs.
+        The truth that the pairs are drawn from; ``truth.draw(n)`` draws test pairs.
     """
 
     left: NDArray[np.float32]
@@ -69,22 +72,22 @@ class RankedPairs:
 
 @dataclass(frozen=True, eq=False)
 class RankingTruth:
-    """A tree of cells of pairs, and how similar and unlike pairs are spread over them.
+    """A tree of cells of pairs, and the distribution of similar and dissimilar pairs over them.
 
     Attributes
     ----------
     column : ndarray of shape (n_cells - 1,), int64
-        The column of f that each inner node cuts; nodes in heap order, the children of i being 2i + 1 and 2i + 2.
+        The column of f that each inner node cuts. Nodes are in heap order: the children of i are 2i + 1 and 2i + 2.
     threshold : ndarray of shape (n_cells - 1,), float64
-        Where it is cut.
+        Threshold of each cut.
     upper_is_left : ndarray of shape (n_cells - 1,), bool
         Whether pairs at or above the threshold go left; else those below it do.
     lower, upper : ndarray of shape (n_cells, 2p), float64
-        The bounds of each cell in f.
+        Bounds of each cell in f.
     positive, negative : ndarray of shape (n_cells,), float64
-        Shares of the similar and of the unlike pairs in each cell, the paper's delta_l^+ and delta_l^-.
+        Shares of the similar and of the dissimilar pairs in each cell, the paper's delta_l^+ and delta_l^-.
     p_plus : float
-        The chance that a pair is similar.
+        Probability that a pair is similar.
     """
 
     column: NDArray[np.int64]
@@ -103,14 +106,14 @@ class RankingTruth:
         return ROC.of_counts(self.positive[order], self.negative[order])
 
     def draw(self, n: int, random_state: RandomState = None) -> RankedPairs:
-        """Draw pairs, each similar with chance ``p_plus`` by itself; there may be none of one kind.
+        """Draw pairs, each independently similar with probability ``p_plus``; there may be none of one kind.
 
         Parameters
         ----------
         n : int
             Number of pairs.
         random_state : int, numpy.random.Generator or None
-            Seed, or the generator to draw from; None draws anew each time.
+            Seed, or the generator to draw from; None: another seed each time.
 
         Returns
         -------
@@ -129,8 +132,8 @@ class RankingTruth:
         """
         n, rng = whole("n", n, 1), generator(random_state)
         similar = rng.random(n) < self.p_plus
-        where = rng.random(n)
-        cell = np.where(similar, _chosen(self.positive, where), _chosen(self.negative, where))
+        place = rng.random(n)
+        cell = np.where(similar, _cell_at(self.positive, place), _cell_at(self.negative, place))
         f = self.lower[cell] + (self.upper - self.lower)[cell] * rng.random((n, self.lower.shape[1]))
         u, v = np.hsplit(f, 2)
         v *= rng.integers(0, 2, v.shape) * 2 - 1
@@ -138,7 +141,7 @@ class RankingTruth:
         return RankedPairs(left, right, similar, cell, self)
 
     def cells(self, left: ArrayLike, right: ArrayLike) -> NDArray[np.int64]:
-        """The cell in which each pair lies; the order of its points does not matter.
+        """The cell of each pair; the order of its points does not matter.
 
         Parameters
         ----------
@@ -169,7 +172,7 @@ class RankingTruth:
         return node - len(self.column)
 
     def posterior(self, left: ArrayLike, right: ArrayLike) -> Floats:
-        """The chance that a pair is similar, given where it lies: the best score there is.
+        """The probability that a pair is similar, given its cell: the best possible score.
 
         eta = p_plus delta_l^+ / (p_plus delta_l^+ + (1 - p_plus) delta_l^-) in cell l.
 
@@ -194,8 +197,8 @@ class RankingTruth:
         >>> np.unique(truth.posterior(test.left, test.right).round(12))
         array([0.2, 0.8])
         """
-        similar, unlike = self.p_plus * self.positive, (1 - self.p_plus) * self.negative
-        return (similar / (similar + unlike))[self.cells(left, right)]
+        similar, dissimilar = self.p_plus * self.positive, (1 - self.p_plus) * self.negative
+        return (similar / (similar + dissimilar))[self.cells(left, right)]
 
 
 def treerank_truth(
@@ -207,14 +210,14 @@ def treerank_truth(
     shuffled: bool = False,
     random_state: RandomState = None,
 ) -> RankingTruth:
-    """A random tree of cells, from which pairs can be drawn: TreeRank's synthetic truth, section 6.4.
+    """Draw a random tree of cells, from which pairs can be drawn: TreeRank's synthetic truth, section 6.4.
 
     With ``noise`` 0.01 the best AUC is .990, .983, .976, .970 for depths 1 to 4 by the paper's formula; the paper says
-    about 0.96. The authors' programme differs from their text twice. Its exponents are l / 2^D in place of
-    l / (2^D - 1): the formula with ``noise=0.01 ** (1 - 0.5**depth)``, which makes the best AUC .909, .952, .960, .962.
-    And it hands the shares to the cells in random order, ``shuffled=True``: neighbours in the tree no longer have like
-    shares, which is much harder. A tree of single cuts comes out at the figures of the paper's table 1 with both, and
-    far from them with the text.
+    about 0.96. The authors' program differs from their text in two ways. Its exponents are l / 2^D instead of l / (2^D
+    - 1). This is the formula with ``noise=0.01 ** (1 - 0.5**depth)`` and makes the best AUC .909, .952, .960, .962. And
+    the program assigns the shares to the cells in random order, ``shuffled=True``, so that neighbours in the tree no
+    longer have similar shares, which is much harder. With both changes a tree of single cuts gets the figures of the
+    paper's table 1; with the text it is far from them.
 
     Parameters
     ----------
@@ -225,11 +228,12 @@ def treerank_truth(
     noise : float
         The paper's delta, above 0 (the curve is the unit step) and below 1 (it is the diagonal).
     p_plus : float
-        The chance that a pair is similar, between 0 and 1.
+        Probability that a pair is similar, between 0 and 1.
     shuffled : bool
-        Hand the shares to the cells in random order; else the best cell is the leftmost, as in the paper's text.
+        Whether to assign the shares to the cells in random order; else the best cell is the leftmost, as in the paper's
+        text.
     random_state : int, numpy.random.Generator or None
-        Seed, or the generator to draw from; None draws anew each time.
+        Seed, or the generator to draw from; None: another seed each time.
 
     Returns
     -------
@@ -238,7 +242,7 @@ def treerank_truth(
     Raises
     ------
     InputError
-        An argument is none of the above.
+        An argument is out of range.
 
     Examples
     --------
@@ -250,8 +254,8 @@ def treerank_truth(
     if whole("depth", depth, 1) > DEEPEST:
         raise InputError(f"depth must be at most {DEEPEST}, which makes {2**DEEPEST} cells, found {depth!r}")
     whole("p", p, 1)
-    _proper("noise", noise)
-    _proper("p_plus", p_plus)
+    _check_share("noise", noise)
+    _check_share("p_plus", p_plus)
     rng = generator(random_state)
     tree = _random_cells(int(depth), int(p), rng)
     power = np.linspace(0.0, 1.0, 2**depth)
@@ -270,7 +274,7 @@ def treerank_pairs(
     shuffled: bool = False,
     random_state: RandomState = None,
 ) -> RankedPairs:
-    """Pairs drawn from a new random tree of cells: `treerank_truth`, and ``draw`` from it.
+    """Draw pairs from a new random tree of cells: `treerank_truth`, then its ``draw``.
 
     The paper trains on 150 (5/4)^(D^2) pairs for a tree of depth D, and tests on 100,000.
 
@@ -289,7 +293,7 @@ def treerank_pairs(
     Raises
     ------
     InputError
-        An argument is none of those.
+        An argument is out of range.
 
     Examples
     --------
@@ -306,7 +310,7 @@ def treerank_pairs(
 def _random_cells(
     depth: int, p: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], Floats, NDArray[np.bool_], Floats, Floats]:
-    """Columns, thresholds and orientations of a tree in heap order, and the bounds of its cells, level by level."""
+    """Draw columns, thresholds and orientations of a tree in heap order; also return the bounds of its cells."""
     lower, upper = np.r_[-np.ones(p), np.zeros(p)][None], np.ones((1, 2 * p))
     columns, thresholds, orientations = [], [], []
     for level in range(depth):
@@ -315,7 +319,7 @@ def _random_cells(
         cut = _strictly_between(lower[row, column], upper[row, column], rng)
         upper_is_left = rng.random(len(row)) < 0.5
         lower, upper = np.repeat(lower, 2, axis=0), np.repeat(upper, 2, axis=0)
-        above = 2 * row + ~upper_is_left  # the children in their order: left, right, left, right ...
+        above = 2 * row + ~upper_is_left  # children are in the order left, right, left, right ...
         lower[above, column] = cut
         upper[above ^ 1, column] = cut
         columns.append(column)
@@ -325,7 +329,7 @@ def _random_cells(
 
 
 def _strictly_between(lower: Floats, upper: Floats, rng: np.random.Generator) -> Floats:
-    """Uniform thresholds that leave both sides a volume."""
+    """Draw uniform thresholds that leave both sides a volume; raises InputError after `N_TRIES` tries."""
     for _ in range(N_TRIES):
         cut = rng.uniform(lower, upper)
         if bool(((lower < cut) & (cut < upper)).all()):
@@ -333,13 +337,13 @@ def _strictly_between(lower: Floats, upper: Floats, rng: np.random.Generator) ->
     raise InputError(f"no cuts that leave every cell a volume in {N_TRIES} tries; ask for a smaller depth")
 
 
-def _chosen(shares: Floats, where: Floats) -> NDArray[np.int64]:
-    """The cell in which each number between 0 and 1 falls if cells take up their shares of that interval."""
+def _cell_at(shares: Floats, place: Floats) -> NDArray[np.int64]:
+    """The cell at each place between 0 and 1 if the cells divide that interval by their shares."""
     rising = np.cumsum(shares)
-    return np.searchsorted(rising[:-1] / rising[-1], where, side="right")
+    return np.searchsorted(rising[:-1] / rising[-1], place, side="right")
 
 
-def _proper(name: str, value: object) -> None:
+def _check_share(name: str, value: object) -> None:
     """Raise InputError unless ``value`` is a number above 0 and below 1."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0 < value < 1:
         raise InputError(f"{name} must be a number above 0 and below 1, found {value!r}")

@@ -1,9 +1,9 @@
-"""ROC curves as exact piecewise linear functions: of scores, of cells in their order, and how far two are apart.
+"""ROC curves as exact piecewise linear functions: of scores, of ordered cells, and distances between two curves.
 
-The paper is Similarity TreeRank (Clémençon and Vogel), section 2.1: the curve of a score s joins the points
-(F_-(t), F_+(t)), the shares of negatives and of positives that score above t, and "possible jumps are connected by line
-segments". So pairs of equal score make one straight segment, which is what breaking their tie at random would give on
-average, and the area below the curve counts a tie as one half.
+The paper is Similarity TreeRank (Clémençon and Vogel), section 2.1: the curve of a score s joins the points (F_-(t),
+F_+(t)), the shares of negatives and of positives that score above t, and "possible jumps are connected by line
+segments". So pairs of equal score make one straight segment. This is the average curve if their tie is broken at
+random, and the area below the curve counts a tie as one half.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = ["ROC", "d1", "d_infinity", "roc_curve"]
 
 @dataclass(frozen=True, eq=False)
 class ROC:
-    """A piecewise linear curve from (0, 0) to (1, 1) that falls nowhere; vertical segments are jumps.
+    """A non-decreasing, piecewise linear curve from (0, 0) to (1, 1); vertical segments are jumps.
 
-    The value at a false positive rate between two knots lies on the straight line between them, and at a jump it is the
-    upper end: the most true positives that are to be had at that rate.
+    The value at a false positive rate between two knots is on the straight line between them. At a jump it is the upper
+    end: the largest true positive rate at that false positive rate.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class ROC:
     Raises
     ------
     InputError
-        The arrays are not of one length, do not lead from (0, 0) to (1, 1), or fall somewhere.
+        The arrays are not of one length, do not lead from (0, 0) to (1, 1), or decrease somewhere.
 
     Examples
     --------
@@ -73,16 +73,16 @@ class ROC:
 
     @classmethod
     def of_counts(cls, n_positive: ArrayLike, n_negative: ArrayLike) -> ROC:
-        """The curve of a score that is constant in each of some cells, from the counts of its cells.
+        """Compute the curve of a score that is constant in each of some cells, from the counts of the cells.
 
-        Its knots are the running sums over the cells, over the totals (section 2.2). Counts that are integers are
-        summed as integers.
+        Its knots are the cumulative sums over the cells, divided by the totals (section 2.2). Integer counts are summed
+        as integers.
 
         Parameters
         ----------
         n_positive, n_negative : array_like of shape (n_cells,)
-            Positives and negatives in each cell, in the order of falling score; shares and weights will do. A cell
-            without either adds no knot.
+            Positives and negatives in each cell, in the order of falling score; shares or weights are allowed, too. An
+            empty cell adds no knot.
 
         Returns
         -------
@@ -98,7 +98,7 @@ class ROC:
         >>> ROC.of_counts([3, 1, 0], [0, 1, 1]).auc    # 3 x 2 in order, 1 x 1 in order, 1 x 1 tied, of 4 x 2
         0.9375
         """
-        rising = [_running(n_negative, "n_negative"), _running(n_positive, "n_positive")]
+        rising = [_cumulative(n_negative, "n_negative"), _cumulative(n_positive, "n_positive")]
         if len(rising[0]) != len(rising[1]):
             raise InputError(
                 "n_positive and n_negative must be of one length, the number of cells, found "
@@ -110,17 +110,17 @@ class ROC:
 
     @classmethod
     def mean(cls, curves: Sequence[ROC]) -> ROC:
-        """The vertical average: at each false positive rate the mean of the curves' true positive rates.
+        """Average curves vertically: at each false positive rate take the mean of their true positive rates.
 
         Parameters
         ----------
         curves : sequence of ROC
-            At least one.
+            One curve or more.
 
         Returns
         -------
         ROC
-            With knots wherever one of the curves has a knot; a jump of one is a smaller jump of the mean.
+            The mean, with a knot wherever one of the curves has one; a jump of one curve is a smaller jump of the mean.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class ROC:
         for curve in curves:
             ends[:, 0] += curve._before(knots)
             ends[:, 1] += curve.at(knots)
-        # A sum of ones over their number is 1, and means of what rises rise: no rounding leads off the curve.
+        # A sum of ones divided by their number is exactly 1, so the curve ends at 1; rounding must not make it fall.
         tpr = np.maximum.accumulate((ends / len(curves)).ravel())
         fpr = np.repeat(knots, 2)
         keep = np.r_[True, (np.diff(fpr) > 0) | (np.diff(tpr) > 0)]
@@ -148,17 +148,17 @@ class ROC:
 
     @property
     def auc(self) -> float:
-        """Area below the curve: P(s(-) < s(+)) + P(s(-) = s(+)) / 2, exact but for the rounding of the knots.
+        """Area below the curve: P(s(-) < s(+)) + P(s(-) = s(+)) / 2, exact except for the rounding of the knots.
 
-        A knot is off by one rounding, some 1e-16, which moves the area by no more than that; the trapezia are summed
-        without error. So the area is right to 1e-15 whatever the number of knots.
+        A knot has a rounding error of about 1e-16, which changes the area by no more than that; the trapezoids are
+        summed without error. So the area is accurate to 1e-15, whatever the number of knots.
         """
         return self.partial_auc(1.0)
 
     def partial_auc(self, max_fpr: float) -> float:
-        """Area below the curve left of a false positive rate: the integral of the curve from 0 to ``max_fpr``.
+        """Area below the curve up to a false positive rate: the integral of the curve from 0 to ``max_fpr``.
 
-        Not standardised: it lies between 0 and ``max_fpr``, and is ``max_fpr ** 2 / 2`` for a score that says nothing.
+        It is not standardised: it is between 0 and ``max_fpr``, and ``max_fpr ** 2 / 2`` for a constant score.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class ROC:
         Returns
         -------
         ndarray of shape (n,), float64
-            At a jump its upper end; so the value at 0 is the share of positives above every negative.
+            The rates; at a jump its upper end, so that the value at 0 is the share of positives above every negative.
 
         Raises
         ------
@@ -215,8 +215,8 @@ class ROC:
     def tpr_at(self, fpr: float) -> float:
         """True positive rate at one false positive rate, on the line between two knots.
 
-        A point between two knots is the score's that admits the tied pairs between them by lot. Where fewer negatives
-        than 1 / ``fpr`` were scored, the answer rests on the first of them alone.
+        A point between two knots stands for accepting a random part of the tied pairs between them. If fewer negatives
+        than 1 / ``fpr`` were scored, the value depends only on the highest-scoring one.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class ROC:
         Returns
         -------
         float
-            At a jump its upper end.
+            The rate; at a jump its upper end.
 
         Raises
         ------
@@ -241,21 +241,21 @@ class ROC:
         return float(self.at(_rates(fpr, "fpr", 0)[None])[0])
 
     def _before(self, x: Floats) -> Floats:
-        """The limit of the curve from the left: at a jump its lower end."""
+        """Limit of the curve from the left: at a jump its lower end."""
         knot = np.searchsorted(self.fpr, x, side="left")
         return self._between(x, np.maximum(knot - 1, 0), knot)
 
     def _between(self, x: Floats, first: NDArray[np.intp], last: NDArray[np.intp]) -> Floats:
-        """tpr_a + (x - fpr_a) / (fpr_b - fpr_a) (tpr_b - tpr_a) between knots a and b, and their own values at them."""
+        """tpr_a + (x - fpr_a) / (fpr_b - fpr_a) (tpr_b - tpr_a) between knots a and b; exactly tpr at a knot."""
         width = self.fpr[last] - self.fpr[first]
         share = np.divide(x - self.fpr[first], width, out=np.zeros_like(x), where=width > 0)
         on_line = self.tpr[first] + share * (self.tpr[last] - self.tpr[first])
-        # Rounding must not lift the line above its own end, nor miss it.
+        # Rounding must neither lift the line above its end nor miss the end.
         return np.where(share < 1, np.minimum(on_line, self.tpr[last]), self.tpr[last])
 
 
 def roc_curve(scores: ArrayLike, similar: ArrayLike) -> ROC:
-    """The ROC curve of scores, with a straight segment for pairs of equal score.
+    """Compute the ROC curve of scores, with a straight segment for pairs of equal score.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def roc_curve(scores: ArrayLike, similar: ArrayLike) -> ROC:
     Returns
     -------
     ROC
-        With (0, 0) and one knot for each distinct score.
+        The curve, with knots at (0, 0) and for each distinct score.
 
     Raises
     ------
@@ -285,10 +285,10 @@ def roc_curve(scores: ArrayLike, similar: ArrayLike) -> ROC:
     if values.shape != marks.shape:
         raise InputError(f"scores and similar must be of one length, found {len(values)} and {len(marks)}")
     check_finite(values, "scores")
-    found = np.unique(marks)
-    if found.tolist() != [0.0, 1.0]:
+    distinct = np.unique(marks)
+    if distinct.tolist() != [0.0, 1.0]:
         raise InputError(
-            f"similar must hold True (or 1) and False (or 0), both and nothing else, found {found[:10].tolist()!r}"
+            f"similar must hold True (or 1) and False (or 0), both and nothing else, found {distinct[:10].tolist()!r}"
         )
     order = np.argsort(-values)
     falling = values[order]
@@ -301,18 +301,18 @@ def roc_curve(scores: ArrayLike, similar: ArrayLike) -> ROC:
 def d1(roc: ROC, optimal: ROC) -> float:
     """The area between two curves: D_1 of equation (1), the integral of |ROC - ROC*|.
 
-    The paper goes on to D_1 = AUC* - AUC, which is the same as long as no curve exceeds the optimal one. A curve of
-    test pairs may do so by chance; then D_1 is larger than the difference of the areas.
+    The paper continues with D_1 = AUC* - AUC, which is the same as long as no curve exceeds the optimal one. A curve of
+    test pairs may exceed it by chance; then D_1 is larger than the difference of the areas.
 
     Parameters
     ----------
     roc, optimal : ROC
-        The order does not matter.
+        The curves; their order does not matter.
 
     Returns
     -------
     float
-        In [0, 1]; exact but for rounding, crossings between two knots included.
+        In [0, 1]; exact except for rounding, also where the curves cross between two knots.
 
     Examples
     --------
@@ -322,8 +322,8 @@ def d1(roc: ROC, optimal: ROC) -> float:
     knots, start, end = _differences(roc, optimal)
     a, b = np.abs(start), np.abs(end)
     size = a + b
-    # A difference that changes its sign between two knots leaves two triangles: (a a + b b) / (a + b) / 2 wide as the
-    # interval, in place of the trapezium (a + b) / 2.
+    # Where the difference changes its sign between two knots there are two triangles, (a a + b b) / (a + b) / 2 times
+    # the width of the interval, instead of a trapezoid, (a + b) / 2 times the width.
     crossed = np.divide(a * a + b * b, size, out=np.zeros_like(size), where=size > 0)
     return math.fsum(np.diff(knots) * np.where(start * end < 0, crossed, size) / 2)
 
@@ -331,18 +331,18 @@ def d1(roc: ROC, optimal: ROC) -> float:
 def d_infinity(roc: ROC, optimal: ROC) -> float:
     """The greatest vertical gap between two curves: D_infinity of equation (1), sup |ROC - ROC*| over 0 < fpr < 1.
 
-    The difference is linear between the knots of both, so that the supremum is one of its limits at them, from the
-    left or from the right: what a curve jumps by at fpr 0 counts.
+    The difference is linear between the knots of both curves, so the supremum is its limit at a knot, from the left or
+    from the right. A jump at fpr 0 counts.
 
     Parameters
     ----------
     roc, optimal : ROC
-        The order does not matter.
+        The curves; their order does not matter.
 
     Returns
     -------
     float
-        In [0, 1], exact but for rounding.
+        In [0, 1], exact except for rounding.
 
     Examples
     --------
@@ -359,8 +359,8 @@ def _differences(one: ROC, other: ROC) -> tuple[Floats, Floats, Floats]:
     return knots, (one.at(knots) - other.at(knots))[:-1], (one._before(knots) - other._before(knots))[1:]
 
 
-def _running(counts: ArrayLike, name: str) -> NDArray[np.float64] | NDArray[np.int64]:
-    """0 and the running sums of counts, checked: integers stay integers."""
+def _cumulative(counts: ArrayLike, name: str) -> NDArray[np.float64] | NDArray[np.int64]:
+    """0 and the cumulative sums of counts, which are checked; integers stay integers."""
     values = numbers(counts, name, 1)
     check_finite(values, name)
     if bool((values < 0).any()) or not bool((values > 0).any()):
@@ -375,7 +375,7 @@ def _running(counts: ArrayLike, name: str) -> NDArray[np.float64] | NDArray[np.i
 
 
 def _rates(values: ArrayLike, name: str, n_dimensions: int) -> Floats:
-    """Rates between 0 and 1, checked."""
+    """Check that rates are between 0 and 1."""
     rates = numbers(values, name, n_dimensions)
     if not bool(((rates >= 0) & (rates <= 1)).all()):
         raise InputError(f"{name} must lie in [0, 1], found {values!r}")

@@ -1,9 +1,9 @@
-"""Simulated points whose distance is known: the settings of SMERF's section 5.1 and appendix D.2, manifolds, pairs.
+"""Simulated points with known distances: the settings of SMERF's section 5.1 and appendix D.2, manifolds, pairs.
 
 In SMERF's settings only the first two of p columns matter. Distances follow from one hidden number of each point,
-``y``; they are bounded in [0, 1], so that ``Q = 1 - Z`` is the similarity that belongs to them. The manifolds of URerF
-are those of `distforest.evaluation.manifolds`, and TreeRank's pairs with a known best ranking those of
-`distforest.evaluation.ranking_truth`; both are offered here too.
+``y``; they are in [0, 1], so that ``Q = 1 - Z`` is the corresponding similarity. The module also exports the manifolds
+of URerF from `distforest.evaluation.manifolds`, and TreeRank's pairs with a known best ranking from
+`distforest.evaluation.ranking_truth`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Simulation:
     Z : ndarray of shape (n, n), float64
         Distances as the setting defines them, the diagonal included.
     y : ndarray of shape (n,), float64
-        The hidden number of each point from which Z is made.
+        The hidden number of each point, from which Z follows.
     """
 
     X: NDArray[np.float32]
@@ -64,7 +64,7 @@ class Simulation:
 
 
 def smerf_regression(n: int, p: int = 20, random_state: RandomState = None) -> Simulation:
-    """Squared differences of a noisy linear response: what a Mahalanobis distance can learn.
+    """Squared differences of a noisy linear response: a setting that a Mahalanobis distance can learn.
 
     x ~ U(0.1, 0.9)^p, y = (x1 + x2) / 2 + e with e ~ U(-0.1, 0.1), z_ij = (y_i - y_j)^2 (Eq. 16). The noise
     is part of the truth, so no function of x predicts Z without error.
@@ -74,17 +74,17 @@ def smerf_regression(n: int, p: int = 20, random_state: RandomState = None) -> S
     n, p : int
         Number of points and of columns, p >= 2.
     random_state : int, numpy.random.Generator or None
-        Seed, or the generator to draw from; None draws anew each time.
+        Seed, or the generator to draw from; None: another seed each time.
 
     Returns
     -------
     Simulation
-        With y the response.
+        The points; ``y`` is the response.
 
     Raises
     ------
     InputError
-        ``n`` or ``p`` is not an integer or too small, or ``random_state`` is none of the above.
+        ``n`` or ``p`` is not an integer or is too small, or ``random_state`` is none of the above.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def smerf_regression(n: int, p: int = 20, random_state: RandomState = None) -> S
 
 
 def smerf_bilinear(n: int, p: int = 20, random_state: RandomState = None) -> Simulation:
-    """One minus the product of two linear responses: what a bilinear similarity can learn.
+    """One minus the product of two linear responses: a setting that a bilinear similarity can learn.
 
     x ~ U(0, 1)^p, y = (x1 + x2) / 2, z_ij = 1 - y_i y_j. A point is not at distance 0 from itself:
     z_ii = 1 - y_i^2.
@@ -109,17 +109,17 @@ def smerf_bilinear(n: int, p: int = 20, random_state: RandomState = None) -> Sim
     n, p : int
         Number of points and of columns, p >= 2.
     random_state : int, numpy.random.Generator or None
-        Seed, or the generator to draw from; None draws anew each time.
+        Seed, or the generator to draw from; None: another seed each time.
 
     Returns
     -------
     Simulation
-        With y the response; ``Q`` is y_i y_j.
+        The points; ``y`` is the response, and ``Q`` is y_i y_j.
 
     Raises
     ------
     InputError
-        ``n`` or ``p`` is not an integer or too small, or ``random_state`` is none of the above.
+        ``n`` or ``p`` is not an integer or is too small, or ``random_state`` is none of the above.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def smerf_bilinear(n: int, p: int = 20, random_state: RandomState = None) -> Sim
 
 
 def smerf_radial(n: int, p: int = 20, random_state: RandomState = None) -> Simulation:
-    """Squared differences of the length of the first two coordinates: beyond both linear methods.
+    """Squared differences of the length of the first two coordinates: a setting that neither linear method can learn.
 
     x uniform in the p-dimensional unit ball about 0, y = ||(x1, x2)||, z_ij = (y_i - y_j)^2 (Eq. 18).
 
@@ -143,17 +143,17 @@ def smerf_radial(n: int, p: int = 20, random_state: RandomState = None) -> Simul
     n, p : int
         Number of points and of columns, p >= 2.
     random_state : int, numpy.random.Generator or None
-        Seed, or the generator to draw from; None draws anew each time.
+        Seed, or the generator to draw from; None: another seed each time.
 
     Returns
     -------
     Simulation
-        With y the length.
+        The points; ``y`` is the length.
 
     Raises
     ------
     InputError
-        ``n`` or ``p`` is not an integer or too small, or ``random_state`` is none of the above.
+        ``n`` or ``p`` is not an integer or is too small, or ``random_state`` is none of the above.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def _half_sum(X: NDArray[np.float32]) -> Floats:
 
 
 def _generator(n: object, p: object, random_state: object) -> np.random.Generator:
-    """Check what was asked and return the generator to draw from."""
+    """Check the arguments of a setting and return the generator to draw from."""
     whole("n", n, 1)
     whole("p", p, 2)
     return generator(random_state)

@@ -1,10 +1,10 @@
-"""Trials: known data made to order as a Zarr group, and how much of its truth an answer on disk has found."""
+"""Trials: write simulated data to a Zarr group, and score an answer on disk by the truth of such data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from distforest.evaluation.geodesics import (
     relevant_by_distance,
 )
 from distforest.evaluation.manifolds import Manifold, manifold_helix, manifold_line, manifold_mixture, manifold_sphere
-from distforest.evaluation.simulate import smerf_bilinear, smerf_radial, smerf_regression
+from distforest.evaluation.simulate import Simulation, smerf_bilinear, smerf_radial, smerf_regression
 from distforest.forest import scoring
 from distforest.forest.sealed.artifact import open_forest
 from distforest.sources.arrays import open_array, write_array
@@ -43,7 +43,7 @@ MANIFOLDS: dict[str, Callable[..., Manifold]] = {
     "sphere": manifold_sphere,
     "mixture": manifold_mixture,
 }
-DISTANCES_OF_SETTINGS: dict[str, Callable[..., Any]] = {
+DISTANCES_OF_SETTINGS: dict[str, Callable[..., Simulation]] = {
     "smerf_regression": smerf_regression,
     "smerf_bilinear": smerf_bilinear,
     "smerf_radial": smerf_radial,
@@ -51,25 +51,25 @@ DISTANCES_OF_SETTINGS: dict[str, Callable[..., Any]] = {
 """The settings of `simulate`: manifolds in noise, and points with a matrix of distances."""
 
 JUDGED_ANSWERS = ("proximity", "distance", "indices")
-"""Names of the arrays that can be judged: of proximities, of distances, of nearest rows."""
+"""Names of the arrays that can be scored: of proximities, of distances, of nearest rows."""
 
 PAIRS_JUDGED_AT_ONCE = 1 << 22
-"""Pairs of a query and a point that are judged at once, about."""
+"""Approximate number of pairs of a query and a point that are scored at once."""
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """What was written: where, of which setting, and dtype and shape of each array."""
+    """A group that `simulate` wrote: its address, its setting with arguments, and dtype and shape of each array."""
 
     address: str
     setting: str
-    asked: dict[str, Any]
+    arguments: dict[str, object]
     arrays: dict[str, tuple[str, tuple[int, ...]]]
 
 
 @dataclass(frozen=True)
 class Score:
-    """Means over the queries at one k; ``recall`` is None where nothing is relevant to any query."""
+    """Means over the queries at one k; ``recall`` is None if nothing is relevant to any query."""
 
     k: int
     precision: float
@@ -79,7 +79,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """How much of the truth an answer has found."""
+    """The scores of an answer by a truth."""
 
     answer: str
     kind: str
@@ -92,19 +92,19 @@ class Evaluated:
 # --- simulate ---------------------------------------------------------------------------------------------
 
 
-def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: bool = False) -> Simulated:
+def simulate(setting: str, output: str, arguments: Mapping[str, object], overwrite: bool = False) -> Simulated:
     """Write simulated points and their truth as a new Zarr group.
 
-    A manifold becomes ``X``, ``latent`` and, in pieces, ``labels``; a setting of SMERF ``X``, ``Z`` and ``y``. The
-    group's attributes say what was asked.
+    A manifold gives the arrays ``X``, ``latent`` and, if it is in pieces, ``labels``; a setting of SMERF gives ``X``,
+    ``Z`` and ``y``. The group's attributes hold the setting and its arguments.
 
     Parameters
     ----------
     setting
         A key of `MANIFOLDS` or `DISTANCES_OF_SETTINGS`.
     output
-        Path or URL of the new group; a path appears only when it is whole.
-    asked
+        Path or URL of the new group; a path appears only when the group is complete.
+    arguments
         Arguments of the setting's function in `distforest.evaluation.simulate`, by name.
     overwrite
         Whether a group at ``output`` may be replaced.
@@ -112,36 +112,41 @@ def simulate(setting: str, output: str, asked: Mapping[str, Any], overwrite: boo
     Raises
     ------
     InputError
-        The setting is unknown, an argument is wrong or not one of its own, or the output is in the way.
+        The setting is unknown, an argument is out of range or not one of the setting's, or there is an output already.
     """
-    settings = {**MANIFOLDS, **DISTANCES_OF_SETTINGS}
+    settings: dict[str, Callable[..., Manifold | Simulation]] = {**MANIFOLDS, **DISTANCES_OF_SETTINGS}
     if setting not in settings:
         raise InputError(f"setting must be one of {', '.join(settings)}, found {setting!r}")
-    own = {"n", "random_state"} | ({"p"} if setting in DISTANCES_OF_SETTINGS else _NOISE)
-    strange = sorted(set(asked) - own)
+    names = {"n", "random_state"} | ({"p"} if setting in DISTANCES_OF_SETTINGS else _NOISE)
+    strange = sorted(set(arguments) - names)
     if strange:
-        takes, found = (", ".join(f"`{name}`" for name in names) for names in (sorted(own), strange))
+        takes, found = (", ".join(f"`{name}`" for name in some) for some in (sorted(names), strange))
         raise InputError(f"{setting} takes {takes}, found {found}; leave it out")
     check_target(output, overwrite)
-    made = settings[setting](**asked)
-    arrays = _arrays(made)
+    arrays = _arrays(settings[setting](**arguments))
     with destination(output, overwrite, f"the simulation of {setting}") as group:
         for name, values in arrays.items():
             write_array(group, name, values.shape, values.dtype, [values])
-        told = {"type": "simulation", "version": 1, "arrays": list(arrays), "setting": setting, "asked": dict(asked)}
-        seal_group(group, {"distforest": told})
+        attributes = {
+            "type": "simulation",
+            "version": 1,
+            "arrays": list(arrays),
+            "setting": setting,
+            "asked": dict(arguments),
+        }
+        seal_group(group, {"distforest": attributes})
     shapes = {name: (values.dtype.name, values.shape) for name, values in arrays.items()}
-    return Simulated(output, setting, dict(asked), shapes)
+    return Simulated(output, setting, dict(arguments), shapes)
 
 
 _NOISE = {"noise_dimensions", "noise", "noise_variance", "rescale", "shuffle"}
 
 
-def _arrays(made: Any) -> dict[str, np.ndarray]:
-    if not isinstance(made, Manifold):
-        return {"X": made.X, "Z": made.Z, "y": made.y}
-    labels = {} if made.labels is None else {"labels": made.labels}
-    return {"X": made.X, "latent": made.latent, **labels}
+def _arrays(points: Manifold | Simulation) -> dict[str, np.ndarray]:
+    if not isinstance(points, Manifold):
+        return {"X": points.X, "Z": points.Z, "y": points.y}
+    labels = {} if points.labels is None else {"labels": points.labels}
+    return {"X": points.X, "latent": points.latent, **labels}
 
 
 # --- evaluate ---------------------------------------------------------------------------------------------
@@ -149,7 +154,7 @@ def _arrays(made: Any) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True)
 class _Truth:
-    """Which of n points are relevant to some of them: a function of k and their row numbers."""
+    """Which of n points are relevant to queries: a function of k and the row numbers of the queries."""
 
     n_points: int
     relevant: Callable[[int, Ints], Floats]
@@ -157,7 +162,7 @@ class _Truth:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What n points retrieve: a function of row numbers that gives proximities, or lists of nearest rows."""
+    """What queries retrieve: a function of their row numbers that returns proximities, or lists of nearest rows."""
 
     kind: str
     shape: tuple[int, ...]
@@ -167,28 +172,28 @@ class _Answer:
 def evaluate(
     answer: str, truth: str, ks: Sequence[int] = (50,), n_queries: int | None = None, seed: int = 0
 ) -> Evaluated:
-    """Geodesic precision and recall of an answer on disk.
+    """Compute geodesic precision and recall of an answer on disk.
 
     Parameters
     ----------
     answer
-        Address of a group that batch scoring wrote, asked about the points themselves (distances, proximities or
-        neighbours); of an array with one of the names in `JUDGED_ANSWERS`; or of a sealed forest, which is asked for
-        the distances of the rows ``X`` beside the truth.
+        Address of a group in which batch scoring wrote distances, proximities or neighbours of the points; of an array
+        with one of the names in `JUDGED_ANSWERS`; or of a sealed forest, whose distances of the rows ``X`` next to the
+        truth are scored.
     truth
-        Address of a group of `simulate`; of an array of distances, shape (n, n), or of labels, shape (n,), of which
-        equal ones make a component.
+        Address of a group of `simulate`; of an array of distances, shape (n, n); or of an array of labels, shape (n,),
+        where points of equal labels make a component.
     ks
-        How many points a query retrieves. On a manifold in one piece as many are relevant.
+        Numbers of points that a query retrieves. On a manifold in one piece as many are relevant.
     n_queries
-        Judge only so many points, drawn at random; all by default.
+        Number of points, drawn at random, that are queries; all by default.
     seed
-        For drawing them.
+        Seed for drawing them.
 
     Raises
     ------
     InputError
-        The answer or the truth is none of these, they do not fit each other, or a k is out of range.
+        The answer or the truth is none of these, they do not match, or a k is out of range.
     ArtifactError
         The forest is damaged.
 
@@ -209,22 +214,23 @@ def evaluate(
     for k in ks:
         if whole("k", k, 1) > n - 1:
             raise InputError(f"k must be at most {n - 1}, the number of points beside the query, found {k}")
-    given = _answer(answer, truth)
-    if given.shape[0] != n or (given.kind != "indices" and given.shape[1] != n):
+    retrieved = _answer(answer, truth)
+    if retrieved.shape[0] != n or (retrieved.kind != "indices" and retrieved.shape[1] != n):
         raise InputError(
-            f"{answer}: answers for the {counted(n, 'point')} of {truth} were expected, found shape {given.shape}"
+            f"{answer}: answers for the {counted(n, 'point')} of {truth} were expected, found shape {retrieved.shape}"
         )
-    rows = _chosen(n, n_queries, seed)
-    judged = [_judged(given, known, list(ks), block) for block in _blocks(rows, max(1, PAIRS_JUDGED_AT_ONCE // n))]
-    scores = tuple(_score(Hits.joined(parts), n) for parts in zip(*judged, strict=True))
-    return Evaluated(answer, given.kind, truth, n, len(rows), scores)
+    rows = _draw_queries(n, n_queries, seed)
+    blocks = _blocks(rows, max(1, PAIRS_JUDGED_AT_ONCE // n))
+    hits = [_hits(retrieved, known, list(ks), block) for block in blocks]
+    scores = tuple(_score(Hits.joined(parts), n) for parts in zip(*hits, strict=True))
+    return Evaluated(answer, retrieved.kind, truth, n, len(rows), scores)
 
 
-def _judged(given: _Answer, known: _Truth, ks: Sequence[int], rows: Ints) -> list[Hits]:
+def _hits(answer: _Answer, truth: _Truth, ks: Sequence[int], rows: Ints) -> list[Hits]:
     """The hits of some queries, for each k."""
-    found = given.read(rows)
-    hits = neighbor_hits if given.kind == "indices" else proximity_hits
-    return [hits(found, known.relevant(k, rows), k, rows) for k in ks]
+    values = answer.read(rows)
+    hits = neighbor_hits if answer.kind == "indices" else proximity_hits
+    return [hits(values, truth.relevant(k, rows), k, rows) for k in ks]
 
 
 def _score(hits: Hits, n_points: int) -> Score:
@@ -232,8 +238,8 @@ def _score(hits: Hits, n_points: int) -> Score:
     return Score(hits.n_retrieved, hits.precision, recall, float(np.mean(hits.n_relevant)) / (n_points - 1))
 
 
-def _chosen(n: int, n_queries: int | None, seed: int) -> Ints:
-    """Row numbers of the queries, ascending."""
+def _draw_queries(n: int, n_queries: int | None, seed: int) -> Ints:
+    """Draw the row numbers of the queries, ascending."""
     if n_queries is None:
         return np.arange(n)
     if not 1 <= n_queries <= n:
@@ -247,9 +253,9 @@ def _blocks(rows: Ints, size: int) -> Iterator[Ints]:
 
 
 def _truth(address: str) -> _Truth:
-    told = attributes_of(address).get("distforest")
-    if isinstance(told, dict) and told.get("type") == "simulation":
-        setting = str(told.get("setting"))
+    attributes = attributes_of(address).get("distforest")
+    if isinstance(attributes, dict) and attributes.get("type") == "simulation":
+        setting = str(attributes.get("setting"))
         if setting in DISTANCES_OF_SETTINGS:
             return _truth(f"{address.rstrip('/')}/Z")
         if setting not in MANIFOLDS:
@@ -270,14 +276,14 @@ def _truth(address: str) -> _Truth:
 def _answer(address: str, truth: str) -> _Answer:
     if _is_forest(address):
         return _answer_of(open_forest(address), f"{truth.rstrip('/')}/X")
-    told = attributes_of(address).get("distforest")
+    attributes = attributes_of(address).get("distforest")
     name = address.rstrip("/").rsplit("/", 1)[-1]
-    if isinstance(told, dict):
+    if isinstance(attributes, dict):
         kinds = {"distance": "distance", "proximity": "proximity", "neighbors": "indices"}
-        name = kinds.get(str(told.get("answer")), "")
+        name = kinds.get(str(attributes.get("answer")), "")
         if not name:
             raise InputError(
-                f"{address}: an answer of {', '.join(kinds)} was expected, found {told.get('answer')!r}; "
+                f"{address}: an answer of {', '.join(kinds)} was expected, found {attributes.get('answer')!r}; "
                 "write one with `distforest score --answer`"
             )
         address = f"{address.rstrip('/')}/{name}"
@@ -292,7 +298,7 @@ def _answer(address: str, truth: str) -> _Answer:
 
 
 def _is_forest(address: str) -> bool:
-    """Whether a sealed forest lies at an address; what cannot be reached is told of when it is opened as an array."""
+    """Whether there is a sealed forest at an address; an address out of reach fails later, as that of an array."""
     try:
         return Folder(address).exists(MANIFEST)
     except (OSError, ImportError, ValueError):
@@ -300,7 +306,7 @@ def _is_forest(address: str) -> bool:
 
 
 def _answer_of(forest: Forest, features: str) -> _Answer:
-    """What a forest answers about the rows at an address, as the negative of distances."""
+    """A forest's answer for the rows at an address: the negative of their distances."""
     nodes = scoring.apply(forest, forest.source(np.asarray(open_array(features)[...])))
     n = nodes.shape[1]
     return _Answer(

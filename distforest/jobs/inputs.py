@@ -32,7 +32,7 @@ from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
 from distforest.sources.opening import open_matrix
-from distforest.sources.point_pairs import check_pairs, codes_of_links, told_of_contradictions
+from distforest.sources.point_pairs import check_pairs, codes_of_links, warning_of_contradictions
 from distforest.sources.readings import (
     AS_IT_IS,
     DISSIMILARITIES,
@@ -303,7 +303,7 @@ def _stage_pairs(spec: Spec, n_points: int, similar: Staged, folder: str) -> Sta
     array = open_array(address)
     check_pairs_and_links(address, tuple(array.shape), str(array.dtype), similar.shape[0])
     pairs = check_pairs(np.asarray(array[...]), n_points)
-    if told := told_of_contradictions(pairs, similar.open(scratch)):
+    if told := warning_of_contradictions(pairs, similar.open(scratch)):
         warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
     return stage_array("pairs", pairs, folder, scratch)
 

@@ -1,10 +1,10 @@
-"""What pictures are drawn of: arrays that belong together, refused as they are put together if nothing can be drawn."""
+"""The data of pictures: arrays that belong together, checked when they are put together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,15 +13,17 @@ from distforest.arguments import check_finite, numbers, whole
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from distforest.arguments import Floats
 
 MOST_PARTS = 2
-"""Parts of an importance that have a colour each."""
+"""Largest number of parts of an importance: each has its own colour."""
 
 
 @dataclass(frozen=True)
 class Links:
-    """What is known and what was predicted of the links of a graph.
+    """The known and the predicted links of a graph.
 
     Attributes
     ----------
@@ -30,16 +32,16 @@ class Links:
     distance : ndarray of shape (n, n)
         Predicted distances of all nodes.
     held_out : ndarray of shape (n,)
-        Whether a node was held out of training.
+        Whether each node was held out of training.
     linked, scored : ndarray of shape (n_pairs,)
-        Of each scored pair, whether it is linked, and its predicted distance.
+        Whether each scored pair is linked, and its predicted distance.
     title : str
-        What the graph is.
+        Title of the picture.
 
     Raises
     ------
     InputError
-        An array is not of its shape or not of finite numbers, or all pairs are of one kind.
+        An array has another shape or a number that is not finite, or all pairs are of one kind.
     """
 
     adjacency: np.ndarray
@@ -56,11 +58,11 @@ class Links:
                 f"adjacency and distance must be of one shape, found {adjacency.shape} and {distance.shape}"
             )
         held_out = _row("held_out", self.held_out, len(distance), "node")
-        linked = _among("linked", _row("linked", self.linked), 2)
+        linked = _checked_codes("linked", _row("linked", self.linked), 2)
         scored = _row("scored", self.scored, len(linked), "pair")
         if linked.min() == linked.max():
             raise InputError(f"linked must have pairs that are linked, 1, and others, 0, found {linked[0]:g} alone")
-        _hold(self, adjacency=adjacency, distance=distance, held_out=held_out != 0, linked=linked, scored=scored)
+        _set_fields(self, adjacency=adjacency, distance=distance, held_out=held_out != 0, linked=linked, scored=scored)
 
 
 @dataclass(frozen=True)
@@ -74,14 +76,14 @@ class Classes:
     codes : ndarray of shape (n,)
         The class of each row, as a place in ``names``.
     names : sequence of str
-        The classes.
+        Names of the classes.
     title : str
-        What the rows are.
+        Title of the picture.
 
     Raises
     ------
     InputError
-        The distances are no square of two rows or more, a number is not finite, or a code has no name.
+        The distances are not a square matrix of two rows or more, a number is not finite, or a code has no name.
     """
 
     distance: np.ndarray
@@ -90,30 +92,30 @@ class Classes:
     title: str = "Classes"
 
     def __post_init__(self) -> None:
-        distance, names = _square("distance", self.distance, 2), named_in_short(self.names)
-        codes = _among("codes", _row("codes", self.codes, len(distance), "row"), len(names))
-        _hold(self, distance=distance, codes=codes.astype(np.int64), names=names)
+        distance, names = _square("distance", self.distance, 2), listed_names(self.names)
+        codes = _checked_codes("codes", _row("codes", self.codes, len(distance), "row"), len(names))
+        _set_fields(self, distance=distance, codes=codes.astype(np.int64), names=names)
 
 
 @dataclass(frozen=True)
 class Budgets:
-    """What forests that paid for different numbers of similarities are worth.
+    """Accuracies of forests that paid for different numbers of similarities.
 
     Attributes
     ----------
     evaluations, accuracy : ndarray of shape (n_forests,)
-        Of each forest, the pairs that it has paid for, and its accuracy, in the order of the evaluations.
+        Number of pairs that each forest paid for, and its accuracy, in the order of the evaluations.
     n_pairs : int
-        All pairs that there were to pay for.
+        Number of all pairs.
     rival, rival_accuracy : str and float
-        What the forests are compared with, and its accuracy.
+        Name of a method with which the forests are compared, and its accuracy.
     title : str
-        What was learned.
+        Title of the picture.
 
     Raises
     ------
     InputError
-        There is no forest, not one accuracy for each, or a number is not finite.
+        There is no forest, there is not one accuracy for each, or a number is not finite.
     """
 
     evaluations: np.ndarray
@@ -127,7 +129,7 @@ class Budgets:
         evaluations = _row("evaluations", self.evaluations)
         accuracy = _row("accuracy", self.accuracy, len(evaluations), "forest")
         rival_accuracy = float(_row("rival_accuracy", [self.rival_accuracy])[0])
-        _hold(self, evaluations=evaluations, accuracy=accuracy, rival_accuracy=rival_accuracy)
+        _set_fields(self, evaluations=evaluations, accuracy=accuracy, rival_accuracy=rival_accuracy)
         whole("n_pairs", self.n_pairs, 1)
 
 
@@ -138,18 +140,19 @@ class Weights:
     Attributes
     ----------
     shares : ndarray of shape (n_features,)
-        Of the draws.
+        Share of the draws for each feature.
     dependence : ndarray of shape (n_features,), or None
-        By how much each feature depends on another, if they were screened.
+        By how much each feature depends on another; None if features were not screened.
     names : sequence of str
-        Of the features; their numbers where it is empty.
+        Names of the features; if empty, their numbers are shown.
     title : str
-        What the features are of.
+        Title of the picture.
 
     Raises
     ------
     InputError
-        A number is negative or not finite, or there is not one, and no name or one, for each feature.
+        A number is negative or not finite, there is not one number for each feature, or there are names but not one for
+        each feature.
     """
 
     shares: np.ndarray
@@ -160,31 +163,31 @@ class Weights:
     def __post_init__(self) -> None:
         shares = _shares("shares", self.shares)
         names = _names_of_features(self.names, len(shares))
-        _hold(self, shares=shares, names=names)
+        _set_fields(self, shares=shares, names=names)
         if self.dependence is not None:
-            _hold(self, dependence=_shares("dependence", self.dependence, len(shares)))
+            _set_fields(self, dependence=_shares("dependence", self.dependence, len(shares)))
 
 
 @dataclass(frozen=True)
 class Importances:
-    """What each feature has given to a forest.
+    """The importance of each feature in a forest.
 
     Attributes
     ----------
     parts : mapping of str to ndarray of shape (n_features,)
-        Shares that add up to a feature's importance, by what they are of: a forest of pairs knows of each feature's
-        differences and of its middles.
+        Named shares that add up to a feature's importance: in a forest over pairs those of its differences and of its
+        middles.
     names : sequence of str
-        Of the features; their numbers where it is empty.
+        Names of the features; if empty, their numbers are shown.
     of : str
-        What the shares are of.
+        The total that the shares are shares of.
     title : str
-        What the features are of.
+        Title of the picture.
 
     Raises
     ------
     InputError
-        A number is negative or not finite, there is not one for each feature, or parts have no colour.
+        A number is negative or not finite, there is not one for each feature, or there are too many parts.
     """
 
     parts: Mapping[str, np.ndarray]
@@ -202,69 +205,69 @@ class Importances:
             raise InputError(
                 f"parts must have a number for each feature, found {lengths[0]} and {counted(lengths[1], 'number')}"
             )
-        _hold(self, parts=parts, names=_names_of_features(self.names, lengths[0]))
+        _set_fields(self, parts=parts, names=_names_of_features(self.names, lengths[0]))
 
 
-def as_drawn(value: Any, kind: type) -> None:
-    """Refuse what is not of the kind that a picture is drawn of; raises InputError."""
+def check_drawn(value: object, kind: type) -> None:
+    """Refuse data that are not of the type from which a picture is drawn; raises InputError."""
     if not isinstance(value, kind):
         raise InputError(f"a picture is drawn of {kind.__name__}(...), found {type(value).__name__}")
 
 
-def _hold(drawn: Any, **values: Any) -> None:
-    """Put what was read in the place of what was given."""
+def _set_fields(drawn: object, **values: object) -> None:
+    """Replace fields of a frozen dataclass by their checked values."""
     for name, value in values.items():
         object.__setattr__(drawn, name, value)
 
 
-def named_in_short(names: Any) -> list[str]:
-    """Names as a list of strings; raises InputError for one string alone, and for what is no sequence."""
+def listed_names(names: object) -> list[str]:
+    """Names as a list of strings; raises InputError for a single string and for anything but a sequence."""
     if isinstance(names, str) or not isinstance(names, (Sequence, np.ndarray)):
         raise InputError(f"names: a list of names was expected, found {names!r}")
     return [*map(str, names)]
 
 
-def _square(name: str, values: Any, least: int) -> Floats:
-    """A square matrix of finite numbers, of so many rows at least."""
-    found = numbers(values, name, 2)
-    if found.shape[0] != found.shape[1] or len(found) < least:
-        raise InputError(f"{name} must be a square matrix of {counted(least, 'row')} or more, found {found.shape}")
-    check_finite(found, name)
-    return found
+def _square(name: str, values: ArrayLike, least: int) -> Floats:
+    """Read a square matrix of finite numbers with at least so many rows."""
+    matrix = numbers(values, name, 2)
+    if matrix.shape[0] != matrix.shape[1] or len(matrix) < least:
+        raise InputError(f"{name} must be a square matrix of {counted(least, 'row')} or more, found {matrix.shape}")
+    check_finite(matrix, name)
+    return matrix
 
 
-def _row(name: str, values: Any, length: int | None = None, of: str = "") -> Floats:
-    """Finite numbers, one at least, and as many as there are of something."""
-    found = numbers(values, name, 1)
-    if length is not None and len(found) != length:
-        raise InputError(f"{name} must have one number for each of {counted(length, of)}, found {len(found):,}")
-    if not len(found):
+def _row(name: str, values: ArrayLike, length: int | None = None, of: str = "") -> Floats:
+    """Read finite numbers: at least one, and one for each of ``length`` things named ``of``."""
+    row = numbers(values, name, 1)
+    if length is not None and len(row) != length:
+        raise InputError(f"{name} must have one number for each of {counted(length, of)}, found {len(row):,}")
+    if not len(row):
         raise InputError(f"{name} must have one number or more, found none")
-    check_finite(found, name)
-    return found
+    check_finite(row, name)
+    return row
 
 
-def _shares(name: str, values: Any, length: int | None = None) -> Floats:
-    """A number for each feature, none of them negative."""
-    found = _row(name, values, length, "feature")
-    if found.min() < 0:
-        raise InputError(f"{name} must not be negative, found {found.min():g}")
-    return found
+def _shares(name: str, values: ArrayLike, length: int | None = None) -> Floats:
+    """Read a number >= 0 for each feature."""
+    shares = _row(name, values, length, "feature")
+    if shares.min() < 0:
+        raise InputError(f"{name} must not be negative, found {shares.min():g}")
+    return shares
 
 
-def _names_of_features(names: Any, length: int) -> list[str]:
-    """None, or a name for each feature."""
-    found = named_in_short(names)
-    if found and len(found) != length:
+def _names_of_features(names: object, length: int) -> list[str]:
+    """Read no names, or a name for each feature."""
+    listed = listed_names(names)
+    if listed and len(listed) != length:
         raise InputError(
-            f"names: none, or one for each of {counted(length, 'feature')} was expected, found {len(found)}"
+            f"names: none, or one for each of {counted(length, 'feature')} was expected, found {len(listed)}"
         )
-    return found
+    return listed
 
 
-def _among(name: str, values: Floats, allowed: int) -> Floats:
-    """Numbers of 0, 1, 2 and so on, below a limit."""
-    strange = values[(values != values.astype(np.int64)) | (values < 0) | (values >= allowed)]
+def _checked_codes(name: str, values: Floats, n_codes: int) -> Floats:
+    """Return ``values`` if they are whole numbers from 0 to ``n_codes - 1``; raises InputError otherwise."""
+    strange = values[(values != values.astype(np.int64)) | (values < 0) | (values >= n_codes)]
     if len(strange):
-        raise InputError(f"{name} must be whole numbers from 0 to {allowed - 1}, found {strange[0]:g}")
+        raise InputError(f"{name} must be whole numbers from 0 to {n_codes - 1}, found {strange[0]:g}")
     return values

@@ -1,14 +1,14 @@
-"""Pictures of what a forest has learned: link predictions, how well its distance separates classes, what it cost.
+"""Pictures of forests: predicted links, how well distances separate classes, accuracy by cost, features.
 
-Needs matplotlib (``pip install 'distforest[plot]'``). Nothing here touches pyplot or a display: every function
-takes arrays and returns a `Picture`, which a notebook shows and ``savefig`` saves; one with a single axes also draws on
-yours. Colours are those of Okabe and Ito, told apart under all common forms of colour blindness.
+They need matplotlib (``pip install 'distforest[plot]'``), but neither pyplot nor a display. Every function takes arrays
+and returns a `Picture`, which a notebook shows and ``savefig`` saves; a picture of single axes can also be drawn on
+given axes. Colours are those of Okabe and Ito, which can be told apart under all common forms of colour blindness.
 """
 
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,7 +21,7 @@ from distforest.amounts import counted
 from distforest.arguments import check_finite, numbers, whole
 from distforest.errors import InputError
 from distforest.evaluation.metrics import average_precision, roc_auc
-from distforest.pictures.pictured import Budgets, Classes, Importances, Links, Weights, as_drawn
+from distforest.pictures.pictured import Budgets, Classes, Importances, Links, Weights, check_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,11 +52,11 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8A8A8A"
 CLASS_COLOURS = (ORANGE, BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 BINS = 40
 MOST_FEATURES = 12
-"""Features of the largest shares that are named."""
+"""Largest number of features that are named: those of the largest shares."""
 
 
 class Picture(Figure):
-    """A figure that a notebook shows, which shows one of matplotlib's own only where pyplot is set up for it.
+    """A figure that a notebook shows without pyplot, unlike a plain figure of matplotlib.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Picture(Figure):
     """
 
     def _repr_png_(self) -> bytes:
-        """What IPython asks for."""
+        """The picture as PNG, for IPython."""
         stream = io.BytesIO()
         self.savefig(stream, format="png")
         return stream.getvalue()
@@ -87,7 +87,7 @@ def link_prediction(links: Links) -> Picture:
     >>> link_prediction(Links(truth, 1 - truth, np.array([0, 0, 1]), pairs, 1.0 - pairs))
     <Picture size 1400x400 with 4 Axes>
     """
-    as_drawn(links, Links)
+    check_drawn(links, Links)
     figure = blank(14.0, 4.0)
     _draw_links(figure, links)
     return figure
@@ -107,7 +107,7 @@ def class_separation(classes: Classes) -> Picture:
     >>> class_separation(Classes((codes[:, None] != codes) * 0.8, codes, ["bad", "good"]))
     <Picture size 1400x400 with 3 Axes>
     """
-    as_drawn(classes, Classes)
+    check_drawn(classes, Classes)
     figure = blank(14.0, 4.0)
     _draw_classes(figure, classes)
     return figure
@@ -119,33 +119,33 @@ def overview(links: Links, classes: Classes) -> Picture:
     Parameters
     ----------
     links, classes
-        As they take them.
+        The data of the two.
     """
-    as_drawn(links, Links)
-    as_drawn(classes, Classes)
+    check_drawn(links, Links)
+    check_drawn(classes, Classes)
     figure = blank(14.0, 8.0)
-    parts: Any = figure.subfigures(2, 1, hspace=0.06)
-    _draw_links(parts[0], links)
-    _draw_classes(parts[1], classes)
+    upper, lower = figure.subfigures(2, 1, squeeze=False, hspace=0.06)[:, 0]
+    _draw_links(upper, links)
+    _draw_classes(lower, classes)
     return figure
 
 
 def budget_curve(budgets: Budgets, ax: Axes | None = None) -> Picture | Axes:
-    """Draw the accuracy of forests against the similarities that they have paid for.
+    """Draw the accuracy of forests against the number of similarities that they paid for.
 
     Parameters
     ----------
     budgets
         The forests, and their rival.
     ax
-        Draw here, and return it; None: in a picture of its own.
+        Axes to draw on, which are then returned; None: draw a new picture.
 
     Examples
     --------
     >>> budget_curve(Budgets(np.array([100, 200]), np.array([0.7, 0.8]), 300, "1-NN", 0.75))
     <Picture size 700x400 with 1 Axes>
     """
-    as_drawn(budgets, Budgets)
+    check_drawn(budgets, Budgets)
     shown, axes = canvas(7.0, 4.0, ax)
     axes.plot(budgets.evaluations, budgets.accuracy, "o-", color=BLUE, linewidth=2, label="forest")
     axes.axhline(budgets.rival_accuracy, color=ORANGE, linestyle="--", linewidth=1.5, label=budgets.rival)
@@ -162,9 +162,10 @@ def budget_curve(budgets: Budgets, ax: Axes | None = None) -> Picture | Axes:
 
 
 def feature_weights(weights: Weights) -> Picture:
-    """Draw the dependence of each feature, those marked that depend on others, and the features drawn most.
+    """Draw the dependence of each feature, and the shares of the features that are drawn most.
 
-    Without a screen the shares stand in the place of the dependence.
+    Features that depend on others are marked. If features were not screened, their shares are drawn instead of the
+    dependence.
 
     Parameters
     ----------
@@ -176,7 +177,7 @@ def feature_weights(weights: Weights) -> Picture:
     >>> feature_weights(Weights(np.array([0.6, 0.3, 0.1]), np.array([0.4, 0.2, 0.0]), ["a", "b", "c"]))
     <Picture size 1200x400 with 2 Axes>
     """
-    as_drawn(weights, Weights)
+    check_drawn(weights, Weights)
     figure = blank(12.0, 4.0)
     figure.suptitle(weights.title, fontweight="bold")
     every, most = figure.subplots(1, 2, width_ratios=(1.6, 1))
@@ -186,21 +187,21 @@ def feature_weights(weights: Weights) -> Picture:
 
 
 def feature_importances(importances: Importances, ax: Axes | None = None) -> Picture | Axes:
-    """Draw the importances of the features that have the largest, by name.
+    """Draw the largest importances of features, by name.
 
     Parameters
     ----------
     importances
-        Of the features.
+        The importances of all features.
     ax
-        Draw here, and return it; None: in a picture of its own.
+        Axes to draw on, which are then returned; None: draw a new picture.
 
     Examples
     --------
     >>> feature_importances(Importances({"differences": np.array([0.6, 0.1]), "middles": np.array([0.1, 0.2])}))
     <Picture size 700x400 with 1 Axes>
     """
-    as_drawn(importances, Importances)
+    check_drawn(importances, Importances)
     shown, axes = canvas(7.0, 4.0, ax)
     total = np.sum([*importances.parts.values()], axis=0)
     most = np.argsort(-total, kind="stable")[:MOST_FEATURES]
@@ -208,18 +209,18 @@ def feature_importances(importances: Importances, ax: Axes | None = None) -> Pic
     for (part, shares), colour in zip(importances.parts.items(), (BLUE, ORANGE), strict=False):
         axes.barh(np.arange(len(most)), shares[most], left=begin, color=colour, label=part)
         begin = begin + shares[most]
-    axes.axvline(1.0 / len(total), color=GREY, linestyle="--", linewidth=1.5, label="all alike")
+    axes.axvline(1.0 / len(total), color=GREY, linestyle="--", linewidth=1.5, label="all equal")
     _name_features(axes, most, importances.names)
     axes.set(xlabel=f"share of {importances.of}", ylabel="feature", xlim=(0.0, None))
-    told = f", {len(most)} of {len(total):,}" if len(most) < len(total) else ""
-    axes.set_title(f"{importances.title}{told}")
+    shown_of_all = f", {len(most)} of {len(total):,}" if len(most) < len(total) else ""
+    axes.set_title(f"{importances.title}{shown_of_all}")
     axes.spines[["top", "right"]].set_visible(False)
     name_lines(shown, axes)
     return shown
 
 
 def canvas(width: float, height: float, ax: Axes | None) -> tuple[Picture | Axes, Axes]:
-    """Where one axes is drawn: what is shown of it, and the axes, given or in a picture of its own."""
+    """Return the given axes twice, or a new picture and its axes; raises InputError for anything but axes."""
     if ax is not None:
         if not isinstance(ax, Axes):
             raise InputError(f"ax: axes of matplotlib were expected, found {type(ax).__name__}")
@@ -229,20 +230,20 @@ def canvas(width: float, height: float, ax: Axes | None) -> tuple[Picture | Axes
 
 
 def name_lines(shown: Picture | Axes, axes: Axes) -> None:
-    """Name what is drawn: below a picture of our own, where nothing lies; within given axes, where least does."""
+    """Add a legend: below a new picture, or inside given axes where it covers least."""
     if isinstance(shown, Picture):
         legend_below(shown, axes)
-    else:  # what is beside the axes is not ours
+    else:  # the room around given axes is the user's
         axes.legend(loc="best", framealpha=1.0, edgecolor="none")
 
 
 def legend_below(figure: FigureBase, axes: Axes) -> None:
-    """Name what is drawn on axes below them, where none of it can lie."""
+    """Add a legend below the axes, where it covers nothing."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 
 
 def blank(width: float, height: float) -> Picture:
-    """Make an empty picture of so many inches."""
+    """Make an empty picture; width and height are in inches."""
     return Picture(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, wspace=0.03))
 
 
@@ -250,13 +251,13 @@ def blank(width: float, height: float) -> Picture:
 
 
 def _draw_every_feature(axes: Axes, weights: Weights) -> None:
-    """Draw each feature by its number: its dependence, or its share where there is none."""
+    """Draw each feature's dependence by its number, or its share if features were not screened."""
     screened = weights.dependence is not None
     heights = np.asarray(weights.dependence if screened else weights.shares)
     marked, n_features = heights > 0.0, len(heights)
     kind = "depends on another" if screened else "drawn"
-    told = f"{kind}: {int(marked.sum()):,} of {n_features:,}, {weights.shares[marked].sum():.0%} of the draws"
-    for chosen, colour, size, label in ((~marked, GREY, 6, "the others"), (marked, ORANGE, 18, told)):
+    summary = f"{kind}: {int(marked.sum()):,} of {n_features:,}, {weights.shares[marked].sum():.0%} of the draws"
+    for chosen, colour, size, label in ((~marked, GREY, 6, "the others"), (marked, ORANGE, 18, summary)):
         places = np.flatnonzero(chosen)
         if len(places):
             axes.vlines(places, 0.0, heights[places], color=colour, linewidth=1, alpha=0.6)
@@ -279,19 +280,19 @@ def _draw_most(axes: Axes, weights: Weights) -> None:
     _name_features(axes, most, weights.names)
     axes.set(xlabel="share of the draws", ylabel="feature", xlim=(0.0, None))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
-    axes.set_title("Drawn most (dashed: all alike)")
+    axes.set_title("Drawn most (dashed: all equal)")
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _name_features(axes: Axes, most: np.ndarray, names: Sequence[str]) -> None:
-    """Name a bar for each feature, from the top: by its name, or else by its number."""
-    told = [shortened(names[k]) if len(names) else str(k) for k in most.tolist()]
-    axes.set_yticks(np.arange(len(most)), told, parse_math=False)
+    """Label the bars of features from the top: by name, or by number if there are no names."""
+    labels = [shortened(names[k]) if len(names) else str(k) for k in most.tolist()]
+    axes.set_yticks(np.arange(len(most)), labels, parse_math=False)
     axes.invert_yaxis()
 
 
 def shortened(name: str, most: int = 24) -> str:
-    """Cut a long name, and drop what is no character to be seen.
+    """Cut a long name, and replace characters that cannot be printed by spaces.
 
     Examples
     --------
@@ -324,7 +325,7 @@ def _draw_links(figure: FigureBase, links: Links) -> None:
 
 
 def _add_bar(figure: FigureBase, axes: Axes, image: AxesImage) -> None:
-    """Add a colour bar that takes no room from its matrix, so that all panels of a row are of one size."""
+    """Add a colour bar that takes no room from its matrix, so that all panels of a row have the same size."""
     figure.colorbar(image, cax=axes.inset_axes((1.09, 0.0, 0.06, 1.0)))
 
 
@@ -358,7 +359,7 @@ def _draw_precision(axes: Axes, linked: np.ndarray, score: np.ndarray) -> None:
 
 
 def on_unit_square(axes: Axes, x: str, y: str) -> None:
-    """Give axes of two shares, named ``x`` and ``y``, their ticks and their form."""
+    """Set labels, ticks and limits of axes for two shares, named ``x`` and ``y``."""
     axes.set(xlabel=x, ylabel=y, xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
@@ -366,7 +367,7 @@ def on_unit_square(axes: Axes, x: str, y: str) -> None:
 
 
 def _counts(positive: np.ndarray, score: np.ndarray) -> tuple[Floats, Floats]:
-    """Count positives and negatives at or above each distinct score, from the highest; both begin with 0."""
+    """Count positives and negatives at or above each distinct score, from the highest; both counts begin with 0."""
     order = np.argsort(-score, kind="stable")
     last = np.append(np.flatnonzero(np.diff(score[order])), len(order) - 1)
     hits = np.cumsum(positive[order].astype(np.float64))[last]
@@ -374,30 +375,30 @@ def _counts(positive: np.ndarray, score: np.ndarray) -> tuple[Floats, Floats]:
 
 
 def _seriated(distance: np.ndarray) -> NDArray[np.intp]:
-    """Order rows along the first principal coordinate of their distances, so that near rows stand together."""
+    """Order rows by the first principal coordinate of their distances, so that near rows are next to each other."""
     return np.argsort(principal_coordinates(distance, 1)[:, 0], kind="stable")
 
 
 def principal_coordinates(distance: np.ndarray, n_dimensions: int) -> Floats:
-    """Place points so that their Euclidean distances resemble given ones: classical scaling (Torgerson).
+    """Place points so that their Euclidean distances approximate given ones: classical scaling (Torgerson).
 
     Parameters
     ----------
     distance
         Shape (n, n), symmetric.
     n_dimensions
-        Of the map.
+        Number of dimensions of the map.
 
     Returns
     -------
     ndarray
-        Shape (n, n_dimensions), the widest dimension first, the sign of each such that its largest entry is
-        positive.
+        Coordinates, shape (n, n_dimensions), the widest dimension first. The sign of each dimension makes its entry of
+        the largest absolute value positive.
 
     Raises
     ------
     InputError
-        The distances are no square of finite numbers, or it is no number of dimensions.
+        The distances are not a square matrix of finite numbers, or ``n_dimensions`` is not an integer >= 1.
 
     Examples
     --------
@@ -436,7 +437,7 @@ def _draw_classes(figure: FigureBase, classes: Classes) -> None:
 
 
 def _name_blocks(axes: Axes, classes: Classes) -> None:
-    """Name the blocks of a matrix whose rows are ordered by class, and draw lines between them."""
+    """Label the blocks of a matrix whose rows are ordered by class, and draw lines between them."""
     sizes = np.bincount(classes.codes, minlength=len(classes.names))
     ends = np.cumsum(sizes)
     for end in ends[:-1]:
@@ -449,7 +450,7 @@ def _name_blocks(axes: Axes, classes: Classes) -> None:
 
 
 def _draw_spread(axes: Axes, classes: Classes) -> None:
-    """Draw how the distances within and between classes are spread."""
+    """Draw histograms of the distances within and between classes."""
     i, j = np.triu_indices(len(classes.codes), 1)
     distance, is_same = classes.distance[i, j], classes.codes[i] == classes.codes[j]
     bins = np.linspace(0.0, max(float(distance.max(initial=0.0)), 1e-9), BINS + 1)
@@ -465,9 +466,9 @@ def _draw_spread(axes: Axes, classes: Classes) -> None:
 
 
 def _draw_map(axes: Axes, classes: Classes) -> None:
-    """Draw the rows in the plane that shows most of their distances."""
+    """Draw the rows in the plane of their first two principal coordinates."""
     places = principal_coordinates(classes.distance, 2)
-    markers: Any = ("o", "s", "^", "D", "v", "P")
+    markers = ("o", "s", "^", "D", "v", "P")
     for code, name in enumerate(classes.names):
         x, y = places[classes.codes == code].T
         style = code % len(CLASS_COLOURS)

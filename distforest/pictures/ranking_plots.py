@@ -1,7 +1,7 @@
 """Pictures of ranking forests: the cells of a tree with their pairs and cuts, and the ROC curves of all its trees.
 
-Needs matplotlib (``pip install 'distforest[plot]'``). As in `distforest.pictures.plotting` every function returns a
-`Picture`, which a notebook shows and ``savefig`` saves; one with a single axes also draws on yours.
+They need matplotlib (``pip install 'distforest[plot]'``). As in `distforest.pictures.plotting` every function returns a
+`Picture`, which a notebook shows and ``savefig`` saves; a picture of single axes can also be drawn on given axes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import textwrap
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
@@ -26,7 +26,7 @@ from distforest.forest.feature_shares import read_names
 from distforest.forest.pairs.cells import Cells
 from distforest.forest.pairs.pair_scores import columns_of, ranks_of
 from distforest.forest.table import LEAF
-from distforest.pictures.pictured import named_in_short
+from distforest.pictures.pictured import listed_names
 from distforest.pictures.plotting import (
     BLUE,
     GREY,
@@ -42,7 +42,7 @@ from distforest.pictures.plotting import (
 from distforest.sources.point_pairs import PairColumns, named
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -52,27 +52,27 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 DEPTH = 3
-"""Depth to which cells are drawn unless another is asked for, or given axes have less room."""
+"""Default depth to which cells are drawn; given axes with little room show fewer."""
 
 DRAWN_DEPTH = 6
-"""A picture of the cells to this depth is some three metres wide."""
+"""Largest depth to which cells can be drawn: the picture is then about two metres wide."""
 
 MOST_CURVES = 100
-"""Trees whose own curves are drawn: the first ones."""
+"""Largest number of trees whose curves are drawn: those of the first trees."""
 
 SIDES = LinearSegmentedColormap.from_list("sides", ["#F3B994", "#FFFFFF", "#9CCBE8"])
-"""From cells of unlike pairs to cells of pairs alike, pale enough for black words."""
+"""Colours from cells of dissimilar pairs to cells of similar pairs, pale enough for black text."""
 
 TITLE, LABEL, LETTERS = 12.0, 10.0, 8.0
-"""Points of a title, of the name of an axis, and of words."""
+"""Font sizes of a title, of an axis label, and of the text of cells, in points."""
 
 SIZES = (LETTERS, 7.0, 6.0, 5.0)
-"""Points of the words on given axes, from which the largest are taken that have room."""
+"""Font sizes of the text of cells on given axes, in points; the largest one that fits is used."""
 
 MINUS = "\N{MINUS SIGN}"
 
 SCORE = "score: a cell stands amid those of its leaves"
-KEY = f"+ alike and {MINUS} unlike training pairs; where the words below a cell hold, its pairs go left"
+KEY = f"+ similar and {MINUS} dissimilar training pairs; a pair goes left if the line below its cell holds"
 
 
 @dataclass(frozen=True)
@@ -82,25 +82,25 @@ class Cell:
     Attributes
     ----------
     depth, place
-        It is the ``place``-th of its depth from the left, both from 0.
-    alike, unlike
-        Training pairs of the tree in it.
+        Depth of the cell, and its place in this depth from the left, both from 0.
+    similar, dissimilar
+        Number of training pairs of the tree in the cell.
     cut
-        In words, what sends a pair to its left; empty for a leaf.
+        The condition under which a pair goes left, in words; empty for a leaf.
     n_leaves
-        Leaves below it; 1 for a leaf.
+        Number of leaves below the cell; 1 for a leaf.
     """
 
     depth: int
     place: int
-    alike: int
-    unlike: int
+    similar: int
+    dissimilar: int
     cut: str
     n_leaves: int
 
     @property
     def middle(self) -> float:
-        """Where it stands between 0, the most alike, and 1."""
+        """Horizontal place of the cell, from 0 for the most similar pairs to 1."""
         return (self.place + 0.5) / 2.0**self.depth
 
 
@@ -128,32 +128,32 @@ def ranking(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence
     cells, curves = cells_of(forest, tree, depth, names), forest.tree_rocs_
     width = _width(cells)
     figure = blank(width + 5.0, 6.6)
-    parts: Any = figure.subfigures(1, 2, width_ratios=(width, 5.0))
-    _draw_tree(parts[0].subplots(), cells, _title(forest, tree))
-    linear, logarithmic = parts[1].subplots(2, 1)
+    left, right = figure.subfigures(1, 2, squeeze=False, width_ratios=(width, 5.0))[0]
+    _draw_tree(left.subplots(), cells, _title(forest, tree))
+    linear, logarithmic = right.subplots(2, 1)
     _draw_curves(linear, curves, log=False, title="ROC of the training pairs")
     _draw_curves(logarithmic, curves, log=True, title="The same, left end")
-    legend_below(parts[1], logarithmic)
+    legend_below(right, logarithmic)
     return figure
 
 
 def sealed_ranking(address: str, features: str | None = None) -> Picture:
-    """Draw the first tree and the curves of a sealed ranking forest, as `ranking` does.
+    """Draw the first tree of a sealed ranking forest and the curves of all its trees, as `ranking` does.
 
     Parameters
     ----------
     address
         Path or URL of the forest.
     features
-        Address of an array whose ``feature_names`` name them, as `distforest ingest` writes it; None: by the
-        forest's own names, or their numbers.
+        Address of an array whose ``feature_names`` name the features, as `distforest ingest` writes it; None: use the
+        forest's names, or the numbers of features.
 
     Raises
     ------
     ArtifactError
         There is no sealed forest, or it is damaged.
     InputError
-        It is no ranking forest, or there are no names at ``features``, or not one for each feature.
+        The forest is no ranking forest, there are no names at ``features``, or there is not one for each feature.
     """
     forest = load(address)
     if not isinstance(forest, TreeRank):
@@ -164,34 +164,35 @@ def sealed_ranking(address: str, features: str | None = None) -> Picture:
 def ranking_tree(
     forest: TreeRank, tree: int = 0, depth: int | None = None, names: Sequence[str] = (), ax: Axes | None = None
 ) -> Picture | Axes:
-    """Draw the cells of a ranking tree: their training pairs, and what parts them.
+    """Draw the cells of a ranking tree, with their training pairs and cuts.
 
-    A cell stands where its score is, the most alike pairs on the left. What parts it is told in words where that is
-    one cut; else the number of nodes of the small tree, and what its first one reads.
+    Cells are placed by score, the most similar pairs on the left. A single cut is described in words. Of a larger small
+    tree the number of its nodes is shown, and the column that the first one reads.
 
     Parameters
     ----------
     forest
-        Fitted, or opened by `distforest.load`.
+        The forest, fitted or opened by `distforest.load`.
     tree
-        Its number.
+        Number of the tree.
     depth
-        Deepest cells that are drawn, 1 to `DRAWN_DEPTH`; None: 3, and on given axes no deeper than they have room for.
+        Largest depth of the cells that are drawn, 1 to `DRAWN_DEPTH`; None: 3, or less if given axes have no room for
+        it.
     names
-        Of the features of a point; the forest's own, or their numbers, where it is empty.
+        Names of the features of a point; if empty, the forest's names or the numbers of features.
     ax
-        Draw here, and return it, in smaller letters where there is little room; None: in a picture of its own.
+        Axes to draw on, which are then returned; the text is smaller if there is little room. None: draw a new picture.
 
     Raises
     ------
     InputError
-        It is no fitted forest of TreeRank, there is no such tree, or not one name for each feature, or the depth is not
-        in its range.
+        The forest is no fitted TreeRank, there is no such tree, there is not one name for each feature, or the depth is
+        out of range.
 
     Warns
     -----
     UserWarning
-        The given axes have no room for the words of this depth.
+        The given axes have no room for the text of cells to this depth.
 
     Examples
     --------
@@ -213,7 +214,7 @@ def ranking_tree(
     if not points:
         deepest = max(cell.depth for cell in drawn)
         cure = "draw on larger ones" + (", or give a smaller depth" if deepest > 1 else "")
-        warn_caller(f"the words of cells to depth {deepest} have no room on these axes; {cure}")
+        warn_caller(f"the text of cells to depth {deepest} has no room on these axes; {cure}")
     _draw_cells(axes, drawn, points or SIZES[-1])
     return shown
 
@@ -224,19 +225,18 @@ def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC", ax:
     Parameters
     ----------
     curves
-        One for each tree, such as `TreeRank.tree_rocs_`; of more than `MOST_CURVES` the first are drawn, and the mean
-        of all.
+        A curve for each tree, such as `TreeRank.tree_rocs_`; the first `MOST_CURVES` are drawn, and the mean of all.
     log
-        Whether false positive rates stand on a logarithmic scale, which shows the few pairs that rank highest.
+        Whether the scale of false positive rates is logarithmic, which shows the few pairs that rank highest.
     title
-        What the curves are of.
+        Title of the picture.
     ax
-        Draw here, and return it; None: in a picture of its own.
+        Axes to draw on, which are then returned; None: draw a new picture.
 
     Raises
     ------
     InputError
-        There is no curve, or something else.
+        There is no curve, or ``curves`` holds anything else.
 
     Examples
     --------
@@ -250,24 +250,25 @@ def roc_curves(curves: Sequence[ROC], log: bool = False, title: str = "ROC", ax:
     return shown
 
 
-def _curves(curves: Any) -> list[ROC]:
-    """Curves as a list; raises InputError for anything else."""
+def _curves(curves: Iterable[object]) -> list[ROC]:
+    """List the curves; raises InputError for anything else."""
+    expected = "curves: a list of ROC was expected"
     try:
-        found = [*curves]
+        entries = [*curves]
     except TypeError:
-        found = [None]
-    strange = next((own for own in found if not isinstance(own, ROC)), None) if found else None
-    if strange is not None or found == [None]:
-        told = type(curves if found == [None] else strange).__name__
-        raise InputError(f"curves: a list of ROC was expected, found {told}")
-    return found
+        raise InputError(f"{expected}, found {type(curves).__name__}") from None
+    listed = [entry for entry in entries if isinstance(entry, ROC)]
+    if len(listed) < len(entries):
+        strange = next(entry for entry in entries if not isinstance(entry, ROC))
+        raise InputError(f"{expected}, found {type(strange).__name__}")
+    return listed
 
 
 # --- cells ------------------------------------------------------------------------------------------------
 
 
 def cells_of(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequence[str] = ()) -> list[Cell]:
-    """Take the cells of a ranking tree down to some depth: the numbers and words of `ranking_tree`.
+    """List the cells of a ranking tree down to some depth: the numbers and words of `ranking_tree`.
 
     Parameters
     ----------
@@ -289,7 +290,7 @@ def cells_of(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequenc
     >>> from distforest import TreeRank
     >>> points, labels = [[0.0], [0.1], [0.2], [5.0], [5.1], [5.2]], [0, 0, 0, 1, 1, 1]
     >>> forest = TreeRank(1, leafrank_depth=1, min_samples_leaf=1, random_state=0).fit(points, labels)
-    >>> [(cell.alike, cell.unlike, cell.cut) for cell in cells_of(forest, names=["height"])]
+    >>> [(cell.similar, cell.dissimilar, cell.cut) for cell in cells_of(forest, names=["height"])]
     [(6, 9, '|d height| ≤ 2.5'), (6, 0, ''), (0, 9, '')]
     """
     if not isinstance(forest, TreeRank):
@@ -302,45 +303,45 @@ def cells_of(forest: TreeRank, tree: int = 0, depth: int = DEPTH, names: Sequenc
     if not whole("depth", depth, 1) <= DRAWN_DEPTH:
         raise InputError(f"depth: 1 to {DRAWN_DEPTH} can be drawn, found {depth!r}")
     cells = Cells.of(ranks, tree)
-    n_leaves, found, level = _leaves_below(cells), list[Cell](), [(0, 0)]
+    n_leaves, drawn, level = _leaves_below(cells), list[Cell](), [(0, 0)]
     for at in range(depth + 1):
         parted = []
         for node, place in level:
             is_leaf = cells.better[node] == LEAF
             cut = "" if is_leaf else words.of_cut(ranks, cells.start, node, int(cells.better[node]))
-            alike, unlike = cells.counts[node].tolist()
-            found.append(Cell(at, place, alike, unlike, cut, int(n_leaves[node])))
+            similar, dissimilar = cells.counts[node].tolist()
+            drawn.append(Cell(at, place, similar, dissimilar, cut, int(n_leaves[node])))
             if not is_leaf:
                 parted += [(int(cells.better[node]), 2 * place), (int(cells.worse[node]), 2 * place + 1)]
         level = parted
-    return found
+    return drawn
 
 
 def _leaves_below(cells: Cells) -> NDArray[np.int64]:
     """Number of leaves below each cell; children come after their parents."""
-    found = np.ones(len(cells.better), np.int64)
+    n_leaves = np.ones(len(cells.better), np.int64)
     for cell in np.flatnonzero(cells.better != LEAF)[::-1]:
-        found[cell] = found[cells.better[cell]] + found[cells.worse[cell]]
-    return found
+        n_leaves[cell] = n_leaves[cells.better[cell]] + n_leaves[cells.worse[cell]]
+    return n_leaves
 
 
 @dataclass(frozen=True)
 class _Words:
-    """What the features of a point, and the columns of a pair, are called."""
+    """Names of the features of a point and of the columns of a pair."""
 
     columns: PairColumns
     features: list[str]
     named: list[str]
 
     def of_cut(self, ranks: Ranks, start: int, cell: int, better: int) -> str:
-        """What sends a pair of a cell to the better part: in words, or how many nodes do."""
+        """The condition under which a pair of a cell goes to the better part, or the number of nodes that decide it."""
         table, inner = ranks.table, _small_tree(ranks, start, cell)
         first = start + cell
         column, width = int(table.columns[table.offset[first]]), int(table.width[first])
         threshold, holds = f"{table.threshold[first]:.4g}", int(table.left[first]) == better
         if self._is_square(ranks, start, inner):
-            told = f"{threshold} separates the two" if not holds else f"both on one side of {threshold}"
-            return f"{self.features[column]}\n{told}"
+            condition = f"{threshold} separates the two" if not holds else f"both on one side of {threshold}"
+            return f"{self.features[column]}\n{condition}"
         name = self.named[column] if width == 1 else f"a sum of {width:,} columns"
         if len(inner) == 1:
             return f"{name} {'≤' if holds else '>'} {threshold}"
@@ -357,58 +358,58 @@ class _Words:
 
 
 def _words(forest: TreeRank, names: Sequence[str]) -> _Words:
-    """Names of columns; raises InputError where there is not one for each feature."""
+    """Name the columns; raises InputError if there is not one name for each feature."""
     columns = columns_of(forest.forest_)
     numbers = [f"feature {k}" for k in range(columns.n_features)]
     kept = forest.forest_.feature_names  # also of a loaded forest, which reads further columns as features
-    own = getattr(forest, "feature_names_in_", kept.names if kept else numbers)
-    given = named_in_short(names) or named_in_short(own)
-    if len(given) != columns.n_features:
+    default = getattr(forest, "feature_names_in_", kept.names if kept else numbers)
+    listed = listed_names(names) or listed_names(default)
+    if len(listed) != columns.n_features:
         n_features = counted(columns.n_features, "feature")
-        raise InputError(f"names: one for each of {n_features} was expected, found {len(given)}")
-    features = [shortened(name) for name in given]
+        raise InputError(f"names: one for each of {n_features} was expected, found {len(listed)}")
+    features = [shortened(name) for name in listed]
     further = [f"further column {k}" for k in range(len(columns.blocks))]
     return _Words(columns, features, named(columns, features, further))
 
 
 def _small_tree(ranks: Ranks, start: int, cell: int) -> list[int]:
-    """The nodes of the small tree that parts a cell, itself first, numbers within the tree, ascending."""
-    found, open_nodes = [cell], [cell]
+    """The nodes of the small tree that parts a cell, from the cell itself, numbers within the tree, ascending."""
+    nodes, open_nodes = [cell], [cell]
     while open_nodes:
         node = start + open_nodes.pop()
         below = [int(child) for child in (ranks.table.left[node], ranks.table.right[node])]
         inner = [child for child in below if ranks.scores[start + child] < 0.0]
-        found += inner
+        nodes += inner
         open_nodes += inner
-    return sorted(found)
+    return sorted(nodes)
 
 
 def _title(forest: TreeRank, tree: int) -> str:
-    """Which tree it is, and of how many cells; the area under its own curve."""
+    """Title of a tree: its number, its number of leaves, and the area under its curve."""
     ranks = ranks_of(forest.forest_)
     counts = ranks.class_counts[ranks.leaves_in_order(tree)]
-    own = f"tree {tree} of {forest.forest_.n_trees:,}" if forest.forest_.n_trees > 1 else "one tree"
+    which = f"tree {tree} of {forest.forest_.n_trees:,}" if forest.forest_.n_trees > 1 else "one tree"
     area = ROC.of_counts(counts[:, 0], counts[:, 1]).auc
-    return f"TreeRank, {own}: {counted(len(counts), 'leaf', 'leaves')}, area {area:.3f}"
+    return f"TreeRank, {which}: {counted(len(counts), 'leaf', 'leaves')}, area {area:.3f}"
 
 
 # --- drawing ----------------------------------------------------------------------------------------------
 
 
 def _width(cells: Sequence[Cell]) -> float:
-    """Inches that the cells need: those of the deepest level side by side."""
+    """Width in inches that the cells of the deepest level need side by side."""
     return max(6.8, 1.25 * 2.0 ** max(cell.depth for cell in cells))
 
 
 def _roomy(axes: Axes, cells: Sequence[Cell], shallower: bool) -> tuple[Sequence[Cell], float]:
-    """Cells for which given axes have room, ``shallower`` ones if need be, and the points of their words.
+    """Choose the cells for which given axes have room, and the font size of their text in points, 0 without room.
 
-    Without room these are 0. Words are parted into two lines where one line has no room.
+    With ``shallower`` the deepest levels may be left out. Text is set in two lines if one line has no room.
     """
-    figure: Any = axes.figure.figure
+    figure = axes.figure.figure
     layout = figure.get_layout_engine()
     if layout is not None:
-        layout.execute(figure)  # which takes room for the words around the axes
+        layout.execute(figure)  # makes room for the text around the axes
     deepest = max(cell.depth for cell in cells)
     for depth in range(deepest, 0 if shallower and deepest else deepest - 1, -1):
         plain = [cell for cell in cells if cell.depth <= depth]
@@ -421,50 +422,50 @@ def _roomy(axes: Axes, cells: Sequence[Cell], shallower: bool) -> tuple[Sequence
 
 
 def _fit(axes: Axes, cells: Sequence[Cell], points: float) -> bool:
-    """Whether in letters of so many points no words of cells lie on others, or leave the axes."""
+    """Whether the text of cells, in a font size in points, neither overlaps nor leaves the axes."""
     deepest, shown = max(cell.depth for cell in cells), {(cell.depth, cell.place) for cell in cells}
     frame = axes.get_window_extent()
     rows: list[list[tuple[float, float, float]]] = [[] for _ in range(2 * deepest + 1)]
     for cell in cells:
         is_parted = (cell.depth + 1, 2 * cell.place) in shown
-        for row, told in (
-            (2 * cell.depth, _told(cell, is_parted)),
+        for row, text in (
+            (2 * cell.depth, _counts_of(cell, is_parted)),
             (2 * cell.depth + 1, cell.cut if is_parted else ""),
         ):
-            if told:
-                rows[row].append((cell.middle * frame.width, *_extent(axes, told, points)))
-    for words in rows:
-        spans = [(x - width / 2.0, x + width / 2.0) for x, width, _ in words]
+            if text:
+                rows[row].append((cell.middle * frame.width, *_extent(axes, text, points)))
+    for texts in rows:
+        spans = [(x - width / 2.0, x + width / 2.0) for x, width, _ in texts]
         ends = [(-math.inf, 0.0), *spans, (frame.width, math.inf)]
         if any(right > left for (_, right), (left, _) in pairwise(ends)):
             return False
-    step = 0.5 * frame.height / (deepest + 0.75)  # from the middle of a cell to that of the words below
-    heights = [max(height for _, _, height in words) for words in rows]
-    return heights[0] <= 1.2 * step and all(sum(own) <= 2.0 * step for own in pairwise(heights))
+    step = 0.5 * frame.height / (deepest + 0.75)  # from the middle of a cell to that of the text below
+    heights = [max(height for _, _, height in texts) for texts in rows]
+    return heights[0] <= 1.2 * step and all(sum(both) <= 2.0 * step for both in pairwise(heights))
 
 
-def _extent(axes: Axes, told: str, points: float) -> tuple[float, float]:
-    """Width and height of words in letters of so many points, and of what is about them, in pixels."""
-    text = Text(0.0, 0.0, told, fontsize=points, parse_math=False)
+def _extent(axes: Axes, words: str, points: float) -> tuple[float, float]:
+    """Width and height in pixels of a text with its padding, in a font size in points."""
+    text = Text(0.0, 0.0, words, fontsize=points, parse_math=False)
     text.set_figure(axes.figure)
     box, around = text.get_window_extent(), points * axes.figure.dpi / 72.0
     return box.width + around, box.height + around
 
 
 def _wrapped(axes: Axes, line: str, points: float) -> str:
-    """A line in as many as fit into the width of given axes."""
+    """Wrap a line to the width of given axes."""
     n_lines = math.ceil(_extent(axes, line, points)[0] / axes.get_window_extent().width)
-    return line if n_lines < 2 else textwrap.fill(line, math.ceil(len(line) / n_lines) + 4)  # words are not parted
+    return line if n_lines < 2 else textwrap.fill(line, math.ceil(len(line) / n_lines) + 4)  # words are not broken
 
 
 def _draw_tree(axes: Axes, cells: Sequence[Cell], title: str) -> None:
-    """Draw cells where their scores are, each below the one that it is a part of, and tell what they are."""
+    """Draw cells at their scores, each below the cell of which it is a part, with a title and labels."""
     _frame(axes, title, f"{SCORE}\n{KEY}", LABEL)
     _draw_cells(axes, cells, LETTERS)
 
 
 def _frame(axes: Axes, title: str, label: str, points: float) -> None:
-    """Draw what is around cells: the scale of scores, and what it is."""
+    """Draw the frame of cells: the scale of scores, its label, and a title."""
     axes.set(xlim=(0.0, 1.0), yticks=[])
     axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["1", "0.75", "0.5", "0.25", "0"])
     axes.set_xlabel(label, fontsize=points)
@@ -473,38 +474,38 @@ def _frame(axes: Axes, title: str, label: str, points: float) -> None:
 
 
 def _draw_cells(axes: Axes, cells: Sequence[Cell], points: float) -> None:
-    """Draw cells, the ways between them, and their words in letters of so many points."""
+    """Draw cells, the lines between them, and their text in a font size in points."""
     shown = {(cell.depth, cell.place) for cell in cells}
     for cell in cells:
         is_parted = (cell.depth + 1, 2 * cell.place) in shown
-        _draw_cell(axes, cell, (cells[0].alike, cells[0].unlike), is_parted, points)
+        _draw_cell(axes, cell, (cells[0].similar, cells[0].dissimilar), is_parted, points)
         if is_parted:
             _draw_fork(axes, cell, points)
     axes.set_ylim(-max(cell.depth for cell in cells) - 0.45, 0.3)
 
 
-def _told(cell: Cell, is_parted: bool) -> str:
-    """The pairs of a cell, and its leaves where those are not drawn."""
+def _counts_of(cell: Cell, is_parted: bool) -> str:
+    """Text of a cell: its numbers of pairs, and of leaves if those are not drawn."""
     leaves = "" if cell.n_leaves == 1 or is_parted else f"\n{cell.n_leaves:,} leaves"
-    return f"+ {cell.alike:,}\n{MINUS} {cell.unlike:,}{leaves}"
+    return f"+ {cell.similar:,}\n{MINUS} {cell.dissimilar:,}{leaves}"
 
 
 def _draw_cell(axes: Axes, cell: Cell, totals: tuple[int, int], is_parted: bool, points: float) -> None:
-    """Draw a box with the pairs of a cell, coloured by the kind of which it has the larger share."""
-    alike, unlike = cell.alike / max(1, totals[0]), cell.unlike / max(1, totals[1])
+    """Draw a box with the numbers of pairs of a cell, coloured by the kind of which it has the larger share."""
+    similar, dissimilar = cell.similar / max(1, totals[0]), cell.dissimilar / max(1, totals[1])
     is_leaf = cell.n_leaves == 1
     box = {
         "boxstyle": "round,pad=0.35",
-        "facecolor": SIDES(alike / (alike + unlike) if alike + unlike else 0.5),
+        "facecolor": SIDES(similar / (similar + dissimilar) if similar + dissimilar else 0.5),
         "edgecolor": "black" if is_leaf else GREY,
         "linewidth": 1.4 if is_leaf else 0.8,
     }
-    told = _told(cell, is_parted)
-    axes.text(cell.middle, -cell.depth, told, ha="center", va="center", fontsize=points, bbox=box, zorder=3)
+    text = _counts_of(cell, is_parted)
+    axes.text(cell.middle, -cell.depth, text, ha="center", va="center", fontsize=points, bbox=box, zorder=3)
 
 
 def _draw_fork(axes: Axes, cell: Cell, points: float) -> None:
-    """Draw the way from a cell to its parts, and upon it what parts it."""
+    """Draw the lines from a cell to its parts, with its cut in words."""
     x, y, step = cell.middle, -cell.depth, 0.25 / 2.0**cell.depth
     axes.plot([x, x], [y, y - 0.5], color=GREY, linewidth=1, zorder=1)
     axes.plot([x - step, x - step, x + step, x + step], [y - 1, y - 0.5, y - 0.5, y - 1], color=GREY, linewidth=1)
@@ -534,13 +535,13 @@ def _draw_curves(axes: Axes, curves: Sequence[ROC], log: bool, title: str) -> No
 
 
 def _left_end(curves: Sequence[ROC]) -> float:
-    """The power of ten below the least false positive rate of a knot, from 10^-6 to 10^-2."""
+    """The largest power of ten up to the least positive false positive rate of a knot, from 10^-6 to 10^-2."""
     least = min(float(curve.fpr[curve.fpr > 0.0].min()) for curve in curves)
     return float(10.0 ** np.clip(np.floor(np.log10(least)), -6.0, -2.0))
 
 
 def _line(curve: ROC, places: Floats) -> tuple[Floats, Floats]:
-    """A curve from the first of some places on: its knots, and what it is at the places between them."""
+    """Points of a curve from the first of some places on: at its knots and at the places."""
     inside = curve.fpr >= places[0]
     fpr, tpr = np.append(curve.fpr[inside], places), np.append(curve.tpr[inside], curve.at(places))
     order = np.lexsort((tpr, fpr))

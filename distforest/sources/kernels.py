@@ -1,9 +1,10 @@
-"""Similarities that follow from features, computed where they are read."""
+"""Similarities that follow from features, computed when they are read."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,16 @@ from distforest.jit import borrowing
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, block_entries
 
 KERNELS = ("linear", "cosine", "rbf", "manhattan")
+"""Names of the built-in similarities."""
+
+
+class KernelReading(NamedTuple):
+    """A `KernelSource` as compiled functions take it; ``kind`` is the place of its name in `KERNELS`."""
+
+    row_objects: Float32s
+    column_objects: Float32s
+    kind: int
+    gamma: float
 
 
 @dataclass(frozen=True)
@@ -20,12 +31,12 @@ class KernelSource:
     Attributes
     ----------
     row_objects, column_objects
-        Features, float32, shapes (n_rows, p) and (n_columns, p); the same array when a forest is trained.
+        Features, float32, shapes (n_rows, p) and (n_columns, p); in training the same array.
     name
         ``"linear"`` x.y, ``"cosine"`` x.y / (|x| |y|) (0 where a norm is 0), ``"rbf"`` exp(-gamma |x - y|^2) or
         ``"manhattan"``, minus the sum of |x_q - y_q|.
     gamma
-        Of ``"rbf"``.
+        The parameter of ``"rbf"``.
 
     Examples
     --------
@@ -45,13 +56,15 @@ class KernelSource:
         """Rows and columns."""
         return len(self.row_objects), len(self.column_objects)
 
+    @property
+    def reading(self) -> KernelReading:
+        """The source as compiled functions take it."""
+        return KernelReading(self.row_objects, self.column_objects, KERNELS.index(self.name), self.gamma)
+
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The similarities of ``rows[e]`` to ``columns[e]``, shape (n_entries,)."""
         values = np.empty(len(rows))
-        kernel_entries(
-            *(self.row_objects, self.column_objects, KERNELS.index(self.name), self.gamma),
-            *(rows, columns, values),
-        )
+        kernel_entries(self.reading, rows, columns, values)
         return values
 
     def block(self, rows: Int32s, columns: Int32s) -> Floats:
@@ -61,10 +74,7 @@ class KernelSource:
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
-        project_kernel(
-            *(self.row_objects, self.column_objects, KERNELS.index(self.name), self.gamma, rows, starts),
-            *(projections.offset, projections.columns, projections.weights, values),
-        )
+        project_kernel(self.reading, rows, starts, projections, values)
         return values
 
 
@@ -116,35 +126,20 @@ def manhattan_distance(x: Float32s, y: Float32s) -> float:
 
 
 @borrowing
-def kernel_entries(
-    row_objects: Float32s,
-    column_objects: Float32s,
-    kind: int,
-    gamma: float,
-    rows: Int32s,
-    columns: Int32s,
-    values: Floats,
-) -> None:
+def kernel_entries(reading: KernelReading, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = similarity of row object rows[e] and column object columns[e]."""
+    row_objects, column_objects, kind, gamma = reading
     for e in range(rows.shape[0]):
         values[e] = similarity(row_objects[rows[e]], column_objects[columns[e]], kind, gamma)
 
 
 @borrowing
 def project_kernel(
-    row_objects: Float32s,
-    column_objects: Float32s,
-    kind: int,
-    gamma: float,
-    rows: Int32s,
-    starts: Ints,
-    offset: Ints,
-    columns: Int32s,
-    weights: Floats,
-    values: Floats,
+    reading: KernelReading, rows: Int32s, starts: Ints, projections: Projections, values: Floats
 ) -> None:
     """values[k, r] = sum over e of weights[e] * similarity(row, columns[e]), e in candidate k of the row's node."""
-    width = values.shape[0]
+    row_objects, column_objects, kind, gamma = reading
+    width, offset, columns, weights = projections
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
             x = row_objects[rows[r]]

@@ -1,4 +1,4 @@
-"""Pairs of points as rows: each column is a symmetric function of the two points, worked out when it is read.
+"""Pairs of points as rows: each column is a symmetric function of the two points, computed when it is read.
 
 ::
 
@@ -7,8 +7,9 @@
     "difference_mean"  |x_c - x'_c|         (x_c + x'_c) / 2         (RFD, Eq. 3; TreeRank, Lemma 1, but for its scale)
     "max_min"          max(x_c, x'_c)       min(x_c, x'_c)           (TreeRank, appendix 6.3)
 
-Then a column for each block of further columns of the points: ``"dot"``, the inner product of the two points' parts,
-or ``"same"``, the share of their equal entries. Every value is rounded to float32 and is that of (x', x) too.
+Each block of further columns of the points gives one column more: ``"dot"``, the inner product of the two points'
+parts, or ``"same"``, the share of their equal entries. Every value is rounded to float32, and is the same for (x, x')
+and (x', x).
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-ALIKE, UNLIKE = 0, 1
+SIMILAR, DISSIMILAR = 0, 1
 """Classes of pairs."""
 
 FAMILIES = ("difference", "difference_mean", "max_min")
 REDUCTIONS = ("dot", "same")
 MAX_MIN = 2
-"""Number of the family of the two extremes."""
+"""Place of ``"max_min"`` in `FAMILIES`."""
 
 LARGEST_FEATURE = float(np.finfo(np.float32).max) / 2.0
-"""Largest absolute value of a feature of a point: differences and sums of two then have a float32."""
+"""Largest absolute value of a feature of a point: differences and sums of two such values are finite in float32."""
 
 
 class ColumnReading(NamedTuple):
@@ -47,13 +48,13 @@ class ColumnReading(NamedTuple):
     Attributes
     ----------
     family
-        Its place in `FAMILIES`.
+        Place of the family in `FAMILIES`.
     n_features, n_of_family
-        Features of a point that the family reads, and columns that come of it.
+        Number of features of a point that the family reads, and number of its columns.
     begin
-        Where each block begins among the columns of a point, and where the last one ends, shape (n_blocks + 1,).
+        First column of each block among the columns of a point, and the end of the last block, shape (n_blocks + 1,).
     reduction
-        The place in `REDUCTIONS` of each block's, shape (n_blocks,).
+        Place of each block's reduction in `REDUCTIONS`, shape (n_blocks,).
     """
 
     family: int
@@ -64,7 +65,7 @@ class ColumnReading(NamedTuple):
 
 
 class PairReading(NamedTuple):
-    """Pairs of points as kernels take them: as of `PointPairs`, and how their columns are read."""
+    """Pairs of points as kernels take them: the arrays of `PointPairs`, and how columns are read."""
 
     points: Float32s
     others: Float32s
@@ -75,16 +76,16 @@ class PairReading(NamedTuple):
 
 @dataclass(frozen=True)
 class PairColumns:
-    """What is read of a pair.
+    """The columns that are read of a pair.
 
     Attributes
     ----------
     family
         One of `FAMILIES`.
     n_features
-        Features p of a point that the family reads.
+        Number p of features of a point that the family reads.
     blocks
-        Further columns of the points, in their order: (one of `REDUCTIONS`, how many of them).
+        Blocks of further columns of the points, in their order: (one of `REDUCTIONS`, number of columns).
 
     Examples
     --------
@@ -100,37 +101,37 @@ class PairColumns:
 
     @property
     def n_of_family(self) -> int:
-        """Columns of the family."""
+        """Number of columns of the family."""
         return self.n_features * (1 if self.family == "difference" else 2)
 
     @property
     def n_columns(self) -> int:
-        """Columns of a pair."""
+        """Number of columns of a pair."""
         return self.n_of_family + len(self.blocks)
 
     @property
     def width(self) -> int:
-        """Columns of a point: its features, then the blocks."""
+        """Number of columns of a point: its features, then the blocks."""
         return self.n_features + sum(size for _, size in self.blocks)
 
     @property
     def column_reading(self) -> ColumnReading:
-        """How kernels read them."""
+        """The columns as kernels take them."""
         sizes = [self.n_features, *(size for _, size in self.blocks)]
         reductions = np.array([REDUCTIONS.index(kind) for kind, _ in self.blocks], np.int32)
         family = FAMILIES.index(self.family)
         return ColumnReading(family, self.n_features, self.n_of_family, np.cumsum(sizes), reductions)
 
     def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
+        """The entry in a forest's manifest."""
         blocks = [list(block) for block in self.blocks]
         sizes = {"n_columns": self.n_columns, "n_features": self.n_features}
         return {"kind": self.kind, "family": self.family, **sizes, "blocks": blocks}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> PairColumns:
-        """From a forest's manifest."""
-        return cls(found["family"], found["n_features"], tuple((kind, size) for kind, size in found["blocks"]))
+    def from_dict(cls, rows: Mapping[str, Any]) -> PairColumns:
+        """Read the entry in a forest's manifest, as `to_dict` writes it."""
+        return cls(rows["family"], rows["n_features"], tuple((kind, size) for kind, size in rows["blocks"]))
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ class PointPairs:
     Attributes
     ----------
     columns
-        What is read of a pair.
+        The columns of a pair.
     points, others
         The points, shapes (n, columns.width) and (n', columns.width), float32.
     left, right
@@ -164,24 +165,34 @@ class PointPairs:
     def of(
         cls, columns: PairColumns, points: np.ndarray, pairs: object, others: np.ndarray | None = None
     ) -> PointPairs:
-        """Pairs of rows of ``points``, shape (m, 2), or of a row of ``points`` and one of ``others``."""
+        """Make pairs of two rows of ``points``, or of a row of ``points`` and one of ``others``.
+
+        Parameters
+        ----------
+        columns
+            The columns of a pair.
+        points, others
+            The points, shapes (n, columns.width) and (n', columns.width); None: ``others`` are the points.
+        pairs
+            Numbers of the two rows of each pair, shape (m, 2).
+        """
         numbers = np.asarray(pairs, np.int32).reshape(-1, 2)
         left, right = np.ascontiguousarray(numbers[:, 0]), np.ascontiguousarray(numbers[:, 1])
         points = _readable(points)
         return cls(columns, points, points if others is None else _readable(others), left, right)
 
     def of_pairs(self, left: Int32s, right: Int32s) -> PointPairs:
-        """Other pairs of the same points."""
+        """Make other pairs of the same points."""
         return replace(self, left=left, right=right)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Pairs, and columns of a pair."""
+        """Number of pairs, and number of columns of a pair."""
         return len(self.left), self.columns.n_columns
 
     @property
     def reading(self) -> PairReading:
-        """What kernels take of it."""
+        """The pairs as kernels take them."""
         return PairReading(self.points, self.others, self.left, self.right, self.columns.column_reading)
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
@@ -203,16 +214,16 @@ class PointPairs:
 
 def _readable(points: np.ndarray) -> Float32s:
     array = np.ascontiguousarray(points, np.float32).view()
-    array.flags.writeable = False  # one type for memory and memory map: the kernels are compiled once
+    array.flags.writeable = False  # one type for arrays and memory maps, so that kernels are compiled once
     return array
 
 
 def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
-    """Refuse points whose differences, sums or inner products have no float32; raises InputError."""
-    found = float(max(points.max(initial=0.0), -points.min(initial=0.0)))
-    if found > LARGEST_FEATURE:
+    """Refuse points whose differences, sums or inner products overflow float32; raises InputError."""
+    largest = float(max(points.max(initial=0.0), -points.min(initial=0.0)))
+    if largest > LARGEST_FEATURE:
         raise InputError(
-            f"features of points in pairs must be at most {LARGEST_FEATURE:g}, found {found:g}; scale them"
+            f"features of points in pairs must be at most {LARGEST_FEATURE:g}, found {largest:g}; scale them"
         )
     begin = columns.n_features if columns else 0
     for kind, size in columns.blocks if columns else ():
@@ -225,12 +236,13 @@ def check_points(points: Float32s, columns: PairColumns | None = None) -> None:
 
 
 def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
-    """Refuse what are no pairs of distinct points; returns them as int32 of shape (m, 2).
+    """Refuse anything but pairs of distinct points; returns them as int32 of shape (m, 2).
 
     Raises
     ------
     InputError
-        Another shape or dtype, a number that is no point's, or a point paired with itself; with the first place.
+        The shape or the dtype is another, a number is not that of a point, or a point is paired with itself; names the
+        first such pair.
     """
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise InputError(f"pairs: row numbers of shape (n_pairs, 2) were expected, found {pairs.dtype} {pairs.shape}")
@@ -238,62 +250,64 @@ def check_pairs(pairs: np.ndarray, n_points: int) -> np.ndarray:
     if outside.any():
         row, column = np.argwhere(outside)[0].tolist()
         raise InputError(f"pairs: numbers must be in 0..{n_points - 1}, found {pairs[row, column]} in pair {row}")
-    own = pairs[:, 0] == pairs[:, 1]
-    if own.any():
-        raise InputError(f"pairs: two points were expected, found point {pairs[own.argmax(), 0]} twice in one")
+    same = pairs[:, 0] == pairs[:, 1]
+    if same.any():
+        raise InputError(f"pairs: two points were expected, found point {pairs[same.argmax(), 0]} twice in one pair")
     return np.ascontiguousarray(pairs, np.int32)
 
 
 def codes_of_links(similar: object) -> NDArray[np.uint8]:
-    """The class of each pair, shape (n_pairs,): `ALIKE` for True or 1, `UNLIKE` for False, 0 or -1.
+    """The class of each pair, shape (n_pairs,): `SIMILAR` for True or 1, `DISSIMILAR` for False, 0 or -1.
 
     Raises
     ------
     InputError
-        Another shape, or other values.
+        The array has another shape or other values.
     """
-    given = np.asarray(unmasked(similar))
-    asked = "similar: True or False (1 or 0, 1 or -1) for each pair was expected"
-    if given.ndim != 1:
-        raise InputError(f"{asked}, found shape {given.shape}")
-    values = set(np.unique(given).tolist()) if given.dtype.kind in "biuf" else {str(given.dtype)}
+    links = np.asarray(unmasked(similar))
+    expected = "similar: True or False (1 or 0, 1 or -1) for each pair was expected"
+    if links.ndim != 1:
+        raise InputError(f"{expected}, found shape {links.shape}")
+    values = set(np.unique(links).tolist()) if links.dtype.kind in "biuf" else {str(links.dtype)}
     if not (values <= {0, 1} or values <= {-1, 1}):
-        raise InputError(f"{asked}, found {sorted(values, key=str)[:5]}")
-    return np.where(given == 1, ALIKE, UNLIKE).astype(np.uint8)
+        raise InputError(f"{expected}, found {sorted(values, key=str)[:5]}")
+    return np.where(links == 1, SIMILAR, DISSIMILAR).astype(np.uint8)
 
 
-def told_of_contradictions(pairs: Int32s, codes: NDArray[np.uint8]) -> str:
-    """What is odd in pairs, shape (m, 2), of which some are both alike and unlike; else nothing.
+def warning_of_contradictions(pairs: Int32s, codes: NDArray[np.uint8]) -> str:
+    """A warning if some of the pairs, shape (m, 2), are given both as similar and as dissimilar; else an empty string.
 
     Examples
     --------
-    >>> told_of_contradictions(np.array([[0, 1], [2, 3], [3, 2], [0, 1]]), np.array([0, 0, 1, 0], np.uint8))
-    '1 of 2 pairs of points is given both as alike and as unlike, first of all 2 and 3, and both count'
-    >>> told_of_contradictions(np.array([[0, 1], [1, 0]]), np.array([0, 0], np.uint8))
+    >>> warning_of_contradictions(np.array([[0, 1], [2, 3], [3, 2], [0, 1]]), np.array([0, 0, 1, 0], np.uint8))
+    '1 of 2 pairs of points is given both as similar and as dissimilar, first of all 2 and 3, and both count'
+    >>> warning_of_contradictions(np.array([[0, 1], [1, 0]]), np.array([0, 0], np.uint8))
     ''
     """
     low, high = pairs.min(axis=1).astype(np.int64), pairs.max(axis=1)
     numbers = low * (int(high.max(initial=0)) + 1) + high
-    alike, unlike = np.unique(numbers[codes == ALIKE]), np.unique(numbers[codes == UNLIKE])
-    both = np.intersect1d(alike, unlike, assume_unique=True)
+    similar, dissimilar = np.unique(numbers[codes == SIMILAR]), np.unique(numbers[codes == DISSIMILAR])
+    both = np.intersect1d(similar, dissimilar, assume_unique=True)
     if not len(both):
         return ""
-    first, n_all = int(np.isin(numbers, both).argmax()), len(alike) + len(unlike) - len(both)
+    first, n_all = int(np.isin(numbers, both).argmax()), len(similar) + len(dissimilar) - len(both)
     some = f"{len(both):,} of {n_all:,} pairs of points {'is' if len(both) == 1 else 'are'}"
-    return f"{some} given both as alike and as unlike, first of all {low[first]} and {high[first]}, and both count"
+    return (
+        f"{some} given both as similar and as dissimilar, first of all {low[first]} and {high[first]}, and both count"
+    )
 
 
 def named(columns: PairColumns, features: Iterable[str], blocks: Iterable[str]) -> list[str]:
-    """The columns of a pair in words, for plots and reports.
+    """Names of the columns of a pair, for plots and reports.
 
     Examples
     --------
     >>> named(PairColumns("max_min", 1, (("dot", 4),)), ["length"], ["cosine"])
     ['max(length)', 'min(length)', 'cosine']
     """
-    own = list(features)
+    names = list(features)
     first, second = {"max_min": ("max({})", "min({})")}.get(columns.family, ("|d {}|", "mean({})"))
-    halves = [first.format(name) for name in own] + [second.format(name) for name in own]
+    halves = [first.format(name) for name in names] + [second.format(name) for name in names]
     return [*halves[: columns.n_of_family], *blocks]
 
 
@@ -308,7 +322,7 @@ def pair_value(
     family, n_features, n_of_family, begin, reduction = how
     if column < n_features:
         if family == MAX_MIN:
-            return np.float64(max(a[column], b[column])) + 0.0  # no -0.0, which would tell the order
+            return np.float64(max(a[column], b[column])) + 0.0  # no -0.0, which would depend on the order
         return np.float64(abs(a[column] - b[column]))
     if column < n_of_family:
         c = column - n_features
@@ -348,7 +362,7 @@ def read_column(
     pairs: PairReading,
     values: Floats,
 ) -> None:
-    """values[r] = a column of pair rows[r]; as `pair_value`, but what the column is is asked once."""
+    """values[r] = a column of pair rows[r]: `pair_value`, with one test for all pairs of what the column is."""
     points, others, left, right, how = pairs
     n_features, n_of_family, is_plain = how.n_features, how.n_of_family, how.family != MAX_MIN
     rows, left, right = rows.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
@@ -374,15 +388,15 @@ def project_point_pairs(
     values: Floats,
 ) -> None:
     """values[k, r] = sum over e of weights[e] * column columns[e] of pair rows[r], e in candidate k of its node."""
-    width, own = values.shape[0], np.empty(PROJECTED_ROWS)
-    offset, columns, weights = projections.offset, projections.columns, projections.weights
+    width, offset, columns, weights = projections
+    of_column = np.empty(PROJECTED_ROWS)
     for node in range(starts.shape[0] - 1):
         for first in range(starts[node], starts[node + 1], PROJECTED_ROWS):
-            some = rows[first : min(first + PROJECTED_ROWS, starts[node + 1])]
+            block = rows[first : min(first + PROJECTED_ROWS, starts[node + 1])]
             for k in range(width):
-                sums = values[k, first : first + some.shape[0]]
+                sums = values[k, first : first + block.shape[0]]
                 sums[:] = 0.0
                 for e in range(offset[node * width + k], offset[node * width + k + 1]):
-                    read_column(columns[e], some, pairs, own)
-                    for r in range(some.shape[0]):
-                        sums[r] += weights[e] * own[r]
+                    read_column(columns[e], block, pairs, of_column)
+                    for r in range(block.shape[0]):
+                        sums[r] += weights[e] * of_column[r]

@@ -1,4 +1,4 @@
-"""Sparse similarities as a source: what is stored was observed, a zero too, and what is not stored was not."""
+"""Sparse similarities as a source: stored entries are observed, also zeros; entries that are not stored are not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -21,20 +21,32 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections, Similar
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from numpy.typing import DTypeLike
+    from numpy.typing import NDArray
 
     from distforest.sources.array_files import Mapped
     from distforest.sources.staging import Staged
 
+    SparseMatrix: TypeAlias = scipy.sparse.sparray | scipy.sparse.spmatrix
+
+_Number = TypeVar("_Number", bound=np.generic)
+
+
+class SparseRows(NamedTuple):
+    """The entries of a `SparseSource`, row by row, as kernels take them."""
+
+    indptr: Ints
+    indices: Int32s
+    data: Similarities
+
 
 @dataclass(frozen=True, eq=False)
 class SparseSource:
-    """The observed entries of a matrix, row by row; all others are unobserved, those of the diagonal too.
+    """The observed entries of a matrix, row by row; all others are unobserved, also on the diagonal.
 
     Attributes
     ----------
     indptr
-        Where each row's entries begin, shape (n_rows + 1,), int64.
+        Place of each row's first entry, and in the end the number of entries, shape (n_rows + 1,), int64.
     indices
         Column of each entry, ascending within a row, shape (n_entries,), int32.
     data
@@ -58,7 +70,7 @@ class SparseSource:
 
     @classmethod
     def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseSource:
-        """A source of three arrays, read-only: the kernels are compiled once for memory and memory map."""
+        """Make a source of read-only arrays, so that kernels are compiled once for arrays and memory maps."""
         return cls(_frozen(indptr, np.int64), _frozen(indices, np.int32), _frozen(data, held_in(data.dtype)), shape)
 
     @property
@@ -66,10 +78,15 @@ class SparseSource:
         """Size of the three arrays."""
         return self.indptr.nbytes + self.indices.nbytes + self.data.nbytes
 
+    @property
+    def sparse_rows(self) -> SparseRows:
+        """The entries as kernels take them."""
+        return SparseRows(self.indptr, self.indices, self.data)
+
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The values at ``(rows[e], columns[e])``, shape (n_entries,)."""
         values = np.empty(len(rows))
-        sparse_entries(self.indptr, self.indices, self.data, rows, columns, values)
+        sparse_entries(self.sparse_rows, rows, columns, values)
         return values
 
     def block(self, rows: Int32s, columns: Int32s) -> Floats:
@@ -79,23 +96,21 @@ class SparseSource:
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' values, shape (width, n_rows)."""
         values = np.empty((projections.width, len(rows)))
-        project_sparse(
-            *(self.indptr, self.indices, self.data, rows, starts),
-            *(projections.offset, projections.columns, projections.weights, values),
-        )
+        project_sparse(self.sparse_rows, rows, starts, projections, values)
         return values
 
 
-def _frozen(values: np.ndarray, dtype: DTypeLike) -> Any:
-    """A read-only view of ``values``, contiguous and of a dtype."""
+def _frozen(values: np.ndarray, dtype: type[_Number] | np.dtype[_Number]) -> NDArray[_Number]:
+    """A contiguous, read-only view of ``values`` in a dtype; a copy where they have another one."""
     array = np.ascontiguousarray(values, dtype).view()
     array.flags.writeable = False
     return array
 
 
 @kernel
-def observed(indptr: Ints, indices: Int32s, data: Similarities, row: int, column: int) -> float:
+def observed(stored: SparseRows, row: int, column: int) -> float:
     """data[e] for the e of indptr[row] <= e < indptr[row + 1] with indices[e] = column; NaN where there is none."""
+    indptr, indices, data = stored
     low, high = indptr[row], indptr[row + 1]
     while low < high:
         middle = (low + high) // 2
@@ -109,55 +124,43 @@ def observed(indptr: Ints, indices: Int32s, data: Similarities, row: int, column
 
 
 @kernel
-def sparse_entries(
-    indptr: Ints, indices: Int32s, data: Similarities, rows: Int32s, columns: Int32s, values: Floats
-) -> None:
+def sparse_entries(stored: SparseRows, rows: Int32s, columns: Int32s, values: Floats) -> None:
     """values[e] = S[rows[e], columns[e]], NaN where it is not stored."""
     for e in range(rows.shape[0]):
-        values[e] = observed(indptr, indices, data, rows[e], columns[e])
+        values[e] = observed(stored, rows[e], columns[e])
 
 
 @kernel
-def project_sparse(
-    indptr: Ints,
-    indices: Int32s,
-    data: Similarities,
-    rows: Int32s,
-    starts: Ints,
-    offset: Ints,
-    columns: Int32s,
-    weights: Floats,
-    values: Floats,
-) -> None:
+def project_sparse(stored: SparseRows, rows: Int32s, starts: Ints, projections: Projections, values: Floats) -> None:
     """values[k, r] = sum over e of weights[e] * S[rows[r], columns[e]], e in candidate k of the row's node."""
-    width = values.shape[0]
+    width, offset, columns, weights = projections
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
             for k in range(width):
                 total = 0.0
                 for e in range(offset[node * width + k], offset[node * width + k + 1]):
-                    total += weights[e] * observed(indptr, indices, data, rows[r], columns[e])
+                    total += weights[e] * observed(stored, rows[r], columns[e])
                 values[k, r] = total
 
 
-def read_sparse(values: Any, reading: Reading) -> SparseSource:
+def read_sparse(values: SparseMatrix, reading: Reading) -> SparseSource:
     """Read a sparse matrix: stored entries are observed, zeros too, unless they are NaN.
 
-    Duplicates are summed, and blocks and diagonals taken apart, as SciPy does on the way to CSR: all of a block (BSR)
-    is stored, of a diagonal (DIA) what is not zero. An entry that is not stored is never a zero
-    (but see `with_own_distances`).
+    SciPy converts the matrix to CSR. This sums duplicates, stores all entries of a block (BSR), and stores the entries
+    of a diagonal (DIA) that are not zero. An entry that is not stored is never a zero (but see `with_own_distances`).
 
     Parameters
     ----------
     values
-        SciPy's sparse matrix or array of any format, shape (n_rows, n_columns); it is left as it is.
+        SciPy's sparse matrix or array of any format, shape (n_rows, n_columns); it is not changed.
     reading
-        Its kind, one that allows unobserved values.
+        The kind of matrix, which must allow unobserved values.
 
     Raises
     ------
     InputError
-        Not two-dimensional, empty, not of numbers, with values that are refused, or of a kind that must be whole.
+        The matrix is not two-dimensional, is empty, or does not hold numbers; a value is refused; or the kind of matrix
+        must not lack values.
 
     Examples
     --------
@@ -178,56 +181,56 @@ def read_sparse(values: Any, reading: Reading) -> SparseSource:
     return SparseSource.of(offsets(kept)[matrix.indptr], matrix.indices[kept], data[kept], shape)
 
 
-def canonical_csr(values: object) -> Any:
-    """The same matrix row by row, columns ascending, duplicates added up; a new one unless it is so already."""
+def canonical_csr(values: SparseMatrix) -> scipy.sparse.csr_array:
+    """Convert a matrix to CSR with ascending columns, and sum duplicates; a CSR matrix of this form is not copied."""
     matrix = scipy.sparse.csr_array(values)
-    tell_of_zeros(values)
+    warn_of_zeros(values)
     if not matrix.has_canonical_format:
-        matrix = matrix.copy()  # the user's own stays as it is
+        matrix = matrix.copy()  # the user's matrix must not change
         matrix.sum_duplicates()
     return matrix
 
 
-def tell_of_zeros(given: Any) -> None:
-    """Warn of zeros that blocks have added, or diagonals dropped: a stored zero is an observation, none is not."""
+def warn_of_zeros(values: SparseMatrix) -> None:
+    """Warn of zeros that blocks have added or diagonals have dropped: only a stored zero is an observation."""
     cure = "give the entries that were observed, such as scipy.sparse.coo_array((data, (rows, columns)))"
-    if given.format == "bsr" and (filled := int(np.count_nonzero(given.data == 0))):
+    if values.format == "bsr" and (filled := int(np.count_nonzero(values.data == 0))):
         warn_caller(f"{counted(filled, 'zero')} of the blocks (BSR) {are(filled)} taken as observed; {cure}")
-    if given.format == "dia" and (lost := int(given.nnz - scipy.sparse.csr_array(given).nnz)):
+    if values.format == "dia" and (lost := int(values.nnz - scipy.sparse.csr_array(values).nnz)):
         warn_caller(f"{counted(lost, 'zero')} of the diagonals (DIA) {are(lost)} taken as not observed; {cure}")
 
 
-def with_own_distances(values: object) -> Any:
-    """Distances between the same objects, with a stored 0 where the distance of an object to itself is not stored.
+def with_own_distances(values: SparseMatrix) -> scipy.sparse.csr_array:
+    """Store a distance of 0 of each object to itself, where none is stored; rows and columns are the same objects.
 
     Examples
     --------
-    >>> found = with_own_distances(scipy.sparse.coo_array(([2.0], ([0], [1])), (2, 2)))
-    >>> found.indptr.tolist(), found.indices.tolist(), found.data.tolist()
+    >>> distances = with_own_distances(scipy.sparse.coo_array(([2.0], ([0], [1])), (2, 2)))
+    >>> distances.indptr.tolist(), distances.indices.tolist(), distances.data.tolist()
     ([0, 2, 3], [0, 1, 1], [0.0, 2.0, 0.0])
     """
     matrix = canonical_csr(values)
     starts, ends, columns = matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), matrix.indices
-    own = {row: bisect_left(columns, row, starts[row], ends[row]) for row in range(min(matrix.shape))}
-    absent = [row for row, place in own.items() if place == ends[row] or columns[place] != row]
+    diagonal = {row: bisect_left(columns, row, starts[row], ends[row]) for row in range(min(matrix.shape))}
+    absent = [row for row, place in diagonal.items() if place == ends[row] or columns[place] != row]
     if not absent:
         return matrix
-    places, added = [own[row] for row in absent], np.zeros(len(starts) + 1, np.int64)
+    places, added = [diagonal[row] for row in absent], np.zeros(len(starts) + 1, np.int64)
     added[np.array(absent) + 1] = 1
     parts = (np.insert(matrix.data, places, 0), np.insert(columns, places, absent), matrix.indptr + np.cumsum(added))
     return scipy.sparse.csr_array(parts, matrix.shape)
 
 
-def _read_data(matrix: Any, reading: Reading) -> np.ndarray:
-    """The stored values as the reading has them; what is refused is refused as in a dense matrix, by row and column."""
+def _read_data(matrix: scipy.sparse.csr_array, reading: Reading) -> np.ndarray:
+    """Convert and check the stored values; a value is refused as in a dense matrix, with its row and column."""
     with suppress(InputError):
-        return np.array(reading.block(matrix.data[None, :], 0)[0])  # not the user's own
+        return np.array(reading.block(matrix.data[None, :], 0)[0])  # a copy: the user may change the matrix
     ends = matrix.indptr[1:].tolist()
     row = bisect_left(ends, True, key=lambda end: _refuses(reading, matrix.data[:end]))  # the first with such a value
-    own = slice(matrix.indptr[row], matrix.indptr[row + 1])
+    entries = slice(matrix.indptr[row], matrix.indptr[row + 1])
     dense = np.full((1, matrix.shape[1]), np.nan, np.result_type(matrix.dtype, np.float64))
-    dense[0, matrix.indices[own]] = matrix.data[own]
-    return reading.block(dense, row)[0]  # raises, and names the place
+    dense[0, matrix.indices[entries]] = matrix.data[entries]
+    return reading.block(dense, row)[0]  # raises an error that names the place
 
 
 def _refuses(reading: Reading, values: np.ndarray) -> bool:
@@ -240,16 +243,16 @@ def _refuses(reading: Reading, values: np.ndarray) -> bool:
 
 @dataclass(frozen=True)
 class StagedSparse:
-    """A sparse source that can be opened on any host: its three arrays, staged.
+    """A sparse source that can be opened on any host: its three arrays are staged.
 
     Attributes
     ----------
     indptr, indices, data
-        As of `SparseSource`.
+        The staged arrays of a `SparseSource`.
     shape
         Rows and columns.
     origin
-        Where the user said that the matrix is; None if it was given in memory.
+        The user's address of the matrix; None if it was given in memory.
     """
 
     indptr: Staged
@@ -260,12 +263,12 @@ class StagedSparse:
 
     @property
     def address(self) -> str:
-        """Where the values are."""
+        """Address of the values."""
         return self.origin or self.data.address
 
     @property
     def sha256(self) -> str:
-        """A digest of the three arrays' digests and the shape."""
+        """Digest of the three arrays' digests and the shape."""
         parts = [self.indptr.sha256, self.indices.sha256, self.data.sha256, *map(str, self.shape)]
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
 
@@ -275,6 +278,6 @@ class StagedSparse:
         return self.indptr.n_bytes + self.indices.n_bytes + self.data.n_bytes
 
     def open(self, scratch: Path, files: list[Mapped] | None = None) -> SparseSource:
-        """The source on this host, of memory maps; see `Staged.open`."""
+        """Open the source on this host, as memory maps; see `Staged.open`."""
         arrays = [part.open(scratch, files) for part in (self.indptr, self.indices, self.data)]
         return SparseSource.of(arrays[0], arrays[1], arrays[2], self.shape)

@@ -355,8 +355,8 @@ def test_labels_and_points_that_cannot_be_used_are_refused(rows: Any, labels: An
     [
         (PAIRS, None, "requires y to be passed"),
         (PAIRS, SIMILAR[:-1], "found 200 pairs and 199 entries of similar; one for each"),
-        (PAIRS, np.ones(200), "found only alike ones"),
-        (PAIRS[:1], [False], "found only unlike ones"),
+        (PAIRS, np.ones(200), "found only similar ones"),
+        (PAIRS[:1], [False], "found only dissimilar ones"),
         (PAIRS + 1000, SIMILAR, r"pairs: numbers must be in 0\.\.37"),
         (PAIRS.astype(float), SIMILAR, "pairs: row numbers of shape"),
         (PAIRS[:, 0], SIMILAR, "pairs: row numbers of shape"),
@@ -377,7 +377,9 @@ def test_pairs_that_are_alike_and_unlike_are_told(estimator: Any) -> None:
     estimator.fit_pairs(SMALL, twice, np.tile(SIMILAR, 2))
     noisy = np.concatenate([SIMILAR, SIMILAR ^ np.isin(np.arange(200), [4, 9, 50])])
     low, high = sorted(PAIRS[4].tolist())
-    told = f"pairs: 3 of 200 pairs of points are given both as alike and as unlike, first of all {low} and {high},"
+    told = (
+        f"pairs: 3 of 200 pairs of points are given both as similar and as dissimilar, first of all {low} and {high},"
+    )
     with pytest.warns(UserWarning, match=told) as found:
         estimator.fit_pairs(SMALL, either_way, noisy)
     assert [warning.filename for warning in found] == [__file__]

@@ -286,8 +286,8 @@ def test_constant_points_and_duplicates_make_trees_of_one_node() -> None:
 @pytest.mark.parametrize(
     ("pairs", "codes", "message"),
     [
-        ([[0, 1], [1, 2]], [0, 0], "pairs of both kinds were expected, found only alike ones"),
-        ([[0, 1], [1, 2]], [1, 1], "found only unlike ones"),
+        ([[0, 1], [1, 2]], [0, 0], "pairs of both kinds were expected, found only similar ones"),
+        ([[0, 1], [1, 2]], [1, 1], "found only dissimilar ones"),
         (np.empty((0, 2)), [], r"found classes \[\]"),
         ([[0, 1], [1, 2]], [0, 1, 0], "found 2 pairs and 3 classes of pairs; one for each"),
         ([[0, 1], [1, 30]], [0, 1], r"numbers must be in 0\.\.29, found 30 in pair 1"),

@@ -208,7 +208,9 @@ def test_an_interrupted_job_goes_on_to_the_same_forest(
 def test_pairs_that_are_alike_and_unlike_are_told(store: Path, tmp_path: Path, method: str) -> None:
     spec = spec_of(store, tmp_path, "links", method, input={"pairs": "both", "similar": "or_not"})
     first = f"first of all {PAIRS[0].min()} and {PAIRS[0].max()}, and both count; drop what is wrong"
-    told = f"^pairs: 3 of 300 pairs of points are given both as alike and as unlike, {first}, or leave it as noise$"
+    told = (
+        f"^pairs: 3 of 300 pairs of points are given both as similar and as dissimilar, {first}, or leave it as noise$"
+    )
     with pytest.warns(UserWarning, match=told):
         stage_inputs(spec, str(tmp_path / "job"))
 
@@ -333,7 +335,7 @@ def test_inputs_that_do_not_go_together_are_told_by_the_preview_and_by_the_job(
         ({"pairs": "beyond"}, r"pairs: numbers must be in 0\.\.44, found 45 in pair \d+"),
         ({"pairs": "twice"}, "pairs: two points were expected, found point 0 twice in one"),
         ({"similar": "maybe"}, r"similar: True or False .*found \[0, 1, 2\]"),
-        ({"similar": "ones"}, "pairs of both kinds were expected, found only alike ones"),
+        ({"similar": "ones"}, "pairs of both kinds were expected, found only similar ones"),
         ({"features": "large"}, "features of points in pairs must be at most"),
     ],
 )

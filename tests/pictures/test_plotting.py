@@ -187,7 +187,7 @@ def test_features_that_depend_on_others_are_marked(screened):
     assert told == ["the others", "depends on another: 4 of 20, 84% of the draws"]
     assert every.get_ylabel() == "dependence"
     assert most.lines[0].get_xdata()[0] == 1 / 20
-    assert (most.get_title(), most.get_legend()) == ("Drawn most (dashed: all alike)", None)  # nothing covers a bar
+    assert (most.get_title(), most.get_legend()) == ("Drawn most (dashed: all equal)", None)  # nothing covers a bar
 
 
 def test_the_features_drawn_most_are_named(screened):

@@ -70,7 +70,7 @@ def test_the_words_of_a_cell_send_the_pairs_that_its_parts_count(points, links, 
     assert len(cells) > 12
     for (depth, place), cell in cells.items():
         own = inside[depth, place]
-        assert (cell.alike, cell.unlike) == (int((own & similar).sum()), int((own & ~similar).sum()))
+        assert (cell.similar, cell.dissimilar) == (int((own & similar).sum()), int((own & ~similar).sum()))
         if cell.cut:
             side = goes_left(cell.cut, left, right)
             inside[depth + 1, 2 * place], inside[depth + 1, 2 * place + 1] = own & side, own & ~side
@@ -86,7 +86,8 @@ def test_the_parts_of_a_cell_share_its_pairs_and_leaves(forests):
         parts = [cells.get((depth + 1, 2 * place + k)) for k in (0, 1)]
         if cell.cut and depth < 6:
             assert sum(part.n_leaves for part in parts) == cell.n_leaves
-            assert parts[0].alike * parts[1].unlike > parts[1].alike * parts[0].unlike  # the better part is the left
+            left, right = parts  # the better part is the left
+            assert left.similar * right.dissimilar > right.similar * left.dissimilar
         else:
             assert parts == [None, None]
         assert (cell.n_leaves == 1) == (not cell.cut)
@@ -121,7 +122,7 @@ def test_a_tree_and_its_curves_are_drawn_without_texts_on_one_another(forests, r
     tree, linear, logarithmic = figure.axes
     shown = [text.get_text() for text in tree.texts]
     for cell in cells_of(forests[region], 1, 3, NAMES):
-        assert any(told.startswith(f"+ {cell.alike:,}\n\N{MINUS SIGN} {cell.unlike:,}") for told in shown)
+        assert any(told.startswith(f"+ {cell.similar:,}\n\N{MINUS SIGN} {cell.dissimilar:,}") for told in shown)
         assert cell.depth == 3 or not cell.cut or cell.cut in shown
     assert tree.get_title().startswith("TreeRank, tree 1 of 2: ")
     assert (linear.get_xscale(), logarithmic.get_xscale()) == ("linear", "log")
@@ -131,7 +132,7 @@ def test_a_tree_that_parts_nothing_is_drawn():
     with pytest.warns(UserWarning, match="no tree has a cut"):
         forest = TreeRank(1, random_state=0).fit(np.ones((6, 2)), [0, 0, 0, 1, 1, 1])
     (root,) = cells_of(forest)
-    assert (root.alike, root.unlike, root.cut, root.n_leaves) == (6, 9, "", 1)
+    assert (root.similar, root.dissimilar, root.cut, root.n_leaves) == (6, 9, "", 1)
     assert overlapping(ranking(forest)) == []
 
 
@@ -225,7 +226,7 @@ def test_no_text_of_a_tree_lies_on_another_on_given_axes(forests, region, width,
 def test_a_tree_without_room_is_told(forests):
     axes = Figure(figsize=(3, 2)).subplots()
     with pytest.warns(
-        UserWarning, match="the words of cells to depth 4 have no room on these axes; draw on larger"
+        UserWarning, match="the text of cells to depth 4 has no room on these axes; draw on larger"
     ) as told:
         ranking_tree(forests["diagonal"], depth=4, names=NAMES, ax=axes)
     assert [own.filename for own in told] == [__file__]

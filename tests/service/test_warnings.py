@@ -39,7 +39,7 @@ def test_of_its_inputs_and_of_its_forest(cluster: Cluster, iris: Iris) -> None:
         cluster.submit(job, {**iris.spec(job, n_trees=6), "method": "rfd", "input": {**rows, **places}})
         of_pairs, of_roots = told_of(cluster, job)
         assert of_pairs.startswith(
-            "pairs: 1 of 3 pairs of points is given both as alike and as unlike, first of all 0 and"
+            "pairs: 1 of 3 pairs of points is given both as similar and as dissimilar, first of all 0 and"
         )
         assert of_roots.startswith(f"{NOTHING}: a tree draws 9 pairs, too few for two sides of min_samples_leaf=5")
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from distforest.errors import InputError
 from distforest.sources.arrays import PROJECTED_ROWS
 from distforest.sources.point_pairs import (
-    ALIKE,
+    DISSIMILAR,
     FAMILIES,
     LARGEST_FEATURE,
     REDUCTIONS,
-    UNLIKE,
+    SIMILAR,
     PairColumns,
     PointPairs,
     check_pairs,
@@ -207,12 +207,12 @@ def test_numbers_beyond_int64_are_refused() -> None:
 @pytest.mark.parametrize("similar", [[True, False, True], [1, 0, 1], [1, -1, 1], [1.0, 0.0, 1.0], [1.0, -1.0, 1.0]])
 def test_links_are_classes(similar: list[object]) -> None:
     codes = codes_of_links(similar)
-    assert (codes.dtype, codes.tolist()) == (np.uint8, [ALIKE, UNLIKE, ALIKE])
+    assert (codes.dtype, codes.tolist()) == (np.uint8, [SIMILAR, DISSIMILAR, SIMILAR])
 
 
 @pytest.mark.parametrize("similar", [[], [True], [0, 0], [-1]])
 def test_links_of_one_kind_or_none_have_classes(similar: list[object]) -> None:
-    assert codes_of_links(np.array(similar, int)).tolist() == [ALIKE if own == 1 else UNLIKE for own in similar]
+    assert codes_of_links(np.array(similar, int)).tolist() == [SIMILAR if own == 1 else DISSIMILAR for own in similar]
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""What a forest over pairs of points says."""
+"""What a forest over pairs of points predicts."""

@@ -1,6 +1,6 @@
-"""The cells of ranking trees: which cell is parted into which two, what that gains, and trees with fewer of them.
+"""The cells of ranking trees: into which two a cell is parted, what that gains, and pruned trees.
 
-A cell is a node with a score; the nodes of the small tree that parts it have none: see
+A cell is a node with a score. The nodes of the small tree that parts it have none: see
 `distforest.forest.pairs.pair_leaves.Ranks`.
 """
 
@@ -38,7 +38,7 @@ class Cells:
         In-bag pairs of the two classes in each node, shape (tree_size, 2), int64.
     better, worse
         The two cells into which each node is parted, numbers within the tree, shape (tree_size,); -1 for a leaf and for
-        what is no cell.
+        a node that is no cell.
     """
 
     start: int
@@ -48,15 +48,15 @@ class Cells:
 
     @classmethod
     def of(cls, ranks: Ranks, tree: int) -> Cells:
-        """The cells of a tree: from a cell down its small tree, to the first nodes with a score."""
+        """Find the cells of a tree: from each cell down its small tree, to the first nodes with a score."""
         table, start = ranks.table, int(ranks.table.tree_start[tree])
         n = int(table.tree_size[tree])
         scores = ranks.scores[start : start + n].tolist()
-        cell_of = list(range(n))  # of a node of a small tree: the cell that it parts
+        cell_of = list(range(n))  # the cell that each node of a small tree parts
         better, worse = np.full(n, LEAF, np.int64), np.full(n, LEAF, np.int64)
         children = np.stack([table.left[start : start + n], table.right[start : start + n]], axis=1).tolist()
-        for node, own in enumerate(children):
-            for child in own if own[0] != LEAF else ():
+        for node, both in enumerate(children):
+            for child in both if both[0] != LEAF else ():
                 cell = cell_of[node]
                 if scores[child] < 0.0:
                     cell_of[child] = cell
@@ -67,19 +67,20 @@ class Cells:
         return cls(start, ranks.class_counts[start : start + n].astype(np.int64), better, worse)
 
     def gains(self, counts: Ints) -> Floats:
-        """Area under the curve that parting each cell gains, from the counts of the two classes, shape (tree_size, 2).
+        """Area under the curve that parting each cell gains, shape (tree_size,).
 
-        Half of Lambda = (n_-(cell) n_+(better) - n_+(cell) n_-(better)) / (N_+ N_-); 0 for a leaf and what is no cell.
+        Half of Lambda = (n_-(cell) n_+(better) - n_+(cell) n_-(better)) / (N_+ N_-), from the ``counts`` of the two
+        classes, shape (tree_size, 2); 0 for a leaf and for a node that is no cell.
         """
-        own, better = counts.astype(np.float64), counts[self.better].astype(np.float64)
-        found = (own[:, 1] * better[:, 0] - own[:, 0] * better[:, 1]) / (2.0 * max(1.0, own[0].prod()))
-        return np.where(self.better == LEAF, 0.0, found)
+        cell, better = counts.astype(np.float64), counts[self.better].astype(np.float64)
+        gains = (cell[:, 1] * better[:, 0] - cell[:, 0] * better[:, 1]) / (2.0 * max(1.0, cell[0].prod()))
+        return np.where(self.better == LEAF, 0.0, gains)
 
 
 def order_of_pruning(cells: Cells) -> list[tuple[int, float]]:
-    """Parted cells in the order in which they are made leaves: the least gain first, of those whose parts are leaves.
+    """Parted cells in the order in which pruning makes them leaves, each with the largest gain so far.
 
-    Equal gains: the cell with the lower number. With each cell comes the largest gain of those that have gone so far.
+    The next cell is that of the least gain among those whose two parts are leaves; of equal gains the lower number.
     """
     gains = cells.gains(cells.counts).tolist()
     parted = np.flatnonzero(cells.better != LEAF)
@@ -89,22 +90,22 @@ def order_of_pruning(cells: Cells) -> list[tuple[int, float]]:
     waiting = {cell: sum(part in parts for part in two) for cell, two in parts.items()}
     weakest = [(gains[cell], cell) for cell, parted_parts in waiting.items() if not parted_parts]
     heapq.heapify(weakest)
-    found: list[tuple[int, float]] = []
+    order: list[tuple[int, float]] = []
     largest = -np.inf
     while weakest:
         gain, cell = heapq.heappop(weakest)
         largest = max(largest, gain)
-        found.append((cell, largest))
+        order.append((cell, largest))
         above = parent.get(cell)
         if above is not None:
             waiting[above] -= 1
             if not waiting[above]:
                 heapq.heappush(weakest, (gains[above], above))
-    return found
+    return order
 
 
 def pruned(forest: Forest, gain: float) -> Forest:
-    """The forest without the partings that gain at most ``gain``, the weakest of each tree first.
+    """Prune a forest: cells whose parting gains at most ``gain`` become leaves, in the `order_of_pruning`.
 
     Parameters
     ----------
@@ -112,20 +113,25 @@ def pruned(forest: Forest, gain: float) -> Forest:
         A ranking forest.
     gain
         Area under the curve on the training pairs of a tree.
+
+    Raises
+    ------
+    InputError
+        The forest is no ranking forest.
     """
     ranks = ranks_of(forest)
     made_leaves = []
     for tree in range(forest.n_trees):
         cells = Cells.of(ranks, tree)
-        made_leaves += [cells.start + cell for cell, own in order_of_pruning(cells) if own <= gain]
+        made_leaves += [cells.start + cell for cell, largest in order_of_pruning(cells) if largest <= gain]
     kept = _reached(ranks.table, made_leaves)
     table = _without(ranks.table, kept, made_leaves)
-    own = Ranks(table, ranks.class_counts[kept], ranks.scores[kept], ranks.aggregation)
-    return replace(forest, table=table, leaf_table=own)
+    leaf_table = Ranks(table, ranks.class_counts[kept], ranks.scores[kept], ranks.aggregation)
+    return replace(forest, table=table, leaf_table=leaf_table)
 
 
 def _reached(table: NodeTable, leaves: Sequence[int]) -> NDArray[np.bool_]:
-    """Which nodes are reached from their root where these nodes are leaves."""
+    """Which nodes are reached from their root if these nodes become leaves."""
     reached = np.zeros(len(table.left), np.bool_)
     reached[table.tree_start[:-1]] = True
     ends = np.zeros(len(table.left), np.bool_)
@@ -138,13 +144,13 @@ def _reached(table: NodeTable, leaves: Sequence[int]) -> NDArray[np.bool_]:
 
 
 def _without(table: NodeTable, kept: NDArray[np.bool_], leaves: Sequence[int]) -> NodeTable:
-    """The table of the kept nodes, numbered anew in their order, some of them leaves."""
+    """The table of the kept nodes with new numbers in the same order, in which ``leaves`` have no children."""
     is_leaf = table.is_leaf.copy()
     is_leaf[list(leaves)] = True
     total = offsets(kept)
     root = np.repeat(table.tree_start[:-1], table.tree_size)
     number = total[:-1] - total[root]
-    left, right = (np.where(is_leaf, LEAF, number[root + own.clip(0)])[kept] for own in (table.left, table.right))
+    left, right = (np.where(is_leaf, LEAF, number[root + child.clip(0)])[kept] for child in (table.left, table.right))
     entry = np.repeat(kept & ~is_leaf, table.width)
     return NodeTable(
         tree_size=np.diff(total[table.tree_start]),

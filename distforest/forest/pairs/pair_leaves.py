@@ -1,14 +1,14 @@
-"""Leaf tables of forests over pairs: what a node says of a pair that ends in it.
+"""Leaf tables of forests over pairs: the vote or rank of a pair, by the node in which it ends.
 
 =============  ======================  ====================================================
-kind           arrays                  a tree says of a pair in node l
+kind           arrays                  answer of a tree for a pair in node l
 =============  ======================  ====================================================
-``votes``      class_counts (N, 2)     its vote for unlike: see `VOTINGS`
-``ranks``      class_counts, scores    how alike: the rank of the leaf, 1 best, 0 worst
+``votes``      class_counts (N, 2)     its vote for dissimilar: see `VOTINGS`
+``ranks``      class_counts, scores    how similar: the rank of the leaf, 1 best, 0 worst
 =============  ======================  ====================================================
 
 A forest's answer is the sum of ``parts`` over its trees, divided by the sum of ``wholes``: a mean of votes or ranks, or
-with evidence a share of pairs.
+with the voting ``evidence`` a share of pairs.
 """
 
 from __future__ import annotations
@@ -29,44 +29,44 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats, Ints
 
 VOTINGS = ("majority", "mean", "evidence")
-"""What a node with n_0 pairs alike and n_1 unlike says: 1[n_1 > n_0], 1/2 for equal numbers (RFD, Eq. 4); n_1 / n;
-or n_1 of n pairs, which are added up over the trees (RFD, section 2.4)."""
+"""The vote of a node with n_0 similar and n_1 dissimilar pairs: 1[n_1 > n_0], 1/2 for equal numbers (RFD, Eq. 4);
+n_1 / n; or n_1 of n pairs, which are added up over the trees (RFD, section 2.4)."""
 
 DEEPEST_CELL = 50
-"""Deepest cells: their scores, multiples of 2^-50, have a float64 each."""
+"""Largest depth of a cell: scores, multiples of 2^-50, are exact in float64."""
 
 AGGREGATIONS = ("mean", "median")
-"""How the ranks of the trees become one."""
+"""How the ranks that the trees give are combined."""
 
 
 class PairLeafTable(Protocol):
-    """What the nodes of a forest say of pairs."""
+    """The answers of a forest's nodes for pairs."""
 
     @property
     def kind(self) -> str:
-        """The name of the table's kind."""
+        """Name of the table's kind."""
 
     @property
     def parts(self) -> Floats:
-        """What each node adds to the answer, shape (N,)."""
+        """Numerator that each node adds to the answer, shape (N,)."""
 
     @property
     def wholes(self) -> Floats | None:
-        """Of how much that is a part, shape (N,); None: of one."""
+        """Denominator that each node adds to the answer, shape (N,); None: 1."""
 
     @property
     def median(self) -> bool:
         """Whether the answer is the median over the trees."""
 
     @property
-    def unlike(self) -> bool:
-        """Whether the answer says how unlike a pair is, or how alike."""
+    def dissimilar(self) -> bool:
+        """Whether the answer is how dissimilar a pair is, and not how similar."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The table's own arrays by name."""
+        """The table's arrays by name, without those of the node table."""
 
     def check(self) -> None:
-        """Refuse arrays that do not fit the node table; raises ArtifactError."""
+        """Refuse arrays that do not match the node table; raises ArtifactError."""
 
 
 def _check_counts(table: NodeTable, counts: np.ndarray) -> None:
@@ -78,14 +78,14 @@ def _check_counts(table: NodeTable, counts: np.ndarray) -> None:
 
 @dataclass(frozen=True)
 class Votes:
-    """In-bag weight of the pairs alike and unlike in each node, inner nodes too, shape (N, 2)."""
+    """In-bag weight of the similar and the dissimilar pairs in each node, also in inner nodes, shape (N, 2)."""
 
     table: NodeTable
     class_counts: NDArray[np.int32]
     voting: str
     kind: str = "votes"
     median: bool = False
-    unlike: bool = True
+    dissimilar: bool = True
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The counts."""
@@ -93,24 +93,24 @@ class Votes:
 
     @cached_property
     def walks(self) -> Walks:
-        """The trees, for pairs to walk down."""
+        """The trees, as pairs walk down them."""
         return Walks(self.table)
 
     @cached_property
     def parts(self) -> Floats:
-        """The vote for unlike, or the pairs unlike."""
-        alike, unlike = self.class_counts.T.astype(np.float64)
+        """The vote for dissimilar, or with evidence the weight of the dissimilar pairs."""
+        similar, dissimilar = self.class_counts.T.astype(np.float64)
         if self.voting == "majority":
-            return np.where(unlike == alike, 0.5, (unlike > alike).astype(np.float64))
-        return unlike if self.voting == "evidence" else unlike / (alike + unlike)
+            return np.where(dissimilar == similar, 0.5, (dissimilar > similar).astype(np.float64))
+        return dissimilar if self.voting == "evidence" else dissimilar / (similar + dissimilar)
 
     @cached_property
     def wholes(self) -> Floats | None:
-        """One vote, or all pairs."""
+        """None for one vote, or with evidence the weight of all pairs."""
         return self.class_counts.sum(axis=1).astype(np.float64) if self.voting == "evidence" else None
 
     def check(self) -> None:
-        """Every node has counts, none of them negative, as many as n_rows says."""
+        """Refuse counts that are negative or do not add up to ``n_rows`` > 0; raises ArtifactError."""
         _check_counts(self.table, self.class_counts)
 
 
@@ -118,8 +118,8 @@ class Votes:
 class Ranks:
     """Counts as of `Votes`, and the score of each cell, shape (N,): 1 - k / 2^j of the k-th cell in depth j.
 
-    The score of a leaf is s_D / 2^D (Clemencon, Vogel, section 3.1). A node of the small tree that parts a cell is no
-    cell; its score is -1.
+    The score of a leaf is s_D / 2^D (Clemencon, Vogel, section 3.1). A further node of the small tree that parts a cell
+    is no cell; its score is -1.
     """
 
     table: NodeTable
@@ -127,7 +127,7 @@ class Ranks:
     scores: Floats
     aggregation: str
     kind: str = "ranks"
-    unlike: bool = False
+    dissimilar: bool = False
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Counts and scores."""
@@ -140,12 +140,12 @@ class Ranks:
 
     @cached_property
     def walks(self) -> Walks:
-        """The trees, for pairs to walk down."""
+        """The trees, as pairs walk down them."""
         return Walks(self.table)
 
     @cached_property
     def parts(self) -> Floats:
-        """Rank of each leaf among those of its tree, from 1 for the best in steps of 1 / their number; 0 elsewhere."""
+        """Rank of each leaf in its tree: 1 for the best, less by 1 / number of leaves for each next; 0 elsewhere."""
         ranks = np.zeros(len(self.scores))
         for tree in range(self.table.n_trees):
             ordered = self.leaves_in_order(tree)
@@ -154,7 +154,7 @@ class Ranks:
 
     @property
     def wholes(self) -> Floats | None:
-        """One rank."""
+        """None: each tree gives one rank."""
         return None
 
     def leaves_in_order(self, tree: int) -> Ints:
@@ -165,13 +165,13 @@ class Ranks:
         return ordered
 
     def check(self) -> None:
-        """Every leaf has a score in (0, 1] that no other leaf of its tree has; counts as of `Votes`."""
+        """Refuse bad counts as `Votes.check`, and scores of leaves outside (0, 1] or equal ones within a tree."""
         _check_counts(self.table, self.class_counts)
         expect("scores", self.scores, (len(self.table.left),), np.float64)
         holds = ((self.scores > 0.0) & (self.scores <= 1.0)) | ((self.scores == -1.0) & ~self.table.is_leaf)
         if not holds.all():
             raise ArtifactError(f"scores[{int(np.argmin(holds))}]: the score of a leaf is in (0, 1]")
         for tree in range(self.table.n_trees):
-            found = self.scores[self.leaves_in_order(tree)]
-            if (found[1:] == found[:-1]).any():
-                raise ArtifactError(f"scores: two leaves of tree {tree} have one score")
+            scores = self.scores[self.leaves_in_order(tree)]
+            if (scores[1:] == scores[:-1]).any():
+                raise ArtifactError(f"scores: two leaves of tree {tree} have the same score")

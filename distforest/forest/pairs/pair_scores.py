@@ -1,7 +1,7 @@
-"""What a forest over pairs says: each pair walks down each tree, a block of pairs at a time.
+"""Scores of pairs by a forest over pairs: each pair walks down each tree, a block of pairs at a time.
 
-Nothing is kept of a pair but its answer: neither the columns that are read of it nor the leaves in which it ends.
-Sums run over the trees in their order, so that an answer does not depend on the size of a block.
+Only the answer of a pair is kept: neither its columns nor the leaves in which it ends. Sums run over the trees in their
+order, so that an answer does not depend on the size of a block.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from distforest.forest.table import NodeTable
 
 PAIRS_PER_TURN = 1 << 14
-"""Pairs of a thread's turn."""
+"""Number of pairs that a thread scores at a time."""
 
 
 def is_over_pairs(forest: Forest) -> bool:
@@ -34,29 +34,31 @@ def is_over_pairs(forest: Forest) -> bool:
 
 
 def columns_of(forest: Forest) -> PairColumns:
-    """What the forest reads of a pair; raises InputError for a forest of points or objects."""
+    """The columns that the forest reads of a pair; raises InputError for a forest of rows or objects."""
     rows = forest.meaning.rows
     if not isinstance(rows, PairColumns):
-        raise InputError(f"pairs were asked of a forest that reads {rows.kind}")
+        raise InputError(f"a forest over pairs of points was expected, found one that reads {rows.kind}")
     return rows
 
 
 def node_scores(forest: Forest) -> Votes | Ranks:
     """The leaf table of a forest over pairs."""
     table = forest.leaf_table
-    assert isinstance(table, (Votes, Ranks))  # noqa: S101  (held by check)
+    assert isinstance(table, (Votes, Ranks))  # noqa: S101  (a forest over pairs has no other)
     return table
 
 
 def ranks_of(forest: Forest) -> Ranks:
     """The leaf table of a ranking forest; raises InputError for another."""
     if not isinstance(forest.leaf_table, Ranks):
-        raise InputError(f"ranks were asked of a forest that keeps {forest.leaf_table.kind}; grow one by TreeRank")
+        raise InputError(
+            f"a ranking forest was expected, found one that keeps {forest.leaf_table.kind}; grow one by TreeRank"
+        )
     return forest.leaf_table
 
 
 def pair_answers(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
-    """What the forest says of each pair: how unlike (votes), or how alike (ranks).
+    """The forest's answer for each pair: how dissimilar it is (votes), or how similar (ranks).
 
     Parameters
     ----------
@@ -65,58 +67,58 @@ def pair_answers(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
     pairs
         The pairs.
     threads
-        Threads that share the blocks.
+        Number of threads that share the blocks.
 
     Returns
     -------
     ndarray
         Shape (n_pairs,), from 0 to 1.
     """
-    found = np.empty(len(pairs.left))
+    answers = np.empty(len(pairs.left))
 
     def answer(block: slice) -> None:
-        found[block] = _answers(forest, pairs.of_pairs(pairs.left[block], pairs.right[block]))
+        answers[block] = _answers(forest, pairs.of_pairs(pairs.left[block], pairs.right[block]))
 
-    blocks = list(_blocks(len(found), PAIRS_PER_TURN))
+    blocks = list(_blocks(len(answers), PAIRS_PER_TURN))
     if threads == 1 or len(blocks) == 1:
         for block in blocks:
             answer(block)
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(answer, blocks))
-    return found
+    return answers
 
 
 def _answers(forest: Forest, pairs: PointPairs) -> Floats:
-    table, found = node_scores(forest), np.empty(len(pairs.left))
+    table, answers = node_scores(forest), np.empty(len(pairs.left))
     for block, values in blocks_of(pairs):
         if table.median:
-            ends = (table.walks.ends(tree, values) for tree in range(forest.n_trees))
-            found[block] = np.median([table.parts[own] for own in ends], axis=0)
+            ranks = [table.parts[table.walks.ends(tree, values)] for tree in range(forest.n_trees)]
+            answers[block] = np.median(ranks, axis=0)
         else:
-            of = forest.n_trees if table.wholes is None else table.walks.sums(table.wholes, values)
-            found[block] = table.walks.sums(table.parts, values) / of
-    return found
+            whole = forest.n_trees if table.wholes is None else table.walks.sums(table.wholes, values)
+            answers[block] = table.walks.sums(table.parts, values) / whole
+    return answers
 
 
 def pair_distance(forest: Forest, pairs: PointPairs, threads: int = 1) -> Floats:
     """The forest's distance of the two points of each pair, shape (n_pairs,)."""
-    found = pair_answers(forest, pairs, threads)
-    return found if node_scores(forest).unlike else np.subtract(1.0, found, out=found)
+    answers = pair_answers(forest, pairs, threads)
+    return answers if node_scores(forest).dissimilar else np.subtract(1.0, answers, out=answers)
 
 
 def distance(forest: Forest, points: Float32s, others: Float32s, threads: int = 1) -> Floats:
     """The forest's distance of each of ``points`` to each of ``others``, shape (n_points, n_others)."""
     shape, columns = (len(points), len(others)), columns_of(forest)
-    found = np.empty(shape)
+    distances = np.empty(shape)
     step = max(1, (threads * PAIRS_PER_TURN) // max(1, shape[1]))
     for rows in _blocks(shape[0], step):
         size = rows.stop - rows.start
         numbers = np.arange(rows.start, rows.stop, dtype=np.int32)
         left, right = np.repeat(numbers, shape[1]), np.tile(np.arange(shape[1], dtype=np.int32), size)
         pairs = PointPairs(columns, points, others, left, right)
-        found[rows] = pair_distance(forest, pairs, threads).reshape(size, shape[1])
-    return found
+        distances[rows] = pair_distance(forest, pairs, threads).reshape(size, shape[1])
+    return distances
 
 
 def kneighbors(
@@ -131,11 +133,12 @@ def kneighbors(
     points
         Shape (n, columns.width), float32.
     n_neighbors
-        How many to find.
+        Number of neighbours of each point.
     own
-        The training point that each of ``points`` is, shape (n,), and that is no neighbour of it; None: they are new.
+        Number of the training point that each of ``points`` is, shape (n,), which is not its own neighbour; None: the
+        points are new.
     threads
-        Threads that share the work.
+        Number of threads that share the work.
 
     Returns
     -------
@@ -145,36 +148,36 @@ def kneighbors(
     Raises
     ------
     InputError
-        More neighbours are asked for than there are.
+        There are fewer than ``n_neighbors`` neighbours.
     """
     training = forest.points
     check_n_neighbors(n_neighbors, len(training), own is not None)
-    found = np.empty((len(points), n_neighbors))
-    index = np.empty((len(points), n_neighbors), np.int64)
+    distances = np.empty((len(points), n_neighbors))
+    indices = np.empty((len(points), n_neighbors), np.int64)
     for rows in _blocks(len(points), max(1, (1 << 20) // len(training))):
         near = distance(forest, points[rows], training, threads)
         if own is not None:
             near[np.arange(len(near)), own[rows]] = np.inf
-        index[rows] = np.argsort(near, axis=1, kind="stable")[:, :n_neighbors]
-        found[rows] = np.take_along_axis(near, index[rows], axis=1)
-    return found, index
+        indices[rows] = np.argsort(near, axis=1, kind="stable")[:, :n_neighbors]
+        distances[rows] = np.take_along_axis(near, indices[rows], axis=1)
+    return distances, indices
 
 
 def training_pairs(forest: Forest, pairs: Int32s) -> PointPairs:
-    """Pairs of the training points with these numbers, shape (m, 2)."""
+    """Pairs of training points, given by the numbers of the two points of each, shape (m, 2)."""
     left, right = np.ascontiguousarray(pairs.T)
     return PointPairs(columns_of(forest), forest.points, forest.points, left, right)
 
 
 def out_of_bag(forest: Forest, pairs: PointPairs) -> tuple[Floats, Ints]:
-    """What the trees that drew neither of its points say of each pair of training points.
+    """The answer for each pair of training points by the trees that drew neither of its points.
 
     Returns
     -------
     answer : ndarray
         Shape (n_pairs,); NaN where there is no such tree.
     count : ndarray
-        How many trees each answer rests on, shape (n_pairs,).
+        Number of such trees for each pair, shape (n_pairs,).
     """
     table, n = node_scores(forest), len(pairs.left)
     parts, wholes, count = np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
@@ -197,7 +200,7 @@ def walked(walks: Walks, tree: int, pairs: PointPairs) -> Ints:
 
 
 def tallied(table: NodeTable, tree: int, pairs: PointPairs, codes: NDArray[np.uint8], weights: Int32s) -> Ints:
-    """Weight of each class in each node of a tree, shape (tree_size, 2), by the walk of its pairs."""
+    """Weight of each class in each node of a tree, shape (tree_size, 2), as its pairs walk down."""
     counts, walks = np.zeros((int(table.tree_size[tree]), 2), np.int64), Walks(table)
     for block, values in blocks_of(pairs):
         walks.tally(tree, values, codes[block], weights[block], counts)

@@ -1,4 +1,4 @@
-"""Bins of the columns of pairs: a value's code is read from a table, without the columns ever being held.
+"""Bins of the columns of pairs: the code of a value is read from a table, and the columns are never stored.
 
 ::
 
@@ -6,8 +6,8 @@
     cell      0  |  1  |  2  |  3  | ... | 1023      floor((value - low) scale)
     code      0     0     1     1    ...    255      about as many pairs in each code
 
-A cell that holds too many values (because of a far row, a sentinel or a long tail) has several codes: it is marked so,
-and the code is found by halving among the edges. Where most values would lie in such cells, all cells are marked.
+A cell may hold too many values, because of a far row, a sentinel or a long tail. It then has several codes: it is
+marked, and a binary search among the edges gives the code. Where many values are in such cells, all cells are marked.
 
 A code is at most b exactly where the value, a float32, is at most ``edges[column, b]``.
 """
@@ -26,36 +26,36 @@ from distforest.sources.source import Floats, Ints
 
 CELLS = 1024
 SAMPLED = 4096
-"""Pairs, evenly spaced, from which the bins are taken."""
+"""Largest number of pairs, evenly spaced, from which the bins are computed."""
 
 TAILS = (0.002, 0.0, 0.02, 0.1)
-"""Shares of the sampled values on either side that a grid may leave out; of equally good ones the first is taken."""
+"""Shares of the sampled values on either side that a grid may leave out; the first of equally good ones is used."""
 
 CROWD = 8 / CELLS
-"""Largest share of the sampled values that a cell of several values may hold and have one code: eight times its own."""
+"""Largest share of the sampled values in a cell of several values that has one code: eight times an equal share."""
 
 SEARCHED = 256
-"""Marks a cell that has several codes."""
+"""The mark of a cell that has several codes."""
 
 MOST_SEARCHED = 0.3
-"""Share of the sampled values in marked cells beyond which all are marked: looking first costs more than it saves."""
+"""Share of the sampled values in marked cells beyond which all are marked: the table then costs more than it saves."""
 
 HALVES = (128, 64, 32, 16, 8, 4, 2, 1)
-"""Steps of a search among the edges of up to 256 bins."""
+"""Steps of a binary search among the edges of up to 256 bins."""
 
 
 class PairBins(NamedTuple):
-    """How values become codes, as kernels take it.
+    """How values become codes, as kernels take it: a grid of `CELLS` cells for each column.
 
     Attributes
     ----------
     low, scale
-        Where each column's grid begins, and cells in a unit, shape (n_columns,).
+        Start of the grid of each column, and number of its cells per unit, shape (n_columns,).
     code
         The code of each cell, or `SEARCHED`, shape (n_columns, `CELLS`).
     edges
-        The largest value of each code and those below it; infinite for the last code and beyond it. Shape (n_columns,
-        max_bins rounded up to a power of two).
+        Largest value of each code; infinite from the last code on. Shape (n_columns, max_bins rounded up to a power of
+        two).
     """
 
     low: Floats
@@ -65,56 +65,57 @@ class PairBins(NamedTuple):
 
     @classmethod
     def of(cls, pairs: PointPairs, max_bins: int) -> PairBins:
-        """Bins of the columns, from at most `SAMPLED` of the pairs; of two extremes those of the points themselves."""
+        """Compute bins from at most `SAMPLED` of the pairs; those of maxima and minima from the points themselves."""
         n = pairs.shape[1]
         low, scale = np.zeros(n), np.zeros(n)
         code, edges = np.zeros((n, CELLS), np.uint16), np.full((n, 1 << (max_bins - 1).bit_length()), np.inf)
         n_extremes = pairs.columns.n_of_family if pairs.columns.family == "max_min" else 0
-        some, points = _sampled(pairs), _sampled_points(pairs)
+        some, points = _sampled_pairs(pairs), _sampled_points(pairs)
         for column in range(n):
             sample = BinSample.of(points if column < n_extremes else some, column)
             grid = min((sample.grid(tails, max_bins) for tails in TAILS), key=lambda grid: grid.share)
-            found, code[column] = grid.coded(sample, max_bins)
-            low[column], scale[column], edges[column, : len(found)] = grid.low, grid.scale, found
+            ends, code[column] = grid.coded(sample, max_bins)
+            low[column], scale[column], edges[column, : len(ends)] = grid.low, grid.scale, ends
         return cls(low, scale, code, edges)
 
 
-def _sampled(pairs: PointPairs) -> PointPairs:
+def _sampled_pairs(pairs: PointPairs) -> PointPairs:
     """At most `SAMPLED` of the pairs."""
-    rows = _evenly(len(pairs.left))
+    rows = _evenly_spaced(len(pairs.left))
     return pairs.of_pairs(pairs.left[rows], pairs.right[rows])
 
 
 def _sampled_points(pairs: PointPairs) -> PointPairs:
-    """At most `SAMPLED` of the pairs' points, each with itself; first all that are left in a pair."""
-    pair = _evenly(2 * len(pairs.left))
+    """At most `SAMPLED` of the points in the pairs, each paired with itself: the left ones first, then the right."""
+    pair = _evenly_spaced(2 * len(pairs.left))
     is_left, row = pair < len(pairs.left), pair % len(pairs.left)
     points = np.where(is_left, pairs.left[row], pairs.right[row])
     return pairs.of_pairs(points, points)
 
 
-def _evenly(n: int) -> Ints:
+def _evenly_spaced(n: int) -> Ints:
     return np.arange(0, n, 1 + (n - 1) // SAMPLED)
 
 
 @dataclass(frozen=True)
 class BinSample:
-    """The distinct values of a column of some pairs, ascending, and how often each of them is there."""
+    """The distinct values of a column of some pairs, ascending, and how often each of them occurs."""
 
     values: Floats
     counts: Ints
 
     @classmethod
     def of(cls, pairs: PointPairs, column: int) -> BinSample:
-        """All values of the column."""
+        """Read all values of the column."""
         n = len(pairs.left)
         values = pairs.entries(np.arange(n, dtype=np.int32), np.full(n, column, np.int32))
         return cls(*np.unique(values, return_counts=True))
 
     def grid(self, tails: float, max_bins: int) -> Grid:
-        """The grid that leaves out a share of the values on either side.
+        """Lay a grid that leaves out a share of the values on either side.
 
-        A cell has one code if it holds one value, or no more than `CROWD` of values that need not have bins each.
+        A cell has one code if it holds a single value. Where there are more values than bins, it also has one code if
+        it holds no more than `CROWD` of the values.
         """
         total, ranks = self.counts.sum(), np.cumsum(self.counts)
         most = CROWD * total if len(self.values) > max_bins else 0.0
@@ -130,7 +131,7 @@ class BinSample:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells of equal width: where they begin, how many in a unit, which are searched, and what share of values is."""
+    """Cells of equal width: their start, number per unit, which are searched, and the share of values in those."""
 
     low: float
     scale: float
@@ -138,9 +139,9 @@ class Grid:
     share: float
 
     def coded(self, sample: BinSample, max_bins: int) -> tuple[Floats, NDArray[np.int64]]:
-        """The ends of all codes but the last, and the code of each cell.
+        """Compute the upper ends of all codes but the last, and the code of each cell.
 
-        A code ends in the middle between two values or, where that is in a cell of one code, at the end of a cell.
+        A code ends halfway between two values. If that place is in a cell of one code, the code ends where a cell ends.
         """
         cells = _cells(sample.values, self.low, self.scale)
         first = np.flatnonzero(np.append(True, self.searched[cells[1:]] | (np.diff(cells) > 0)))
@@ -156,9 +157,9 @@ class Grid:
 
 
 def _ends(counts: Ints, max_bins: int) -> Ints:
-    """The last of each code but the last, of ascending values, or cells, that are there so often.
+    """The last value (or cell) of each code but the last, from how often each of the ascending values occurs.
 
-    A value has the code of its middle pair, or a code of its own where there are no more values than bins.
+    The code of a value is that of its middle pair. Where there are no more values than bins, each has its own code.
     """
     if len(counts) <= max_bins:
         return np.arange(len(counts) - 1)
@@ -172,12 +173,12 @@ def _cells(values: Floats, low: float, scale: float) -> NDArray[np.int64]:
 
 
 def _upper_ends(cells: NDArray[np.int64], low: float, scale: float) -> Floats:
-    """The largest float32 in each cell or below it, as a value is coded: by halves, about where it must be.
+    """The largest float32 in each cell or below it, by a binary search around an estimate.
 
-    The estimate is off by a few roundings of float64; around 0 there are a thousand million float32 within those.
+    The estimate is off by a few roundings of float64; around 0 these span some 10^9 numbers of float32.
     """
-    guess, off = low + (cells + 1) / scale, 8 * np.finfo(np.float64).eps * (abs(low) + CELLS / scale)
-    inside, above = _place(guess - off) - 1, _place(guess + off) + 1
+    estimate, error = low + (cells + 1) / scale, 8 * np.finfo(np.float64).eps * (abs(low) + CELLS / scale)
+    inside, above = _place(estimate - error) - 1, _place(estimate + error) + 1
     while (above - inside > 1).any():
         middle = (inside + above) // 2
         is_inside = _cells(_at(middle), low, scale) <= cells
@@ -186,32 +187,32 @@ def _upper_ends(cells: NDArray[np.int64], low: float, scale: float) -> Floats:
 
 
 def _place(values: Floats) -> NDArray[np.int64]:
-    """Places of values, rounded, among the float32 in their order."""
+    """Ranks of values, rounded to float32, among all numbers of float32: 0 for 0.0."""
     size = np.abs(values).astype(np.float32).view(np.int32).astype(np.int64)
     return np.where(values < 0, -size, size)
 
 
 def _at(places: NDArray[np.int64]) -> Floats:
-    """The float32 at some places."""
+    """The numbers of float32 with these ranks: the inverse of `_place`."""
     return np.copysign(np.abs(places).astype(np.int32).view(np.float32), places).astype(np.float64)
 
 
 @borrowing
 def cell_of(value: float, low: float, scale: float) -> np.uint32:
-    """floor((value - low) scale), of the first or the last cell for values beyond the grid; unsigned, as an index."""
+    """floor((value - low) scale), the first or the last cell for values beyond the grid; unsigned, as an index."""
     return np.uint32(min(max((value - low) * scale, 0.0), CELLS - 1.0))
 
 
 @borrowing
 def code_of(value: float, low: float, scale: float, code: NDArray[np.uint16], edges: Floats) -> np.uint32:
     """The code of the value's cell, or the number of edges below the value."""
-    found = np.uint32(code[cell_of(value, low, scale)])
-    return found if found < SEARCHED else search(value, edges)
+    of_cell = np.uint32(code[cell_of(value, low, scale)])
+    return of_cell if of_cell < SEARCHED else search(value, edges)
 
 
 @borrowing
 def search(value: float, edges: Floats) -> np.uint32:
-    """The number of edges below the value; there is room for a power of two of them, and the last is infinite."""
+    """The number of edges below the value; the number of edges is a power of two, and the last is infinite."""
     below = np.uint32(0)
     for half in HALVES:
         if half < edges.shape[0]:

@@ -1,10 +1,11 @@
-"""LeafRank by a linear classifier: a cell is parted by one oblique cut over all columns of a pair.
+"""LeafRank by a linear classifier: one oblique cut over all columns of a pair parts a cell.
 
-Clemencon and Vogel (appendix 6.3) name a support vector machine with costs; here the classifier is logistic.
-A classifier with the costs of the cell is fitted by stochastic gradient steps to blocks of its pairs, each column over
-its standard deviation, so that the columns of at most a block are ever held; then the cell is cut where the projection
-onto its weights is best cut. A value beyond a column's fences (`distforest.growth.cuts.fences`) has no say in the
-weights: one step along a far pair would be longer than all others together.
+Clemencon and Vogel (appendix 6.3) name a support vector machine with costs; here the classifier is logistic. It is
+fitted by stochastic gradient descent to blocks of the cell's pairs, with the costs of the cell and with each column
+divided by its standard deviation. So no more than the columns of a block are in memory. The cell is then cut at the
+best threshold of the projection onto the classifier's weights. A value beyond a column's fences
+(`distforest.growth.cuts.fences`) does not influence the weights: one step along a far pair would be longer than all
+others together.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
 
 PAIRS_AT_ONCE = 1 << 12
-"""Pairs whose columns are held at once."""
+"""Largest number of pairs whose columns are in memory at once."""
 
 STEPS = 1 << 14
-"""Gradient steps for a cell that are aimed at; all its pairs are passed over a whole number of times."""
+"""Least number of gradient steps for a cell, unless `MOST_PASSES` limits it; a pass takes a step for each pair."""
 
 MOST_PASSES = 64
+"""Largest number of passes over the pairs of a cell."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class LinearCells:
     min_samples_leaf: int
 
     def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> CellTree:
-        """Small trees of one cut, or none where no place of a projection gains."""
+        """Part each cell by a small tree of one cut, or of none where no threshold gains anything."""
         n, n_columns = cells.n_nodes, pairs.shape[1]
         costs = even_costs(counts)
         weights = np.empty((n, n_columns))
@@ -69,19 +71,20 @@ class LinearCells:
 
 
 def _classifier(pairs: PointPairs, rows: Int32s, codes: Codes, costs: Floats, name: int) -> Floats:
-    """Weights of a logistic classifier of unlike pairs, over the columns as they are, shape (n_columns,)."""
-    from sklearn.linear_model import SGDClassifier  # noqa: PLC0415  (a second that other forests do without)
+    """Fit a logistic classifier of dissimilar pairs; its weights for the unscaled columns, shape (n_columns,)."""
+    from sklearn.linear_model import SGDClassifier  # noqa: PLC0415  (takes a second, and other forests do not need it)
 
     order = np.random.default_rng(name).permutation(len(rows)) if len(rows) > PAIRS_AT_ONCE else np.arange(len(rows))
     standard = Standard.of(pairs, rows, rows[order[:PAIRS_AT_ONCE]])
     passes = min(MOST_PASSES, -(-STEPS // len(rows)))
-    own = SGDClassifier("log_loss", average=True, max_iter=passes, tol=None, random_state=name % (1 << 31))
+    classifier = SGDClassifier("log_loss", average=True, max_iter=passes, tol=None, random_state=name % (1 << 31))
     if len(rows) <= PAIRS_AT_ONCE:
-        own.fit(standard.columns(rows), codes[rows], sample_weight=costs[codes[rows]])
+        classifier.fit(standard.columns(rows), codes[rows], sample_weight=costs[codes[rows]])
     else:
-        for some in (one for _ in range(passes) for one in _blocks(rows[order])):
-            own.partial_fit(standard.columns(some), codes[some], classes=[0, 1], sample_weight=costs[codes[some]])
-    weights: Floats = own.coef_[0] / standard.deviation
+        for block in (one for _ in range(passes) for one in _blocks(rows[order])):
+            sample_weight = costs[codes[block]]
+            classifier.partial_fit(standard.columns(block), codes[block], classes=[0, 1], sample_weight=sample_weight)
+    weights: Floats = classifier.coef_[0] / standard.deviation
     return weights
 
 
@@ -94,9 +97,10 @@ class Standard:
     pairs
         The pairs.
     fences
-        Beyond which a value has no say, shape (2, n_columns).
+        Bounds beyond which a value does not count, shape (2, n_columns).
     mean, deviation
-        Of the values within the fences, shape (n_columns,); the deviation is 1 where these are equal.
+        Mean and standard deviation of the values within the fences, shape (n_columns,); the deviation is 1 where all
+        values are equal.
     """
 
     pairs: PointPairs
@@ -106,21 +110,21 @@ class Standard:
 
     @classmethod
     def of(cls, pairs: PointPairs, rows: Int32s, some: Int32s) -> Standard:
-        """By ``rows``; the fences by ``some`` of them."""
+        """Compute means and deviations from the pairs ``rows``, and fences from ``some`` of them."""
         fences = np.empty((2, pairs.shape[1]))
         fence_columns(_all_columns(pairs, some), np.arange(len(some)), fences)
-        about = np.clip(_all_columns(pairs, rows[:1])[0], *fences)  # so that nothing cancels
-        n, sums, squares = np.zeros(len(about), np.int64), np.zeros(len(about)), np.zeros(len(about))
-        for own in _blocks(rows):
-            values = _all_columns(pairs, own)
+        origin = np.clip(_all_columns(pairs, rows[:1])[0], *fences)  # near the values, so that no digits cancel
+        n, sums, squares = np.zeros(len(origin), np.int64), np.zeros(len(origin)), np.zeros(len(origin))
+        for block in _blocks(rows):
+            values = _all_columns(pairs, block)
             inside = _within(fences, values)
-            differences = np.where(inside, values - about, 0.0)
+            differences = np.where(inside, values - origin, 0.0)
             n += inside.sum(axis=0)
             sums += differences.sum(axis=0)
             squares += (differences**2).sum(axis=0)
         mean = sums / n
         deviation = np.sqrt(np.maximum(squares / n - mean**2, 0.0))
-        return cls(pairs, fences, about + mean, np.where(deviation > 0.0, deviation, 1.0))
+        return cls(pairs, fences, origin + mean, np.where(deviation > 0.0, deviation, 1.0))
 
     def columns(self, rows: Int32s) -> Floats:
         """(value - mean) / deviation of all columns of some pairs, shape (n, n_columns); 0 beyond the fences."""
@@ -152,5 +156,5 @@ def _one_cut_each(is_cut: NDArray[np.bool_], threshold: Floats, gain: Floats, we
     thresholds, gains, width = np.zeros(size), np.zeros(size), np.zeros(size, np.int32)
     thresholds[cut], gains[cut], width[cut] = threshold[is_cut], gain[is_cut], n_columns
     columns = np.tile(np.arange(n_columns, dtype=np.int32), len(cut))
-    own = weights[is_cut].reshape(-1)
-    return NodeTable(tree_size, left, right, thresholds, width, columns, own, gains, np.zeros(size, np.int64))
+    coefficients = weights[is_cut].reshape(-1)
+    return NodeTable(tree_size, left, right, thresholds, width, columns, coefficients, gains, np.zeros(size, np.int64))

@@ -1,4 +1,4 @@
-"""The methods over pairs of points: what they read of a pair, which pairs a tree learns from, and how it grows."""
+"""The methods over pairs of points: the columns of a pair, which pairs a tree learns from, and how it grows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from distforest.growth.pairs.search import PairSearch
 from distforest.growth.pairs.square_search import SquareSearch
 from distforest.growth.pairs.tree_rank import LeafRank, Ranking, SmallTrees
 from distforest.growth.parameters import limits_among, n_drawn
-from distforest.sources.point_pairs import ALIKE, UNLIKE, PairColumns, PointPairs, check_pairs, check_points
+from distforest.sources.point_pairs import DISSIMILAR, SIMILAR, PairColumns, PointPairs, check_pairs, check_points
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 Params = Mapping[str, Any]
 
 DRAWN_SHARE = 1.0 - 1.0 / math.e
-"""Of the points, or the given pairs, that a tree of a ranking forest draws where it would draw all."""
+"""Share of the points, or of the given pairs, that a tree of a ranking forest draws if it would otherwise draw all."""
 
 NO_PAIRS = np.empty((0, 2), np.int32)
 NO_CLASSES = TwoClasses(np.empty(0, np.uint8), np.empty((0, 2)))
-"""What stands for the pairs, and for their classes, until a tree has drawn some."""
+"""Placeholders for the pairs and their classes, until a tree draws some."""
 
 
 class OverPairs(NamedTuple):
-    """How trees grow over pairs: the points, which pairs each tree learns from, how it grows, and what nodes say."""
+    """How trees grow over pairs: the points, which pairs each tree learns from, how it grows, and what leaves keep."""
 
     points: PointPairs
     sampling: PairSampling
@@ -59,14 +59,14 @@ class OverPairs(NamedTuple):
 
 
 def pair_columns(params: Params, n_features: int, blocks: tuple[tuple[str, int], ...] = ()) -> PairColumns:
-    """What a method with these parameters reads of a pair of points with ``n_features`` features."""
+    """The columns that a method with these parameters reads of a pair of points with ``n_features`` features."""
     if "position" in params:
         return PairColumns("difference_mean" if params["position"] else "difference", n_features, blocks)
     return PairColumns("max_min" if params["region"] == "square" else "difference_mean", n_features, blocks)
 
 
 def check_pair_parameters(params: Params) -> None:
-    """Refuse parameters that do not go together, whatever the data; raises InputError."""
+    """Refuse parameters that exclude each other, whatever the data; raises InputError."""
     if params.get("oob_score") and params["resample"] != "points":
         raise InputError("oob_score goes with resample='points': two pairs that share a point know of each other")
     if params.get("leafrank") == "linear" and params["region"] != "diagonal":
@@ -74,20 +74,20 @@ def check_pair_parameters(params: Params) -> None:
 
 
 def drawn_points(data: Data) -> PointPairs:
-    """The points, and what is read of a pair; no pairs yet."""
-    assert isinstance(data.rows, PairColumns)  # noqa: S101  (held by whoever makes the data)
+    """The points and the columns of a pair, without pairs yet; raises InputError for points that are too large."""
+    assert isinstance(data.rows, PairColumns)  # noqa: S101  (checked where the data are made)
     points = PointPairs.of(data.rows, data.matrix, NO_PAIRS)
     check_points(points.points, points.columns)
     return points
 
 
 def axis_of(n_columns: int, width_of: Callable[[int], int]) -> Axis:
-    """Single columns of some, as many at a time as ``width_of`` says."""
+    """A draw of single columns out of ``n_columns``; ``width_of`` says how many at a time."""
     return Axis(n_columns, min(width_of(n_columns), n_columns))
 
 
 def pair_search_of(params: Params, points: PointPairs, sampling: PairSampling, seed: int) -> PairSearch:
-    """How a level is searched: through bins of pairs like those that the trees draw, if there are any."""
+    """The search of a level, with bins of pairs like those that the trees draw unless ``max_bins`` is None."""
     if params["max_bins"] is None:
         return PairSearch(None)
     left, right = np.ascontiguousarray(sampling.typical(seed).T)
@@ -95,27 +95,28 @@ def pair_search_of(params: Params, points: PointPairs, sampling: PairSampling, s
 
 
 def links_of(data: Data) -> tuple[Int32s, NDArray[np.uint8]]:
-    """The pairs that were given, and their classes; raises InputError where they cannot be used."""
-    assert data.pairs is not None  # noqa: S101  (held by whoever makes the data)
+    """The given pairs and their classes; raises InputError where they cannot be used."""
+    assert data.pairs is not None  # noqa: S101  (checked where the data are made)
     pairs, codes = check_pairs(data.pairs, data.n_rows), data.truth.astype(np.uint8)
     if len(pairs) != len(codes):
         raise InputError(
             f"found {counted(len(pairs), 'pair')} and {counted(len(codes), 'class', 'classes')} of pairs; one for each"
         )
     kinds = np.unique(codes).tolist()
-    if kinds != [ALIKE, UNLIKE]:
-        found = {(ALIKE,): "only alike ones", (UNLIKE,): "only unlike ones"}.get(tuple(kinds), f"classes {kinds[:5]}")
+    if kinds != [SIMILAR, DISSIMILAR]:
+        only = {(SIMILAR,): "only similar ones", (DISSIMILAR,): "only dissimilar ones"}
+        found = only.get(tuple(kinds), f"classes {kinds[:5]}")
         raise InputError(f"pairs of both kinds were expected, found {found}")
     return pairs, codes
 
 
 def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:
-    """The pairs that were given, or drawn from the labels; a tree draws of them, or of the points.
+    """The given pairs, or pairs drawn once by the labels; a tree draws from them, or from the points.
 
     Raises
     ------
     InputError
-        Pairs or labels that cannot be used; more pairs or points are to be drawn than there are.
+        The pairs or labels cannot be used, or ``max_samples`` asks for more pairs or points than there are.
     """
     if data.truth_kind == TruthKind.LINKS:
         pairs, codes = links_of(data)
@@ -123,36 +124,38 @@ def given_pairs(data: Data, params: Params, seed: int) -> GivenPairs:
         rule = Constraints.of(params["n_constraints"], str(params["balance"]))
         pairs, codes = rule.draw(data.truth, seed)
     by_points = params["resample"] == "points"
-    there, given = data.n_rows if by_points else len(pairs), params["max_samples"]
-    n_draws = n_drawn(given, there)
-    if n_draws > there:
-        raise InputError(f"max_samples={given!r} asks for more {params['resample']} than there are ({there})")
+    total, max_samples = data.n_rows if by_points else len(pairs), params["max_samples"]
+    n_draws = n_drawn(max_samples, total)
+    if n_draws > total:
+        raise InputError(f"max_samples={max_samples!r} asks for more {params['resample']} than there are ({total})")
     return GivenPairs(pairs, codes, data.n_rows, n_draws, bool(params["bootstrap"]), by_points)
 
 
 def labelled_pairs(data: Data, params: Params) -> LabelledPairs:
-    """Pairs that each tree draws of labelled points; raises InputError where there are none of one kind."""
+    """The rule by which each tree draws pairs of labelled points; raises InputError where a kind has none."""
     counts = np.bincount(data.truth)
     if (counts > 0).sum() < 2 or counts.max() < 2:
         classes = f"{len(counts)} of one point each" if counts.max() < 2 else f"one, of {counts.max()} points"
         raise InputError(f"labels: two classes, one of them of two points, were expected, found {classes}")
-    given, n = params["max_samples"], data.n_rows
+    max_samples, n = params["max_samples"], data.n_rows
     same_pairs = params["sampling"] == "all" or params["n_pairs"] >= n * (n - 1) // 2
-    if given is None and same_pairs and params["n_estimators"] > 1:
-        given = DRAWN_SHARE  # or all trees would be the same
-    n_draws = max(2, n_drawn(given, n)) if isinstance(given, float) else n_drawn(given, n)
+    if max_samples is None and same_pairs and params["n_estimators"] > 1:
+        max_samples = DRAWN_SHARE  # or all trees would be the same
+    n_draws = n_drawn(max_samples, n)
+    if isinstance(max_samples, float):
+        n_draws = max(2, n_draws)
     if not 2 <= n_draws <= n:
         raise InputError(
-            f"max_samples={given!r} asks for {n_draws} of {counted(n, 'point')}; a tree needs two to all of them"
+            f"max_samples={max_samples!r} asks for {n_draws} of {counted(n, 'point')}; a tree needs two to all of them"
         )
-    found = LabelledPairs(data.truth, int(params["n_pairs"]), str(params["sampling"]), n_draws)
-    if found.n_rows > MOST_TREE_PAIRS:
-        raise InputError(f"sampling='all' asks for {found.n_rows} pairs, at most {MOST_TREE_PAIRS} fit; set n_pairs")
-    return found
+    sampling = LabelledPairs(data.truth, int(params["n_pairs"]), str(params["sampling"]), n_draws)
+    if sampling.n_rows > MOST_TREE_PAIRS:
+        raise InputError(f"sampling='all' asks for {sampling.n_rows} pairs, at most {MOST_TREE_PAIRS} fit; set n_pairs")
+    return sampling
 
 
 def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
-    """Bind TreeRank to data; ``width_of`` says how many of some columns a node of a small tree tries."""
+    """Bind TreeRank to data; ``width_of`` says how many of n columns a node of a small tree tries."""
     points = drawn_points(data)
     if data.truth_kind == TruthKind.LABELS:
         sampling: PairSampling = labelled_pairs(data, params)
@@ -178,7 +181,7 @@ def tree_rank(data: Data, params: Params, seed: int, width_of: Callable[[int], i
 
 
 def rfd(data: Data, params: Params, seed: int, width_of: Callable[[int], int]) -> OverPairs:
-    """Bind RFD to data; ``width_of`` says how many of some columns a node tries."""
+    """Bind RFD to data; ``width_of`` says how many of n columns a node tries."""
     points, sampling = drawn_points(data), given_pairs(data, params, seed)
     search = pair_search_of(params, points, sampling, seed)
     growth = Growth(

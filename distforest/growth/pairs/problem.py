@@ -1,12 +1,12 @@
-"""A problem whose rows are pairs of points: each tree has its own pairs, and what is left of them is counts.
+"""A problem whose rows are pairs of points: each tree has its own pairs, of which the forest keeps only counts.
 
-The pairs of the trees that grow together are numbered through::
+The pairs of the trees that grow together have consecutive numbers::
 
     tree      0          1          2
-    rows    [ 0 .. 99 | 100 .. 199 | 200 .. 299 ]      row r is a pair of points, its columns are worked out when read
+    rows    [ 0 .. 99 | 100 .. 199 | 200 .. 299 ]      row r is a pair of points, its columns are computed when read
 
-Neither leaves nor columns of pairs are kept: a forest holds the points, how often each tree drew each of them, and what
-its nodes say.
+Neither the leaves nor the columns of pairs are kept. A forest holds the points, how often each tree drew each of them,
+and the counts of its nodes.
 """
 
 from __future__ import annotations
@@ -40,43 +40,43 @@ class PairGrowth(Protocol):
     def grow(
         self, trees: Ints, pairs: PointPairs, codes: NDArray[np.uint8], roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
-        """The trees over the pairs of their roots, and further arrays with an entry for each node."""
+        """Grow trees over the pairs of their roots; also return further arrays with an entry for each node."""
 
     def watched(self, watch: LevelWatch) -> PairGrowth:
-        """The same, with ``watch`` told of every level."""
+        """Return a copy that calls ``watch`` for every level."""
 
 
 @dataclass(frozen=True)
 class Classifiers:
-    """Trees that part must-link from cannot-link pairs (RFD, section 2.3)."""
+    """Trees that separate must-link from cannot-link pairs (RFD, section 2.3)."""
 
     growth: Growth
 
     def grow(
         self, trees: Ints, pairs: PointPairs, codes: NDArray[np.uint8], roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
-        """The trees; nothing further."""
+        """Grow the trees; there are no further arrays."""
         criterion = TwoClasses(codes, np.ones((len(trees), 2)))
         growth = replace(self.growth, source=pairs, criterion=criterion)
         return growth.grow_from(trees, roots, lambda _frontier: None), {}
 
     def watched(self, watch: LevelWatch) -> Classifiers:
-        """The same, with ``watch`` told of every level."""
+        """Return a copy that calls ``watch`` for every level."""
         return replace(self, growth=replace(self.growth, watch=watch))
 
 
 @dataclass(frozen=True)
 class PairProblem:
-    """Points, how trees come to their pairs, and how they grow over them.
+    """Points, which pairs each tree learns from, and how trees grow over them.
 
     Attributes
     ----------
     meaning, data, n_trees
         As of `Problem`.
     points
-        The points, and what is read of a pair; no pairs.
+        The points and the columns of a pair; there are no pairs yet.
     sampling
-        What gives each tree its pairs.
+        Which pairs each tree learns from.
     growth
         How a tree grows.
     """
@@ -90,41 +90,42 @@ class PairProblem:
 
     @property
     def n_rows(self) -> int:
-        """Pairs of a tree."""
+        """Number of pairs of a tree, about."""
         return self.sampling.n_rows
 
     @property
     def width(self) -> int:
-        """Candidates of a node whose values are held at once."""
+        """Number of candidates of a node whose values are in memory at once."""
         return 1
 
     def grow(self, trees: Ints) -> dict[str, np.ndarray]:
-        """Grow the trees numbered ``trees``; the arrays of a forest of these trees, by name."""
+        """Grow the trees numbered ``trees``; return the arrays of a forest of these trees, by name."""
         samples = [self.sampling.sample(self.meaning.seed, tree) for tree in trees.tolist()]
-        left, right = (np.concatenate([own.pairs[:, side] for own in samples]) for side in range(2))
-        pairs, in_bag = self.points.of_pairs(left, right), np.stack([own.in_bag for own in samples])
-        codes, weights = (np.concatenate([getattr(own, name) for own in samples]) for name in ("codes", "weights"))
-        starts, n = offsets(np.array([len(own.codes) for own in samples])), len(trees)
-        del samples  # as large as what was made of them
+        left, right = (np.concatenate([sample.pairs[:, side] for sample in samples]) for side in range(2))
+        pairs, in_bag = self.points.of_pairs(left, right), np.stack([sample.in_bag for sample in samples])
+        codes = np.concatenate([sample.codes for sample in samples])
+        weights = np.concatenate([sample.weights for sample in samples])
+        starts, n = offsets(np.array([len(sample.codes) for sample in samples])), len(trees)
+        del samples  # as large as the arrays made of them
         roots = Frontier(np.arange(n), np.zeros(n, np.int32), starts, np.arange(starts[-1], dtype=np.int32), weights)
         table, further = self.growth.grow(trees, pairs, codes, roots)
         counts = np.empty((len(table.left), 2), np.int32)
         for tree in range(n):
-            own, nodes = slice(*starts[tree : tree + 2]), slice(*table.tree_start[tree : tree + 2])
-            of_tree = pairs.of_pairs(pairs.left[own], pairs.right[own])
-            counts[nodes] = tallied(table, tree, of_tree, codes[own], weights[own])
+            rows, nodes = slice(*starts[tree : tree + 2]), slice(*table.tree_start[tree : tree + 2])
+            of_tree = pairs.of_pairs(pairs.left[rows], pairs.right[rows])
+            counts[nodes] = tallied(table, tree, of_tree, codes[rows], weights[rows])
         table = replace(table, n_rows=counts.sum(axis=1, dtype=np.int64))
         return {**table.arrays(), "in_bag": in_bag, "class_counts": counts, **further}
 
     def watched(self, watch: LevelWatch) -> PairProblem:
-        """The same problem, with ``watch`` told of every level that grows."""
+        """Return a copy of the problem that calls ``watch`` for every level."""
         return replace(self, growth=self.growth.watched(watch))
 
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
-        """What a forest of some parts holds: the parts' arrays, and the points."""
+        """Describe the contents of a forest of some parts: the arrays of the parts, and the points."""
         return Contents(self.meaning, list(parts[0]), {"objects": "matrix"})
 
     def forest(self, parts: Sequence[dict[str, np.ndarray]]) -> Forest:
-        """The forest of some parts, each as `grow` gives it, in the order of their trees; they are emptied by it."""
+        """Join parts, each as `grow` returns it, into a forest, in the order of their trees; empties the parts."""
         arrays = put_together(parts, list(parts[0]))
         return Forest.of(self.meaning, {**arrays, "objects": self.points.points})

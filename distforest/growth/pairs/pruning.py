@@ -1,7 +1,8 @@
-"""How far ranking trees are pruned, by cross-validation over points: pairs of points that a tree has not seen judge it.
+"""How far ranking trees are pruned: by cross-validation over points, so that unseen points judge each tree.
 
-For each fold the trees are grown on pairs of the other points; for every gain up to which they may be pruned, the area
-under the curve of the pairs of the fold's points is worked out. The gain whose mean area is largest prunes the forest.
+For each fold the trees grow on pairs of the other points. Then the area under the curve of the pairs of the fold's
+points is computed for every gain up to which the trees may be pruned. The forest is pruned up to the gain with the
+largest mean area.
 """
 
 from __future__ import annotations
@@ -31,28 +32,33 @@ if TYPE_CHECKING:
     Grow = Callable[[Data], Forest]
 
 MOST_JUDGES = 200_000
-"""Pairs of a fold's points that judge."""
+"""Largest number of pairs of a fold's points that judge the trees."""
 
 GAINS = 64
-"""Gains that are tried: quantiles of those of the forest's partings."""
+"""Number of gains that are tried: quantiles of the gains in the forest."""
 
 _FOLDS = (1 << 40) + 1
-"""Number of the tree in whose stream the folds are drawn: beyond all trees."""
+"""The folds are drawn from the stream of the tree of this number, which is beyond all trees."""
 
 
 def prune(forest: Forest, data: Data, n_folds: int, grow: Grow) -> tuple[Forest, Pruning]:
-    """Prune a ranking forest as far as held-out pairs say.
+    """Prune a ranking forest as far as held-out pairs suggest.
 
     Parameters
     ----------
     forest
-        Grown on all points.
+        A forest grown on all points.
     data
-        That it was grown on.
+        The data that it was grown on.
     n_folds
-        Parts of the points.
+        Number of parts of the points.
     grow
         Grows a forest on some of the data.
+
+    Returns
+    -------
+    forest, pruning
+        The pruned forest; the gain up to which it is pruned, and the mean area for each gain that was tried.
 
     Raises
     ------
@@ -71,11 +77,11 @@ def prune(forest: Forest, data: Data, n_folds: int, grow: Grow) -> tuple[Forest,
 
 
 def _gains_of(forest: Forest) -> Floats:
-    """Gains up to which the forest may be pruned: none, and quantiles of the gains at which its partings go."""
-    ranks, found = ranks_of(forest), [0.0]
+    """Gains up to which the forest may be pruned: 0, and quantiles of the gains at which its cells become leaves."""
+    ranks, gains = ranks_of(forest), [0.0]
     for tree in range(forest.n_trees):
-        found += [gain for _, gain in order_of_pruning(Cells.of(ranks, tree))][:-1]
-    return np.unique(np.quantile(found, np.linspace(0.0, 1.0, GAINS), method="lower"))
+        gains += [gain for _, gain in order_of_pruning(Cells.of(ranks, tree))][:-1]
+    return np.unique(np.quantile(gains, np.linspace(0.0, 1.0, GAINS), method="lower"))
 
 
 def _folds(seed: int, n: int, n_folds: int) -> Ints:
@@ -87,15 +93,15 @@ def _folds(seed: int, n: int, n_folds: int) -> Ints:
 
 
 def _of_points(data: Data, points: Ints) -> Data:
-    """The data of some points, and the pairs of which it has both."""
+    """Take the data of some points, with the given pairs of which both points are among them."""
     matrix = np.ascontiguousarray(data.matrix[points])
     if data.pairs is None:
         return replace(data, matrix=matrix, truth=data.truth[points])
     place = np.full(data.n_rows, -1)
     place[points] = np.arange(len(points))
-    own = place[data.pairs]
-    kept = (own >= 0).all(axis=1)
-    return replace(data, matrix=matrix, truth=data.truth[kept], pairs=own[kept].astype(np.int32))
+    pairs = place[data.pairs]
+    kept = (pairs >= 0).all(axis=1)
+    return replace(data, matrix=matrix, truth=data.truth[kept], pairs=pairs[kept].astype(np.int32))
 
 
 def _judges(held: Data) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
@@ -119,9 +125,9 @@ def _areas(grown: Forest, held: Data, gains: Floats) -> Floats:
     ones = np.ones(len(codes), np.int32)
     for tree in range(grown.n_trees):
         cells = Cells.of(ranks, tree)
-        lost, order = cells.gains(tallied(ranks.table, tree, pairs, codes, ones)), order_of_pruning(cells)
-        went = np.array([gain for _, gain in order])
-        losses = np.cumsum([0.0, *(lost[cell] for cell, _ in order)])
-        whole = 0.5 + losses[-1]
-        areas += whole - losses[np.searchsorted(went, gains, side="right")]
+        held_gains, order = cells.gains(tallied(ranks.table, tree, pairs, codes, ones)), order_of_pruning(cells)
+        pruned_at = np.array([gain for _, gain in order])
+        losses = np.cumsum([0.0, *(held_gains[cell] for cell, _ in order)])
+        unpruned = 0.5 + losses[-1]
+        areas += unpruned - losses[np.searchsorted(pruned_at, gains, side="right")]
     return areas / grown.n_trees

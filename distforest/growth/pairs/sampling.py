@@ -1,6 +1,7 @@
-"""Which pairs a tree learns from: drawn from given ones, or anew from the labels of the points.
+"""Which pairs a tree learns from: it draws from given pairs, or draws new pairs by the labels of the points.
 
-A pair is unordered, of two distinct points, and comes with its class: 0 for alike (must-link), 1 for unlike.
+A pair is unordered and has two distinct points. Its class is 0 if it is similar (must-link), 1 if it is dissimilar
+(cannot-link).
 """
 
 from __future__ import annotations
@@ -17,26 +18,36 @@ from distforest.errors import InputError, warn_caller
 from distforest.growth.pairs.bins import SAMPLED
 from distforest.growth.rng import SAMPLE_NODE, below, bootstrap, shuffle, stream, subsample, unit
 from distforest.jit import kernel
-from distforest.sources.point_pairs import ALIKE, UNLIKE
+from distforest.sources.point_pairs import DISSIMILAR, SIMILAR
 from distforest.sources.source import Int32s, Ints, offsets
 
 SampledCodes = NDArray[np.uint8]
 
 MOST_TREE_PAIRS = 2**31 - 1
-"""Pairs of a tree."""
+"""Largest number of pairs of a tree."""
 
 SAMPLING_TRIES = 64
-"""Draws for each pair that is wanted, before what was found is all."""
+"""Largest number of draws for each wanted pair; if they give too few pairs, there are fewer."""
 
 _CONSTRAINTS = 1 << 40
-"""Number of the tree in whose stream is drawn what serves all trees: beyond all of them."""
+"""Pairs that serve all trees are drawn from the stream of the tree of this number, which is beyond all trees."""
 
 ENOUGH = 10_000
-"""Constraints of each kind for a class, on average, that ``"auto"`` asks for."""
+"""The number of constraints of each kind for a class, on average, that ``"auto"`` stands for."""
 
 
 class PairSample(NamedTuple):
-    """Pairs of a tree, shape (m, 2); their classes and multiplicities, shape (m,); that of the points, (n_points,)."""
+    """The pairs of a tree.
+
+    Attributes
+    ----------
+    pairs
+        Numbers of the two points of each pair, shape (m, 2).
+    codes, weights
+        Class and multiplicity of each pair, shape (m,).
+    in_bag
+        Multiplicity of each point, shape (n_points,).
+    """
 
     pairs: Int32s
     codes: SampledCodes
@@ -45,36 +56,36 @@ class PairSample(NamedTuple):
 
 
 class PairSampling(Protocol):
-    """What gives each tree its pairs."""
+    """A rule by which each tree gets its pairs."""
 
     @property
     def n_rows(self) -> int:
-        """Pairs of a tree, about."""
+        """Number of pairs of a tree, about."""
 
     def sample(self, seed: int, tree: int) -> PairSample:
-        """The pairs of a tree, from its stream alone."""
+        """Draw the pairs of a tree, from its stream alone."""
 
     def typical(self, seed: int) -> Int32s:
-        """Pairs like those that trees draw, of which bins are made, shape (m, 2)."""
+        """Draw pairs like those of the trees, from which bins are computed, shape (m, 2)."""
 
 
 @dataclass(frozen=True)
 class GivenPairs:
-    """Pairs that were given or drawn once: a tree draws some of them, or of the points.
+    """Pairs that are given, or drawn once for all trees: a tree draws from them, or from the points.
 
     Attributes
     ----------
     pairs, codes
-        Shapes (m, 2) and (m,).
+        Numbers of the two points of each pair, shape (m, 2), and its class, shape (m,).
     n_points
         Number of points.
     n_draws
-        Pairs, or points, that a tree draws.
+        Number of pairs, or points, that a tree draws.
     replace
-        With replacement.
+        Whether it draws with replacement.
     by_points
-        Points are drawn, and a tree learns from the pairs of which it drew both, with the product of their
-        multiplicities: what it has not drawn is then unknown to it. Where there is no such pair it learns from all.
+        Whether it draws points. It then learns from the pairs of which it drew both points, each with the product of
+        their multiplicities, so that it has not seen the other points. If there is no such pair it learns from all.
     """
 
     pairs: Int32s
@@ -86,42 +97,42 @@ class GivenPairs:
 
     @property
     def n_rows(self) -> int:
-        """Pairs that were given."""
+        """Number of pairs of a tree, at most."""
         return len(self.pairs) if self.by_points else min(self.n_draws, len(self.pairs))
 
     def typical(self, seed: int) -> Int32s:  # noqa: ARG002  (nothing is drawn)
-        """All pairs."""
+        """Return all pairs."""
         return self.pairs
 
     def sample(self, seed: int, tree: int) -> PairSample:
-        """The pairs of a tree."""
+        """Draw the pairs of a tree."""
         in_bag = np.ones(self.n_points, np.int32)
         weights = in_bag if self.by_points else np.ones(len(self.pairs), np.int32)
         if self.replace or self.n_draws < len(weights):
             (bootstrap if self.replace else subsample)(seed, tree, self.n_draws, weights)
         if self.by_points:
             weights = in_bag[self.pairs[:, 0]] * in_bag[self.pairs[:, 1]]
-        if not weights.any():  # none of the pairs has both its points among those drawn: all of them serve
+        if not weights.any():  # of no pair both points were drawn: the tree learns from all
             in_bag, weights = np.ones_like(in_bag), np.ones_like(weights)
-        own = np.flatnonzero(weights)
-        return PairSample(self.pairs[own], self.codes[own], weights[own], in_bag.astype(np.uint8))
+        drawn = np.flatnonzero(weights)
+        return PairSample(self.pairs[drawn], self.codes[drawn], weights[drawn], in_bag.astype(np.uint8))
 
 
 @dataclass(frozen=True)
 class LabelledPairs:
-    """Pairs drawn anew for each tree from the labels of the points (the U-statistic of Clemencon and Vogel, Eq. 3).
+    """New pairs for each tree, drawn by the labels of the points (the U-statistic of Clemencon and Vogel, Eq. 3).
 
     Attributes
     ----------
     labels
         Class of each point, shape (n_points,), int32.
     n_pairs
-        Pairs that a tree draws, no two the same; all that there are if there are fewer.
+        Number of distinct pairs that a tree draws; all pairs if there are fewer.
     rule
-        ``"uniform"``: every pair of points is equally likely; ``"balanced"``: as many alike as unlike, each kind
-        uniformly; ``"all"``: all pairs.
+        ``"uniform"``: every pair of points is equally likely; ``"balanced"``: as many similar pairs as dissimilar
+        ones, each kind uniformly; ``"all"``: all pairs.
     n_draws
-        Points that a tree draws from, without replacement.
+        Number of points, drawn without replacement, whose pairs a tree may draw.
     """
 
     labels: Int32s
@@ -131,17 +142,17 @@ class LabelledPairs:
 
     @property
     def n_rows(self) -> int:
-        """Pairs of a tree."""
-        there = self.n_draws * (self.n_draws - 1) // 2
-        return there if self.rule == "all" else min(self.n_pairs, there)
+        """Number of pairs of a tree, at most."""
+        total = self.n_draws * (self.n_draws - 1) // 2
+        return total if self.rule == "all" else min(self.n_pairs, total)
 
     def typical(self, seed: int) -> Int32s:
-        """Some pairs, drawn by the rule from all points."""
+        """Draw some pairs of all points by the rule."""
         points = ByClass.of(self.labels, np.arange(len(self.labels)))
         return self._drawn(points, seed, _CONSTRAINTS, SAMPLED)
 
     def sample(self, seed: int, tree: int) -> PairSample:
-        """The pairs of a tree."""
+        """Draw the pairs of a tree."""
         in_bag = np.ones(len(self.labels), np.int32)
         if self.n_draws < len(self.labels):
             subsample(seed, tree, self.n_draws, in_bag)
@@ -151,12 +162,12 @@ class LabelledPairs:
         return PairSample(pairs, codes, np.ones(len(pairs), np.int32), in_bag.astype(np.uint8))
 
     def _drawn(self, points: ByClass, seed: int, tree: int, n: int) -> Int32s:
-        """``n`` pairs of some points, or as many of a kind as there are, from the stream of a tree."""
+        """Draw ``n`` pairs of some points from the stream of a tree, or all of a kind if there are fewer."""
         kinds = [(points.any(), n)]
         if self.rule == "balanced":
-            kinds = [(points.alike(), n // 2), (points.unlike(), n - n // 2)]
+            kinds = [(points.similar(), n // 2), (points.dissimilar(), n - n // 2)]
         parts = [
-            some.drawn(part_of(seed, tree, part), min(wanted, some.total)) for part, (some, wanted) in enumerate(kinds)
+            kind.drawn(part_of(seed, tree, part), min(wanted, kind.total)) for part, (kind, wanted) in enumerate(kinds)
         ]
         return np.concatenate(parts)
 
@@ -168,9 +179,9 @@ class ByClass:
     Attributes
     ----------
     points
-        Their numbers, shape (n,), int32.
+        Numbers of the points, shape (n,), int32.
     begin, end
-        Where the class of each begins and ends, shape (n,).
+        First place of the class of each, and the place after its last one, shape (n,).
     """
 
     points: Int32s
@@ -179,20 +190,20 @@ class ByClass:
 
     @classmethod
     def of(cls, labels: Int32s, points: Ints) -> ByClass:
-        """Some points by their labels."""
-        own = labels[points]
-        order = np.argsort(own, kind="stable")
-        ordered = own[order]
+        """Order some points by their labels."""
+        codes = labels[points]
+        order = np.argsort(codes, kind="stable")
+        ordered = codes[order]
         begin, end = np.searchsorted(ordered, ordered), np.searchsorted(ordered, ordered, side="right")
         return cls(points[order].astype(np.int32), begin, end)
 
-    def alike(self) -> AllPairs:
-        """All pairs of one class."""
+    def similar(self) -> AllPairs:
+        """All pairs of points of one class."""
         first = np.arange(1, len(self.points) + 1)
         return AllPairs(self.points, first, offsets(self.end - first))
 
-    def unlike(self) -> AllPairs:
-        """All pairs of two classes."""
+    def dissimilar(self) -> AllPairs:
+        """All pairs of points of two classes."""
         return AllPairs(self.points, self.end, offsets(len(self.points) - self.end))
 
     def any(self) -> AllPairs:
@@ -200,25 +211,25 @@ class ByClass:
         first = np.arange(1, len(self.points) + 1)
         return AllPairs(self.points, first, offsets(len(self.points) - first))
 
-    def partners(self, key: np.uint64, own: Ints, unlike: bool, n: int) -> Int32s:
-        """``n`` pairs, some of them equal, of a point at a place of ``own`` and one of its class, or of another."""
+    def partners(self, key: np.uint64, places: Ints, dissimilar: bool, n: int) -> Int32s:
+        """Draw ``n`` pairs, perhaps repeated, of a point at one of ``places`` and one of its class, or of another."""
         pairs = np.empty((n, 2), np.int32)
-        draw_partners(key, own, self.points, self.begin, self.end, unlike, pairs)
+        draw_partners(key, places, self.points, self.begin, self.end, dissimilar, pairs)
         return pairs
 
 
 @dataclass(frozen=True)
 class AllPairs:
-    """All pairs of some kind, numbered: the point at place a is paired with those at first[a], first[a] + 1, ...
+    """All pairs of a kind, with numbers: the point at place a is paired with those at first[a], first[a] + 1, ...
 
     Attributes
     ----------
     points
         Numbers of the points by place, shape (n,).
     first
-        First partner of each, shape (n,).
+        Place of the first partner of each, shape (n,).
     offset
-        Number of each point's first pair, shape (n + 1,).
+        Number of each point's first pair, and in the end the number of all pairs, shape (n + 1,).
     """
 
     points: Int32s
@@ -227,69 +238,69 @@ class AllPairs:
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """Number of pairs."""
         return int(self.offset[-1])
 
     def numbered(self, numbers: Ints) -> Int32s:
-        """The pairs with these numbers, shape (n, 2)."""
+        """Return the pairs with these numbers, shape (n, 2)."""
         place = np.searchsorted(self.offset, numbers, side="right") - 1
         other = self.first[place] + numbers - self.offset[place]
         return np.stack([self.points[place], self.points[other]], axis=1)
 
     def drawn(self, key: np.uint64, n: int) -> Int32s:
-        """``n`` of the pairs, no two the same, each subset of them equally likely."""
+        """Draw ``n`` distinct pairs; every subset is equally likely."""
         return self.numbered(distinct(key, n, self.total))
 
 
 def part_of(seed: int, tree: int, part: int) -> np.uint64:
-    """A stream of a tree beside that in which it draws its rows."""
+    """A stream of a tree besides the one from which it draws its rows."""
     return np.uint64(stream(seed, tree, np.int64(SAMPLE_NODE - 1 - part)))  # wraps around with and without Numba
 
 
 def distinct(key: np.uint64, n: int, total: int) -> Ints:
-    """``n`` distinct numbers below ``total``, every subset equally likely."""
+    """Draw ``n`` distinct numbers below ``total``; every subset is equally likely."""
     if 3 * n > total:
         order = np.arange(total)
         shuffle(key, 0, order, n)
         return order[:n]
-    found, first = np.empty(0, np.int64), 0
-    while len(found) < n:
+    numbers, first = np.empty(0, np.int64), 0
+    while len(numbers) < n:
         more = np.empty(n + n // 8 + 16, np.int64)
         draw_below(key, first, total, more)
-        found, first = first_of_each(np.concatenate([found, more])), first + len(more)
-    return found[:n]
+        numbers, first = first_of_each(np.concatenate([numbers, more])), first + len(more)
+    return numbers[:n]
 
 
 def first_of_each(values: Ints) -> Ints:
-    """The values without repeats, each where it came first."""
+    """The distinct values, in the order in which they first occur."""
     place = np.unique(values, return_index=True)[1]
     return values[np.sort(place)]
 
 
 @kernel
-def draw_below(key: np.uint64, first: int, total: int, found: Ints) -> None:
-    """found[e] = floor(u total), u the number at place first + e; total < 2^53."""
-    for e in range(found.shape[0]):
-        found[e] = np.int64(unit(key, first + e) * total)
+def draw_below(key: np.uint64, first: int, total: int, numbers: Ints) -> None:
+    """numbers[e] = floor(u total), where u is the random number at place first + e of the stream; total < 2^53."""
+    for e in range(numbers.shape[0]):
+        numbers[e] = np.int64(unit(key, first + e) * total)
 
 
 @kernel
 def draw_partners(
-    key: np.uint64, own: Ints, points: Int32s, begin: Ints, end: Ints, unlike: bool, pairs: Int32s
+    key: np.uint64, places: Ints, points: Int32s, begin: Ints, end: Ints, dissimilar: bool, pairs: Int32s
 ) -> None:
-    """A point at a place of ``own``, and one of its class but itself, or of another class; equal chances at each step.
+    """pairs[e] = a point at one of ``places``, and another one of its class, or one of another class.
 
-    A point without such a partner is paired with itself.
+    Each step has equal chances. A point without such a partner is paired with itself.
     """
     n = points.shape[0]
     for e in range(pairs.shape[0]):
-        place = own[below(key, 2 * e, own.shape[0])]
+        place = places[below(key, 2 * e, places.shape[0])]
         size = end[place] - begin[place]
         other = place
-        if unlike and size < n:
+        if dissimilar and size < n:
             other = below(key, 2 * e + 1, n - size)
             other += size if other >= begin[place] else 0
-        elif not unlike and size > 1:
+        elif not dissimilar and size > 1:
             other = begin[place] + below(key, 2 * e + 1, size - 1)
             other += other >= place
         pairs[e, 0], pairs[e, 1] = points[place], points[other]
@@ -297,18 +308,18 @@ def draw_partners(
 
 @dataclass(frozen=True)
 class Constraints:
-    """Must-link and cannot-link pairs drawn from labels, as many of the one kind as of the other.
+    """Must-link and cannot-link pairs drawn by labels, as many of the one kind as of the other.
 
     Attributes
     ----------
     n_constraints
-        Pairs of each kind for a class, on average.
-    warns
-        Whether it is told if there are fewer.
+        Number of pairs of each kind for a class, on average.
     balance
         ``"points"``: a point is drawn with equal chances, then its partner in its class, or outside, so that a rare
         class is as rare among the pairs; ``"classes"``: ``n_constraints`` pairs of each kind from every class
         (RFD, section 3.1); ``"pairs"``: every pair of a kind with equal chances.
+    warns
+        Whether to warn if there are fewer pairs.
     """
 
     n_constraints: int
@@ -316,12 +327,12 @@ class Constraints:
     warns: bool = True
 
     @classmethod
-    def of(cls, given: int | str, balance: str) -> Constraints:
+    def of(cls, n_constraints: int | str, balance: str) -> Constraints:
         """The rule for a number, or for ``"auto"``: `ENOUGH`, without a warning where there are fewer."""
-        return cls(ENOUGH, balance, warns=False) if given == "auto" else cls(int(given), balance)
+        return cls(ENOUGH, balance, warns=False) if n_constraints == "auto" else cls(int(n_constraints), balance)
 
     def draw(self, labels: Int32s, seed: int) -> tuple[Int32s, SampledCodes]:
-        """The pairs, shape (m, 2), none twice, and their classes; warns where there are fewer than asked for.
+        """Draw distinct pairs, shape (m, 2); also return their classes. Warns where there are too few pairs.
 
         Raises
         ------
@@ -330,48 +341,48 @@ class Constraints:
         """
         points = ByClass.of(labels, np.arange(len(labels)))
         wanted, parts = self.n_constraints * (int(labels.max()) + 1), []
-        for code, name in ((ALIKE, "must-link"), (UNLIKE, "cannot-link")):
-            pairs = self._kind(points, labels, seed, code == UNLIKE)
+        for code, name in ((SIMILAR, "must-link"), (DISSIMILAR, "cannot-link")):
+            pairs = self._kind(points, labels, seed, code == DISSIMILAR)
             if not len(pairs):
-                what = "two classes" if code == UNLIKE else "a class of two points"
-                raise InputError(f"labels: {what} were expected, there is no {name} pair")
+                needed = "two classes" if code == DISSIMILAR else "a class of two points"
+                raise InputError(f"labels: {needed} were expected, there is no {name} pair")
             if len(pairs) < wanted and self.warns:
                 text = f"found {counted(len(pairs), f'{name} pair')} where {wanted} were expected, as a class is small"
                 warn_caller(f"{text}; set a smaller n_constraints")
             parts.append((pairs, np.full(len(pairs), code, np.uint8)))
         return np.concatenate([pairs for pairs, _ in parts]), np.concatenate([codes for _, codes in parts])
 
-    def _kind(self, points: ByClass, labels: Int32s, seed: int, unlike: bool) -> Int32s:
-        """Distinct pairs of one kind."""
+    def _kind(self, points: ByClass, labels: Int32s, seed: int, dissimilar: bool) -> Int32s:
+        """Draw distinct pairs of one kind."""
         n_classes = int(labels.max()) + 1
-        wanted = self.n_constraints * n_classes
+        wanted, kind = self.n_constraints * n_classes, points.dissimilar() if dissimilar else points.similar()
         if self.balance == "pairs":
-            there = points.unlike() if unlike else points.alike()
-            return there.drawn(part_of(seed, _CONSTRAINTS, unlike), min(wanted, there.total))
-        places = [np.arange(len(labels))]
+            return kind.drawn(part_of(seed, _CONSTRAINTS, dissimilar), min(wanted, kind.total))
+        groups = [np.arange(len(labels))]
         if self.balance == "classes":
             wanted, ordered = self.n_constraints, labels[points.points]
-            places = [np.flatnonzero(ordered == code) for code in range(n_classes)]
-        found, most = np.empty(0, np.int64), (points.unlike() if unlike else points.alike()).total
-        for group, own in enumerate(places):
-            parts = (2 * (group * SAMPLING_TRIES + attempt) + unlike for attempt in range(SAMPLING_TRIES))
+            groups = [np.flatnonzero(ordered == code) for code in range(n_classes)]
+        numbers = np.empty(0, np.int64)
+        for group, places in enumerate(groups):
+            parts = (2 * (group * SAMPLING_TRIES + attempt) + dissimilar for attempt in range(SAMPLING_TRIES))
             keys = (part_of(seed, _CONSTRAINTS, part) for part in parts)
-            found = _with_partners(points, own, unlike, keys, found, min(len(found) + wanted, most))
-        return np.stack([found // len(labels), found % len(labels)], axis=1).astype(np.int32)
+            most = min(len(numbers) + wanted, kind.total)
+            numbers = _with_partners(points, places, dissimilar, keys, numbers, most)
+        return np.stack([numbers // len(labels), numbers % len(labels)], axis=1).astype(np.int32)
 
 
 def _with_partners(
-    points: ByClass, own: Ints, unlike: bool, keys: Iterator[np.uint64], found: Ints, wanted: int
+    points: ByClass, places: Ints, dissimilar: bool, keys: Iterator[np.uint64], numbers: Ints, wanted: int
 ) -> Ints:
-    """``found`` and further distinct pairs, low * n + high, of points at some places, together ``wanted`` of them.
+    """Add distinct pairs of points at some places to ``numbers``, low * n + high for each pair, up to ``wanted`` pairs.
 
-    Each key draws as many as are wanted; fewer are found where a key gives hardly anything new.
+    With each key as many pairs are drawn as are wanted. Stops early when a key gives hardly any new pair.
     """
     n, n_new = len(points.points), wanted
-    while len(found) < wanted and n_new >= wanted // 1000 and (key := next(keys, None)) is not None:
-        n_new = -len(found)
-        pairs = points.partners(key, own, unlike, wanted).astype(np.int64)
+    while len(numbers) < wanted and n_new >= wanted // 1000 and (key := next(keys, None)) is not None:
+        n_new = -len(numbers)
+        pairs = points.partners(key, places, dissimilar, wanted).astype(np.int64)
         low, high = pairs.min(axis=1), pairs.max(axis=1)
-        found = first_of_each(np.concatenate([found, (low * n + high)[low < high]]))
-        n_new += len(found)
-    return found[:wanted]
+        numbers = first_of_each(np.concatenate([numbers, (low * n + high)[low < high]]))
+        n_new += len(numbers)
+    return numbers[:wanted]

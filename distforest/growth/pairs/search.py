@@ -1,8 +1,8 @@
 """Cuts of pairs of points: the fused twin of projecting all candidates, ordering and scanning them.
 
 A node of many pairs is cut at the edges of bins: histograms of its candidates' codes are filled block by block. A small
-one is cut at any value, in the order of its values; and so is a large one that the bins cannot part. Neither holds more
-than the codes of a block, a histogram, or the values of one candidate.
+node is cut at any value, in the order of its values; so is a large one if no edge gains anything. Only the codes of a
+block, the histograms of a node, or the values of one candidate are in memory.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 CODED_PAIRS = 128
-"""Pairs that are coded together: their codes stay in the processor's cache."""
+"""Number of pairs that are coded together: their codes stay in the processor's cache."""
 
 CUT_AT_ANY_VALUE = 32
-"""Pairs up to which a node is cut at any value, and not at the edges of bins."""
+"""Largest number of pairs of a node that is cut at any value instead of at the edges of bins."""
 
 
 def few_pairs(sizes: Ints, bins: PairBins | None) -> Bools:
-    """Which nodes are cut at any value from the start: the small ones, or all without bins."""
+    """Which nodes are cut at any value from the start: the small ones, or all if there are no bins."""
     return sizes <= CUT_AT_ANY_VALUE if bins else np.ones(len(sizes), np.bool_)
 
 
@@ -65,7 +65,7 @@ class PairLevel(NamedTuple):
     pairs
         How the columns of a pair are read.
     judged
-        Counts and costs of the two classes in each node, and the fewest pairs of a side.
+        Counts and costs of the two classes in each node, and the least weight of a side.
     """
 
     nodes: Nodes
@@ -78,16 +78,16 @@ class PairLevel(NamedTuple):
     def of(
         cls, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> PairLevel:
-        """The level of a search of pairs of two classes."""
+        """Collect the level of a search of pairs of two classes."""
         columns = projections.columns.reshape(frontier.n_nodes, projections.width)
         judged = criterion.judged(frontier, limits.min_samples_leaf)
         return cls(frontier.nodes, columns, criterion.codes, source.reading, judged)
 
 
 def cut_level(few: Bools, cuts: Cuts, at_values: Callable[[Bools], None], at_edges: Callable[[Bools], None]) -> None:
-    """Cut the nodes of few pairs at any value, the others at the edges of bins, and where that is in vain at any value.
+    """Cut nodes of few pairs at any value, and the others at the edges of bins, or at any value if no edge gains.
 
-    A bin is made for all pairs: those of a node may lie in one and differ.
+    The bins are those of all pairs: pairs of a node may differ and still be in one bin.
     """
     at_values(few)
     if few.all():
@@ -105,7 +105,7 @@ class PairSearch:
     Attributes
     ----------
     bins
-        Of the columns; None: every node is cut at any value.
+        Bins of the columns; None: every node is cut at any value.
     """
 
     bins: PairBins | None
@@ -121,7 +121,7 @@ class PairSearch:
             cut_at_values(level, nodes, OrderedNode.of(sizes[nodes]), cuts)
 
         def at_edges(nodes: Bools) -> None:
-            assert bins is not None  # noqa: S101  (or all are few)
+            assert bins is not None  # noqa: S101  (without bins every node is cut at any value)
             cut_at_edges(level, bins, nodes, CodedNode.of(projections.width, bins), cuts)
 
         cut_level(few_pairs(sizes, bins), cuts, at_values, at_edges)
@@ -129,7 +129,10 @@ class PairSearch:
 
 
 class OrderedNode(NamedTuple):
-    """Room for the values of the pairs of a node, their order and their classes, and for the sides of a cut."""
+    """Room for the values of the pairs of a node, their order and their classes, and for the sides of a cut.
+
+    A square cut has two values of each pair, and as its sides the pairs that it separates.
+    """
 
     values: Floats
     order: Ints
@@ -140,7 +143,7 @@ class OrderedNode(NamedTuple):
 
     @classmethod
     def of(cls, sizes: Ints) -> OrderedNode:
-        """Room for nodes of some sizes."""
+        """Allocate room for nodes of some sizes."""
         longest = int(sizes.max(initial=0))
         keys, spare = np.empty((2, longest), np.uint64)
         order, kinds = np.empty(longest, np.int64), np.empty(longest, np.uint8)
@@ -154,9 +157,9 @@ def cut_at_values(
     room: OrderedNode,
     cuts: Cuts,
 ) -> None:
-    """As `cut_two_classes`, of the ``wanted`` nodes, one candidate after another."""
+    """As `cut_two_classes`, for the ``wanted`` nodes, one candidate after another."""
     (starts, rows, weights), columns, codes, pairs, judged = level
-    own, order, keys, spare, kinds, sides = room
+    values, order, keys, spare, kinds, sides = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
@@ -164,13 +167,13 @@ def cut_at_values(
             continue
         read_codes(rows[first:last], codes, kinds)
         for k in range(columns.shape[1]):
-            read_column(columns[node, k], rows[first:last], pairs, own)
-            n = order_values(own[:size], order, keys, spare)
-            scan_two_classes(node, k, own[:size], order[:n], weights[first:last], kinds, judged, sides, cuts)
+            read_column(columns[node, k], rows[first:last], pairs, values)
+            n = order_values(values[:size], order, keys, spare)
+            scan_two_classes(node, k, values[:size], order[:n], weights[first:last], kinds, judged, sides, cuts)
 
 
 class CodedNode(NamedTuple):
-    """Room for the values, codes, classes and cells of a block of pairs, what is counted, and the sides of a cut."""
+    """Room for the values, codes, classes and cells of a block of pairs, the histograms, and the sides of a cut."""
 
     values: Floats
     coded: Codes
@@ -181,7 +184,7 @@ class CodedNode(NamedTuple):
 
     @classmethod
     def of(cls, width: int, bins: PairBins) -> CodedNode:
-        """Room for so many candidates, counted in some bins."""
+        """Allocate room for ``width`` candidates and some bins."""
         n_columns, n_bins = bins.edges.shape
         kinds, cells = np.empty(CODED_PAIRS, np.uint8), np.empty(n_columns, np.uint32)
         coded, filled = np.empty((width, CODED_PAIRS), np.uint8), np.empty((width, n_bins, 2), np.int32)
@@ -196,10 +199,10 @@ def cut_at_edges(
     room: CodedNode,
     cuts: Cuts,
 ) -> None:
-    """filled[k, b, s] = weight of the pairs of class s with code b on candidate k; then cuts of the ``wanted`` nodes.
+    """filled[k, b, s] = weight of the pairs of class s with code b on candidate k; then cut the ``wanted`` nodes.
 
-    A block of pairs is coded on all candidates, then counted candidate by candidate; where all columns are candidates
-    they are coded in their own order, side by side.
+    A block of pairs is coded on all candidates, then counted candidate by candidate. Where all columns are candidates,
+    they are coded side by side, in the order of the columns.
     """
     (starts, rows, weights), columns, codes, pairs, judged = level
     n_columns, width = bins.edges.shape[0], columns.shape[1]
@@ -210,35 +213,35 @@ def cut_at_edges(
             continue
         filled[:] = 0
         for first in range(starts[node], starts[node + 1], CODED_PAIRS):
-            some = rows[first : min(first + CODED_PAIRS, starts[node + 1])]
+            block = rows[first : min(first + CODED_PAIRS, starts[node + 1])]
             if is_all:
-                code_all(some, pairs, bins, cells, coded)
+                code_all(block, pairs, bins, cells, coded)
             else:
                 for k in range(width):
-                    code_one(columns[node, k], some, pairs, bins, values, coded[k])
-            read_codes(some, codes, kinds)
-            count_block(weights[first : first + some.shape[0]], kinds, coded, filled)
+                    code_one(columns[node, k], block, pairs, bins, values, coded[k])
+            read_codes(block, codes, kinds)
+            count_block(weights[first : first + block.shape[0]], kinds, coded, filled)
         for k in range(width):
             c = columns[node, k]
-            own = c if is_all else k
-            walk_bins(node, k, filled[own], bins.edges[c], judged, sides, cuts)
+            histogram = filled[c if is_all else k]
+            walk_bins(node, k, histogram, bins.edges[c], judged, sides, cuts)
 
 
 @borrowing
 def code_all(
-    some: Int32s,
+    rows: Int32s,
     pairs: PairReading,
     bins: PairBins,
     cells: NDArray[np.uint32],
     coded: Codes,
 ) -> None:
-    """coded[c, r] = code of pair some[r] in column c, for all columns; the cells of a pair are worked out together."""
+    """coded[c, r] = code of pair rows[r] in column c, for all columns; the cells of a pair are computed together."""
     points, others, left, right, how = pairs
     low, scale, code, edges = bins
     n_features, n_of_family = how.n_features, how.n_of_family
-    some, left, right = some.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
-    for r in range(some.shape[0]):
-        a, b = points[left[some[r]]], others[right[some[r]]]
+    rows, left, right = rows.view(np.uint32), left.view(np.uint32), right.view(np.uint32)  # see `distforest.jit`
+    for r in range(rows.shape[0]):
+        a, b = points[left[rows[r]]], others[right[rows[r]]]
         for c in range(n_features):
             cells[c] = cell_of(np.float64(abs(a[c] - b[c])), low[c], scale[c])
         for c in range(n_features, n_of_family):
@@ -248,36 +251,36 @@ def code_all(
             value = pair_value(a, b, c, how)
             cells[c] = cell_of(value, low[c], scale[c])
         for c in range(cells.shape[0]):
-            found = np.uint32(code[c, cells[c]])
-            if found == SEARCHED:
+            of_cell = np.uint32(code[c, cells[c]])
+            if of_cell == SEARCHED:
                 value = pair_value(a, b, c, how)
-                found = search(value, edges[c])
-            coded[c, r] = found
+                of_cell = search(value, edges[c])
+            coded[c, r] = of_cell
 
 
 @borrowing
 def code_one(
     c: int,
-    some: Int32s,
+    rows: Int32s,
     pairs: PairReading,
     bins: PairBins,
     values: Floats,
     coded: Codes,
 ) -> None:
-    """coded[r] = code of pair some[r] in column c; ``values`` has room for those of the column."""
-    read_column(c, some, pairs, values)
-    own, start, step, ends = bins.code[c], bins.low[c], bins.scale[c], bins.edges[c]
-    for r in range(some.shape[0]):
-        coded[r] = code_of(values[r], start, step, own, ends)
+    """coded[r] = code of pair rows[r] in column c; ``values`` is room for those of the column."""
+    read_column(c, rows, pairs, values)
+    low, scale, code, edges = bins.low[c], bins.scale[c], bins.code[c], bins.edges[c]
+    for r in range(rows.shape[0]):
+        coded[r] = code_of(values[r], low, scale, code, edges)
 
 
 @borrowing
 def count_block(weights: Int32s, kinds: Codes, coded: Codes, filled: NDArray[np.int32]) -> None:
     """filled[k, coded[k, r], kinds[r]] += weights[r]."""
     for k in range(coded.shape[0]):
-        own, counted = filled[k], coded[k]
+        histogram, bin_of = filled[k], coded[k]
         for r in range(weights.shape[0]):
-            own[counted[r], kinds[r]] += weights[r]
+            histogram[bin_of[r], kinds[r]] += weights[r]
 
 
 @borrowing
@@ -290,7 +293,7 @@ def walk_bins(
     left: Ints,
     cuts: Cuts,
 ) -> None:
-    """`scan_two_classes` over bins; the cut between two bins is the edge in the middle of those between them."""
+    """`scan_two_classes` over bins; a cut between two filled bins is at the middle one of the edges between them."""
     left[:] = 0
     counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
     whole, before = whole_of(counts, costs), -1

@@ -1,4 +1,4 @@
-"""Square cuts: a coordinate and a place part the pairs that it separates from those that lie on one side of it.
+"""Square cuts: a threshold on a coordinate parts the pairs that it separates from those on one side of it.
 
 ::
 
@@ -7,8 +7,8 @@
                           A                  A
                   both below: LEFT      separated: RIGHT      separated where min <= A < max
 
-The cells of TreeRank's square regions (Clemencon, Vogel, appendix 6.3) are such pairs, or the others. Candidate c below
-p is a coordinate; candidate c from p on is the further column c - p of a pair, which is cut like any column.
+Each side of a cut is a square region of TreeRank (Clemencon, Vogel, appendix 6.3). A candidate c < p is a coordinate. A
+candidate c >= p is the further column c - p of a pair, which is cut like any column.
 """
 
 from __future__ import annotations
@@ -23,10 +23,18 @@ from distforest.growth.cuts.criteria import Cuts, keep_best
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.two_classes import Judged, gain_of_counts, read_codes, scan_two_classes, whole_of
 from distforest.growth.pairs.bins import PairBins, code_of
-from distforest.growth.pairs.search import CODED_PAIRS, PairLevel, code_one, cut_level, few_pairs, walk_bins
-from distforest.jit import kernel
+from distforest.growth.pairs.search import (
+    CODED_PAIRS,
+    OrderedNode,
+    PairLevel,
+    code_one,
+    cut_level,
+    few_pairs,
+    walk_bins,
+)
+from distforest.jit import borrowing, kernel
 from distforest.sources.point_pairs import PointPairs, read_column
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections
+from distforest.sources.source import Float32s, Floats, Int32s, Projections
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
@@ -44,9 +52,9 @@ class SquareSearch:
     Attributes
     ----------
     bins
-        As of `PairSearch`.
+        Bins of the columns; None: every node is cut at any value.
     of_points
-        The code of each coordinate of each point, shape (n_points, p).
+        Code of each coordinate of each point, shape (n_points, p); without bins (0, p).
     """
 
     bins: PairBins | None
@@ -54,7 +62,7 @@ class SquareSearch:
 
     @classmethod
     def of(cls, bins: PairBins | None, pairs: PointPairs) -> SquareSearch:
-        """The search of pairs of some points."""
+        """Make the search of pairs of some points, whose coordinates are coded once."""
         of_points = np.zeros((len(pairs.points) if bins else 0, pairs.columns.n_features), np.uint8)
         if bins is not None:
             code_points(pairs.points, bins, of_points)
@@ -63,40 +71,31 @@ class SquareSearch:
     def __call__(
         self, source: PointPairs, criterion: TwoClasses, frontier: Frontier, projections: Projections, limits: Limits
     ) -> tuple[Cuts, Floats]:
-        """The cuts, and for each pair a value at most the threshold where it goes left."""
+        """The cuts, and for each pair a value that is at most the threshold where the pair goes left."""
         level, cuts = PairLevel.of(source, criterion, frontier, projections, limits), Cuts.none(frontier.n_nodes)
-        bins = self.bins
+        sizes, bins = frontier.sizes, self.bins
 
         def at_values(nodes: Bools) -> None:
-            cut_squares_at_values(level, nodes, cuts)
+            cut_squares_at_values(level, nodes, OrderedNode.of(2 * sizes[nodes]), cuts)
 
         def at_edges(nodes: Bools) -> None:
-            assert bins is not None  # noqa: S101  (or all are few)
+            assert bins is not None  # noqa: S101  (without bins every node is cut at any value)
             cut_squares_at_edges(level, bins, self.of_points, nodes, cuts)
 
-        cut_level(few_pairs(frontier.sizes, bins), cuts, at_values, at_edges)
+        cut_level(few_pairs(sizes, bins), cuts, at_values, at_edges)
         chosen = level.columns[np.arange(frontier.n_nodes), cuts.candidate.clip(0)]
         values = np.empty(len(frontier.rows))
         take_sides(level, chosen, cuts.threshold, values)
         return cuts, values
 
 
-@kernel
-def cut_squares_at_values(
-    level: PairLevel,
-    wanted: Bools,
-    cuts: Cuts,
-) -> None:
-    """The ``wanted`` nodes: a pair is separated from its lesser end on, until its greater one."""
+@borrowing
+def cut_squares_at_values(level: PairLevel, wanted: Bools, room: OrderedNode, cuts: Cuts) -> None:
+    """Cut the ``wanted`` nodes at any value: a threshold t separates a pair if lesser end <= t < greater end."""
     (starts, rows, weights), columns, codes, pairs, judged = level
     points, others, left, right, how = pairs
-    n_features, n_of_family, longest = how.n_features, how.n_of_family, 0
-    for node in range(starts.shape[0] - 1):
-        if wanted[node]:
-            longest = max(longest, starts[node + 1] - starts[node])
-    ends, order = np.empty(2 * longest), np.empty(2 * longest, np.int64)
-    keys, spare = np.empty(2 * longest, np.uint64), np.empty(2 * longest, np.uint64)
-    kinds, separated = np.empty(longest, np.uint8), np.empty(2, np.int64)
+    n_features, n_of_family = how.n_features, how.n_of_family
+    ends, order, keys, spare, kinds, separated = room
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         size = last - first
@@ -108,35 +107,30 @@ def cut_squares_at_values(
             if c >= n_features:
                 read_column(c + n_of_family - n_features, rows[first:last], pairs, ends)
                 n = order_values(ends[:size], order, keys, spare)
-                own = ends[:size]
-                scan_two_classes(node, k, own, order[:n], weights[first:last], kinds, judged, separated, cuts)
+                values = ends[:size]
+                scan_two_classes(node, k, values, order[:n], weights[first:last], kinds, judged, separated, cuts)
                 continue
             for r in range(size):
                 one, other = points[left[rows[first + r]], c], others[right[rows[first + r]], c]
                 ends[r], ends[size + r] = min(one, other), max(one, other)
             n = order_values(ends[: 2 * size], order, keys, spare)
-            own = ends[: 2 * size]
-            scan_ends(node, k, own, order[:n], weights[first:last], kinds, judged, separated, cuts)
+            scan_ends(node, k, n, weights[first:last], room, judged, cuts)
 
 
-@kernel
+@borrowing
 def scan_ends(
-    node: int,
-    candidate: int,
-    ends: Floats,
-    order: Ints,
-    weights: Int32s,
-    kinds: Codes,
-    judged: Judged,
-    separated: Ints,
-    cuts: Cuts,
+    node: int, candidate: int, n: int, weights: Int32s, room: OrderedNode, judged: Judged, cuts: Cuts
 ) -> None:
-    """Move the place of the cut over the ends of the pairs, lesser ends first in ``ends``, then the greater ones."""
+    """Move the threshold over the ``n`` observed ends of a node's pairs: the lesser ends come first, then the greater.
+
+    ``room`` holds the ends and their order; its sides are the weights of the two classes that the cut separates.
+    """
+    ends, order, kinds, separated = room.values, room.order, room.kinds, room.sides
     separated[:] = 0
     size = weights.shape[0]
     counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
     whole, before = whole_of(counts, costs), np.nan
-    for place in order:
+    for place in order[:n]:
         value = ends[place]
         if value > before:
             gain = gain_of_counts(whole, separated, counts, costs, min_leaf)
@@ -157,9 +151,9 @@ def cut_squares_at_edges(
     wanted: Bools,
     cuts: Cuts,
 ) -> None:
-    """changed[k, b, s] = weight of class s that is separated from the edge of bin b on, less what is no longer.
+    """changed[k, b, s] = weight of class s that becomes separated at the edge of bin b, less that which ceases to be.
 
-    The code of the lesser end of a pair is the lesser code of its two points.
+    Then cut the ``wanted`` nodes. The code of the lesser end of a pair is the lesser code of its two points.
     """
     (starts, rows, weights), columns, codes, pairs, judged = level
     left, right = pairs.left, pairs.right
@@ -172,18 +166,18 @@ def cut_squares_at_edges(
             continue
         changed[:] = 0
         for first in range(starts[node], last, CODED_PAIRS):
-            some = rows[first : min(first + CODED_PAIRS, last)]
+            block = rows[first : min(first + CODED_PAIRS, last)]
             for k in range(columns.shape[1]):
-                c, own = columns[node, k], changed[k]
+                c, histogram = columns[node, k], changed[k]
                 if c < n_features:
-                    for r in range(some.shape[0]):
-                        one, other = of_points[left[some[r]], c], of_points[right[some[r]], c]
-                        own[min(one, other), codes[some[r]]] += weights[first + r]
-                        own[max(one, other), codes[some[r]]] -= weights[first + r]
+                    for r in range(block.shape[0]):
+                        one, other = of_points[left[block[r]], c], of_points[right[block[r]], c]
+                        histogram[min(one, other), codes[block[r]]] += weights[first + r]
+                        histogram[max(one, other), codes[block[r]]] -= weights[first + r]
                     continue
-                code_one(c + n_of_family - n_features, some, pairs, bins, values, coded)
-                for r in range(some.shape[0]):
-                    own[coded[r], codes[some[r]]] += weights[first + r]
+                code_one(c + n_of_family - n_features, block, pairs, bins, values, coded)
+                for r in range(block.shape[0]):
+                    histogram[coded[r], codes[block[r]]] += weights[first + r]
         for k in range(columns.shape[1]):
             c = columns[node, k]
             if c >= n_features:
@@ -207,16 +201,16 @@ def take_sides(
     threshold: Floats,
     values: Floats,
 ) -> None:
-    """values[r] = infinity where the cut separates pair r, minus infinity where not; a further column as it is."""
+    """values[r] = infinity where the cut separates pair r, minus infinity where not; of a further column its value."""
     (starts, rows, _), pairs = level.nodes, level.pairs
     points, others, left, right, how = pairs
     n_features, n_of_family = how.n_features, how.n_of_family
     for node in range(starts.shape[0] - 1):
-        c, place = chosen[node], threshold[node]
+        c, cut = chosen[node], threshold[node]
         first, last = starts[node], starts[node + 1]
         if c >= n_features:
             read_column(c + n_of_family - n_features, rows[first:last], pairs, values[first:last])
             continue
         for r in range(first, last):
             one, other = points[left[rows[r]], c], others[right[rows[r]], c]
-            values[r] = np.inf if min(one, other) <= place < max(one, other) else -np.inf
+            values[r] = np.inf if min(one, other) <= cut < max(one, other) else -np.inf

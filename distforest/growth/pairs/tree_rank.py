@@ -1,20 +1,21 @@
-r"""TreeRank over pairs: a tree whose leaves, from left to right, rank pairs from alike to unlike (Clemencon, Vogel).
+r"""TreeRank over pairs: the leaves of a tree, from left to right, rank pairs from similar to dissimilar.
 
-Cell (d, k) of depth d, k-th from the left, is parted by a LeafRank: a small tree with costs whose leaves are called
-alike or unlike. The union of the former goes left, to (d+1, 2k), the rest right, to (d+1, 2k+1). The small tree is a
-part of the node table, its leaves are pointers to the two next cells::
+The method is that of Clemencon and Vogel. A LeafRank parts cell (d, k), the k-th of depth d from the left. It is a
+small tree with costs, each of whose leaves is called similar or dissimilar. The pairs in similar leaves go left, to
+cell (d+1, 2k), the others right, to (d+1, 2k+1). The small tree is a part of the node table, and its leaves are
+pointers to the two next cells::
 
     cell (d, k)        o                     nodes of the small tree, numbered after their cell
                      /   \
                     o     \
                    / \     \
-    alike?        +   -     +                + : left child of the cell, - : its right child
+    similar?      +   -     +                + : left child of the cell, - : its right child
 
-With F_s(C) the share of all pairs of sign s that lie in C, alpha(d, k) is the share of unlike pairs in the cells to the
-left, and Lambda(C) = F_-(cell) F_+(C) - F_+(cell) F_-(C) what a part C of the cell gains for the area under the curve
-(section 3.1). As F_-(cell) : F_+(cell) are the costs of an alike and an unlike pair, a leaf is called alike exactly
-where its Lambda is positive: n_+(leaf) n_-(cell) > n_-(leaf) n_+(cell), in whole numbers. The score of cell (d, k) is
-1 - k / 2^d.
+Let F_s(C) be the share of all pairs of sign s that are in C. Then alpha(d, k) is the share of dissimilar pairs in the
+cells to the left, and a part C of the cell adds Lambda(C) = F_-(cell) F_+(C) - F_+(cell) F_-(C) to the area under the
+curve (section 3.1). The costs of a similar and a dissimilar pair are F_-(cell) : F_+(cell), so a leaf is called similar
+exactly where its Lambda is positive: n_+(leaf) n_-(cell) > n_-(leaf) n_+(cell), in whole numbers. The score of cell
+(d, k) is 1 - k / 2^d.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from distforest.growth.cuts.two_classes import TwoClasses, even_costs
 from distforest.growth.grower import Growth, LevelWatch, Limits, grow_levels, unwatched
 from distforest.growth.rng import streams
 from distforest.jit import kernel
-from distforest.sources.point_pairs import ALIKE, UNLIKE
+from distforest.sources.point_pairs import DISSIMILAR, SIMILAR
 from distforest.sources.source import offsets, runs
 
 if TYPE_CHECKING:
@@ -41,37 +42,57 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
 
 MIXED = 2
-"""A node of a small tree below which are leaves of both kinds."""
+"""The verdict of a node of a small tree with leaves of both kinds below it."""
 
 NO_CELL = -1.0
+"""The score of a node that is no cell."""
 
 
 class CellTree(NamedTuple):
-    """Small trees, one for each cell, and the node of its small tree in which each pair ends, shape (m,)."""
+    """A small tree for each cell, and for each pair the node of the small tree in which it ends, shape (m,)."""
 
     table: NodeTable
     ends: Int32s
 
 
 class LeafRank(Protocol):
-    """What parts cells."""
+    """A way to part cells."""
 
     def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> CellTree:
-        """The small trees of some cells, numbered by ``names``; ``counts`` has those of the two classes in each."""
+        """Part cells by small trees, numbered by ``names``.
+
+        Parameters
+        ----------
+        cells
+            The cells and their pairs.
+        names
+            Number of each cell's small tree, shape (n_cells,), from which its random numbers follow.
+        pairs
+            The pairs of all cells.
+        codes
+            Class of each pair, shape (n_pairs,).
+        counts
+            Pairs of the two classes in each cell, shape (n_cells, 2).
+        """
 
 
 @dataclass(frozen=True)
 class SmallTrees:
-    """LeafRank by trees of small depth whose cuts are judged with the costs of the cell.
+    """LeafRank by trees of small depth, whose cuts are judged with the costs of the cell.
 
-    ``square`` trees have cuts that stand for two nodes: see `distforest.growth.pairs.square_search`.
+    Attributes
+    ----------
+    growth
+        How the small trees grow.
+    square
+        Whether their cuts are square, and so stand for two nodes each: see `distforest.growth.pairs.square_search`.
     """
 
     growth: Growth
     square: bool
 
     def part(self, cells: Frontier, names: Ints, pairs: PointPairs, codes: Codes, counts: Ints) -> CellTree:
-        """The small trees."""
+        """Grow a small tree for each cell."""
         n = cells.n_nodes
         growth = replace(self.growth, source=pairs, criterion=TwoClasses(codes, even_costs(counts)))
         roots = Frontier(np.arange(n), np.zeros(n, np.int32), cells.starts, cells.rows, cells.weights)
@@ -88,7 +109,7 @@ class SmallTrees:
 
 
 def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Int32s]:
-    r"""Trees of square cuts as trees of plain ones, and the new place of each node in its tree, shape (N,).
+    r"""Replace square cuts by two plain ones each; also the new number of each node in its tree, shape (N,).
 
     ::
 
@@ -107,8 +128,8 @@ def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Int32s]:
     place = (total[:-1] - root).astype(np.int32)
     here, size = total[:-1], int(total[-1])
     second = here[twice == 1] + 1
-    own_root = np.repeat(table.tree_start[:-1], table.tree_size)
-    child = {name: place[own_root + getattr(table, name).clip(0)] for name in ("left", "right")}
+    old_root = np.repeat(table.tree_start[:-1], table.tree_size)
+    child = {name: place[old_root + getattr(table, name).clip(0)] for name in ("left", "right")}
     left, right = np.full(size, LEAF, np.int32), np.full(size, LEAF, np.int32)
     left[here[inner]], right[here[inner]] = child["left"][inner], child["right"][inner]
     right[second - 1] = place[twice == 1] + 1
@@ -118,8 +139,8 @@ def doubled(table: NodeTable, n_features: int) -> tuple[NodeTable, Int32s]:
     plain = np.where(table.columns < n_features, table.columns, table.columns + n_features)
     columns = np.repeat(plain, 1 + twice[inner]).astype(np.int32)
     columns[np.flatnonzero(np.isin(np.flatnonzero(arrays["width"]), second))] += n_features
-    found = NodeTable(np.diff(tree_start), left, right, columns=columns, weights=np.ones(len(columns)), **arrays)
-    return found, place
+    plain_table = NodeTable(np.diff(tree_start), left, right, columns=columns, weights=np.ones(len(columns)), **arrays)
+    return plain_table, place
 
 
 @dataclass(frozen=True)
@@ -129,16 +150,16 @@ class Ranking:
     Attributes
     ----------
     leafrank
-        What parts a cell.
+        The way a cell is parted.
     limits
         When a cell is a leaf.
     optimise_fpr
-        Cells to whose left there is already this share of the unlike pairs are leaves: the left part of the curve is
-        bent, where it matters. None: all cells are parted.
+        A cell is a leaf if the cells to its left hold at least this share of the dissimilar pairs. So only the left
+        part of the curve is refined, where it matters. None: all cells are parted.
     seed
-        Of the forest.
+        The forest's seed.
     watch
-        Told of every level of cells.
+        Called for every level of cells.
     """
 
     leafrank: LeafRank
@@ -148,13 +169,13 @@ class Ranking:
     watch: LevelWatch = unwatched
 
     def watched(self, watch: LevelWatch) -> Ranking:
-        """The same, with ``watch`` told of every level of cells."""
+        """Return a copy that calls ``watch`` for every level of cells."""
         return replace(self, watch=watch)
 
     def grow(
         self, trees: Ints, pairs: PointPairs, codes: Codes, roots: Frontier
     ) -> tuple[NodeTable, dict[str, np.ndarray]]:
-        """The trees, and the score of each of their cells."""
+        """Grow the trees; also the score of each node, `NO_CELL` where it is no cell."""
         parting = _PartingCells(self, trees, pairs, TwoClasses(codes, np.ones((len(trees), 2))), _Cells(len(trees)))
         grow_levels(roots, parting, self.watch)
         table, scores = parting.written.table()
@@ -162,16 +183,28 @@ class Ranking:
 
 
 class CellSplits(NamedTuple):
-    """How some cells are parted: which of them, the side of each pair, what each node of the small trees says."""
+    """How some cells are parted.
 
-    found: NDArray[np.bool_]
+    Attributes
+    ----------
+    is_parted
+        Whether each cell is parted, shape (n_cells,).
+    side
+        Side to which each pair goes, shape (m,).
+    verdicts
+        Side to which each node of the small trees sends pairs, or `MIXED`, shape (N,).
+    table
+        The small trees.
+    """
+
+    is_parted: NDArray[np.bool_]
     side: NDArray[np.int8]
     verdicts: NDArray[np.int8]
     table: NodeTable
 
     @classmethod
     def none(cls) -> CellSplits:
-        """No cells."""
+        """The splits of no cells."""
         ints, floats, small = np.empty(0, np.int32), np.empty(0), np.empty(0, np.int8)
         table = NodeTable(np.empty(0, np.int64), ints, ints, floats, ints, ints, floats, floats, np.empty(0, np.int64))
         return cls(np.empty(0, np.bool_), small, small, table)
@@ -179,13 +212,13 @@ class CellSplits(NamedTuple):
 
 @kernel
 def merge_verdicts(tree_start: Ints, left: Int32s, right: Int32s, verdicts: NDArray[np.int8]) -> None:
-    """says[node] = what both its children say, or mixed; leaves say what they do. Children come after their parents."""
+    """verdicts[node] = verdict of both its children, or `MIXED`; those of leaves stay. Children come after parents."""
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]
         for node in range(tree_start[tree + 1] - 1, root - 1, -1):
             if left[node] >= 0:
-                own = verdicts[root + left[node]]
-                verdicts[node] = own if own == verdicts[root + right[node]] else MIXED
+                verdict = verdicts[root + left[node]]
+                verdicts[node] = verdict if verdict == verdicts[root + right[node]] else MIXED
 
 
 @dataclass
@@ -202,13 +235,13 @@ class _Cells:
         self.next_node = np.ones(self.n_trees, np.int64)
 
     def add(self, frontier: Frontier, scores: Floats, is_cut: NDArray[np.bool_], parts: CellSplits) -> Int32s:
-        """Write a level's cells, and the small trees of those that are cut; the numbers of their left children."""
+        """Write a level's cells, and the small trees of cut ones; return the numbers of their left children."""
         cells = np.flatnonzero(is_cut)
         table = parts.table
         of = np.repeat(np.arange(len(table.tree_size)), table.tree_size)
-        kept = np.flatnonzero((parts.verdicts == MIXED) & parts.found[of]) if len(of) else np.empty(0, np.int64)
-        of = (np.cumsum(parts.found) - 1)[of[kept]]  # number of the cell among those that are cut
-        is_root = kept == np.repeat(table.tree_start[:-1][parts.found], np.bincount(of, minlength=len(cells)))
+        kept = np.flatnonzero((parts.verdicts == MIXED) & parts.is_parted[of]) if len(of) else np.empty(0, np.int64)
+        of = (np.cumsum(parts.is_parted) - 1)[of[kept]]  # number of the cell among those that are cut
+        is_root = kept == np.repeat(table.tree_start[:-1][parts.is_parted], np.bincount(of, minlength=len(cells)))
         tree = frontier.tree[cells]
         below = self._numbers(tree[of], (~is_root).astype(np.int64))
         number = np.where(is_root, frontier.node[cells][of].astype(np.int64), below)
@@ -232,17 +265,17 @@ class _Cells:
         return left
 
     def _pointed(self, parts: CellSplits, child: Int32s, kept: Ints, left: Int32s, pointers: Ints) -> Ints:
-        """Where each kept node points: a node that says left or right stands for the cell's child."""
+        """Number to which each kept node points: a child that is not `MIXED` is replaced by a child of the cell."""
         root = np.repeat(parts.table.tree_start[:-1], parts.table.tree_size)[kept]
-        own = root + child[kept]
-        verdicts = parts.verdicts[own]
-        return np.where(verdicts == MIXED, pointers[own], left + (verdicts == RIGHT))
+        children = root + child[kept]
+        verdicts = parts.verdicts[children]
+        return np.where(verdicts == MIXED, pointers[children], left + (verdicts == RIGHT))
 
     def _write_leaves(self, frontier: Frontier, scores: Floats, is_leaf: NDArray[np.bool_]) -> None:
         number = frontier.node[is_leaf].astype(np.int64)
         none, zeros = np.full(len(number), LEAF), np.zeros(len(number))
-        own = {"left": none, "right": none, "threshold": zeros, "width": np.zeros(len(number), np.int32)}
-        self._append(frontier.tree[is_leaf], number, {**own, "gain": zeros, "scores": scores[is_leaf]})
+        uncut = {"left": none, "right": none, "threshold": zeros, "width": np.zeros(len(number), np.int32)}
+        self._append(frontier.tree[is_leaf], number, {**uncut, "gain": zeros, "scores": scores[is_leaf]})
         self.ragged.append((np.empty(0, np.int32), np.empty(0)))
 
     def _append(self, tree: Ints, number: Ints, columns: dict[str, np.ndarray]) -> None:
@@ -251,16 +284,16 @@ class _Cells:
             self.columns.setdefault(name, []).append(values)
 
     def _numbers(self, tree: Ints, wanted: Ints) -> Ints:
-        """The first of ``wanted`` next numbers for each entry, whose trees ascend; they are then taken."""
+        """Reserve ``wanted`` numbers of nodes for each entry, whose trees ascend; return the first of each."""
         total = offsets(wanted)[:-1]
         first = np.searchsorted(tree, np.arange(self.n_trees))
         begin = np.append(total, wanted.sum())[first]
-        found = self.next_node[tree] + total - begin[tree]
+        numbers = self.next_node[tree] + total - begin[tree]
         self.next_node += np.bincount(tree, wanted, self.n_trees).astype(np.int64)
-        return found
+        return numbers
 
     def table(self) -> tuple[NodeTable, Floats]:
-        """The node table, without the weights of its nodes, and the scores of its cells."""
+        """Assemble the node table, with ``n_rows`` still 0, and the scores of its cells."""
         tree = np.concatenate(self.tree)
         columns = {name: np.concatenate(values) for name, values in self.columns.items()}
         order = np.lexsort((columns.pop("number"), tree))
@@ -281,16 +314,16 @@ class _Cells:
 
 @dataclass
 class _PartingCells:
-    """Parting by a LeafRank, and what is known of the cells of a level.
+    """The parting of cells by a LeafRank, level by level, with the state of the current level.
 
     Attributes
     ----------
     cells, scores, before
-        The cells, the score of each, and the unlike pairs in the cells to its left.
+        The cells of the level, the score of each, and the number of dissimilar pairs in the cells to its left.
     counts
-        Pairs of the two classes in those that are open, shape (n_open, 2).
+        Pairs of the two classes in each open cell, shape (n_open, 2).
     parts
-        How these are parted.
+        How the open cells are parted.
     totals
         Pairs of the two classes in each tree, shape (n_trees, 2).
     """
@@ -308,41 +341,42 @@ class _PartingCells:
     totals: Ints = field(init=False)
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
-        """Those within the limits to whose left there are few enough of the unlike pairs."""
+        """Which cells are within the limits and have few enough dissimilar pairs to their left."""
         counts = self.criterion.counts(frontier)
         if depth:
-            self._descend(counts[::2, UNLIKE], 0.5**depth)
+            self._descend(counts[::2, DISSIMILAR], 0.5**depth)
         else:
             self.totals, self.before, self.scores = counts, np.zeros(len(counts), np.int64), np.ones(len(counts))
         is_open = self.ranking.limits.open(frontier, depth, self.criterion)
         if self.ranking.optimise_fpr is not None:
-            is_open &= self.before < self.ranking.optimise_fpr * self.totals[frontier.tree, UNLIKE]
+            is_open &= self.before < self.ranking.optimise_fpr * self.totals[frontier.tree, DISSIMILAR]
         self.cells, self.counts = frontier, counts[is_open]
         return is_open
 
-    def _descend(self, unlike_left: Ints, step: float) -> None:
-        """Go on to the next cells: the left ones are as their cell was, the right ones come after them."""
-        self.before = np.stack([self.before, self.before + unlike_left], axis=1).reshape(-1)
+    def _descend(self, dissimilar_left: Ints, step: float) -> None:
+        """Go on to the next level: a left child has the score of its parent, a right one comes after it."""
+        self.before = np.stack([self.before, self.before + dissimilar_left], axis=1).reshape(-1)
         self.scores = np.stack([self.scores, self.scores - step], axis=1).reshape(-1)
 
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
-        """Those whose small tree calls some pairs alike and some unlike."""
+        """Which cells have a small tree with leaves of both kinds; also the side of each pair."""
         self.parts = self._parted(frontier) if frontier.n_nodes else CellSplits.none()
-        return self.parts.found, self.parts.side
+        return self.parts.is_parted, self.parts.side
 
     def _parted(self, cells: Frontier) -> CellSplits:
         """Part some cells, and send their pairs left or right."""
         keys = np.empty(cells.n_nodes, np.uint64)
         streams(self.ranking.seed, self.trees[cells.tree], cells.node, keys)
-        names = (keys >> np.uint64(2)).astype(np.int64)  # a cell's small tree is numbered by its stream
+        names = (keys >> np.uint64(2)).astype(np.int64)  # the number of a small tree follows from the cell's stream
         codes, counts = self.criterion.codes, self.counts
         table, ends = self.ranking.leafrank.part(cells, names, self.pairs, codes, counts)
         leaf = table.tree_start[cells.place] + ends
         size, weights = len(table.left), cells.weights
-        own = [np.bincount(leaf[at], weights[at], size) for at in (codes[cells.rows] == s for s in (ALIKE, UNLIKE))]
-        alike, unlike = (np.rint(n).astype(np.int64) for n in own)
+        of_class = (codes[cells.rows] == code for code in (SIMILAR, DISSIMILAR))
+        sums = [np.bincount(leaf[rows], weights[rows], size) for rows in of_class]
+        similar, dissimilar = (np.rint(n).astype(np.int64) for n in sums)
         of = np.repeat(np.arange(cells.n_nodes), table.tree_size)
-        lambdas = alike * counts[of, UNLIKE] - unlike * counts[of, ALIKE]
+        lambdas = similar * counts[of, DISSIMILAR] - dissimilar * counts[of, SIMILAR]
         verdicts = np.where(lambdas > 0, LEFT, RIGHT).astype(np.int8)
         side = verdicts[leaf]
         merge_verdicts(table.tree_start, table.left, table.right, verdicts)
@@ -354,7 +388,7 @@ class _PartingCells:
         frontier: Frontier,  # noqa: ARG002  (cells that are leaves are written, too)
         side: NDArray[np.int8],  # noqa: ARG002  (every pair has one)
     ) -> Int32s:
-        """Write the cells, each with the small tree that parts it."""
+        """Write the cells of the level, each with the small tree that parts it; see `_Cells.add`."""
         left = self.written.add(self.cells, self.scores, is_parted, self.parts)
         self.before, self.scores = self.before[is_parted], self.scores[is_parted]
         return left

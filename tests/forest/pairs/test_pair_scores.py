@@ -213,7 +213,7 @@ def test_votes_by_hand(voting: str, parts: list[float], wholes: list[float] | No
     votes.check()
     assert votes.parts.tolist() == parts
     assert (None if votes.wholes is None else votes.wholes.tolist()) == wholes  # None: a vote of each tree
-    assert (votes.median, votes.unlike) == (False, True)
+    assert (votes.median, votes.dissimilar) == (False, True)
     with pytest.raises(ArtifactError, match=r"class_counts\[1\]: counts are >= 0 and add up to n_rows > 0"):
         replace(votes, class_counts=np.array([[4, 4], [3, 2], [0, 3]], np.int32)).check()
 
@@ -224,11 +224,13 @@ def test_votes_by_hand(voting: str, parts: list[float], wholes: list[float] | No
 def test_forests_of_rows_have_no_pairs_and_forests_of_pairs_no_nodes(forest_of: Callable[[str], Forest]) -> None:
     rows, pairs = forest_of("labels"), forest_of("votes")
     assert (pair_scores.is_over_pairs(rows), pair_scores.is_over_pairs(pairs)) == (False, True)
-    with pytest.raises(InputError, match="pairs were asked of a forest that reads features"):
+    with pytest.raises(InputError, match="a forest over pairs of points was expected, found one that reads features"):
         pair_scores.columns_of(rows)
     with pytest.raises(InputError, match="points of pairs were asked of a forest that reads features"):
         _ = rows.points
-    with pytest.raises(InputError, match="ranks were asked of a forest that keeps votes; grow one by TreeRank"):
+    with pytest.raises(
+        InputError, match="a ranking forest was expected, found one that keeps votes; grow one by TreeRank"
+    ):
         pair_scores.ranks_of(pairs)
     with pytest.raises(InputError, match="reads two points at a time; ask for distances, not for nodes"):
         pairs.source(samples.features())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distforest.forest.pairs import pair_walks
-from distforest.forest.pairs.pair_walks import Walks, blocks_of, walk_sums
+from distforest.forest.pairs.pair_walks import SumSteps, Walks, blocks_of, walk_sums
 from distforest.forest.table import NodeTable
 from distforest.forest.walks import LANES
 from distforest.sources.point_pairs import FAMILIES, PairColumns, PointPairs
@@ -51,8 +51,7 @@ def alone(table: NodeTable, tree: int, row: np.ndarray) -> int:
 def one_by_one(table: NodeTable, tree: int, values: np.ndarray) -> np.ndarray:
     """The leaves of pairs that walk as sums of columns do, though these are single ones."""
     ends = np.empty(len(values), np.int64)
-    own = (table.left, table.right, table.threshold, table.offset, table.columns, table.weights)
-    walk_sums(int(table.tree_start[tree]), *own, values, ends)
+    walk_sums(int(table.tree_start[tree]), SumSteps.of(table), values, ends)
     return ends
 
 

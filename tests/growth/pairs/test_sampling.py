@@ -28,7 +28,7 @@ from distforest.growth.pairs.sampling import (
     part_of,
 )
 from distforest.growth.rng import bootstrap, subsample
-from distforest.sources.point_pairs import ALIKE, UNLIKE
+from distforest.sources.point_pairs import DISSIMILAR, SIMILAR
 from tests import samples
 from tests.reference import naive_trees_of_pairs as ref
 
@@ -48,8 +48,8 @@ def unordered(pairs: np.ndarray) -> list[tuple[int, int]]:
 
 
 KINDS: dict[str, tuple[Callable[[ByClass], AllPairs], Callable[[int, int], bool]]] = {
-    "alike": (ByClass.alike, lambda a, b: a == b),
-    "unlike": (ByClass.unlike, lambda a, b: a != b),
+    "alike": (ByClass.similar, lambda a, b: a == b),
+    "unlike": (ByClass.dissimilar, lambda a, b: a != b),
     "any": (ByClass.any, lambda a, b: True),
 }
 
@@ -68,8 +68,8 @@ def test_every_pair_of_a_kind_has_one_number(labels: np.ndarray, kind: str) -> N
 
 def test_pairs_of_some_points_alone() -> None:
     some = ByClass.of(UNEVEN.astype(np.int32), np.array([1, 4, 5, 8]))
-    assert unordered(some.alike().numbered(np.arange(1))) == [(1, 5)]
-    assert some.unlike().total == 5
+    assert unordered(some.similar().numbered(np.arange(1))) == [(1, 5)]
+    assert some.dissimilar().total == 5
     assert {point for pair in unordered(some.any().numbered(np.arange(6))) for point in pair} == {1, 4, 5, 8}
 
 
@@ -118,7 +118,7 @@ def test_a_point_and_its_partner_follow_the_law(balance: str, kind: str) -> None
 
 @pytest.mark.parametrize("kind", ["must", "cannot"])
 def test_any_pair_of_a_kind_is_equally_likely(kind: str) -> None:
-    there = by_class(UNEVEN).unlike() if kind == "cannot" else by_class(UNEVEN).alike()
+    there = by_class(UNEVEN).dissimilar() if kind == "cannot" else by_class(UNEVEN).similar()
     drawn = np.concatenate([there.drawn(part_of(0, tree, 0), 2) for tree in range(800)])
     assert ref.law_fits(ref.constraint_law(UNEVEN, "pairs", kind), drawn) > 1e-4
 
@@ -131,10 +131,10 @@ def test_constraints_are_distinct_pairs_of_their_kind(
 ) -> None:
     labels, rule = labels.astype(np.int32), Constraints(n_constraints, balance)
     sizes = np.bincount(labels)
-    there = {ALIKE: sum(math.comb(n, 2) for n in sizes), UNLIKE: math.comb(len(labels), 2)}
-    there[UNLIKE] -= there[ALIKE]
+    there = {SIMILAR: sum(math.comb(n, 2) for n in sizes), DISSIMILAR: math.comb(len(labels), 2)}
+    there[DISSIMILAR] -= there[SIMILAR]
     if not min(there.values()):
-        what = "a class of two points" if not there[ALIKE] else "two classes"
+        what = "a class of two points" if not there[SIMILAR] else "two classes"
         with pytest.raises(InputError, match=f"^labels: {what} .* there is no (must|cannot)-link pair"):
             _quietly(rule, labels, seed)
         return
@@ -143,9 +143,9 @@ def test_constraints_are_distinct_pairs_of_their_kind(
         pairs, codes = rule.draw(labels, seed)
     assert (pairs.dtype, codes.dtype) == (np.int32, np.uint8)
     assert len(set(unordered(pairs))) == len(pairs) == len(codes)
-    assert ((labels[pairs[:, 0]] != labels[pairs[:, 1]]) == (codes == UNLIKE)).all()
+    assert ((labels[pairs[:, 0]] != labels[pairs[:, 1]]) == (codes == DISSIMILAR)).all()
     wanted, fewer = n_constraints * len(sizes), 0
-    for code in (ALIKE, UNLIKE):
+    for code in (SIMILAR, DISSIMILAR):
         n = int((codes == code).sum())
         fewer += n < wanted
         assert 1 <= n <= min(wanted, there[code])
@@ -167,7 +167,7 @@ def test_each_class_has_its_number_of_constraints() -> None:
     labels = np.repeat([0, 1], [380, 20]).astype(np.int32)
     for balance, low, high in (("classes", 100, 100), ("points", 2, 22), ("pairs", 0, 5)):
         pairs, codes = _quietly(Constraints(100, balance), labels, 5)
-        must = pairs[codes == ALIKE]
+        must = pairs[codes == SIMILAR]
         assert len(must) == 200
         assert low <= (labels[must[:, 0]] == 1).sum() <= high
 
@@ -175,15 +175,15 @@ def test_each_class_has_its_number_of_constraints() -> None:
 def test_a_class_without_pairs_has_none_and_the_others_have_theirs() -> None:
     labels = np.repeat([0, 1, 2], [30, 30, 1]).astype(np.int32)
     pairs, codes = _quietly(Constraints(100, "classes"), labels, 0)
-    assert (codes == ALIKE).sum() == 200
-    assert (labels[pairs[codes == ALIKE]] == 2).sum() == 0
-    assert (labels[pairs[codes == UNLIKE]] == 2).any()
+    assert (codes == SIMILAR).sum() == 200
+    assert (labels[pairs[codes == SIMILAR]] == 2).sum() == 0
+    assert (labels[pairs[codes == DISSIMILAR]] == 2).any()
 
 
 def test_as_many_as_help_are_drawn_unless_a_number_is_given() -> None:
     labels = np.repeat([0, 1], 15).astype(np.int32)
     _, codes = Constraints.of("auto", "pairs").draw(labels, 0)  # all there are, and no warning
-    assert [int((codes == code).sum()) for code in (ALIKE, UNLIKE)] == [210, 225]
+    assert [int((codes == code).sum()) for code in (SIMILAR, DISSIMILAR)] == [210, 225]
     assert Constraints.of("auto", "points").n_constraints == ENOUGH
     assert Constraints.of(np.int64(7), "points") == Constraints(7, "points")
 
@@ -262,14 +262,14 @@ def test_labelled_points_are_paired_anew_for_each_tree(
         assert ref.drawn_points(found.pairs, found.weights) <= set(np.flatnonzero(inside).tolist())
         assert len(set(unordered(found.pairs))) == len(found.pairs)
         assert (found.pairs[:, 0] != found.pairs[:, 1]).all()
-        assert ((labels[found.pairs[:, 0]] != labels[found.pairs[:, 1]]) == (found.codes == UNLIKE)).all()
+        assert ((labels[found.pairs[:, 0]] != labels[found.pairs[:, 1]]) == (found.codes == DISSIMILAR)).all()
         assert found.weights.tolist() == [1] * len(found.pairs)
         if rule != "balanced":
             assert len(found.pairs) == sampling.n_rows
             continue
         here = [KINDS[kind][0](ByClass.of(labels, np.flatnonzero(inside))).total for kind in ("alike", "unlike")]
         wanted = n_pairs // 2, n_pairs - n_pairs // 2
-        counts = [(found.codes == code).sum() for code in (ALIKE, UNLIKE)]
+        counts = [(found.codes == code).sum() for code in (SIMILAR, DISSIMILAR)]
         assert counts == [min(own, there) for own, there in zip(wanted, here, strict=True)]
 
 
@@ -278,7 +278,7 @@ def test_uniform_pairs_are_of_all_pairs_and_balanced_ones_half_and_half() -> Non
     law = {pair: ref.Fraction(1, 66) for pair in combinations(range(12), 2)}
     uniform, balanced = (LabelledPairs(labels, 4, rule, 12) for rule in ("uniform", "balanced"))
     assert ref.law_fits(law, np.concatenate([uniform.sample(0, tree).pairs for tree in range(600)])) > 1e-4
-    for kind, code in (("must", ALIKE), ("cannot", UNLIKE)):
+    for kind, code in (("must", SIMILAR), ("cannot", DISSIMILAR)):
         drawn_pairs = [(own := balanced.sample(0, tree)).pairs[own.codes == code] for tree in range(600)]
         assert ref.law_fits(ref.constraint_law(labels, "pairs", kind), np.concatenate(drawn_pairs)) > 1e-4
 
