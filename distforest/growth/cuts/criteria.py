@@ -217,6 +217,24 @@ def keep_best(
     cuts.threshold[node] = middle if middle < above else below  # rounding must not send the right side left
 
 
+class LabelledRows(NamedTuple):
+    """The rows of a node, as a scan takes them.
+
+    Attributes
+    ----------
+    weights
+        Multiplicity of each row, which is compared with ``min_leaf``, shape (n,).
+    class_weighted
+        The same times the weight of the row's class, of which the sums of a gain are made, shape (n,) or longer.
+    codes
+        Class of each row, shape (n,) or longer.
+    """
+
+    weights: Int32s
+    class_weighted: Ints | Int32s
+    codes: Int32s
+
+
 @kernel
 def cut_gini(
     nodes: Nodes,
@@ -226,32 +244,32 @@ def cut_gini(
     min_leaf: int,
     cuts: Cuts,
 ) -> None:
-    """P(S) = m^2 - sum_k m_k^2, kept while the rows go over from right to left in the order of a candidate.
+    """The largest gain with P(S) = m^2 - sum_k m_k^2, updated as rows move from right to left in a candidate's order.
 
-    m and m_k are sums of ``own``, a row's weight times that of its class; ``min_leaf`` is compared with plain sums.
+    m and m_k are sums of a row's weight times that of its class; ``min_leaf`` is compared with sums of plain weights.
     """
     starts, rows, weights = nodes
     longest = (starts[1:] - starts[:-1]).max()
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    code, own = np.empty(longest, np.int32), np.empty(longest, np.int64)
+    row_codes, class_weighted = np.empty(longest, np.int32), np.empty(longest, np.int64)
     counts = np.empty((3, class_weights.shape[0]), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         counts[2] = 0
         for r in range(first, last):
             c = codes[rows[r]]
-            code[r - first], own[r - first] = c, weights[r] * class_weights[c]
-            counts[2, c] += own[r - first]
+            row_codes[r - first], class_weighted[r - first] = c, weights[r] * class_weights[c]
+            counts[2, c] += class_weighted[r - first]
+        of_node = LabelledRows(weights[first:last], class_weighted, row_codes)
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
             counts[1] = counts[2]
             if n < last - first:  # only the observed rows take part
                 counts[1] = 0
                 for e in range(n):
-                    counts[1, code[order[e]]] += own[order[e]]
-            own_values, own_weights = values[k, first:last], weights[first:last]
-            scan_gini(node, k, own_values, order[:n], own_weights, own, code, min_leaf, counts[:2], cuts)
+                    counts[1, row_codes[order[e]]] += class_weighted[order[e]]
+            scan_gini(node, k, values[k, first:last], order[:n], of_node, min_leaf, counts[:2], cuts)
 
 
 @borrowing
@@ -268,14 +286,16 @@ def scan_gini(
     candidate: int,
     values: Floats,
     order: Ints,
-    weights: Int32s,
-    own: Ints,
-    code: Int32s,
+    of_node: LabelledRows,
     min_leaf: int,
     sides: Ints,
     cuts: Cuts,
 ) -> None:
-    """Take the rows over from right to left, ``sides``, sums of ``own`` by class, in the order of one candidate."""
+    """Move the rows of a node from right to left in one candidate's order; ``sides`` are class-weighted sums by class.
+
+    ``sides`` has shape (2, n_classes); its right half holds the sums of all observed rows at the start.
+    """
+    weights, class_weighted, codes = of_node
     left, right = sides[0], sides[1]
     left[:] = 0
     m, squares_right, squares_left = np.int64(0), np.int64(0), np.int64(0)
@@ -298,13 +318,29 @@ def scan_gini(
         before = value
         n_left += weights[place]
         n_right -= weights[place]
-        c, w = code[place], np.int64(own[place])
+        c, w = codes[place], np.int64(class_weighted[place])
         squares_left += w * (2 * left[c] + w)
         squares_right -= w * (2 * right[c] - w)
         left[c] += w
         right[c] -= w
         m_left += w
         m_right -= w
+
+
+class VectorRows(NamedTuple):
+    """The rows of a node, as a scan takes them.
+
+    Attributes
+    ----------
+    rows, weights
+        Row numbers and their multiplicities, shape (n,).
+    fixed
+        The vectors of all rows in fixed point, shape (n_rows, n_dimensions).
+    """
+
+    rows: Int32s
+    weights: Int32s
+    fixed: Ints
 
 
 @kernel
@@ -323,10 +359,10 @@ def cut_variance(
     sums = np.empty((2, fixed.shape[1]), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
+        of_node = VectorRows(rows[first:last], weights[first:last], fixed)
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
-            own_values, own_rows, own_weights = values[k, first:last], rows[first:last], weights[first:last]
-            scan_variance(node, k, own_values, order[:n], own_rows, own_weights, fixed, min_leaf, sums, cuts)
+            scan_variance(node, k, values[k, first:last], order[:n], of_node, min_leaf, sums, cuts)
 
 
 @borrowing
@@ -349,14 +385,16 @@ def scan_variance(
     candidate: int,
     values: Floats,
     order: Ints,
-    rows: Int32s,
-    weights: Int32s,
-    fixed: Ints,
+    of_node: VectorRows,
     min_leaf: int,
     sides: Ints,
     cuts: Cuts,
 ) -> None:
-    """Take the rows over from right to left, ``sides``, sums of the vectors, in the order of one candidate."""
+    """Move the rows of a node from right to left in one candidate's order; ``sides`` are sums of vectors.
+
+    ``sides``, shape (2, n_dimensions), is filled here.
+    """
+    rows, weights, fixed = of_node
     left, right = sides[0], sides[1]
     left[:] = 0
     right[:] = 0

@@ -14,7 +14,9 @@ from distforest.forest.frontier import Frontier, Nodes
 from distforest.growth.cuts.criteria import (
     Cuts,
     Gini,
+    LabelledRows,
     Variance,
+    VectorRows,
     gini_gain,
     keep_best,
     scan_gini,
@@ -82,8 +84,8 @@ def cut_codes_gini(
                     own[r - first] = codes[rows[r], column]
                     label[r - first] = labels[rows[r]]
                 order_values(own[:size], order, keys, keys)
-                drawn = weights[first:last]
-                scan_gini(node, k, own[:size], order[:size], drawn, drawn, label, min_leaf, counts, cuts)
+                of_node = LabelledRows(weights[first:last], weights[first:last], label)
+                scan_gini(node, k, own[:size], order[:size], of_node, min_leaf, counts, cuts)
                 continue
             filled[:] = 0
             sums[:] = 0
@@ -155,8 +157,8 @@ def cut_codes_variance(
                 for r in range(first, last):
                     own[r - first] = codes[rows[r], column]
                 order_values(own[:size], order, keys, keys)
-                some, drawn = rows[first:last], weights[first:last]
-                scan_variance(node, k, own[:size], order[:size], some, drawn, fixed, min_leaf, sides, cuts)
+                of_node = VectorRows(rows[first:last], weights[first:last], fixed)
+                scan_variance(node, k, own[:size], order[:size], of_node, min_leaf, sides, cuts)
                 continue
             filled[:] = 0
             sums[:] = 0

@@ -126,6 +126,13 @@ def whole_of(counts: Ints, costs: Floats) -> float:
     return 2.0 * m_0 * m_1 / (m_0 + m_1)
 
 
+class TwoClassRows(NamedTuple):
+    """Weight and class of each row of a node, as a scan takes them: shape (n,), the classes (n,) or longer."""
+
+    weights: Int32s
+    kinds: Codes
+
+
 @kernel
 def cut_two_classes(
     nodes: Nodes,
@@ -143,10 +150,10 @@ def cut_two_classes(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         read_codes(rows[first:last], codes, kinds)
+        of_node = TwoClassRows(weights[first:last], kinds)
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
-            own = values[k, first:last]
-            scan_two_classes(node, k, own, order[:n], weights[first:last], kinds, judged, left, cuts)
+            scan_two_classes(node, k, values[k, first:last], order[:n], of_node, judged, left, cuts)
 
 
 @borrowing
@@ -163,13 +170,13 @@ def scan_two_classes(
     candidate: int,
     values: Floats,
     order: Ints,
-    weights: Int32s,
-    kinds: Codes,
+    of_node: TwoClassRows,
     judged: Judged,
     left: Ints,
     cuts: Cuts,
 ) -> None:
-    """Take the rows over to ``left``, counts of the two classes (``kinds``), in the order of one candidate."""
+    """Move the rows of a node to ``left``, counts of the two classes, in the order of one candidate."""
+    weights, kinds = of_node
     left[:] = 0
     counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
     whole, before = whole_of(counts, costs), np.nan

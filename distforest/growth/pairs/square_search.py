@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from distforest.growth.cuts.criteria import Cuts, keep_best
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.cuts.two_classes import Judged, gain_of_counts, read_codes, scan_two_classes, whole_of
+from distforest.growth.cuts.two_classes import Judged, TwoClassRows, gain_of_counts, read_codes, scan_two_classes, whole_of
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.search import CODED_PAIRS, PairLevel, code_one, cut_level, few_pairs, walk_bins
 from distforest.jit import kernel
@@ -108,8 +108,8 @@ def cut_squares_at_values(
             if c >= n_features:
                 read_column(c + n_of_family - n_features, rows[first:last], pairs, ends)
                 n = order_values(ends[:size], order, keys, spare)
-                own = ends[:size]
-                scan_two_classes(node, k, own, order[:n], weights[first:last], kinds, judged, separated, cuts)
+                of_node = TwoClassRows(weights[first:last], kinds)
+                scan_two_classes(node, k, ends[:size], order[:n], of_node, judged, separated, cuts)
                 continue
             for r in range(size):
                 one, other = points[left[rows[first + r]], c], others[right[rows[first + r]], c]
