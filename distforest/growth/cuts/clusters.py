@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from distforest.growth.cuts.cluster_scores import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.criteria import Cuts, Steady
-from distforest.growth.cuts.fences import LEFT_OUT, LOWER, MARGIN, UPPER
-from distforest.growth.cuts.gaussians import EQUAL_BIC, FAST_BIC, TWO_MEANS, cut_clusters, judge_cuts
+from distforest.growth.cuts.fences import LEFT_OUT, MARGIN
+from distforest.growth.cuts.gaussians import cut_clusters, judge_cuts
 from distforest.growth.cuts.mixture import part_mixture
 from distforest.growth.cuts.random_cuts import Places
 from distforest.growth.cuts.two_means import EQUAL_GAINS
@@ -69,24 +70,26 @@ class TwoClusters(Steady):
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node: among its candidates' own cuts the one of the largest score."""
-        thresholds = np.full((len(values), frontier.n_nodes), np.nan)
-        scores = np.full(thresholds.shape, -np.inf)
-        where = frontier.starts, frontier.weights, values
+        of_candidates = CandidateCuts.none(len(values), frontier.n_nodes)
+        level = frontier.starts, frontier.weights, values
         if self.score == MCLUST_BIC:
-            part_mixture(*where, min_leaf, self.relative, thresholds, scores)
+            part_mixture(*level, min_leaf, self.relative, of_candidates)
         elif self.places is not None:
             fences = self.places.fences(frontier, values)
-            thresholds = self.places.within(fences)
-            judged_by = SCORES[self.score], min_leaf, self.relative
-            judge_cuts(*where, *judged_by, thresholds, fences[LOWER], fences[UPPER], scores)
-            spread_first(fences[LEFT_OUT], MARGIN, scores)
+            of_candidates = of_candidates._replace(thresholds=self.places.within(fences))
+            judge_cuts(*level, self.scoring(min_leaf), fences, of_candidates)
+            spread_first(fences[LEFT_OUT], MARGIN, of_candidates.scores)
         else:
-            cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, self.is_plain, thresholds, scores)
+            cut_clusters(*level, self.scoring(min_leaf), self.is_plain, of_candidates)
         if self.witnesses:
-            self.witnesses.confirm(frontier, values, thresholds, scores)
+            self.witnesses.confirm(frontier, values, of_candidates)
         cuts = Cuts.none(frontier.n_nodes)
-        choose(thresholds, scores, self.score == "two_means", frontier.weight, cuts)
+        choose(of_candidates, self.score == "two_means", frontier.weight, cuts)
         return cuts
+
+    def scoring(self, min_leaf: int) -> ClusterScoring:
+        """How kernels score cuts by ``score``, which is not ``"mclust_bic"``."""
+        return ClusterScoring(SCORES[self.score], self.relative, min_leaf)
 
     @property
     def is_plain(self) -> bool:
@@ -107,8 +110,7 @@ def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
 
 @borrowing
 def choose(
-    thresholds: Floats,
-    scores: Floats,
+    of_candidates: CandidateCuts,
     is_sum: bool,
     weight: Ints,
     cuts: Cuts,
@@ -117,6 +119,7 @@ def choose(
 
     That is by a share of the terms that a score is made of: of itself where it is a sum of squares, else of the weight.
     """
+    thresholds, scores = of_candidates
     for node in range(scores.shape[1]):
         top = -np.inf
         for k in range(scores.shape[0]):

@@ -12,7 +12,8 @@ import math
 
 import numpy as np
 
-from distforest.growth.cuts.gaussians import LEAST_VARIANCE, TWO_MEANS, scan_clusters
+from distforest.growth.cuts.cluster_scores import LEAST_VARIANCE, TWO_MEANS, CandidateCuts, ClusterScoring
+from distforest.growth.cuts.gaussians import scan_clusters
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints
@@ -32,20 +33,19 @@ def part_mixture(
     values: Floats,
     min_leaf: int,
     relative: bool,
-    thresholds: Floats,
-    scores: Floats,
+    cuts: CandidateCuts,
 ) -> None:
-    """Threshold and score of each candidate of each node; none where a side of the cut would be too light."""
+    """Fill the cut of each candidate of each node into ``cuts``; none where a side of it would be too light."""
     longest = (starts[1:] - starts[:-1]).max()
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         for k in range(values.shape[0]):
-            own, w = values[k, first:last], weights[first:last]
-            n = order_values(own, order, keys, spare)
-            found = better_model_cut(own[order[:n]], w[order[:n]], min_leaf, relative)
-            thresholds[k, node], scores[k, node] = found
+            x, w = values[k, first:last], weights[first:last]
+            n = order_values(x, order, keys, spare)
+            cut = better_model_cut(x[order[:n]], w[order[:n]], min_leaf, relative)
+            cuts.thresholds[k, node], cuts.scores[k, node] = cut
 
 
 @kernel
@@ -53,7 +53,7 @@ def better_model_cut(x: Floats, w: Int32s, min_leaf: int, relative: bool) -> tup
     """The cut of the better model of ascending values and its score; -inf where a side would be too light."""
     places = np.arange(x.shape[0])
     shares = np.empty(x.shape[0])
-    start, score = scan_clusters(x, w, places, TWO_MEANS, 1, True, shares)
+    start, score = scan_clusters(x, w, places, ClusterScoring(TWO_MEANS, True, 1), shares)
     if score == -np.inf:
         return np.nan, -np.inf
     n, square = w.sum(), shares[0]

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.growth.cuts.cluster_scores import CandidateCuts, ClusterScoring
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
@@ -94,17 +95,16 @@ def cut_two_means(
     node: int,
     weights: Int32s,
     values: Floats,
-    min_leaf: int,
-    relative: bool,
+    scoring: ClusterScoring,
     best_only: bool,
     room: BinRoom,
-    thresholds: Floats,
-    scores: Floats,
+    cuts: CandidateCuts,
 ) -> None:
-    """Threshold and score of the best cut of each candidate of a node; NaN where all its values must be sorted.
+    """Fill the best two-means cut of each candidate of a node into ``cuts``; NaN where all its values must be sorted.
 
-    That is where one is missing, where all are equal, and where their squares are too large or too small to be floats.
-    With ``best_only`` a candidate that cannot reach the best score so far has no cut, a score of -inf, or a lesser one.
+    They must be where one is missing, where all are equal, and where their squares are too large or too small to be
+    floats. With ``best_only`` a candidate that cannot reach the best score so far gets no cut, or one that is not its
+    best.
     """
     first, last, bins = starts[node], starts[node + 1], room.bins
     w, n, rival = room.own_weights[: last - first], 0.0, -np.inf
@@ -112,23 +112,23 @@ def cut_two_means(
         w[r] = weights[first + r]
         n += w[r]
     for k in range(values.shape[0]):
-        own = values[k, first:last]
-        thresholds[k, node] = scores[k, node] = np.nan
-        line = cell_line(own, w, n)
+        x = values[k, first:last]
+        cuts.thresholds[k, node] = cuts.scores[k, node] = np.nan
+        line = cell_line(x, w, n)
         if line.scale == 0.0:
             continue
-        square = fill_bins(own, w, line, bins)
-        single, slack = 0.0 if relative else square, EQUAL_GAINS * square
-        least = add_up_bins(line, min_leaf, bins)
+        square = fill_bins(x, w, line, bins)
+        single, slack = 0.0 if scoring.relative else square, EQUAL_GAINS * square
+        least = add_up_bins(line, scoring.min_leaf, bins)
         if rival > -np.inf:
             least = max(least, (rival + single - 8.0 * EQUAL_GAINS * abs(rival)) / line.n)
         least -= 8.0 * slack / line.n
         gain = -np.inf
         if open_bins(line, least, bins):
-            thresholds[k, node], gain = search_open(own, w, min_leaf, line, least, slack, room)
-        scores[k, node] = min(gain, square) - single
+            cuts.thresholds[k, node], gain = search_open(x, w, scoring.min_leaf, line, least, slack, room)
+        cuts.scores[k, node] = min(gain, square) - single
         if best_only:
-            rival = max(rival, scores[k, node])
+            rival = max(rival, cuts.scores[k, node])
 
 
 @borrowing

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.forest.frontier import Nodes
+from distforest.growth.cuts.cluster_scores import CandidateCuts
 from distforest.growth.cuts.fences import MARGIN, fences_of
 from distforest.growth.draws.column_weights import ColumnWeights, draw_columns
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Float32s, Floats, Int32s, Ints
+from distforest.sources.source import Float32s, Floats, Int32s
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
@@ -54,34 +56,29 @@ class Witnesses:
         draw_columns(keys, FIRST_WITNESS + attempt * self.n_witnesses, self.weights.cumulative, columns)
         return replace(self, columns=columns)
 
-    def confirm(self, frontier: Frontier, values: Floats, thresholds: Floats, scores: Floats) -> None:
+    def confirm(self, frontier: Frontier, values: Floats, cuts: CandidateCuts) -> None:
         """Add to each candidate's score how much its cut explains of the witnesses, on average.
 
-        ``values`` has shape (width, n_rows), ``thresholds`` and ``scores`` (width, n_nodes).
+        ``values`` has shape (width, n_rows).
         """
         assert self.columns is not None  # noqa: S101  (a node is cut in some attempt)
-        hear_witnesses(
-            *(frontier.starts, frontier.rows, frontier.weights, values, thresholds),
-            *(self.matrix, self.columns, scores),
-        )
+        add_explained(frontier.nodes, values, self.matrix, self.columns, cuts)
 
 
 @kernel
-def hear_witnesses(
-    starts: Ints,
-    rows: Int32s,
-    weights: Int32s,
+def add_explained(
+    nodes: Nodes,
     values: Floats,
-    thresholds: Floats,
     matrix: Float32s,
     columns: Int32s,
-    scores: Floats,
+    cuts: CandidateCuts,
 ) -> None:
     """scores[k, f] += mean over the witnesses x of n log(SS_0 / (SS_1 + SS_2)), the sides those of candidate k's cut.
 
-    A witness that is constant in the node says 0, as does one that has a value within its fences on one side alone;
-    values beyond them are not heard. Candidates without a cut (score -inf) are left as they are.
+    A witness adds 0 if it is constant in the node, or if only one side has values within its fences. Values beyond the
+    fences are left out. Candidates without a cut (score -inf) stay as they are.
     """
+    (starts, rows, weights), (thresholds, scores) = nodes, cuts
     longest = (starts[1:] - starts[:-1]).max()
     own, some = np.empty(longest), np.empty(longest)
     for node in range(starts.shape[0] - 1):

@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 
 from distforest.growth.cuts.criteria import Cuts, keep_best
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.cuts.two_classes import Judged, TwoClassRows, gain_of_counts, read_codes, scan_two_classes, whole_of
+from distforest.growth.cuts.two_classes import (
+    Judged,
+    TwoClassRows,
+    gain_of_counts,
+    read_codes,
+    scan_two_classes,
+    whole_of,
+)
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.search import CODED_PAIRS, PairLevel, code_one, cut_level, few_pairs, walk_bins
 from distforest.jit import kernel
