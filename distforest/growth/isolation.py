@@ -13,8 +13,8 @@ import numpy as np
 
 from distforest.growth.cuts.criteria import Cuts, Steady
 from distforest.growth.cuts.random_cuts import Places
+from distforest.growth.draws.object_pairs import AnyPairs, rules_of_similarities, usable_pairs
 from distforest.growth.draws.objects import DRAW_ATTEMPTS
-from distforest.growth.draws.unlike_pairs import AnyPairs, rules_of_similarities, usable_pairs
 from distforest.growth.rng import Keys
 from distforest.sources.source import Floats, Projections, Source, offsets
 
@@ -30,7 +30,7 @@ class TwoAtRandom:
 
     S_ij must be observed and S_ii + S_jj - 2 S_ij positive, or the pair is drawn again; where it never is and
     S_ii and S_jj say nothing, S_kj - S_ki must differ over the node: see
-    `distforest.growth.draws.unlike_pairs.tell_apart`.
+    `distforest.growth.draws.object_pairs.tell_apart`.
     """
 
     source: Source

@@ -21,7 +21,7 @@ BALANCES = ("points", "classes", "pairs")
 """Rules by which must-link and cannot-link pairs are drawn from labels."""
 
 FRESH, KEPT = "fresh", "kept"
-"""How a node comes by its pairs of objects, see `distforest.growth.draws.unlike_pairs`."""
+"""How a node comes by its pairs of objects, see `distforest.growth.draws.object_pairs`."""
 
 LEAST = math.ulp(0.0)
 """The least number above 0."""

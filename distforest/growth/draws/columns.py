@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -31,6 +31,31 @@ class Draw(Protocol):
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """The candidates of each node of ``frontier``, from ``keys``, the nodes' streams, shape (n_nodes,)."""
+
+
+class Terms(NamedTuple):
+    """Room for the columns of candidates and their weights, which a draw fills candidate by candidate.
+
+    Attributes
+    ----------
+    size
+        Number of columns of each candidate, shape (n_candidates,).
+    columns, weights
+        Columns and their weights, shape (most,): room for those of all candidates.
+    """
+
+    size: Ints
+    columns: Int32s
+    weights: Floats
+
+    @classmethod
+    def room(cls, n_candidates: int, most: int) -> Terms:
+        """Room for ``most`` columns of so many candidates."""
+        return cls(np.empty(n_candidates, np.int64), np.empty(most, np.int32), np.empty(most))
+
+    def projections(self, width: int, filled: int) -> Projections:
+        """The candidates, ``width`` for each node, of which ``filled`` columns are drawn in all."""
+        return Projections(width, offsets(self.size), self.columns[:filled], self.weights[:filled])
 
 
 @dataclass(frozen=True)
@@ -90,12 +115,10 @@ class Oblique:
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node."""
         total = self.width + round(self.width * (self.combinations - 1.0))
-        size = np.zeros(frontier.n_nodes * self.width, np.int64)
-        columns = np.empty(frontier.n_nodes * total, np.int32)
-        weights = np.empty(frontier.n_nodes * total)
+        terms = Terms.room(frontier.n_nodes * self.width, frontier.n_nodes * total)
         scales = np.empty(0) if self.scales is None else self.scales
-        n = oblique_terms(keys, attempt, self.columns.cumulative, scales, self.width, size, columns, weights)
-        return Projections(self.width, offsets(size), columns[:n], weights[:n])
+        filled = oblique_terms(keys, attempt, self.columns.cumulative, scales, self.width, terms)
+        return terms.projections(self.width, filled)
 
 
 @kernel
@@ -105,15 +128,14 @@ def oblique_terms(
     cumulative: Floats,
     scales: Floats,
     width: int,
-    size: Ints,
-    columns: Int32s,
-    weights: Floats,
+    terms: Terms,
 ) -> int:
-    """Deal the columns out: ``size`` of each candidate, then its distinct columns, each with its coefficient.
+    """Fill ``terms`` with the distinct columns of each candidate and their coefficients; returns how many in all.
 
-    A candidate that drew nothing new `COLUMN_TRIES` times is content with the columns it has: others may have no
-    weight.
+    The number of columns of a candidate is drawn first. A candidate that draws only columns it has `COLUMN_TRIES` times
+    in a row keeps those it has: the others may have a weight of 0.
     """
+    size, columns, weights = terms
     extra = columns.shape[0] // keys.shape[0] - width if keys.shape[0] else 0
     filled = 0
     for f in range(keys.shape[0]):

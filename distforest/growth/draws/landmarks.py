@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ LANDMARK_TREE = (1 << 40) + 2
 """The number of a tree that no forest has, from whose stream landmarks are drawn."""
 
 
-@dataclass(frozen=True)
-class Landmarks:
+class Landmarks(NamedTuple):
     """Some of the objects: their numbers, ascending, and of each object whether it is one; of none for all objects."""
 
     rows: Int32s
@@ -115,23 +114,21 @@ def shares(sizes: Ints, m: int) -> Ints:
 
 
 @kernel
-def landmarks_near(
-    y: float, group: Int32s, landmarks: Int32s, among: NDArray[np.bool_], targets: Floats, by_class: bool
-) -> Int32s:
+def landmarks_near(y: float, group: Int32s, landmarks: Landmarks, targets: Floats, by_class: bool) -> Int32s:
     """The landmarks of a node that class y may send: those in it of the class, or all of the class if there is none.
 
     Of targets, whatever y: those in the node, or all landmarks if there are not two different targets among these.
     """
-    near = np.empty(max(group.shape[0], landmarks.shape[0]), np.int32)
+    near = np.empty(max(group.shape[0], landmarks.rows.shape[0]), np.int32)
     n, differ = 0, by_class
     for row in group:
-        if among[row] and (not by_class or targets[row] == y):
+        if landmarks.among[row] and (not by_class or targets[row] == y):
             near[n] = row
             n += 1
             differ = differ or targets[row] != targets[near[0]]
     if n == 0 or not differ:
         n = 0
-        for row in landmarks:
+        for row in landmarks.rows:
             if not by_class or targets[row] == y:
                 near[n] = row
                 n += 1

@@ -22,7 +22,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections, Source,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from distforest.forest.frontier import Frontier
+    from distforest.forest.frontier import Frontier, Nodes
     from distforest.growth.rng import Keys
 
 FIRST_LANDMARK = 1 << 35
@@ -48,9 +48,16 @@ LENGTH_ROUNDING = 1e-9
 """Share of S_ii and S_jj by which the square of a length may be negative from rounding."""
 
 
-@dataclass(frozen=True)
-class Unlikeness:
-    """How unlike two objects are, shape of ``targets`` (n_rows,): 1[y != y'] of classes, |y - y'| of targets."""
+class Disagreement(NamedTuple):
+    """How far the ground truths of two objects are apart: 1[y != y'] of classes, |y - y'| of targets.
+
+    Attributes
+    ----------
+    targets
+        The class or target of each object, shape (n_rows,).
+    by_class
+        Whether they are classes.
+    """
 
     targets: Floats
     by_class: bool
@@ -85,20 +92,19 @@ class AnyPairs:
 class FreshPairs:
     """Each node draws its own, of the landmarks if there are any."""
 
-    unlike: Unlikeness
+    truth: Disagreement
     landmarks: Landmarks = ANY_OBJECT
 
     def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Int32s) -> None:
         """See `draw_pairs`."""
-        where = (wanted, width, trial * 2 * width, keys, frontier.starts, frontier.rows)
-        draw_pairs(*where, self.unlike.targets, self.unlike.by_class, self.landmarks.rows, self.landmarks.among, pairs)
+        draw_pairs(wanted, width, trial * 2 * width, keys, frontier.nodes, self.truth, self.landmarks, pairs)
 
 
 @dataclass(frozen=True)
 class KeptPairs:
     """The nodes of a tree draw by the same orders of the objects; ``trees``: the streams of those, shape (n_trees,)."""
 
-    unlike: Unlikeness
+    truth: Disagreement
     trees: Keys
 
     def __call__(
@@ -111,8 +117,7 @@ class KeptPairs:
         pairs: Int32s,
     ) -> None:
         """See `draw_kept_pairs`."""
-        where = (wanted, width, trial * width, self.trees, frontier.tree, frontier.starts, frontier.rows)
-        draw_kept_pairs(*where, self.unlike.targets, self.unlike.by_class, pairs)
+        draw_kept_pairs(wanted, width, trial * width, self.trees[frontier.tree], frontier.nodes, self.truth, pairs)
 
 
 def usable_pairs(
@@ -197,41 +202,39 @@ def draw_pairs(
     width: int,
     first: int,
     keys: Keys,
-    starts: Ints,
-    rows: Int32s,
-    targets: Floats,
-    by_class: bool,
-    landmarks: Int32s,
-    among: NDArray[np.bool_],
+    nodes: Nodes,
+    truth: Disagreement,
+    landmarks: Landmarks,
     pairs: Int32s,
 ) -> None:
-    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to 1[y_j != y_i] or |y_j - y_i|; left as it is if all 0.
+    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to their disagreement; left as it is if all of them agree.
 
-    With landmarks j and i are drawn of `landmarks_near`: of targets in this way, else uniformly, each for its class.
+    With landmarks j and i are drawn from `landmarks_near`: of targets in this way, else uniformly, each for its class.
     """
+    (starts, rows, _), (targets, by_class) = nodes, truth
     for e in range(wanted.shape[0]):
         node, k = wanted[e] // width, wanted[e] % width
         group = rows[starts[node] : starts[node + 1]]
         draw = first + 2 * k
-        if landmarks.shape[0] > 0 and not by_class:
-            group = landmarks_near(0.0, group, landmarks, among, targets, by_class)
+        if landmarks.rows.shape[0] > 0 and not by_class:
+            group = landmarks_near(0.0, group, landmarks, targets, by_class)
         i = group[below(keys[node], draw, group.shape[0])]
         total = 0.0
         for row in group:
-            total += unlikeness(targets[row], targets[i], by_class)
+            total += disagreement(truth, row, i)
         goal = unit(keys[node], draw + 1) * total
         reached = 0.0
         for row in group:
-            part = unlikeness(targets[row], targets[i], by_class)
+            part = disagreement(truth, row, i)
             reached += part
             if part > 0.0:
                 pairs[e, 0] = row
                 pairs[e, 1] = i
                 if reached > goal:
                     break
-        if landmarks.shape[0] > 0 and by_class and pairs[e, 0] >= 0:
+        if landmarks.rows.shape[0] > 0 and by_class and pairs[e, 0] >= 0:
             for side in range(2):
-                near = landmarks_near(targets[pairs[e, side]], group, landmarks, among, targets, by_class)
+                near = landmarks_near(targets[pairs[e, side]], group, landmarks, targets, by_class)
                 pairs[e, side] = near[below(keys[node], FIRST_LANDMARK + draw + side, near.shape[0])]
 
 
@@ -240,24 +243,23 @@ def draw_kept_pairs(
     wanted: Ints,
     width: int,
     first: int,
-    trees: Keys,
-    tree: Ints,
-    starts: Ints,
-    rows: Int32s,
-    targets: Floats,
-    by_class: bool,
+    tree_keys: Keys,
+    nodes: Nodes,
+    truth: Disagreement,
     pairs: Int32s,
 ) -> None:
-    """pairs[e] = (j, i): i = argmin u_row over the node, j = argmin (E_row - E_i) / unlikeness(row, i).
+    """pairs[e] = (j, i): i = argmin u_row over the node, j = argmin (E_row - E_i) / disagreement of row and i.
 
-    u are the numbers of order first + k of the tree, uniform in [0, 1), and E = -log(1 - u) exponential: what is left
-    of the others' E beyond the least one is exponential again, so P(j | i) is in proportion to the unlikeness. Of
-    classes j is the argmin of u over the other classes. Left as it is where all are alike.
+    u are the numbers of order first + k of the node's tree, whose stream is ``tree_keys[node]``. They are uniform in
+    [0, 1), and E = -log(1 - u) is exponential: what is left of the others' E beyond the least one is exponential again,
+    so P(j | i) is in proportion to the disagreement. Of classes j is the argmin of u over the other classes. A pair is
+    left as it is where all agree.
     """
+    (starts, rows, _), (targets, by_class) = nodes, truth
     for e in range(wanted.shape[0]):
         node, k = wanted[e] // width, wanted[e] % width
         group = rows[starts[node] : starts[node + 1]]
-        order = random_bits(trees[tree[node]], first + k)
+        order = random_bits(tree_keys[node], first + k)
         i, j = -1, -1
         u_i, least = 2.0, math.inf
         for row in group:
@@ -279,8 +281,9 @@ def draw_kept_pairs(
 
 
 @kernel
-def unlikeness(y: float, other: float, by_class: bool) -> float:
-    """1[y != y'] of two classes, |y - y'| of two targets."""
-    if by_class:
-        return 1.0 if y != other else 0.0
-    return abs(y - other)
+def disagreement(truth: Disagreement, row: int, other: int) -> float:
+    """1[y != y'] of two rows with classes, |y - y'| of two with targets."""
+    y, y_other = truth.targets[row], truth.targets[other]
+    if truth.by_class:
+        return 1.0 if y != y_other else 0.0
+    return abs(y - y_other)
