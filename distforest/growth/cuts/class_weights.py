@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class ClassWeights:
     given: str | dict[str, float]
 
     @classmethod
-    def of(cls, given: str | Mapping[str, float], codes: NDArray[np.int32], classes: list[Any]) -> ClassWeights:
+    def of(cls, given: str | Mapping[str, float], codes: NDArray[np.int32], classes: Sequence[object]) -> ClassWeights:
         """The weights of some labels.
 
         Parameters

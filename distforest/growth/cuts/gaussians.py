@@ -111,15 +111,14 @@ def judge_cuts(
     ``fences`` is as `find_fences` fills it. Values beyond the fences count in the weight of their side, and not in the
     score.
     """
+    thresholds, scores = cuts
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         for k in range(values.shape[0]):
-            threshold = cuts.thresholds[k, node]
+            threshold = thresholds[k, node]
             if not np.isnan(threshold):
                 between = (fences[LOWER, k, node], fences[UPPER, k, node])
-                cuts.scores[k, node] = judge_cut(
-                    values[k, first:last], weights[first:last], threshold, between, scoring
-                )
+                scores[k, node] = judge_cut(values[k, first:last], weights[first:last], threshold, between, scoring)
 
 
 @borrowing

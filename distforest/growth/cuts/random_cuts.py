@@ -129,7 +129,7 @@ class AtRandom(Steady):
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best of each node's candidates, each cut at its own place."""
-        assert self.places is not None  # noqa: S101  (a node is cut in some attempt)
+        assert self.places is not None  # noqa: S101  (the grower calls `attempted` first)
         thresholds = self.places.thresholds(frontier, values)
         own = np.repeat(thresholds, frontier.sizes, axis=1)
         sides = np.where(np.isnan(values) | np.isnan(own), np.nan, values > own)

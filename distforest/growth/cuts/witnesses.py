@@ -61,7 +61,7 @@ class Witnesses:
 
         ``values`` has shape (width, n_rows).
         """
-        assert self.columns is not None  # noqa: S101  (a node is cut in some attempt)
+        assert self.columns is not None  # noqa: S101  (the grower calls `attempted` first)
         add_explained(frontier.nodes, values, self.matrix, self.columns, cuts)
 
 

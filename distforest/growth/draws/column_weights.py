@@ -22,7 +22,7 @@ class ColumnWeights:
     Attributes
     ----------
     cumulative
-        Sum of the shares up to and with each column, shape (n_columns,).
+        Sum of the shares of each column and all before it, shape (n_columns,).
 
     Examples
     --------
@@ -35,7 +35,10 @@ class ColumnWeights:
 
     @classmethod
     def of(cls, weights: Floats) -> ColumnWeights:
-        """Take weights, shape (n_columns,); raises InputError unless all are finite, none negative, some positive."""
+        """Normalise weights, shape (n_columns,).
+
+        Raises InputError unless all are finite, none is negative and some are positive.
+        """
         good = np.isfinite(weights) & (weights >= 0.0)
         if weights.ndim != 1 or not good.all() or not (weights > 0.0).any():
             n_bad = int((~good).sum())
@@ -57,7 +60,7 @@ class ColumnWeights:
 
     @property
     def effective(self) -> float:
-        """1 / sum of squared shares: how many columns of equal weight are as concentrated."""
+        """The effective number of columns, 1 / sum of squared shares: it is n for n columns of equal weight."""
         return float(1.0 / (self.shares**2).sum())
 
     @property
@@ -68,7 +71,7 @@ class ColumnWeights:
 
 @kernel
 def column_at(cumulative: Floats, share: float) -> int:
-    """The first column whose cumulative weight is above ``share``: a column of no weight is never the one."""
+    """The first column whose cumulative weight is above ``share``; it is never a column of weight 0."""
     low, high = 0, cumulative.shape[0] - 1
     while low < high:
         middle = (low + high) >> 1
@@ -88,14 +91,14 @@ def draw_columns(keys: Keys, first: int, cumulative: Floats, columns: Int32s) ->
 
 
 def inverse_deviations(matrix: Float32s, rows: Int32s) -> Floats:
-    """1 / standard deviation of each column, of its values within its fences; 0 for a column that is constant.
+    """1 / the standard deviation of each column's values within its fences; 0 for a constant column.
 
     Parameters
     ----------
     matrix
         Shape (n_rows, n_columns).
     rows
-        Rows from which the fences are worked out, see `distforest.growth.cuts.fences`.
+        Rows from which the fences are computed, see `distforest.growth.cuts.fences`.
 
     Returns
     -------

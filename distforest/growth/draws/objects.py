@@ -1,6 +1,6 @@
-"""Pairs of unlike objects as draws (SimForest): two columns of similarities, means of more of them, or features.
+"""SimForest's draws, which compare pairs of objects: by two columns of similarities, means of more, or features.
 
-A pair is (j, i), see `distforest.growth.draws.object_pairs`; one that is no direction is drawn again.
+A pair (j, i) is drawn as `distforest.growth.draws.object_pairs` says. One that is not usable is drawn again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from distforest.growth.draws.object_pairs import (
     usable_pairs,
 )
 from distforest.growth.rng import below, random_bits, shuffle
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Int32s, Ints, Projections, Source
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from distforest.growth.rng import Keys
 
 EXTRA = 1 << 32
-"""The draw of a node's stream from which on there are the streams of its candidates, for all that a pair needs more."""
+"""The first draw of a node's stream that starts the stream of a candidate, for what is drawn beside its pair."""
 
 DRAW_ATTEMPTS = 4
-"""How often a node asks for candidates."""
+"""How often a node draws candidates until it finds a cut."""
 
 SUBSET_SIZES = (1, 2, 4)
 """Numbers of features of a random similarity, equally likely."""
@@ -60,13 +60,29 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class TwoObjects:
-    """The mean of some columns on the side of j minus that of some on the side of i, ``n_columns`` of each.
+    """The mean of ``n_columns`` columns on the side of j minus that of as many on the side of i.
 
-    S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive, or where that is never so and S_ii and
-    S_jj say nothing, S_kj - S_ki differ over the node. The other columns of a side are objects of the node, drawn
-    without replacement, that disagree less with the object of their side than with the other one (classes: of its class). With landmarks
-    all columns are landmarks: those of `landmarks_near` in place of the node's objects. Where pairs are kept, ``trees``
-    are the streams of the trees that grow, shape (n_trees,).
+    A pair (j, i) is usable if S_ij is observed and the squared length S_ii + S_jj - 2 S_ij is positive. Where no pair
+    is, `tell_apart` decides. The further columns of a side are objects of the node, drawn without replacement, that
+    disagree less with the object of their side than with the other one (of classes: objects of its class). With
+    landmarks all columns are landmarks: those of `landmarks_near` take the place of the node's objects.
+
+    Attributes
+    ----------
+    source
+        The similarities S.
+    truth
+        Classes or targets of the objects.
+    width, n_columns, attempts
+        Candidates of a node in one attempt, columns of a side, and how often a node may draw.
+    landmarks
+        The objects that may be columns.
+    kept
+        Whether a tree draws its pairs once for all its nodes, see `KeptPairs`.
+    trees
+        The streams of the trees that grow, shape (n_trees,), if pairs are kept.
+    of_distances
+        Whether S is -d^2/2, whose diagonal is 0.
     """
 
     source: Source
@@ -88,11 +104,11 @@ class TwoObjects:
         """How pairs are drawn."""
         if not self.kept:
             return FreshPairs(self.truth, self.landmarks)
-        assert self.trees is not None  # noqa: S101  (whoever grows trees says which)
+        assert self.trees is not None  # noqa: S101  (the grower calls `of_trees` first)
         return KeptPairs(self.truth, self.trees)
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """``width`` candidates for each node; empty where no pair could be found."""
+        """``width`` candidates for each node; empty where no usable pair was drawn."""
         rules = rules_of_similarities(self.source, frontier, self.of_distances)
         pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, rules)
         terms = Terms.room(len(pairs), 2 * self.n_columns * int((pairs[:, 0] >= 0).sum()))
@@ -105,7 +121,7 @@ class TwoObjects:
 class FeatureSubsets:
     """Linear similarities over random features F: S_kj - S_ki = sum over F of x_kf (x_jf - x_if).
 
-    F is 1, 2 or 4 of the features in which j and i differ, or as many as there are.
+    F is 1, 2 or 4 of the features in which j and i differ, or all of them if there are fewer.
     """
 
     features: Float32s
@@ -114,7 +130,7 @@ class FeatureSubsets:
     attempts: int = DRAW_ATTEMPTS
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """``width`` candidates for each node; empty where no pair could be found."""
+        """``width`` candidates for each node; empty where no usable pair was drawn."""
         pairs = usable_pairs(FreshPairs(self.truth), self.width, frontier, keys, attempt, [self._differ])
         terms = Terms.room(len(pairs), SUBSET_SIZES[-1] * int((pairs[:, 0] >= 0).sum()))
         filled = fill_subsets(pairs, Attempt(keys, attempt, self.width), self.features, SUBSET_SIZES, terms)
@@ -125,7 +141,7 @@ class FeatureSubsets:
         return differs
 
 
-@kernel
+@borrowing
 def stream_of(candidate: int, attempt: Attempt) -> np.uint64:
     """The stream of a candidate, for what it draws beside its pair."""
     node, k = candidate // attempt.width, candidate % attempt.width
@@ -146,7 +162,8 @@ def fill_sides(
 
     Returns how many columns there are in all.
     """
-    (starts, rows, _), (size, columns, weights), filled = nodes, terms, 0
+    (starts, rows, _), (targets, by_class), (size, columns, weights) = nodes, truth, terms
+    filled = 0
     for candidate in range(pairs.shape[0]):
         begin = filled
         if pairs[candidate, 0] >= 0:
@@ -160,7 +177,7 @@ def fill_sides(
                 if n_columns > 1:
                     pool = group
                     if landmarks.rows.shape[0] > 0:
-                        pool = landmarks_near(truth.targets[row], group, landmarks, truth.targets, truth.by_class)
+                        pool = landmarks_near(targets[row], group, landmarks, targets, by_class)
                     near = near_side(row, other, pool, truth)
                     n_side = min(n_columns, 1 + near.shape[0])
                     shuffle(extra, drawn, near, n_side - 1)
@@ -192,7 +209,7 @@ def fill_subsets(
     sizes: tuple[int, ...],
     terms: Terms,
 ) -> int:
-    """Fill ``terms`` with random features in which j and i differ, with weights x_jf - x_if; returns how many in all."""
+    """Fill ``terms`` with random features f in which j and i differ, weighted x_jf - x_if; returns how many in all."""
     (size, columns, weights), filled = terms, 0
     differing = np.empty(features.shape[1], np.int32)
     for candidate in range(pairs.shape[0]):
