@@ -1,6 +1,6 @@
-"""Best cuts between two clusters: the fused twin of projecting a level and cutting its values.
+"""The best cuts between two clusters: a fused search that projects and cuts a few nodes at a time.
 
-A few nodes are projected at a time, so that their values are still in the processor's cache when they are cut.
+So the projected values are still in the processor's cache when they are cut.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
 
 CACHE_CELLS = 1 << 15
-"""Projected values (float64) of nodes that are cut together; a larger node stands alone."""
+"""Projected values (float64) of nodes that are cut together; a larger node is cut alone."""
 
 
 def project_and_cut_clusters(
     source: ArraySource, criterion: TwoClusters, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """`judge_and_cut` for the best cuts on projections of an array."""
+    """The fused twin of `judge_and_cut` for projections of an array and the best cut of each node."""
     cuts, picked = Cuts.none(frontier.n_nodes), np.empty(len(frontier.rows))
     cut_as_projected(
         *(source.values, frontier.nodes, frontier.weight, projections),

@@ -1,4 +1,4 @@
-"""Two clusters: what a cut is judged by where nothing is taught (URerF, section 3)."""
+"""Two clusters: the criterion of cuts without a ground truth (URerF, section 3)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class TwoClusters(Steady):
     relative
         Whether a score is that of two clusters less that of one.
     at_random
-        Whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and judged by
-        what lies within its fences, or is cut at its best.
+        Whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and is scored from
+        the values within its fences; otherwise it is cut at its best place.
     witnesses
-        Features that confirm a cut.
+        Features that confirm a cut, if any.
     places
-        Where the candidates of this attempt are cut, if at random.
+        The places where candidates are cut in this attempt, if at random.
     """
 
     score: str
@@ -55,13 +55,13 @@ class TwoClusters(Steady):
     unit: float = 1.0
 
     def attempted(self, keys: Keys, attempt: int) -> Self:
-        """The same with the places and the witnesses of this attempt."""
+        """The criterion with the places and the witnesses of this attempt."""
         places = Places(keys, attempt, MARGIN) if self.at_random else None
         witnesses = self.witnesses.attempted(keys, attempt) if self.witnesses else None
         return replace(self, places=places, witnesses=witnesses)
 
     def judged_on(self, frontier: Frontier) -> Frontier:
-        """Some rows of each large node, drawn from its stream, if cuts are made at random; else all."""
+        """The nodes with all their rows, or, if cuts are at random, with some rows of each large one, drawn at random."""
         return frontier if self.places is None else self.places.some_rows(frontier)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
@@ -69,7 +69,7 @@ class TwoClusters(Steady):
         return frontier.sizes > 1
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node: among its candidates' own cuts the one of the largest score."""
+        """The best cut of each node: of the cuts of its candidates, the one of the largest score."""
         of_candidates = CandidateCuts.none(len(values), frontier.n_nodes)
         level = frontier.starts, frontier.weights, values
         if self.score == MCLUST_BIC:
@@ -93,15 +93,15 @@ class TwoClusters(Steady):
 
     @property
     def is_plain(self) -> bool:
-        """Whether each node takes the best cut of all its candidates, which only one has to have found."""
+        """Whether each node takes the best of its candidates' best cuts, so that the other candidates need no cut."""
         return self.score in SCORES and not self.at_random and self.witnesses is None
 
 
 def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
-    """Take the cut, a score of -inf, from candidates whose middle values are copies, in nodes where others have one.
+    """Remove the cuts of candidates whose middle values are copies, in nodes where other candidates have a cut.
 
-    ``left_out``, shape (width, n_nodes), is the margin that they needed. Of a sum that is mostly zero, the zeros look
-    like a tight cluster, whatever the others are.
+    Their score becomes -inf. ``left_out``, shape (width, n_nodes), is the margin that a candidate needed. The zeros of
+    a projection that is mostly zero look like a tight cluster, whatever the other values are.
     """
     copies = left_out < margin
     others = ((scores > -np.inf) & ~copies).any(axis=0)
@@ -115,9 +115,10 @@ def choose(
     weight: Ints,
     cuts: Cuts,
 ) -> None:
-    """Of each node's candidates the one of the largest score, the first of those that may differ by rounding alone.
+    """Choose the candidate of the largest score of each node; of scores that differ by rounding, the first.
 
-    That is by a share of the terms that a score is made of: of itself where it is a sum of squares, else of the weight.
+    Rounding is a share `EQUAL_GAINS` of the terms of a score: of the score itself where it is a sum of squares, else of
+    the node's weight.
     """
     thresholds, scores = of_candidates
     for node in range(scores.shape[1]):

@@ -49,7 +49,7 @@ def scan_clusters(
 ) -> tuple[float, float]:
     """Threshold and score of the best cut of one candidate's values in ascending order; -inf where there is none.
 
-    The squares of the left side are summed up as it grows, those of the right side before that, into ``above``.
+    The squares of the left side are summed as it grows. Those of the right side are summed before, into ``above``.
     """
     threshold, best, min_leaf = np.nan, -np.inf, scoring.min_leaf
     n = squares_above(values, weights, order, above)
@@ -81,10 +81,10 @@ def scan_clusters(
 def squares_above(values: Floats, weights: Int32s, order: Ints, above: Floats) -> np.int64:
     """above[i] = SS of the values from place i of the order on; returns the sum of w.
 
-    Values come in one by one, from the highest down: SS += w (x - mean before) (x - mean after), Welford (1962) and,
-    with weights, West (1979). Nothing is subtracted from a larger sum, so that a side's SS has all its digits whatever
-    lies on the other side. x is the distance from the highest value: it is exact where values are large and close to
-    each other. All SS are 0 where the first and the last value are equal.
+    Values are added one by one, from the highest down: SS += w (x - mean before) (x - mean after), by Welford (1962)
+    and, with weights, West (1979). Nothing is subtracted from a larger sum, so the SS of a side keeps all its digits
+    whatever the values of the other side. x is the distance from the highest value, which is exact where values are
+    large and close to each other. All SS are 0 where the first and the last value are equal.
     """
     n, mean, square, last = np.int64(0), 0.0, 0.0, order.shape[0] - 1
     for i in range(last, -1, -1):
@@ -127,8 +127,8 @@ def judge_cut(
 ) -> float:
     """The score of a threshold from the observed values between two fences; -inf where a side is empty or too light.
 
-    Each side has its own origin, the first of its values, and its own mean; SS_0 = SS_1 + SS_2 + n_1 n_2 / n times the
-    square of the distance of the means.
+    Each side has its own origin, the first of its values, and its own mean. SS_0 is SS_1 + SS_2 plus n_1 n_2 / n times
+    the squared distance of the means.
     """
     (lower, upper), min_leaf = fences, scoring.min_leaf
     n_left, n_right, sum_left, sum_right = np.int64(0), np.int64(0), 0.0, 0.0
