@@ -61,7 +61,7 @@ class TwoClusters(Steady):
         return replace(self, places=places, witnesses=witnesses)
 
     def judged_on(self, frontier: Frontier) -> Frontier:
-        """The nodes with all their rows, or, if cuts are at random, with some rows of each large one, drawn at random."""
+        """The nodes with all their rows, or, if cuts are at random, with some rows of each large one."""
         return frontier if self.places is None else self.places.some_rows(frontier)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:

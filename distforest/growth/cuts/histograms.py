@@ -1,8 +1,7 @@
-"""Cuts of binned columns: the fused twin of projecting the codes, ordering them and scanning them.
+"""Cuts of binned columns: a fused search that reads codes in place of projecting, ordering and scanning values.
 
-A node of many rows is searched through a histogram of each candidate's codes, a small one in the order of its codes;
-both take the rows over in ascending order and with the same gains as `distforest.growth.cuts.criteria`, so that the
-cuts are the same.
+A node of many rows is searched through a histogram of each candidate's codes, a small one in the order of its codes.
+Both move the rows in ascending order and with the gains of `distforest.growth.cuts.criteria`, so the cuts are the same.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ Codes = NDArray[np.uint8]
 
 _BINS = 256
 _FEW = 32
-"""Rows up to which a node is searched in the order of its codes."""
+"""Most rows of a node that is searched in the order of its codes."""
 
 
 def cut_codes_by_labels(
     source: BinnedSource, criterion: Gini, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """`project_and_cut` for single columns of a binned source: the codes are read where they lie."""
+    """`project_and_cut` for labels and single columns of a binned source, whose codes are read in place."""
     cuts, columns = Cuts.none(frontier.n_nodes), projections.columns.reshape(frontier.n_nodes, projections.width)
     labels, n_classes = criterion.codes, criterion.n_classes
     cut_codes_gini(frontier.nodes, source.codes, columns, labels, n_classes, limits.min_samples_leaf, cuts)
@@ -49,7 +48,7 @@ def cut_codes_by_labels(
 def cut_codes_by_targets(
     source: BinnedSource, criterion: Variance, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """The same for targets, or vectors."""
+    """`project_and_cut` for targets or vectors and single columns of a binned source."""
     cuts, columns = Cuts.none(frontier.n_nodes), projections.columns.reshape(frontier.n_nodes, projections.width)
     cut_codes_variance(frontier.nodes, source.codes, columns, criterion.fixed, limits.min_samples_leaf, cuts)
     return cuts, values_on(source, frontier, projections, cuts)

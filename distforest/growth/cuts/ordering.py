@@ -1,4 +1,4 @@
-"""The order of the observed values of one candidate in one node: a stable sort for float64 in linear time."""
+"""The order of a candidate's observed values in a node: a stable sort of float64 numbers in linear time."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints
 
 _SIGN, _ONE = np.uint64(1 << 63), np.uint64(1)
-_INSERTION, _RADIX = 96, 128  # keys from which the next way is the faster one
-_SHORT = 24  # longest run of equal keys that is put right by insertion
+_INSERTION, _RADIX = 96, 128  # numbers of keys from which the next method is faster
+_SHORT = 24  # longest run of equal keys that is corrected by insertion
 
 
 @borrowing
 def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: NDArray[np.uint64]) -> int:
-    """Fill order[:n] with the places of the n observed values, ascending, equal values in their own order.
+    """Fill order[:n] with the places of the n observed values in ascending order, equal values by place; returns n.
 
-    A value's bits, mapped so that unsigned order is numeric order, and its place share one 64-bit key: the place
-    takes as many low bits as it needs. The keys are sorted by insertion where they are few, by radix where they are
-    many; values that differ only in the bits that the place took are put right afterwards. ``order``, ``keys`` and
-    ``spare`` are at least as long as ``values``.
+    A value's bits, mapped so that unsigned order is numeric order, and its place share one 64-bit key: the place takes
+    as many low bits as it needs. Few keys are sorted by insertion, many by radix. Values that differ only in the bits
+    that the place takes are corrected afterwards. ``order``, ``keys`` and ``spare`` are at least as long as ``values``.
     """
     size = values.shape[0]
     low = 1
@@ -66,7 +65,7 @@ def _insert(keys: NDArray[np.uint64], n: int) -> None:
 
 @kernel
 def _sort(keys: NDArray[np.uint64], n: int) -> None:
-    """Sort keys[:n], which all differ, so that any way is stable."""
+    """Sort keys[:n], which all differ, so that any sort is stable."""
     keys[:n].sort()
 
 
@@ -88,9 +87,9 @@ def _radix(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np
         for d in range(1 << digit):
             count[d + 1] += count[d]
         for e in range(n):
-            own = np.int64((source[e] >> np.uint64(shift)) & mask)
-            target[count[own]] = source[e]
-            count[own] += 1
+            bucket = np.int64((source[e] >> np.uint64(shift)) & mask)
+            target[count[bucket]] = source[e]
+            count[bucket] += 1
         source, target = target, source
         shift += digit
         passes += 1
@@ -100,7 +99,7 @@ def _radix(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np
 
 @kernel
 def _mend(values: Floats, order: Ints, keys: NDArray[np.uint64], place_bits: np.uint64, n: int) -> None:
-    """Put the runs right whose keys agree above the place bits though their values differ."""
+    """Correct the order of runs whose keys agree above the place bits although their values differ."""
     first = 0
     while first < n:
         last = first + 1
