@@ -1,4 +1,4 @@
-"""What a method can be told: names, types, ranges and defaults, in one place for estimators, specs and docs."""
+"""Parameters of the methods: names, types, ranges and defaults, in one place for estimators, specs and docs."""
 
 from __future__ import annotations
 
@@ -21,24 +21,33 @@ BALANCES = ("points", "classes", "pairs")
 """Rules by which must-link and cannot-link pairs are drawn from labels."""
 
 FRESH, KEPT = "fresh", "kept"
-"""How a node comes by its pairs of objects, see `distforest.growth.draws.object_pairs`."""
+"""How a node draws its pairs of objects, see `distforest.growth.draws.object_pairs`."""
 
 LEAST = math.ulp(0.0)
 """The least number above 0."""
 
 SHARE_OF_ALL = (LEAST, 1.0)
-"""A share is above 0: nobody draws nothing."""
+"""The range of a share: above 0, since something must be drawn."""
 
 Value = int | float | bool | str | None | Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a method: its default, what it may be, and one sentence.
+    """One parameter of a method.
 
-    ``integer`` and ``real`` are closed ranges (or None where that kind of number is not allowed), ``words`` the
-    strings (and None, True, False) that are allowed beside numbers; ``table`` says whether a table of positive
-    numbers by label is allowed. A ``later`` parameter is one that forests were grown without, see `parameters_told`.
+    Attributes
+    ----------
+    name, default, text
+        Its name, its default, and a sentence that describes it.
+    integer, real
+        Closed ranges of the allowed integers and real numbers; None if that kind of number is not allowed.
+    words
+        The strings, None, True and False that are allowed beside numbers.
+    table
+        Whether a table of positive numbers by label is allowed.
+    later
+        Whether forests were grown before the parameter existed, see `parameters_told`.
     """
 
     name: str
@@ -51,11 +60,11 @@ class Parameter:
     later: bool = False
 
     def accepts(self, value: object) -> bool:
-        """Whether ``value`` may stand for this parameter."""
+        """Whether ``value`` is allowed."""
         if isinstance(value, (bool, str)) or value is None:
             return any(value is word or (isinstance(value, str) and value == word) for word in self.words)
         if isinstance(value, Mapping):
-            return self.table and all(isinstance(name, str) and _is_positive(own) for name, own in value.items())
+            return self.table and all(isinstance(name, str) and _is_positive(weight) for name, weight in value.items())
         if isinstance(value, Integral) and self.integer is not None:
             return self.integer[0] <= int(value) <= self.integer[1]
         if isinstance(value, Real) and not isinstance(value, Integral) and self.real is not None:
@@ -75,7 +84,7 @@ class Parameter:
         return " or ".join(kinds)
 
     def fault(self, value: object) -> str | None:
-        """Why ``value`` cannot stand for this parameter, or None."""
+        """Why ``value`` is not allowed, or None if it is."""
         if self.accepts(value):
             return None
         return f"{self.name} must be {self.allowed()}, found {value!r}"
@@ -98,9 +107,9 @@ def _span(limits: tuple[float, float]) -> str:
 
 
 def faults(parameters: Iterable[Parameter], given: Mapping[str, object]) -> dict[str, str]:
-    """Every fault of ``given``, by name: unknown names (with the nearest known one) and bad values."""
+    """Every fault of the parameters ``given``, by name: unknown names (with the nearest known one) and bad values."""
     known = {parameter.name: parameter for parameter in parameters}
-    found = {}
+    fault_of = {}
     for name, value in given.items():
         if name in known:
             fault = known[name].fault(value)
@@ -108,12 +117,12 @@ def faults(parameters: Iterable[Parameter], given: Mapping[str, object]) -> dict
             near = difflib.get_close_matches(name, known, n=1)
             fault = f"unknown parameter {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
         if fault:
-            found[name] = fault
-    return found
+            fault_of[name] = fault
+    return fault_of
 
 
 def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
-    """All parameters with ``given`` over the defaults.
+    """All parameters: those that are ``given``, and the defaults of the others.
 
     Raises
     ------
@@ -130,14 +139,14 @@ def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dic
     distforest.errors.InputError: unknown parameter 'max_dept'; did you mean 'max_depth'?
     """
     parameters = list(parameters)
-    found = faults(parameters, given)
-    if found:
-        raise InputError("\n".join(found.values()))
+    fault_of = faults(parameters, given)
+    if fault_of:
+        raise InputError("\n".join(fault_of.values()))
     return {p.name: given.get(p.name, p.default) for p in parameters}
 
 
 def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
-    """What a forest says of its parameters: all but later ones at their defaults, so that digests stay as they were.
+    """The parameters that a forest records: all but later ones at their defaults, so that digests do not change.
 
     Examples
     --------
@@ -150,7 +159,7 @@ def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value])
 
 
 def keeps_pairs(params: Mapping[str, Value]) -> bool:
-    """Whether a node draws objects again that were drawn above it: by default where these are all that it reads.
+    """Whether a tree keeps its pairs for all its nodes: by default, if a cut reads no other columns.
 
     Examples
     --------
@@ -164,7 +173,7 @@ def keeps_pairs(params: Mapping[str, Value]) -> bool:
 
 
 def n_drawn(max_samples: float | None, there: int) -> int:
-    """The number that ``max_samples`` stands for of those that there are: a number, a share (at least one), or all.
+    """The number of draws that ``max_samples`` stands for: a number, a share of ``there`` (at least one), or all.
 
     Examples
     --------
@@ -194,7 +203,7 @@ FOREST_PARAMETERS = (
         words=(None,),
     ),
 )
-"""What every method can be told whose trees grow until a rule stops them."""
+"""Parameters of every method whose trees grow until a rule stops them."""
 
 OOB_SCORE = Parameter("oob_score", False, "estimate the error from the out-of-bag rows", words=(True, False))
 
@@ -229,7 +238,7 @@ COLUMNS = (
     ),
     Parameter("splitter", "best", "a candidate is cut where it is best, or at random", words=("best", "random")),
 )
-"""What every method that splits features can be told."""
+"""Parameters of every method that splits features."""
 
 SMERF_PARAMETERS = (
     Parameter("n_estimators", 500, _N_ESTIMATORS, integer=(1, 1_000_000)),
