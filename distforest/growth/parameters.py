@@ -220,23 +220,25 @@ COLUMNS = (
     Parameter(
         "feature_combinations",
         1.0,
-        "mean number of columns in a candidate; 1: single columns, more: sparse sums, below 1: a share of all columns",
+        "mean number of columns of a candidate; 1: single columns; above 1: sparse sums; below 1: a share of all columns",
         integer=(1, 10_000),
         real=(LEAST, 10_000.0),
     ),
     Parameter(
         "coefficients",
         "sign",
-        "of the columns of a sum: +1 or -1, or normal, over the standard deviation of the column",
+        "coefficients of a sum: +1 or -1, or normal, divided by the standard deviation of the column",
         words=("sign", "normal"),
     ),
     Parameter(
         "feature_weights",
         None,
-        "how likely a feature is to be drawn: 'dependence': by how much it depends on others; 'given'; None: equally",
+        "how likely a feature is drawn: 'dependence': by how much it depends on others; 'given': as given; None: equally",
         words=("dependence", "given", None),
     ),
-    Parameter("splitter", "best", "a candidate is cut where it is best, or at random", words=("best", "random")),
+    Parameter(
+        "splitter", "best", "where a candidate is cut: at the best place, or at random", words=("best", "random")
+    ),
 )
 """Parameters of every method that splits features."""
 
@@ -261,15 +263,15 @@ SIMFOREST_PARAMETERS = (
     Parameter(
         "pairing",
         None,
-        "each node draws fresh pairs, or pairs of which an object is kept in the node below where it lies, so that its "
-        "similarities are known; None: kept, but fresh ones of landmarks, of features and of several columns a side",
+        "each node draws fresh pairs, or a tree keeps its pairs, so that a child draws an object of its parent's pair "
+        "again, whose similarities are known; None: kept, but fresh with landmarks, features or several columns a side",
         words=(KEPT, FRESH, None),
     ),
     Parameter("n_columns", 1, "columns averaged on each side of a pair", integer=(1, 10_000)),
     Parameter(
         "n_landmarks",
         None,
-        "objects that may be one of a pair, drawn once for the forest: a number, a share of all, or None for all",
+        "objects that may be in a pair, drawn once for the forest: a number, a share of all, or None for all",
         integer=(2, math.inf),
         real=SHARE_OF_ALL,
         words=(None,),
@@ -278,22 +280,22 @@ SIMFOREST_PARAMETERS = (
     Parameter(
         "voting",
         SHARE,
-        "a tree votes with the classes' shares or the mean target of its leaf, or for the class or target of the "
-        "training object there that is most similar",
+        "a tree votes with the class shares or the mean target of a leaf, or for the class or target of the most similar "
+        "training object in it",
         words=(SHARE, NEAREST),
         later=True,
     ),
     Parameter(
         "on_missing",
         "stop",
-        "an object that lacks a needed similarity stays in the node, or goes on to the side of more objects, or where "
-        "the rest of its similarities tell it to",
+        "an object that lacks a needed similarity stays in the node, or goes to the side of more objects, or to the side "
+        "that its other similarities decide",
         words=RULES,
     ),
     Parameter(
         "class_weight",
         None,
-        "what a label counts beside the others, 1 where it is not named; 'balanced': inversely to its rows",
+        "weights of the labels, 1 for those that are not named; 'balanced': inversely proportional to their rows",
         words=("balanced", None),
         table=True,
     ),
@@ -311,7 +313,12 @@ URERF_PARAMETERS = (
         "mixture fitted by expectation and maximisation",
         words=("equal_bic", "fast_bic", "two_means", "mclust_bic"),
     ),
-    Parameter("relative", True, "two clusters against one, which frees the score of scale", words=(True, False)),
+    Parameter(
+        "relative",
+        True,
+        "compare two clusters with one, so that the score does not depend on scale",
+        words=(True, False),
+    ),
     Parameter("n_witnesses", 3, "further features that confirm a cut", integer=(0, 64)),
     *with_defaults(
         (*COLUMNS, *FOREST_PARAMETERS),
@@ -339,7 +346,9 @@ _OF_COLUMNS = "candidate columns of a node: a number, a share of the columns of 
 
 RFD_PARAMETERS = (
     Parameter("n_estimators", 200, _N_ESTIMATORS, integer=(1, 1_000_000)),
-    Parameter("position", True, "read the middle of a pair too, not only how its points differ", words=(True, False)),
+    Parameter(
+        "position", True, "read the middle of a pair too, not only the difference of its points", words=(True, False)
+    ),
     Parameter(
         "n_constraints",
         "auto",
@@ -359,7 +368,7 @@ RFD_PARAMETERS = (
         "voting",
         "majority",
         "a tree votes for the more frequent kind of its node, or with the share of cannot-link pairs; or all pairs of "
-        "the nodes vote together",
+        "all trees' nodes vote together",
         words=VOTINGS,
     ),
     replace(_MAX_FEATURES, text=_OF_COLUMNS),
@@ -369,7 +378,7 @@ RFD_PARAMETERS = (
     Parameter(
         "resample",
         "points",
-        "what a tree draws: pairs; or points, and then learns from the pairs of which it drew both",
+        "what a tree draws: pairs; or points, and then it learns from the pairs of which it drew both points",
         words=("pairs", "points"),
     ),
     OOB_SCORE,
@@ -383,22 +392,22 @@ TREERANK_PARAMETERS = (
     Parameter(
         "region",
         "diagonal",
-        "what a cut of a small tree is made on: how two points differ and where their middle is, or whether a place on "
-        "a coordinate separates them",
+        "what a cut of a small tree reads: the difference and the middle of two points, or whether a place on a "
+        "coordinate separates them",
         words=("diagonal", "square"),
     ),
     Parameter("n_pairs", 100_000, "pairs that a tree learns from", integer=(2, 2**31 - 1)),
     Parameter(
         "sampling",
         "uniform",
-        "which pairs of labelled points a tree draws: any, as many alike as unlike, or all",
+        "which pairs of labelled points a tree draws: any, as many similar as dissimilar, or all",
         words=("uniform", "balanced", "all"),
     ),
     Parameter(
         "max_samples",
         None,
-        "points whose pairs a tree may draw, none twice: a number, a share, or None for all (0.632 of them where each "
-        "of several trees would draw all pairs); given pairs are drawn themselves",
+        "points whose pairs a tree may draw, none twice: a number, a share, or None for all (0.632 of them if each of "
+        "several trees would draw all pairs); if pairs are given, the pairs themselves are drawn",
         integer=_COUNT,
         real=SHARE_OF_ALL,
         words=(None,),
@@ -410,11 +419,11 @@ TREERANK_PARAMETERS = (
     Parameter(
         "optimise_fpr",
         None,
-        "part only cells to whose left there is less than this share of the unlike pairs; None: all",
+        "part only cells that have less than this share of the dissimilar pairs to their left; None: all",
         real=(0.0, 1.0),
         words=(None,),
     ),
-    Parameter("aggregation", "mean", "how the ranks that the trees give become one", words=AGGREGATIONS),
+    Parameter("aggregation", "mean", "how the ranks of the trees are combined", words=AGGREGATIONS),
 )
 
 ISOLATION_PARAMETERS = (
@@ -422,7 +431,7 @@ ISOLATION_PARAMETERS = (
     Parameter(
         "max_samples",
         256,
-        "rows drawn for a tree, none twice: a number (all where there are fewer), a share, or None for all",
+        "rows drawn for a tree, none twice: a number (all if there are fewer), a share, or None for all",
         integer=_COUNT,
         real=SHARE_OF_ALL,
         words=(None,),
