@@ -106,7 +106,7 @@ class Splits:
 
     Attributes
     ----------
-    found
+    is_cut
         Whether each node is cut, shape (n_nodes,).
     threshold, gain
         Threshold and gain of each node, shape (n_nodes,); of no meaning where it is not cut.
@@ -118,7 +118,7 @@ class Splits:
         The side of each row, shape (n_rows,); of no meaning in nodes that are not cut.
     """
 
-    found: NDArray[np.bool_]
+    is_cut: NDArray[np.bool_]
     threshold: Floats
     gain: Floats
     width: Int32s
@@ -129,7 +129,7 @@ class Splits:
     @property
     def projections(self) -> Projections:
         """The projections of the nodes that are cut, one candidate each."""
-        return Projections(1, offsets(self.width[self.found]), self.columns, self.weights)
+        return Projections(1, offsets(self.width[self.is_cut]), self.columns, self.weights)
 
 
 class Level(NamedTuple):
@@ -170,10 +170,10 @@ def grow_levels(roots: Frontier, parting: Parting, watch: LevelWatch) -> None:
     while frontier.n_nodes:
         is_open = parting.open(frontier, depth)
         frontier, _ = frontier.take(is_open)  # rows of leaves are not kept
-        found, side = parting.part(frontier)
-        watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(found.sum())))
-        is_open[is_open] = found
-        frontier, rows = frontier.take(found)
+        is_parted, side = parting.part(frontier)
+        watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(is_parted.sum())))
+        is_open[is_open] = is_parted
+        frontier, rows = frontier.take(is_parted)
         side = side[rows]
         left = parting.write(is_open, frontier, side)
         frontier, depth = frontier.descend(side, left, left + np.int32(1)), depth + 1
@@ -259,15 +259,15 @@ class Growth:
         return _joined(parts)
 
     def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64], criterion: Criterion) -> Splits:
-        found = np.zeros(frontier.n_nodes, np.bool_)
+        is_cut = np.zeros(frontier.n_nodes, np.bool_)
         threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
         side = np.empty(len(frontier.rows), np.int8)
         chosen: list[tuple[Ints, Projections]] = []
         for attempt in range(self.draw.attempts):
-            uncut, rows = frontier.take(~found)
+            uncut, rows = frontier.take(~is_cut)
             if not uncut.n_nodes:
                 break
-            places = np.flatnonzero(~found)
+            places = np.flatnonzero(~is_cut)
             projections = self.draw(uncut, keys[places], attempt)
             cuts, values = self.search(
                 self.source, criterion.attempted(keys[places], attempt), uncut, projections, self.limits
@@ -276,9 +276,9 @@ class Growth:
             has = cuts.candidate >= 0
             threshold[places], gain[places] = cuts.threshold, cuts.gain
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
-            found[places] = has
+            is_cut[places] = has
         width, columns, weights = _in_order(chosen, frontier.n_nodes)
-        return Splits(found, threshold, gain, width, columns, weights, side)
+        return Splits(is_cut, threshold, gain, width, columns, weights, side)
 
 
 def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
@@ -351,9 +351,9 @@ class _Levels:
             "gain": np.zeros(n),
         }
         level["left"][is_cut], level["right"][is_cut] = left, left + 1
-        level["threshold"][is_cut] = splits.threshold[splits.found]
-        level["width"][is_cut] = splits.width[splits.found]
-        level["gain"][is_cut] = splits.gain[splits.found] * unit
+        level["threshold"][is_cut] = splits.threshold[splits.is_cut]
+        level["width"][is_cut] = splits.width[splits.is_cut]
+        level["gain"][is_cut] = splits.gain[splits.is_cut] * unit
         if surrogate is not None:
             level["surrogate"] = np.full((n, 2), np.nan)
             level["surrogate"][is_cut] = surrogate
@@ -396,7 +396,7 @@ class _PartingByCuts:
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
         """Whether each node has a cut, and the side of each row."""
         self.splits = self.growth._search(frontier, self.trees, self.criterion)
-        return self.splits.found, self.splits.side
+        return self.splits.is_cut, self.splits.side
 
     def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Int32s:
         """Write the cuts, and decide where rows go that lack a value."""

@@ -220,7 +220,7 @@ COLUMNS = (
     Parameter(
         "feature_combinations",
         1.0,
-        "mean number of columns of a candidate; 1: single columns; above 1: sparse sums; below 1: a share of all columns",
+        "mean number of columns of a candidate; 1: single columns, more: sparse sums, below 1: a share of all columns",
         integer=(1, 10_000),
         real=(LEAST, 10_000.0),
     ),
@@ -233,7 +233,7 @@ COLUMNS = (
     Parameter(
         "feature_weights",
         None,
-        "how likely a feature is drawn: 'dependence': by how much it depends on others; 'given': as given; None: equally",
+        "how likely a feature is drawn; 'dependence': by how much it depends on others; 'given'; None: equally",
         words=("dependence", "given", None),
     ),
     Parameter(
@@ -280,16 +280,16 @@ SIMFOREST_PARAMETERS = (
     Parameter(
         "voting",
         SHARE,
-        "a tree votes with the class shares or the mean target of a leaf, or for the class or target of the most similar "
-        "training object in it",
+        "a tree votes with the class shares or the mean target of a leaf, or for the class or target of the training "
+        "object in it that is most similar",
         words=(SHARE, NEAREST),
         later=True,
     ),
     Parameter(
         "on_missing",
         "stop",
-        "an object that lacks a needed similarity stays in the node, or goes to the side of more objects, or to the side "
-        "that its other similarities decide",
+        "an object that lacks a needed similarity stays in the node, or goes to the side of more objects, or to the "
+        "side that its other similarities decide",
         words=RULES,
     ),
     Parameter(

@@ -66,7 +66,7 @@ def cut_codes_gini(
 ) -> None:
     """As `cut_gini`, over the codes of column columns[f, k] for candidate k of node f."""
     starts, rows, weights = nodes
-    order, own, label = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.int32)
+    order, coded, label = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.int32)
     keys = np.empty(_FEW, np.uint64)
     counts = np.empty((2, n_classes), np.int64)
     filled, sums = np.empty(_BINS, np.int64), np.empty((_BINS, n_classes), np.int64)
@@ -80,11 +80,11 @@ def cut_codes_gini(
                 counts[1, labels[rows[r]]] += weights[r]
             if size <= _FEW:
                 for r in range(first, last):
-                    own[r - first] = codes[rows[r], column]
+                    coded[r - first] = codes[rows[r], column]
                     label[r - first] = labels[rows[r]]
-                order_values(own[:size], order, keys, keys)
+                order_values(coded[:size], order, keys, keys)
                 of_node = LabelledRows(weights[first:last], weights[first:last], label)
-                scan_gini(node, k, own[:size], order[:size], of_node, min_leaf, counts, cuts)
+                scan_gini(node, k, coded[:size], order[:size], of_node, min_leaf, counts, cuts)
                 continue
             filled[:] = 0
             sums[:] = 0
@@ -144,7 +144,7 @@ def cut_codes_variance(
     """As `cut_variance`, over the codes of column columns[f, k] for candidate k of node f."""
     starts, rows, weights = nodes
     n_dimensions = fixed.shape[1]
-    order, own, keys = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
+    order, coded, keys = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
     sides = np.empty((2, n_dimensions), np.int64)
     filled, sums = np.empty(_BINS, np.int64), np.empty((_BINS, n_dimensions), np.int64)
     for node in range(starts.shape[0] - 1):
@@ -154,10 +154,10 @@ def cut_codes_variance(
             column = columns[node, k]
             if size <= _FEW:
                 for r in range(first, last):
-                    own[r - first] = codes[rows[r], column]
-                order_values(own[:size], order, keys, keys)
+                    coded[r - first] = codes[rows[r], column]
+                order_values(coded[:size], order, keys, keys)
                 of_node = VectorRows(rows[first:last], weights[first:last], fixed)
-                scan_variance(node, k, own[:size], order[:size], of_node, min_leaf, sides, cuts)
+                scan_variance(node, k, coded[:size], order[:size], of_node, min_leaf, sides, cuts)
                 continue
             filled[:] = 0
             sums[:] = 0

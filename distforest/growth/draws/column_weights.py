@@ -110,15 +110,15 @@ def inverse_deviations(matrix: Float32s, rows: Int32s) -> Floats:
     >>> inverse_deviations(np.array([[1, 5], [3, 5]], np.float32), np.arange(2))
     array([1., 0.])
     """
-    fences, found = np.empty((2, matrix.shape[1])), np.empty(matrix.shape[1])
+    fences, inverse = np.empty((2, matrix.shape[1])), np.empty(matrix.shape[1])
     fence_columns(matrix, rows, fences)
-    invert_deviations(matrix, fences, found)
-    return found
+    invert_deviations(matrix, fences, inverse)
+    return inverse
 
 
 @kernel
-def invert_deviations(matrix: Float32s, fences: Floats, found: Floats) -> None:
-    """found[c] = 1 / sqrt(mean of squares - square of mean) of the values within the fences, in the order of the rows.
+def invert_deviations(matrix: Float32s, fences: Floats, inverse: Floats) -> None:
+    """inverse[c] = 1 / sqrt(mean of squares - square of mean) of the values within the fences, in row order.
 
     The values are taken about the middle of their fences, or about the first one where these are infinite.
     """
@@ -136,4 +136,4 @@ def invert_deviations(matrix: Float32s, fences: Floats, found: Floats) -> None:
                 square[c] += (x - middle[c]) ** 2
     for c in range(p):
         variance = square[c] / n[c] - (total[c] / n[c]) ** 2
-        found[c] = 1.0 / math.sqrt(variance) if variance > 1e-14 * square[c] / n[c] else 0.0
+        inverse[c] = 1.0 / math.sqrt(variance) if variance > 1e-14 * square[c] / n[c] else 0.0
