@@ -1,8 +1,8 @@
 """The grower: trees grow level by level, all trees of a batch in lockstep.
 
-At every level: draw projections for the open nodes, read them from the source once, cut, descend. The grower knows
-neither the method nor the kind of source; it is handed a draw, a criterion and limits. The way down the levels
-(`grow_levels`) does not even know that nodes are cut: a ranking tree parts its cells by small trees.
+At every level the grower draws projections for the open nodes, reads them from the source once, cuts, and descends. It
+knows neither the method nor the kind of source; it is given a draw, a criterion and limits. The way down the levels
+(`grow_levels`) does not depend on how nodes are parted: a ranking tree parts its cells by small trees.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from distforest.growth.rng import Keys
 
     Search = Callable[[Any, Any, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
-    """Of a source and a criterion; a fused one takes its own kinds of them alone."""
+    """Takes a source and a criterion of any kind; a fused search takes only one kind of each, hence Any."""
 
 SLAB_CELLS = 1 << 22
 """Projected values (float64) held at once: a wide level is searched in slabs of nodes."""
@@ -74,9 +74,9 @@ def project_and_cut(
 def judge_and_cut(
     source: Source, criterion: Criterion, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """`project_and_cut` that projects all rows on the chosen candidates alone, and on all of them those that judge.
+    """`project_and_cut` that projects the rows that judge on all candidates, and all rows on the chosen ones only.
 
-    Where a side may be too light all rows judge: some of them do not know.
+    If a side may be too light, all rows judge: some of the rows do not show it.
     """
     some = criterion.judged_on(frontier) if limits.min_samples_leaf == 1 else frontier
     if some is frontier:
@@ -94,7 +94,7 @@ def values_on(source: Source, frontier: Frontier, projections: Projections, cuts
 
 @runtime_checkable
 class OfTrees(Protocol):
-    """A draw whose nodes also depend on what is the same in their whole tree."""
+    """A draw that also depends on a stream that all nodes of a tree share."""
 
     def of_trees(self, keys: Keys) -> Draw:
         """The draw for some trees, from ``keys``, the streams of their `ORDER_NODE`, shape (n_trees,)."""
@@ -102,9 +102,23 @@ class OfTrees(Protocol):
 
 @dataclass(frozen=True)
 class Splits:
-    """What a level has found: for each node whether it is cut, and where; for each row to which side it goes."""
+    """The cuts of a level: for each node whether it is cut, and where; for each row the side to which it goes.
 
-    found: NDArray[np.bool_]
+    Attributes
+    ----------
+    is_cut
+        Whether each node is cut, shape (n_nodes,).
+    threshold, gain
+        Threshold and gain of each node, shape (n_nodes,); of no meaning where it is not cut.
+    width
+        Number of columns of each node's projection, shape (n_nodes,); 0 where it is not cut.
+    columns, weights
+        Columns and weights of the projections, one node after another.
+    side
+        The side of each row, shape (n_rows,); of no meaning in nodes that are not cut.
+    """
+
+    is_cut: NDArray[np.bool_]
     threshold: Floats
     gain: Floats
     width: Int32s
@@ -115,11 +129,11 @@ class Splits:
     @property
     def projections(self) -> Projections:
         """The projections of the nodes that are cut, one candidate each."""
-        return Projections(1, offsets(self.width[self.found]), self.columns, self.weights)
+        return Projections(1, offsets(self.width[self.is_cut]), self.columns, self.weights)
 
 
 class Level(NamedTuple):
-    """What is told of a level: its depth, how many nodes were open, and how many of them found no cut."""
+    """The report of a level: its depth, how many nodes were open, and how many of them have no cut."""
 
     depth: int
     n_open: int
@@ -127,26 +141,26 @@ class Level(NamedTuple):
 
 
 LevelWatch = Callable[[Level], None]
-"""Told of each level; what it raises ends the growth."""
+"""Called with the report of each level; an exception that it raises ends the growth."""
 
 
 def unwatched(level: Level) -> None:
-    """Nobody watches."""
+    """Ignore the report of a level."""
 
 
 class Parting(Protocol):
-    """What parts the nodes of a level, and writes them down. It is asked level by level, from the roots down."""
+    """How the nodes of a level are parted and written down, level by level from the roots down."""
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
-        """Which nodes of a level may be parted; the others are leaves."""
+        """Whether each node of a level may be parted; the others are leaves."""
 
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
-        """Which of the open nodes are parted, and the side of each of their rows."""
+        """Whether each of the open nodes is parted, and the side of each of their rows."""
 
     def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Int32s:
-        """Write all nodes of the level; the number of the left child of each that is parted, the right one is next.
+        """Write all nodes of the level; returns the number of each parted node's left child, before its right child.
 
-        ``frontier`` holds the nodes that are parted; ``side`` is that of their rows, and may be changed.
+        ``frontier`` holds the nodes that are parted; ``side`` has the sides of their rows, and may be changed.
         """
 
 
@@ -155,11 +169,11 @@ def grow_levels(roots: Frontier, parting: Parting, watch: LevelWatch) -> None:
     frontier, depth = roots, 0
     while frontier.n_nodes:
         is_open = parting.open(frontier, depth)
-        frontier, _ = frontier.take(is_open)  # what is left of it: rows of nodes that are leaves are not kept
-        found, side = parting.part(frontier)
-        watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(found.sum())))
-        is_open[is_open] = found
-        frontier, rows = frontier.take(found)
+        frontier, _ = frontier.take(is_open)  # rows of leaves are not kept
+        is_parted, side = parting.part(frontier)
+        watch(Level(depth, frontier.n_nodes, frontier.n_nodes - int(is_parted.sum())))
+        is_open[is_open] = is_parted
+        frontier, rows = frontier.take(is_parted)
         side = side[rows]
         left = parting.write(is_open, frontier, side)
         frontier, depth = frontier.descend(side, left, left + np.int32(1)), depth + 1
@@ -167,11 +181,20 @@ def grow_levels(roots: Frontier, parting: Parting, watch: LevelWatch) -> None:
 
 @dataclass(frozen=True)
 class Growth:
-    """All that is needed to grow trees: data, draw, criterion, limits, seed; and how a level is searched.
+    """Data, draw, criterion, limits and seed, from which trees grow.
 
-    ``search`` is `project_and_cut`, or a twin of it (`distforest.growth.methods`), which may never hold the
-    candidates' values; ``held`` is how many candidates' values it does hold, by default those of all. ``watch`` is told
-    of every level. ``on_missing`` is a rule of `distforest.forest.missing`.
+    Attributes
+    ----------
+    source, draw, criterion, limits, seed
+        The data, the candidates of a node, the judge of their cuts, when a node is a leaf, and the forest's seed.
+    search
+        How a level is searched: `project_and_cut`, or a twin of it (`distforest.growth.methods`).
+    watch
+        Called with the report of each level.
+    on_missing
+        A rule of `distforest.forest.missing`.
+    held
+        How many candidates' values ``search`` holds at once; None: those of all candidates.
     """
 
     source: Source
@@ -211,14 +234,14 @@ class Growth:
     def grow_from(self, trees: Ints, roots: Frontier, on_level: Callable[[Frontier], None]) -> NodeTable:
         """Grow the trees numbered ``trees`` over the rows of their ``roots``.
 
-        ``on_level`` is told of every level before it is searched: of its nodes, and the rows that lie in them.
+        ``on_level`` is called with the frontier of each level before it is searched.
         """
         parting = _PartingByCuts(self._of_trees(trees), trees, on_level, self.criterion, _Levels(len(trees)))
         grow_levels(roots, parting, self.watch)
         return parting.written.table()
 
     def _of_trees(self, trees: Ints) -> Growth:
-        """The same with what its draw needs to know of these trees."""
+        """The growth with the draw for these trees."""
         if not isinstance(self.draw, OfTrees):
             return self
         keys = np.empty(len(trees), np.uint64)
@@ -236,42 +259,43 @@ class Growth:
         return _joined(parts)
 
     def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64], criterion: Criterion) -> Splits:
-        found = np.zeros(frontier.n_nodes, np.bool_)
+        is_cut = np.zeros(frontier.n_nodes, np.bool_)
         threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
         side = np.empty(len(frontier.rows), np.int8)
         chosen: list[tuple[Ints, Projections]] = []
         for attempt in range(self.draw.attempts):
-            asking, rows = frontier.take(~found)
-            if not asking.n_nodes:
+            uncut, rows = frontier.take(~is_cut)
+            if not uncut.n_nodes:
                 break
-            places = np.flatnonzero(~found)
-            projections = self.draw(asking, keys[places], attempt)
-            trying = criterion.attempted(keys[places], attempt)
-            cuts, values = self.search(self.source, trying, asking, projections, self.limits)
-            side[rows] = asking.sides(values, cuts.threshold)  # of nodes without a cut it says nothing
+            places = np.flatnonzero(~is_cut)
+            projections = self.draw(uncut, keys[places], attempt)
+            cuts, values = self.search(
+                self.source, criterion.attempted(keys[places], attempt), uncut, projections, self.limits
+            )
+            side[rows] = uncut.sides(values, cuts.threshold)  # of no meaning in nodes without a cut
             has = cuts.candidate >= 0
             threshold[places], gain[places] = cuts.threshold, cuts.gain
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
-            found[places] = has
+            is_cut[places] = has
         width, columns, weights = _in_order(chosen, frontier.n_nodes)
-        return Splits(found, threshold, gain, width, columns, weights, side)
+        return Splits(is_cut, threshold, gain, width, columns, weights, side)
 
 
 def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
     """Runs of nodes whose projected values fit into `SLAB_CELLS`, at least one node each."""
     cells = frontier.sizes * width
     first, held = 0, 0
-    for node, own in enumerate(cells.tolist()):
-        if held and held + own > SLAB_CELLS:
+    for node, n_cells in enumerate(cells.tolist()):
+        if held and held + n_cells > SLAB_CELLS:
             yield first, node
             first, held = node, 0
-        held += own
+        held += n_cells
     if first < frontier.n_nodes:
         yield first, frontier.n_nodes
 
 
 def _in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Int32s, Int32s, Floats]:
-    """Width of each node's projection, and columns and weights in the order of the nodes."""
+    """The width of each node's projection, and columns and weights in the order of the nodes."""
     width = np.zeros(n_nodes, np.int32)
     if not chosen:
         return width, np.empty(0, np.int32), np.empty(0)
@@ -308,7 +332,7 @@ class _Levels:
         self.next_node = np.ones(self.n_trees, np.int64)
 
     def begin(self, frontier: Frontier) -> None:
-        """Note the nodes of a level, before it is known which of them are cut."""
+        """Record the nodes of a level, before it is known which of them are cut."""
         self.tree.append(frontier.tree)
         self.columns.setdefault("n_rows", []).append(frontier.weight)
 
@@ -327,9 +351,9 @@ class _Levels:
             "gain": np.zeros(n),
         }
         level["left"][is_cut], level["right"][is_cut] = left, left + 1
-        level["threshold"][is_cut] = splits.threshold[splits.found]
-        level["width"][is_cut] = splits.width[splits.found]
-        level["gain"][is_cut] = splits.gain[splits.found] * unit
+        level["threshold"][is_cut] = splits.threshold[splits.is_cut]
+        level["width"][is_cut] = splits.width[splits.is_cut]
+        level["gain"][is_cut] = splits.gain[splits.is_cut] * unit
         if surrogate is not None:
             level["surrogate"] = np.full((n, 2), np.nan)
             level["surrogate"][is_cut] = surrogate
@@ -353,7 +377,7 @@ class _Levels:
 
 @dataclass
 class _PartingByCuts:
-    """Parting by cuts: ``criterion`` knows the level, ``splits`` are what was found there."""
+    """Parting by cuts; ``criterion`` is the one for the current level, ``splits`` are the level's cuts."""
 
     growth: Growth
     trees: Ints
@@ -363,19 +387,19 @@ class _PartingByCuts:
     splits: Splits = field(init=False)
 
     def open(self, frontier: Frontier, depth: int) -> NDArray[np.bool_]:
-        """Those within the limits."""
+        """Whether each node is within the limits."""
         self.on_level(frontier)
         self.written.begin(frontier)
         self.criterion = self.criterion.at(frontier)
         return self.growth.limits.open(frontier, depth, self.criterion)
 
     def part(self, frontier: Frontier) -> tuple[NDArray[np.bool_], NDArray[np.int8]]:
-        """Those that have a cut."""
+        """Whether each node has a cut, and the side of each row."""
         self.splits = self.growth._search(frontier, self.trees, self.criterion)
-        return self.splits.found, self.splits.side
+        return self.splits.is_cut, self.splits.side
 
     def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Int32s:
-        """Write the cuts, and where rows go that lack a value, which is settled here."""
+        """Write the cuts, and decide where rows go that lack a value."""
         growth, surrogate = self.growth, None
         if growth.on_missing != "stop":
             surrogate = place_missing(growth.on_missing, growth.source, frontier, self.splits.projections, side)

@@ -1,7 +1,7 @@
-"""Isolation: two objects at random and a cut at random, judged by nothing (Liu, Ting, Zhou: Isolation Forest, 2008).
+"""Isolation: two random objects and a random cut, which nothing judges (Liu, Ting, Zhou: Isolation Forest, 2008).
 
 A node draws two distinct objects i and j, and cuts its objects by S_kj - S_ki at a random place between the least and
-the greatest value. Objects that are unlike the others are alone after few cuts.
+the greatest value. Objects that differ from the others are alone after few cuts.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 
 from distforest.growth.cuts.criteria import Cuts, Steady
 from distforest.growth.cuts.random_cuts import Places
+from distforest.growth.draws.object_pairs import AnyPairs, rules_of_similarities, usable_pairs
 from distforest.growth.draws.objects import DRAW_ATTEMPTS
-from distforest.growth.draws.unlike_pairs import AnyPairs, rules_of_similarities, usable_pairs
 from distforest.growth.rng import Keys
 from distforest.sources.source import Floats, Projections, Source, offsets
 
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 class TwoAtRandom:
     """Column j minus column i of the similarity matrix, for any two objects of the node.
 
-    S_ij must be observed and S_ii + S_jj - 2 S_ij positive, or the pair is drawn again; where it never is and
-    S_ii and S_jj say nothing, S_kj - S_ki must differ over the node: see
-    `distforest.growth.draws.unlike_pairs.tell_apart`.
+    A pair is drawn again unless S_ij is observed and S_ii + S_jj - 2 S_ij is positive. If no pair of a node is usable,
+    `distforest.growth.draws.object_pairs.tell_apart` decides.
     """
 
     source: Source
@@ -39,12 +38,12 @@ class TwoAtRandom:
     of_distances: bool = False
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """A pair for each node; one that could not be found is an empty candidate."""
+        """A pair for each candidate of each node; a candidate without a usable pair is empty."""
         rules = rules_of_similarities(self.source, frontier, self.of_distances)
         pairs = usable_pairs(AnyPairs(), self.width, frontier, keys, attempt, rules)
-        found = pairs[:, 0] >= 0
-        weights = np.tile([1.0, -1.0], int(found.sum()))
-        return Projections(self.width, offsets(2 * found), pairs[found].reshape(-1), weights)
+        usable = pairs[:, 0] >= 0
+        weights = np.tile([1.0, -1.0], int(usable.sum()))
+        return Projections(self.width, offsets(2 * usable), pairs[usable].reshape(-1), weights)
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class RandomCut(Steady):
     unit: float = 1.0
 
     def attempted(self, keys: Keys, attempt: int) -> Self:
-        """The same with the places of this attempt."""
+        """The criterion with the places of this attempt."""
         return replace(self, places=Places(keys, attempt, margin=0.0))
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
@@ -64,8 +63,8 @@ class RandomCut(Steady):
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:  # noqa: ARG002  (no side is empty)
         """The cut of each node's one candidate; none where its values are equal or unobserved."""
-        assert self.places is not None  # noqa: S101  (a node is cut in some attempt)
+        assert self.places is not None  # noqa: S101  (the grower calls `attempted` first)
         threshold = self.places.thresholds(frontier, values)[0]
-        found = ~np.isnan(threshold)
-        candidate = np.where(found, 0, -1).astype(np.int32)
-        return Cuts(candidate, np.where(found, threshold, 0.0), np.zeros(frontier.n_nodes))
+        is_cut = ~np.isnan(threshold)
+        candidate = np.where(is_cut, 0, -1).astype(np.int32)
+        return Cuts(candidate, np.where(is_cut, threshold, 0.0), np.zeros(frontier.n_nodes))

@@ -31,8 +31,8 @@ from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviat
 from distforest.growth.draws.columns import Axis, Draw, Oblique
 from distforest.growth.draws.dependence import screened_rows
 from distforest.growth.draws.landmarks import landmarks_of
+from distforest.growth.draws.object_pairs import Disagreement
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
-from distforest.growth.draws.unlike_pairs import Unlikeness
 from distforest.growth.grower import Growth, Limits, judge_and_cut
 from distforest.growth.isolation import RandomCut, TwoAtRandom
 from distforest.growth.pairs.methods import OverPairs, check_pair_parameters, rfd, tree_rank
@@ -146,13 +146,13 @@ def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
 
 
 def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> Draw:
-    unlike = Unlikeness(
+    truth = Disagreement(
         data.truth.astype(np.float64).reshape(data.n_rows, -1)[:, 0], data.truth_kind == TruthKind.LABELS
     )
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if not isinstance(data.rows, Features):
-        landmarks = landmarks_of(params["n_landmarks"], unlike.targets, unlike.by_class, seed)
-        draw = TwoObjects(source, unlike, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
+        landmarks = landmarks_of(params["n_landmarks"], truth.targets, truth.by_class, seed)
+        draw = TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
         return replace(draw, of_distances=data.of_distances)
     refused = {
         "pairing": (params["pairing"] == KEPT, "keeps objects whose similarities are known"),
@@ -163,7 +163,7 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     for name, (is_refused, what) in refused.items():
         if is_refused:
             raise InputError(f"{name}={params[name]!r} {what}, and feature_subsets has none; leave it out")
-    return FeatureSubsets(data.matrix, unlike, n_pairs)
+    return FeatureSubsets(data.matrix, truth, n_pairs)
 
 
 _ROWS = (

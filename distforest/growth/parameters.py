@@ -1,4 +1,4 @@
-"""What a method can be told: names, types, ranges and defaults, in one place for estimators, specs and docs."""
+"""Parameters of the methods: names, types, ranges and defaults, in one place for estimators, specs and docs."""
 
 from __future__ import annotations
 
@@ -21,24 +21,33 @@ BALANCES = ("points", "classes", "pairs")
 """Rules by which must-link and cannot-link pairs are drawn from labels."""
 
 FRESH, KEPT = "fresh", "kept"
-"""How a node comes by its pairs of objects, see `distforest.growth.draws.unlike_pairs`."""
+"""How a node draws its pairs of objects, see `distforest.growth.draws.object_pairs`."""
 
 LEAST = math.ulp(0.0)
 """The least number above 0."""
 
 SHARE_OF_ALL = (LEAST, 1.0)
-"""A share is above 0: nobody draws nothing."""
+"""The range of a share: above 0, since something must be drawn."""
 
 Value = int | float | bool | str | None | Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a method: its default, what it may be, and one sentence.
+    """One parameter of a method.
 
-    ``integer`` and ``real`` are closed ranges (or None where that kind of number is not allowed), ``words`` the
-    strings (and None, True, False) that are allowed beside numbers; ``table`` says whether a table of positive
-    numbers by label is allowed. A ``later`` parameter is one that forests were grown without, see `parameters_told`.
+    Attributes
+    ----------
+    name, default, text
+        Its name, its default, and a sentence that describes it.
+    integer, real
+        Closed ranges of the allowed integers and real numbers; None if that kind of number is not allowed.
+    words
+        The strings, None, True and False that are allowed beside numbers.
+    table
+        Whether a table of positive numbers by label is allowed.
+    later
+        Whether forests were grown before the parameter existed, see `parameters_told`.
     """
 
     name: str
@@ -51,11 +60,11 @@ class Parameter:
     later: bool = False
 
     def accepts(self, value: object) -> bool:
-        """Whether ``value`` may stand for this parameter."""
+        """Whether ``value`` is allowed."""
         if isinstance(value, (bool, str)) or value is None:
             return any(value is word or (isinstance(value, str) and value == word) for word in self.words)
         if isinstance(value, Mapping):
-            return self.table and all(isinstance(name, str) and _is_positive(own) for name, own in value.items())
+            return self.table and all(isinstance(name, str) and _is_positive(weight) for name, weight in value.items())
         if isinstance(value, Integral) and self.integer is not None:
             return self.integer[0] <= int(value) <= self.integer[1]
         if isinstance(value, Real) and not isinstance(value, Integral) and self.real is not None:
@@ -75,7 +84,7 @@ class Parameter:
         return " or ".join(kinds)
 
     def fault(self, value: object) -> str | None:
-        """Why ``value`` cannot stand for this parameter, or None."""
+        """Why ``value`` is not allowed, or None if it is."""
         if self.accepts(value):
             return None
         return f"{self.name} must be {self.allowed()}, found {value!r}"
@@ -98,9 +107,9 @@ def _span(limits: tuple[float, float]) -> str:
 
 
 def faults(parameters: Iterable[Parameter], given: Mapping[str, object]) -> dict[str, str]:
-    """Every fault of ``given``, by name: unknown names (with the nearest known one) and bad values."""
+    """Every fault of the parameters ``given``, by name: unknown names (with the nearest known one) and bad values."""
     known = {parameter.name: parameter for parameter in parameters}
-    found = {}
+    fault_of = {}
     for name, value in given.items():
         if name in known:
             fault = known[name].fault(value)
@@ -108,12 +117,12 @@ def faults(parameters: Iterable[Parameter], given: Mapping[str, object]) -> dict
             near = difflib.get_close_matches(name, known, n=1)
             fault = f"unknown parameter {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
         if fault:
-            found[name] = fault
-    return found
+            fault_of[name] = fault
+    return fault_of
 
 
 def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
-    """All parameters with ``given`` over the defaults.
+    """All parameters: those that are ``given``, and the defaults of the others.
 
     Raises
     ------
@@ -130,14 +139,14 @@ def complete(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dic
     distforest.errors.InputError: unknown parameter 'max_dept'; did you mean 'max_depth'?
     """
     parameters = list(parameters)
-    found = faults(parameters, given)
-    if found:
-        raise InputError("\n".join(found.values()))
+    fault_of = faults(parameters, given)
+    if fault_of:
+        raise InputError("\n".join(fault_of.values()))
     return {p.name: given.get(p.name, p.default) for p in parameters}
 
 
 def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value]) -> dict[str, Value]:
-    """What a forest says of its parameters: all but later ones at their defaults, so that digests stay as they were.
+    """The parameters that a forest records: all but later ones at their defaults, so that digests do not change.
 
     Examples
     --------
@@ -150,7 +159,7 @@ def parameters_told(parameters: Iterable[Parameter], given: Mapping[str, Value])
 
 
 def keeps_pairs(params: Mapping[str, Value]) -> bool:
-    """Whether a node draws objects again that were drawn above it: by default where these are all that it reads.
+    """Whether a tree keeps its pairs for all its nodes: by default, if a cut reads no other columns.
 
     Examples
     --------
@@ -164,7 +173,7 @@ def keeps_pairs(params: Mapping[str, Value]) -> bool:
 
 
 def n_drawn(max_samples: float | None, there: int) -> int:
-    """The number that ``max_samples`` stands for of those that there are: a number, a share (at least one), or all.
+    """The number of draws that ``max_samples`` stands for: a number, a share of ``there`` (at least one), or all.
 
     Examples
     --------
@@ -206,7 +215,7 @@ FOREST_PARAMETERS = (
         words=(None,),
     ),
 )
-"""What every method can be told whose trees grow until a rule stops them."""
+"""Parameters of every method whose trees grow until a rule stops them."""
 
 OOB_SCORE = Parameter("oob_score", False, "estimate the error from the out-of-bag rows", words=(True, False))
 
@@ -223,25 +232,27 @@ COLUMNS = (
     Parameter(
         "feature_combinations",
         1.0,
-        "mean number of columns in a candidate; 1: single columns, more: sparse sums, below 1: a share of all columns",
+        "mean number of columns of a candidate; 1: single columns, more: sparse sums, below 1: a share of all columns",
         integer=(1, 10_000),
         real=(LEAST, 10_000.0),
     ),
     Parameter(
         "coefficients",
         "sign",
-        "of the columns of a sum: +1 or -1, or normal, over the standard deviation of the column",
+        "coefficients of a sum: +1 or -1, or normal, divided by the standard deviation of the column",
         words=("sign", "normal"),
     ),
     Parameter(
         "feature_weights",
         None,
-        "how likely a feature is to be drawn: 'dependence': by how much it depends on others; 'given'; None: equally",
+        "how likely a feature is drawn; 'dependence': by how much it depends on others; 'given'; None: equally",
         words=("dependence", "given", None),
     ),
-    Parameter("splitter", "best", "a candidate is cut where it is best, or at random", words=("best", "random")),
+    Parameter(
+        "splitter", "best", "where a candidate is cut: at the best place, or at random", words=("best", "random")
+    ),
 )
-"""What every method that splits features can be told."""
+"""Parameters of every method that splits features."""
 
 SMERF_PARAMETERS = (
     Parameter("n_estimators", 500, _N_ESTIMATORS, integer=(1, 1_000_000)),
@@ -264,15 +275,15 @@ SIMFOREST_PARAMETERS = (
     Parameter(
         "pairing",
         None,
-        "each node draws fresh pairs, or pairs of which an object is kept in the node below where it lies, so that its "
-        "similarities are known; None: kept, but fresh ones of landmarks, of features and of several columns a side",
+        "each node draws fresh pairs, or a tree keeps its pairs, so that a child draws an object of its parent's pair "
+        "again, whose similarities are known; None: kept, but fresh with landmarks, features or several columns a side",
         words=(KEPT, FRESH, None),
     ),
     Parameter("n_columns", 1, "columns averaged on each side of a pair", integer=(1, 10_000)),
     Parameter(
         "n_landmarks",
         None,
-        "objects that may be one of a pair, drawn once for the forest: a number, a share of all, or None for all",
+        "objects that may be in a pair, drawn once for the forest: a number, a share of all, or None for all",
         integer=(2, math.inf),
         real=SHARE_OF_ALL,
         words=(None,),
@@ -281,22 +292,22 @@ SIMFOREST_PARAMETERS = (
     Parameter(
         "voting",
         SHARE,
-        "a tree votes with the classes' shares or the mean target of its leaf, or for the class or target of the "
-        "training object there that is most similar",
+        "a tree votes with the class shares or the mean target of a leaf, or for the class or target of the training "
+        "object in it that is most similar",
         words=(SHARE, NEAREST),
         later=True,
     ),
     Parameter(
         "on_missing",
         "stop",
-        "an object that lacks a needed similarity stays in the node, or goes on to the side of more objects, or where "
-        "the rest of its similarities tell it to",
+        "an object that lacks a needed similarity stays in the node, or goes to the side of more objects, or to the "
+        "side that its other similarities decide",
         words=RULES,
     ),
     Parameter(
         "class_weight",
         None,
-        "what a label counts beside the others, 1 where it is not named; 'balanced': inversely to its rows",
+        "weights of the labels, 1 for those that are not named; 'balanced': inversely proportional to their rows",
         words=("balanced", None),
         table=True,
     ),
@@ -314,7 +325,12 @@ URERF_PARAMETERS = (
         "mixture fitted by expectation and maximisation",
         words=("equal_bic", "fast_bic", "two_means", "mclust_bic"),
     ),
-    Parameter("relative", True, "two clusters against one, which frees the score of scale", words=(True, False)),
+    Parameter(
+        "relative",
+        True,
+        "compare two clusters with one, so that the score does not depend on scale",
+        words=(True, False),
+    ),
     Parameter("n_witnesses", 3, "further features that confirm a cut", integer=(0, 64)),
     *with_defaults(
         (*COLUMNS, *FOREST_PARAMETERS),
@@ -342,7 +358,9 @@ _OF_COLUMNS = "candidate columns of a node: a number, a share of the columns of 
 
 RFD_PARAMETERS = (
     Parameter("n_estimators", 200, _N_ESTIMATORS, integer=(1, 1_000_000)),
-    Parameter("position", True, "read the middle of a pair too, not only how its points differ", words=(True, False)),
+    Parameter(
+        "position", True, "read the middle of a pair too, not only the difference of its points", words=(True, False)
+    ),
     Parameter(
         "n_constraints",
         "auto",
@@ -362,7 +380,7 @@ RFD_PARAMETERS = (
         "voting",
         "majority",
         "a tree votes for the more frequent kind of its node, or with the share of cannot-link pairs; or all pairs of "
-        "the nodes vote together",
+        "all trees' nodes vote together",
         words=VOTINGS,
     ),
     replace(_MAX_FEATURES, text=_OF_COLUMNS),
@@ -372,7 +390,7 @@ RFD_PARAMETERS = (
     Parameter(
         "resample",
         "points",
-        "what a tree draws: pairs; or points, and then learns from the pairs of which it drew both",
+        "what a tree draws: pairs; or points, and then it learns from the pairs of which it drew both points",
         words=("pairs", "points"),
     ),
     OOB_SCORE,
@@ -386,22 +404,22 @@ TREERANK_PARAMETERS = (
     Parameter(
         "region",
         "diagonal",
-        "what a cut of a small tree is made on: how two points differ and where their middle is, or whether a place on "
-        "a coordinate separates them",
+        "what a cut of a small tree reads: the difference and the middle of two points, or whether a place on a "
+        "coordinate separates them",
         words=("diagonal", "square"),
     ),
     Parameter("n_pairs", 100_000, "pairs that a tree learns from", integer=(2, 2**31 - 1)),
     Parameter(
         "sampling",
         "uniform",
-        "which pairs of labelled points a tree draws: any, as many alike as unlike, or all",
+        "which pairs of labelled points a tree draws: any, as many similar as dissimilar, or all",
         words=("uniform", "balanced", "all"),
     ),
     Parameter(
         "max_samples",
         None,
-        "points whose pairs a tree may draw, none twice: a number, a share, or None for all (0.632 of them where each "
-        "of several trees would draw all pairs); given pairs are drawn themselves",
+        "points whose pairs a tree may draw, none twice: a number, a share, or None for all (0.632 of them if each of "
+        "several trees would draw all pairs); if pairs are given, the pairs themselves are drawn",
         integer=_COUNT,
         real=SHARE_OF_ALL,
         words=(None,),
@@ -413,11 +431,11 @@ TREERANK_PARAMETERS = (
     Parameter(
         "optimise_fpr",
         None,
-        "part only cells to whose left there is less than this share of the unlike pairs; None: all",
+        "part only cells that have less than this share of the dissimilar pairs to their left; None: all",
         real=(0.0, 1.0),
         words=(None,),
     ),
-    Parameter("aggregation", "mean", "how the ranks that the trees give become one", words=AGGREGATIONS),
+    Parameter("aggregation", "mean", "how the ranks of the trees are combined", words=AGGREGATIONS),
 )
 
 ISOLATION_PARAMETERS = (
@@ -425,7 +443,7 @@ ISOLATION_PARAMETERS = (
     Parameter(
         "max_samples",
         256,
-        "rows drawn for a tree, none twice: a number (all where there are fewer), a share, or None for all",
+        "rows drawn for a tree, none twice: a number (all if there are fewer), a share, or None for all",
         integer=_COUNT,
         real=SHARE_OF_ALL,
         words=(None,),

@@ -1,17 +1,16 @@
-"""A number for (seed, tree, node, draw): no state, no order, so that no schedule can change a forest.
+"""Random numbers that are addressed by (seed, tree, node, draw). They have no state, so no schedule changes a forest.
 
 A stream is SplitMix64 started at a hash of its key (Steele, Lea, Flood: Fast splittable pseudorandom number
-generators, OOPSLA 2014); the numbers of a stream are addressed, never advanced.
+generators, OOPSLA 2014). A number of a stream is addressed by its place; a stream is never advanced.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import kernel
+from distforest.sources.source import Int32s, Ints
 
 Keys = NDArray[np.uint64]
 """The streams of some nodes, shape (n_nodes,)."""
@@ -23,7 +22,7 @@ _ONE = np.uint64(1)
 SAMPLE_NODE = -1
 """The node number under which a tree draws its rows."""
 ORDER_NODE = -2
-"""The node number under which a tree puts all objects in order, for its nodes to draw by."""
+"""The node number under which a tree orders all objects; its nodes draw by that order."""
 
 
 @kernel
@@ -69,7 +68,7 @@ def streams(seed: int, tree: NDArray[np.int64], node: NDArray[np.int32], keys: K
 
 @kernel
 def bootstrap(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) -> None:
-    """Draw ``n_draws`` rows with replacement: weights[i] = how often row i came."""
+    """Draw ``n_draws`` rows with replacement: weights[i] = how often row i is drawn."""
     key = stream(seed, tree, SAMPLE_NODE)
     weights[:] = 0
     for draw in range(n_draws):
@@ -78,7 +77,7 @@ def bootstrap(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) ->
 
 @kernel
 def subsample(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) -> None:
-    """Draw ``n_draws`` rows without replacement, by Fisher-Yates: weights[i] = 1 for the rows that came."""
+    """Draw ``n_draws`` rows without replacement, by Fisher-Yates: weights[i] = 1 for each row that is drawn."""
     key = stream(seed, tree, SAMPLE_NODE)
     n_rows = weights.shape[0]
     order = np.arange(n_rows)
@@ -89,8 +88,8 @@ def subsample(seed: int, tree: int, n_draws: int, weights: NDArray[np.int32]) ->
 
 
 @kernel
-def shuffle(key: np.uint64, first: int, order: NDArray[Any], n: int) -> None:
-    """The first ``n`` places of a Fisher-Yates shuffle of ``order``, from the draws first, first + 1, ... of a key."""
+def shuffle(key: np.uint64, first: int, order: Int32s | Ints, n: int) -> None:
+    """Fill the first ``n`` places of ``order`` by a Fisher-Yates shuffle with draws first, first + 1, ... of a key."""
     for t in range(n):
         other = t + below(key, first + t, order.shape[0] - t)
         order[t], order[other] = order[other], order[t]

@@ -1,6 +1,6 @@
-"""Why trees are a root alone: what is the same in all rows, and the rules that stop a tree at its root.
+"""Why trees have no cut: data that are the same in all rows, and rules that stop a tree at its root.
 
-It is asked once a forest has learned nothing, so it may read the data once more.
+The causes are looked for only when a forest has learned nothing, so the data may be read once more.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from distforest.sources.source import Floats
 
 TRUTH_NAMES = {TruthKind.DISTANCES: "distances that were given", TruthKind.EMBEDDING: "places in the embedding"}
-"""What some kinds of truth are called."""
+"""Names of some kinds of ground truth in a message."""
 
-NO_REASON = "neither values that are all the same nor a rule that stops trees is behind it"
-RAISED = "each cut that was tried raises the mean distance inside its sides (see that large means far)"
-"""What is said where no cause is found; of given distances."""
+NO_REASON = "the cause is neither values that are all the same nor a rule that stops trees"
+RAISED = "each cut that was tried raises the mean distance inside its sides (check that large means far)"
+"""Causes in a message where no other is known: in general, and of given distances."""
 
 
 def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
-    """What is to be told of a forest that has learned nothing: what follows, why it is so, what to do; else nothing.
+    """A warning of a forest that has learned nothing: the consequence, the causes, what to do; else "".
 
     Parameters
     ----------
     problem
-        From which it has grown.
+        The data and the method from which the forest has grown.
     roots
         Its trees without a cut.
     closed
-        Nodes that were left without a cut, and trees without a root, once the budget was spent.
+        Number of nodes without a cut, and of trees without a root, because the budget was spent.
     """
     follows = roots.told()
     if not follows:
@@ -53,14 +53,14 @@ def told_of_roots(problem: Bound, roots: Roots, closed: int = 0) -> str:
 
 
 def causes(problem: Bound, closed: int = 0) -> list[str]:
-    """What holds of the causes, each with what to do; what only may be one where none of those that suffice holds."""
+    """The causes that hold, each with what to do; if none of them suffices, those that may be one."""
     budget = [f"the budget was spent, which closed {closed:,} nodes or trees (raise it)"] if closed else []
-    found = [*budget, *_of_rules(problem), *_of_truth(problem.data), *_of_rows(problem.data)]
-    return found or [*_of_lacking(problem.data), *_of_turned(problem.data), *_of_few(problem)]
+    sufficient = [*budget, *_of_rules(problem), *_of_truth(problem.data), *_of_rows(problem.data)]
+    return sufficient or [*_of_lacking(problem.data), *_of_turned(problem.data), *_of_few(problem)]
 
 
 def _of_rules(problem: Bound) -> Iterator[str]:
-    """The rules that stop a tree at its root."""
+    """Rules that stop a tree at its root."""
     params, drawn = problem.meaning.params, _n_drawn(problem)
     if params.get("optimise_fpr") == 0.0:
         yield "optimise_fpr=0.0 lets no cell be parted (raise it)"
@@ -75,14 +75,14 @@ def _of_rules(problem: Bound) -> Iterator[str]:
 
 
 def _n_drawn(problem: Bound) -> int:
-    """In-bag weight of a root; of pairs that of the first tree."""
+    """The in-bag weight of a root; over pairs, that of the first tree."""
     if isinstance(problem, PairProblem):
         return int(problem.sampling.sample(problem.meaning.seed, 0).weights.sum())
     return problem.sampling.n_draws
 
 
 def _of_truth(data: Data) -> Iterator[str]:
-    """A truth that is the same for all rows."""
+    """A ground truth that is the same for all rows."""
     if data.truth_kind in {TruthKind.NOTHING, TruthKind.LINKS}:
         return
     low, high, _ = _ranges(data.truth.reshape(data.n_rows, -1))
@@ -92,8 +92,8 @@ def _of_truth(data: Data) -> Iterator[str]:
         yield f"all labels are {_label(data, int(low[0]))} (give rows of a second class)"
         return
     values = {TruthKind.DISTANCES: f"are {low[0] + data.offset:g}", TruthKind.TARGETS: f"are {low[0]:g}"}
-    what = values.get(data.truth_kind, "are equal")
-    yield f"all {TRUTH_NAMES.get(data.truth_kind, data.truth_kind)} {what} (see how they were read)"
+    are_equal = values.get(data.truth_kind, "are equal")
+    yield f"all {TRUTH_NAMES.get(data.truth_kind, data.truth_kind)} {are_equal} (check how they were read)"
 
 
 def _label(data: Data, code: int) -> str:
@@ -102,7 +102,7 @@ def _label(data: Data, code: int) -> str:
 
 
 def _of_rows(data: Data) -> Iterator[str]:
-    """Rows that are all alike, or of which most is unobserved; nothing is asked of a function."""
+    """Rows that are all equal. No function is evaluated for it."""
     if isinstance(data.matrix, LazySource):
         return
     if isinstance(data.rows, Dense):
@@ -112,7 +112,7 @@ def _of_rows(data: Data) -> Iterator[str]:
     weights = np.ones(len(low)) if data.feature_weights is None else data.feature_weights
     if (low == high)[weights > 0.0].all():
         some = "" if (weights > 0.0).all() else " of positive weight"
-        yield f"all features{some} are constant (see how they were read)"
+        yield f"all features{some} are constant (check how they were read)"
 
 
 def _of_similarities(data: Data, name: str) -> Iterator[str]:
@@ -120,8 +120,8 @@ def _of_similarities(data: Data, name: str) -> Iterator[str]:
     n_observed, are_alike = _observed(data)
     if n_observed and are_alike:
         share = 100.0 * n_observed / math.prod(data.matrix.shape)
-        told = f"the {name} say" if share == 100.0 else f"the {share:.3g} % of the {name} that are observed say"
-        yield f"{told} the same of all rows (see how they were read)"
+        which = f"the {name}" if share == 100.0 else f"the {share:.3g} % of the {name} that are observed"
+        yield f"{which} are the same for all rows (check how they were read)"
 
 
 def _of_lacking(data: Data) -> Iterator[str]:
@@ -134,16 +134,16 @@ def _of_lacking(data: Data) -> Iterator[str]:
 
 
 def _of_turned(data: Data) -> Iterator[str]:
-    """Distances of rows to themselves that are larger than others: each cut raises the mean inside its sides."""
+    """Distances of rows to themselves that are larger than the others, so that a cut raises the mean in its sides."""
     if data.truth_kind != TruthKind.DISTANCES:
         return
     if data.truth.diagonal().mean(dtype=np.float64) > data.truth.mean(dtype=np.float64):
-        cure = "give 1 - S in their place, or an adjacency matrix as a graph"
+        cure = "give 1 - S instead, or an adjacency matrix as a graph"
         yield f"rows are further from themselves than from others, so these may be similarities ({cure})"
 
 
 def _of_few(problem: Bound) -> Iterator[str]:
-    """So few rows of another label than most, or so few pairs, that a tree seldom draws both kinds."""
+    """A second class so rare, or pairs so few, that a tree seldom draws both kinds."""
     data = problem.data
     if isinstance(problem, PairProblem):
         codes = problem.sampling.sample(problem.meaning.seed, 0).codes
@@ -156,12 +156,12 @@ def _of_few(problem: Bound) -> Iterator[str]:
     most = int(counts.argmax())
     others = n - int(counts[most])
     if 2.0 * (1.0 - others / n) ** n_draws > 1.0:
-        told = f"all but {others:,} of {n:,} labels are {_label(data, most)}"
-        yield f"{told}, and a tree draws {n_draws:,} (raise max_samples)"
+        rare = f"all but {others:,} of {n:,} labels are {_label(data, most)}"
+        yield f"{rare}, and a tree draws {n_draws:,} (raise max_samples)"
 
 
 def _observed(data: Data) -> tuple[int, bool]:
-    """How many entries of a given matrix are observed, and whether none of its columns has two values."""
+    """The number of observed entries of a given matrix, and whether none of its columns has two values."""
     if isinstance(data.matrix, SparseSource):
         values = data.matrix.data
         return len(values), len(values) == 0 or bool(values.min() == values.max())
@@ -170,7 +170,7 @@ def _observed(data: Data) -> tuple[int, bool]:
 
 
 def _ranges(matrix: np.ndarray) -> tuple[Floats, Floats, int]:
-    """The lowest and the highest value of each column, NaN where none is observed, and how many are not."""
+    """The lowest and the highest value of each column, NaN if none is observed, and the number of missing values."""
     low, high = np.full((2, matrix.shape[1]), np.nan)
     n_missing = 0
     for _, block in row_blocks(matrix):

@@ -1,4 +1,4 @@
-"""Surrogates: thresholds by which half of a projection tells the side of a row whose other half is unobserved."""
+"""Surrogates: thresholds by which one half of a projection decides the side of a row whose other half is unobserved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distforest.sources.source import Floats, Int32s, Ints, Projections, Source
 def place_missing(
     rule: str, source: Source, frontier: Frontier, projections: Projections, side: NDArray[np.int8]
 ) -> Floats:
-    """Send the rows that stay on, by a rule of `distforest.forest.missing`.
+    """Send on the rows that would stay, by a rule of `distforest.forest.missing`.
 
     Parameters
     ----------
@@ -28,12 +28,12 @@ def place_missing(
     projections
         Their projections, one candidate each.
     side
-        Of each row as its value says; no row stays afterwards.
+        The side of each row by its value, shape (n_rows,). It is changed: no row stays afterwards.
 
     Returns
     -------
     ndarray
-        Thresholds of the two halves of each node, shape (n_nodes, 2); NaN where a half says nothing.
+        Thresholds of the two halves of each node, shape (n_nodes, 2); NaN where a half does not decide.
     """
     surrogate = np.full((frontier.n_nodes, 2), np.nan)
     if not frontier.n_nodes:
@@ -50,7 +50,7 @@ def place_missing(
 
 @kernel
 def compare_sides(starts: Ints, weights: Int32s, side: NDArray[np.int8], right_is_larger: NDArray[np.bool_]) -> None:
-    """right_is_larger[f] = sum of w on the right > sum of w on the left, rows that stay left out."""
+    """right_is_larger[f] = sum of w on the right > sum of w on the left; rows that stay are left out."""
     for node in range(starts.shape[0] - 1):
         balance = 0
         for r in range(starts[node], starts[node + 1]):
@@ -65,8 +65,8 @@ def compare_sides(starts: Ints, weights: Int32s, side: NDArray[np.int8], right_i
 def find_surrogates(starts: Ints, weights: Int32s, values: Floats, side: NDArray[np.int8], surrogate: Floats) -> None:
     """surrogate[f, h] = the cut of half h that agrees most, by weight, with the sides of the rows that have one.
 
-    Half 0 above its threshold means right, half 1 above its means left. NaN where no cut agrees more than the larger
-    side alone would; among equals the lowest threshold.
+    A row goes right if half 0 is above its threshold, and left if half 1 is above its own. A threshold is NaN where no
+    cut agrees more than sending all rows to the larger side would. Of equal cuts the lowest threshold is taken.
     """
     longest = (starts[1:] - starts[:-1]).max()
     order = np.empty(longest, np.int64)
@@ -76,7 +76,7 @@ def find_surrogates(starts: Ints, weights: Int32s, values: Floats, side: NDArray
         first, last = starts[node], starts[node + 1]
         for half in range(2):
             above = RIGHT if half == 0 else LEFT
-            whole, agreeing = 0, 0  # all weight; the weight of rows that every cut below all values puts right
+            whole, agreeing = 0, 0  # the weight of all rows; of those that agree where all are above
             for r in range(first, last):
                 seen[r - first] = np.nan if side[r] == STAY else values[half, r]
                 if side[r] != STAY:

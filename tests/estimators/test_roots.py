@@ -39,8 +39,8 @@ RARE = np.where(np.arange(40) == 7, "b", "a")
 
 ALL = "no tree has a cut, so every distance is the same"
 BOTH = f"{ALL}, and every prediction"
-CONSTANT = r"all features are constant \(see how they were read\)"
-ALIKE = r"the similarities say the same of all rows \(see how they were read\)"
+CONSTANT = r"all features are constant \(check how they were read\)"
+ALIKE = r"the similarities are the same for all rows \(check how they were read\)"
 CLASS = r"all labels are 'a' \(give rows of a second class\)"
 LEAF = r"a tree draws 40 rows, too few for two sides of min_samples_leaf=30 \(lower it\)"
 TURNED = "rows are further from themselves than from others, so these may be similarities"
@@ -119,7 +119,9 @@ def test_a_cause_that_is_not_known_is_not_made_up() -> None:
     with pytest.warns(UserWarning, match="each cut that was tried raises the mean distance inside its sides"):
         SMERF(**FEW).fit(HALVES[:, None], linked)
     asked = Lazy(pairwise(lambda a, b: 1.0))
-    with pytest.warns(UserWarning, match="neither values that are all the same nor a rule that stops trees is behind"):
+    with pytest.warns(
+        UserWarning, match="the cause is neither values that are all the same nor a rule that stops trees"
+    ):
         SimForestClassifier(asked, n_estimators=3, random_state=0).fit(list(range(12)), [0, 1] * 6)
 
 

@@ -179,7 +179,7 @@ def test_draws_of_the_methods() -> None:
     assert isinstance(oblique, Oblique)
     assert (len(oblique.columns.cumulative), oblique.width, oblique.combinations, oblique.scales) == (5, 4, 2.5, None)
     assert isinstance(pairs, TwoObjects)
-    assert (pairs.width, pairs.unlike.by_class) == (5, False)
+    assert (pairs.width, pairs.truth.by_class) == (5, False)
     assert samples.problem_of("labels", max_features=99).growth.draw == Axis(5, 5)
     assert samples.problem_of("dense").growth.draw.width == 4
 

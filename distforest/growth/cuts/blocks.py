@@ -1,9 +1,9 @@
-"""Blocks: where the distances of the nodes of a level lie, and how a row of them is read.
+"""Blocks: where the distances of the nodes of a level are stored, and how a row of a block is read.
 
-Deep nodes are scattered over the matrix, and gathering from it reads a cache line for every entry; so the blocks of a
-level are packed, and packed again whenever half of their cells are gone. A row of which the node has half the cells is
-not gathered but read as a whole, and what is not the node's weighs nothing. A row that lies far away is fetched while
-the one before it is worked on.
+Deep nodes are scattered over the matrix, and gathering from it reads a cache line for every entry. So the blocks of a
+level are packed, and packed again whenever half of their cells are no longer needed. A row of which the node has half
+the cells is not gathered but read as a whole, and cells of other nodes get the weight 0. A row in distant memory is
+fetched while the row before it is processed.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from distforest.jit import borrowing, fetch
 from distforest.sources.source import Float32s, Int32s, Ints
 
 PACKED_CELLS = 1 << 25
-"""Cells (float32) of the blocks of a level up to which they are packed."""
+"""Most cells (float32) of the blocks of a level that are packed."""
 
 SPREAD = 2.0
-"""Cells of a row, for each row of the node, up to which the row is read as a whole, with what lies between.
+"""Most cells of a row, for each row of the node, with which the row is read as a whole, with the cells between.
 
-Beyond it the node's own cells are gathered, each of which takes as long as two that are read and masked.
+Beyond it the node's cells are gathered. To gather a cell takes as long as to read and mask two.
 """
 
 CELLS_OF_A_LINE = 16
 """Cells of a line of memory."""
 
 FAR_CELLS = 1 << 20
-"""Cells beyond which they lie far from the processor, and are fetched before they are read."""
+"""Cells beyond which an array does not fit the processor's cache, so that cells are fetched before they are read."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Where(NamedTuple):
     """Where the blocks of a level's nodes are: cell (i, j) of a node is cells[row_start[i] + slot[j]].
 
     ``cells`` are those of the matrix row by row, or of packed blocks; ``row_start`` and ``slot`` have an entry for each
-    row of each node. Cells that lie far away are fetched before they are read.
+    row of each node. If ``is_far``, cells are fetched before they are read.
     """
 
     cells: Float32s
@@ -59,15 +59,15 @@ class Where(NamedTuple):
     @classmethod
     def of(cls, cells: Float32s, row_start: Ints, slot: Int32s) -> Where:
         """The blocks in ``cells``, shape (n_cells,)."""
-        own = cells.view()
-        own.flags.writeable = False  # one type for the matrix and packed blocks: the kernels are compiled once
-        return cls(own, row_start, slot, own.size > FAR_CELLS)
+        read_only = cells.view()
+        read_only.flags.writeable = False  # one type for the matrix and packed blocks: the kernels are compiled once
+        return cls(read_only, row_start, slot, read_only.size > FAR_CELLS)
 
 
 def in_lines(n: int, length: int) -> Int32s:
-    """Room for n rows of at least so many cells, each of which begins with a line of memory; shape (n, whole lines).
+    """Room for n rows of at least ``length`` cells, each aligned to a line of memory, shape (n, whole lines).
 
-    Sums over rows that begin elsewhere take up to a third longer, as reads are then of two lines.
+    Sums over unaligned rows take up to a third longer, because reads then touch two lines.
     """
     width = -(-length // CELLS_OF_A_LINE) * CELLS_OF_A_LINE
     cells = np.empty(n * width + CELLS_OF_A_LINE, np.int32)
@@ -77,9 +77,10 @@ def in_lines(n: int, length: int) -> Int32s:
 
 @borrowing
 def lay(places: Int32s, weights: Int32s, place: Int32s, share: Int32s) -> tuple[int, bool]:
-    """Where a node's rows, at ``places``, lie in a row of its block, and their weights; its length, if it is whole.
+    """Fill ``place`` and ``share``, the cells of a node's rows in a row of its block and the weights of all cells.
 
-    Such a row is read as a whole if the node's rows keep their order and are not farther apart than `SPREAD` allows.
+    Returns the number of cells, and whether the row is read as a whole: it is if the node's rows, at ``places``, ascend
+    and are not farther apart than `SPREAD` allows.
     """
     size, in_order = places.shape[0], True
     for i in range(1, size):
@@ -99,27 +100,27 @@ def lay(places: Int32s, weights: Int32s, place: Int32s, share: Int32s) -> tuple[
 @borrowing
 def gather(i: int, first: int, last: int, where: Where, row: Float32s) -> None:
     """row[j] = z_ij for the rows first to last - 1, of one node; meanwhile the next row is fetched."""
-    own, after = where.cells[where.row_start[first + i] :], where.row_start[min(first + i + 1, last - 1)]
+    cells, after = where.cells[where.row_start[first + i] :], where.row_start[min(first + i + 1, last - 1)]
     places = where.slot[first:last]
     n_fours = places.shape[0] - places.shape[0] % 4
     for begin in range(0, n_fours, 4):
         if where.is_far:
             fetch(where.cells, after + places[begin])  # most places share their line with some others
         for j in range(begin, begin + 4):
-            row[j] = own[np.uint32(places[j])]  # unsigned: no index counts from the end
+            row[j] = cells[np.uint32(places[j])]  # unsigned: no index counts from the end
     for j in range(n_fours, places.shape[0]):
-        row[j] = own[np.uint32(places[j])]
+        row[j] = cells[np.uint32(places[j])]
 
 
 @borrowing
 def begin_of(i: int, first: int, last: int, where: Where) -> np.int64:
-    """Where row i of a node, or its last one, begins: the place of its first cell among all that there are."""
+    """The place in ``where.cells`` of the first cell of row i of a node, or of its last row if there is no row i."""
     return where.row_start[min(first + i, last - 1)] + where.slot[first]
 
 
 @borrowing
 def pack_blocks(starts: Ints, where: Where, packed: Float32s) -> None:
-    """The nodes' blocks, row by row, one after another."""
+    """Fill ``packed`` with the nodes' blocks, row by row, one after another."""
     filled = 0
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]

@@ -1,11 +1,11 @@
-"""Class weights: what a label counts beside the others, as a user says it and as the integers that a tree adds."""
+"""Class weights: how much a label counts, as a user states it and as the integers that a tree adds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Ints
 
 RESOLUTION = 64
-"""The integer of the least weight, so that ratios of weights are kept to about one per cent."""
+"""The integer of the least weight. Ratios of weights are accurate to about one per cent."""
 
 MOST_WEIGHT = math.isqrt(2**63 - 1)
 """The squares of sums up to this fit 63 bits."""
@@ -47,9 +47,9 @@ class ClassWeights:
     Attributes
     ----------
     weights
-        In the order of the classes, shape (K,).
+        A weight for each class, in the order of the classes.
     given
-        The same as a value of the parameter ``class_weight``: ``"balanced"``, or a table with all labels.
+        The weights as a value of the parameter ``class_weight``: ``"balanced"``, or a table with all labels.
 
     Examples
     --------
@@ -64,14 +64,14 @@ class ClassWeights:
     given: str | dict[str, float]
 
     @classmethod
-    def of(cls, given: str | Mapping[str, float], codes: NDArray[np.int32], classes: list[Any]) -> ClassWeights:
+    def of(cls, given: str | Mapping[str, float], codes: NDArray[np.int32], classes: Sequence[object]) -> ClassWeights:
         """The weights of some labels.
 
         Parameters
         ----------
         given
-            ``"balanced"`` (n / (K times the rows of the class), as scikit-learn has it), or label -> weight, a label
-            that is not named having weight 1; a label that is no string stands as `key_of` says.
+            ``"balanced"``, which is n / (K times the rows of the class), as in scikit-learn; or a table of weights by
+            label. A label that is not in the table has weight 1; the key of a label is that of `key_of`.
         codes
             Class of each row, shape (n,).
         classes
@@ -80,7 +80,7 @@ class ClassWeights:
         Raises
         ------
         InputError
-            A table names something that is no label while a label is not named.
+            The table has a key that is not a label, and a label is not in the table.
         """
         if isinstance(given, str):
             counts = np.bincount(codes, minlength=len(classes)).clip(1)
@@ -96,23 +96,23 @@ class ClassWeights:
         return cls(tuple(weights), dict(zip(keys, weights, strict=True)))
 
     def integers(self, n_draws: int) -> Ints:
-        """c_k = max(1, rint(64 w_k / min w)), shape (K,), for trees of ``n_draws`` rows.
+        """The integers c_k = max(1, rint(64 w_k / min w)), shape (K,), for trees of ``n_draws`` rows.
 
         Raises
         ------
         InputError
-            The weights are further apart than the integers can tell.
+            The ratio of the weights is too large for the integers.
         """
         ratio = max(self.weights) / min(self.weights)
         if not RESOLUTION * ratio <= MAX_CLASS_WEIGHT:
             limit = MAX_CLASS_WEIGHT // RESOLUTION
             raise InputError(f"class_weight: the largest weight may be {limit} times the least, found {ratio:g} times")
         scaled = RESOLUTION * (np.array(self.weights) / min(self.weights))
-        found: Ints = np.maximum(1, np.rint(scaled)).astype(np.int64)
-        if n_draws * int(found.max()) > MOST_WEIGHT:
+        integers: Ints = np.maximum(1, np.rint(scaled)).astype(np.int64)
+        if n_draws * int(integers.max()) > MOST_WEIGHT:
             limit = MOST_WEIGHT // (RESOLUTION * n_draws)
             raise InputError(
                 f"class_weight: for trees of {counted(n_draws, 'row')} the largest weight may be {limit} times the "
-                f"least, found {ratio:g} times; give nearer weights or a smaller max_samples"
+                f"least, found {ratio:g} times; give weights that differ less, or lower max_samples"
             )
-        return found
+        return integers

@@ -1,6 +1,6 @@
-"""Best cuts between two clusters: the fused twin of projecting a level and cutting its values.
+"""The best cuts between two clusters: a fused search that projects and cuts a few nodes at a time.
 
-A few nodes are projected at a time, so that their values are still in the processor's cache when they are cut.
+So the projected values are still in the processor's cache when they are cut.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from distforest.forest.frontier import Nodes, pick
-from distforest.growth.cuts.clusters import SCORES, TwoClusters, choose
+from distforest.growth.cuts.cluster_scores import TWO_MEANS, CandidateCuts, ClusterScoring
+from distforest.growth.cuts.clusters import TwoClusters, choose
 from distforest.growth.cuts.criteria import Cuts
-from distforest.growth.cuts.gaussians import TWO_MEANS, cut_clusters
+from distforest.growth.cuts.gaussians import cut_clusters
 from distforest.growth.grower import Limits
 from distforest.jit import kernel
 from distforest.sources.arrays import ArraySource, project_array
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
 
 CACHE_CELLS = 1 << 15
-"""Projected values (float64) of nodes that are cut together; a larger node stands alone."""
+"""Projected values (float64) of nodes that are cut together; a larger node is cut alone."""
 
 
 def project_and_cut_clusters(
     source: ArraySource, criterion: TwoClusters, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """`judge_and_cut` for the best cuts on projections of an array."""
+    """The fused twin of `judge_and_cut` for projections of an array and the best cut of each node."""
     cuts, picked = Cuts.none(frontier.n_nodes), np.empty(len(frontier.rows))
     cut_as_projected(
         *(source.values, frontier.nodes, frontier.weight, projections),
-        *(SCORES[criterion.score], limits.min_samples_leaf, criterion.relative, cuts, picked),
+        *(criterion.scoring(limits.min_samples_leaf), cuts, picked),
     )
     return cuts, picked
 
@@ -43,9 +44,7 @@ def cut_as_projected(
     nodes: Nodes,
     weight: Ints,
     projections: Projections,
-    score: int,
-    min_leaf: int,
-    relative: bool,
+    scoring: ClusterScoring,
     cuts: Cuts,
     picked: Floats,
 ) -> None:
@@ -60,12 +59,12 @@ def cut_as_projected(
             last += 1
         end = starts[last]
         values = room[: width * (end - begin)].reshape(width, end - begin)
-        own = starts[first : last + 1] - begin
+        own_starts = starts[first : last + 1] - begin
         candidates = offset[width * first : width * last + 1]
-        project_array(array, rows[begin:end], own, candidates, columns, weights, values)
-        thresholds, scores = np.empty((2, width, last - first))
-        cut_clusters(own, in_bag[begin:end], values, score, min_leaf, relative, True, thresholds, scores)
-        found = Cuts(cuts.candidate[first:last], cuts.threshold[first:last], cuts.gain[first:last])
-        choose(thresholds, scores, score == TWO_MEANS, weight[first:last], found)
-        pick(own, values, found.candidate, picked[begin:end])
+        project_array(array, rows[begin:end], own_starts, candidates, columns, weights, values)
+        of_candidates = CandidateCuts(np.empty((width, last - first)), np.empty((width, last - first)))
+        cut_clusters(own_starts, in_bag[begin:end], values, scoring, True, of_candidates)
+        of_nodes = Cuts(cuts.candidate[first:last], cuts.threshold[first:last], cuts.gain[first:last])
+        choose(of_candidates, scoring.score == TWO_MEANS, weight[first:last], of_nodes)
+        pick(own_starts, values, of_nodes.candidate, picked[begin:end])
         first = last

@@ -1,4 +1,4 @@
-"""Two clusters: what a cut is judged by where nothing is taught (URerF, section 3)."""
+"""Two clusters: the criterion of cuts without a ground truth (URerF, section 3)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from distforest.growth.cuts.cluster_scores import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.criteria import Cuts, Steady
-from distforest.growth.cuts.fences import LEFT_OUT, LOWER, MARGIN, UPPER
-from distforest.growth.cuts.gaussians import EQUAL_BIC, FAST_BIC, TWO_MEANS, cut_clusters, judge_cuts
+from distforest.growth.cuts.fences import LEFT_OUT, MARGIN
+from distforest.growth.cuts.gaussians import cut_clusters, judge_cuts
 from distforest.growth.cuts.mixture import part_mixture
 from distforest.growth.cuts.random_cuts import Places
 from distforest.growth.cuts.two_means import EQUAL_GAINS
@@ -38,12 +39,12 @@ class TwoClusters(Steady):
     relative
         Whether a score is that of two clusters less that of one.
     at_random
-        Whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and judged by
-        what lies within its fences, or is cut at its best.
+        Whether a candidate is cut at a random place that leaves `MARGIN` of the rows on either side, and is scored from
+        the values within its fences; otherwise it is cut at its best place.
     witnesses
-        Features that confirm a cut.
+        Features that confirm a cut, if any.
     places
-        Where the candidates of this attempt are cut, if at random.
+        The places where candidates are cut in this attempt, if at random.
     """
 
     score: str
@@ -54,13 +55,13 @@ class TwoClusters(Steady):
     unit: float = 1.0
 
     def attempted(self, keys: Keys, attempt: int) -> Self:
-        """The same with the places and the witnesses of this attempt."""
+        """The criterion with the places and the witnesses of this attempt."""
         places = Places(keys, attempt, MARGIN) if self.at_random else None
         witnesses = self.witnesses.attempted(keys, attempt) if self.witnesses else None
         return replace(self, places=places, witnesses=witnesses)
 
     def judged_on(self, frontier: Frontier) -> Frontier:
-        """Some rows of each large node, drawn from its stream, if cuts are made at random; else all."""
+        """The nodes with all their rows, or, if cuts are at random, with some rows of each large one."""
         return frontier if self.places is None else self.places.some_rows(frontier)
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
@@ -68,37 +69,39 @@ class TwoClusters(Steady):
         return frontier.sizes > 1
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node: among its candidates' own cuts the one of the largest score."""
-        thresholds = np.full((len(values), frontier.n_nodes), np.nan)
-        scores = np.full(thresholds.shape, -np.inf)
-        where = frontier.starts, frontier.weights, values
+        """The best cut of each node: of the cuts of its candidates, the one of the largest score."""
+        of_candidates = CandidateCuts.none(len(values), frontier.n_nodes)
+        level = frontier.starts, frontier.weights, values
         if self.score == MCLUST_BIC:
-            part_mixture(*where, min_leaf, self.relative, thresholds, scores)
+            part_mixture(*level, min_leaf, self.relative, of_candidates)
         elif self.places is not None:
             fences = self.places.fences(frontier, values)
-            thresholds = self.places.within(fences)
-            judged_by = SCORES[self.score], min_leaf, self.relative
-            judge_cuts(*where, *judged_by, thresholds, fences[LOWER], fences[UPPER], scores)
-            spread_first(fences[LEFT_OUT], MARGIN, scores)
+            of_candidates = of_candidates._replace(thresholds=self.places.within(fences))
+            judge_cuts(*level, self.scoring(min_leaf), fences, of_candidates)
+            spread_first(fences[LEFT_OUT], MARGIN, of_candidates.scores)
         else:
-            cut_clusters(*where, SCORES[self.score], min_leaf, self.relative, self.is_plain, thresholds, scores)
+            cut_clusters(*level, self.scoring(min_leaf), self.is_plain, of_candidates)
         if self.witnesses:
-            self.witnesses.confirm(frontier, values, thresholds, scores)
+            self.witnesses.confirm(frontier, values, of_candidates)
         cuts = Cuts.none(frontier.n_nodes)
-        choose(thresholds, scores, self.score == "two_means", frontier.weight, cuts)
+        choose(of_candidates, self.score == "two_means", frontier.weight, cuts)
         return cuts
+
+    def scoring(self, min_leaf: int) -> ClusterScoring:
+        """How kernels score cuts by ``score``, which is not ``"mclust_bic"``."""
+        return ClusterScoring(SCORES[self.score], self.relative, min_leaf)
 
     @property
     def is_plain(self) -> bool:
-        """Whether each node takes the best cut of all its candidates, which only one has to have found."""
+        """Whether each node takes the best of its candidates' best cuts, so that the other candidates need no cut."""
         return self.score in SCORES and not self.at_random and self.witnesses is None
 
 
 def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
-    """Take the cut, a score of -inf, from candidates whose middle values are copies, in nodes where others have one.
+    """Remove the cuts of candidates whose middle values are copies, in nodes where other candidates have a cut.
 
-    ``left_out``, shape (width, n_nodes), is the margin that they needed. Of a sum that is mostly zero, the zeros look
-    like a tight cluster, whatever the others are.
+    Their score becomes -inf. ``left_out``, shape (width, n_nodes), is the margin that a candidate needed. The zeros of
+    a projection that is mostly zero look like a tight cluster, whatever the other values are.
     """
     copies = left_out < margin
     others = ((scores > -np.inf) & ~copies).any(axis=0)
@@ -107,16 +110,17 @@ def spread_first(left_out: Floats, margin: float, scores: Floats) -> None:
 
 @borrowing
 def choose(
-    thresholds: Floats,
-    scores: Floats,
+    of_candidates: CandidateCuts,
     is_sum: bool,
     weight: Ints,
     cuts: Cuts,
 ) -> None:
-    """Of each node's candidates the one of the largest score, the first of those that may differ by rounding alone.
+    """Choose the candidate of the largest score of each node; of scores that differ by rounding, the first.
 
-    That is by a share of the terms that a score is made of: of itself where it is a sum of squares, else of the weight.
+    Rounding is a share `EQUAL_GAINS` of the terms of a score: of the score itself where it is a sum of squares, else of
+    the node's weight.
     """
+    thresholds, scores = of_candidates
     for node in range(scores.shape[1]):
         top = -np.inf
         for k in range(scores.shape[0]):

@@ -2,13 +2,13 @@
 
 For a set S of rows with weights w, let m = sum w and P(S) = sum over ordered pairs of w_i w_j z_ij, self pairs
 included. A cut into L and R gains ``P(S)/m - P(L)/m_L - P(R)/m_R``, which is n I(S) - n_L I(S_L) - n_R I(S_R).
-Rows whose value is missing are not in S: they stay behind, and nothing is gained for them.
-They differ in how P is computed: in closed form from labels (Gini) or from vectors (variance), here; from a matrix, in
-`distforest.growth.cuts.mean_distance`.
+Rows whose value is missing are not in S: they stay in the node, and do not count in the gain.
+The criteria differ in how P is computed. Here it is computed in closed form, from labels (Gini) or from vectors
+(variance); from a matrix, in `distforest.growth.cuts.mean_distance`.
 Every P is an exact integer (fixed point), so a cut does not depend on the order of the rows.
 
-Ties: the largest gain, then the candidate drawn first, then the lowest threshold. Gains that differ by rounding are
-equal; the sums of the two sides are added first, so that a cut and its mirror image gain the same.
+The largest gain wins, then the candidate drawn first, then the lowest threshold. Gains that differ by rounding are
+equal. The sums of the two sides are added first, so that a cut and its mirror image gain the same.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
 GAIN_ROUNDING = 1e-12
-"""A gain below this share of its own terms is rounding, and counts as 0; so does a difference of two gains."""
+"""A gain below this share of its terms is rounding, and counts as 0; so does a difference of two gains."""
 
 NO_CUT = -1.0
-"""Less than any gain: a cut that gains 0 is a cut all the same, as in CART, since those below it may gain."""
+"""Less than any gain. A cut that gains 0 is a cut, as in CART, since cuts below it may gain."""
 
 
 class Cuts(NamedTuple):
-    """For each node the candidate chosen (-1: none), its threshold and its gain in fixed-point units (`NO_CUT`)."""
+    """For each node the chosen candidate (-1: none), its threshold and its gain in fixed-point units (or `NO_CUT`)."""
 
     candidate: Int32s
     threshold: Floats
@@ -47,15 +47,15 @@ class Cuts(NamedTuple):
 
 
 class Criterion(Protocol):
-    """What a cut is judged by."""
+    """A criterion, by which cuts are judged."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is nothing but its class, so that a fused search for that class may be used."""
+        """Whether its class alone determines how it cuts, so that a fused search for the class may be used."""
 
     @property
     def unit(self) -> float:
-        """A gain of 1 in `Cuts` in units of the distance."""
+        """The distance that a gain of 1 in `Cuts` stands for."""
 
     def at(self, frontier: Frontier) -> Criterion:
         """The criterion for the level of ``frontier`` and those below it: itself, or one that holds less data."""
@@ -64,7 +64,7 @@ class Criterion(Protocol):
         """The criterion for one attempt of the nodes with these streams: itself, or one that has drawn where to cut."""
 
     def judged_on(self, frontier: Frontier) -> Frontier:
-        """The same nodes with the rows that judge cuts where no side can be too light: itself, or one of fewer rows."""
+        """The nodes with the rows that judge cuts if no side can be too light: the frontier itself, or fewer rows."""
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a cut of each node could gain anything, shape (n_nodes,)."""
@@ -74,11 +74,11 @@ class Criterion(Protocol):
 
 
 class Steady:
-    """What most criteria are: the same at every level and in every attempt, and judged on all rows."""
+    """The base of most criteria: the same at every level and in every attempt, and judged on all rows."""
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is nothing but its class: always."""
+        """Whether its class alone determines how it cuts: always."""
         return True
 
     def at(self, frontier: Frontier) -> Self:  # noqa: ARG002  (the same at every level)
@@ -90,7 +90,7 @@ class Steady:
         return self
 
     def judged_on(self, frontier: Frontier) -> Frontier:
-        """All of it."""
+        """The frontier itself."""
         return frontier
 
 
@@ -133,13 +133,13 @@ class Variance(Steady):
 
     @classmethod
     def of(cls, vectors: Floats, factor: float, name: str = "targets") -> Variance:
-        """Hold ``vectors``, shape (n_rows, n_dimensions), about their middle as integers whose sums fit 63 bits.
+        """Convert ``vectors``, shape (n_rows, n_dimensions), less their middle, to integers whose sums fit 63 bits.
 
         Raises
         ------
         InputError
-            The targets, or what ``name`` calls them, differ by less than 1e-150 or by more than 1e150: their squares
-            have no float64.
+            The vectors, called ``name`` in the message, differ by less than 1e-150 or by more than 1e150: their squares
+            are not float64 numbers.
         """
         centred = vectors - (vectors.min(axis=0) / 2.0 + vectors.max(axis=0) / 2.0)
         largest = float(np.abs(centred).max(initial=0.0))
@@ -153,10 +153,10 @@ class Variance(Steady):
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two different vectors."""
-        found = np.zeros(frontier.n_nodes, np.bool_)
+        differs = np.zeros(frontier.n_nodes, np.bool_)
         for dimension in self.fixed.T:
-            found |= _differs(frontier, dimension)
-        return found
+            differs |= _differs(frontier, dimension)
+        return differs
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
@@ -166,7 +166,7 @@ class Variance(Steady):
 
 
 def bits_of(n_rows: int) -> int:
-    """Bits of the integers as which vectors are held: the sum of as many of them as there are rows has 60 at most."""
+    """The bits of the integers that stand for vectors: a sum of one for each row has 60 bits at most."""
     return min(50, 60 - int(np.ceil(np.log2(max(2, n_rows)))))
 
 
@@ -178,14 +178,14 @@ def median_of(vectors: Floats) -> Floats:
 
 
 def furthest_of(vectors: Floats, place: Floats) -> str:
-    """The value that lies furthest from a place, shape (n_dimensions,), and its row, in words."""
+    """The value that is furthest from a place, shape (n_dimensions,), and its row, in words."""
     deviations = np.abs(vectors / 2.0 - place / 2.0)  # halves do not overflow
     row, dimension = np.unravel_index(int(np.argmax(deviations)), deviations.shape)
     return f"{vectors[row, dimension]:.9g} in row {row}"
 
 
 def power_of_two(largest: float, bits: int) -> float:
-    """The power of two that takes ``largest`` into [2^(bits-1), 2^bits]; a power, so that scaling is exact."""
+    """The power of two that scales ``largest`` into [2^(bits-1), 2^bits]; scaling by a power of two is exact."""
     if largest == 0.0:
         return 1.0
     return float(2.0 ** (bits - np.ceil(np.log2(largest))))
@@ -193,9 +193,9 @@ def power_of_two(largest: float, bits: int) -> float:
 
 def _differs(frontier: Frontier, values: NDArray[np.int32] | Ints) -> NDArray[np.bool_]:
     """Whether two rows of a node differ in ``values``."""
-    own = values[frontier.rows]
-    low = np.minimum.reduceat(own, frontier.starts[:-1])
-    high = np.maximum.reduceat(own, frontier.starts[:-1])
+    of_rows = values[frontier.rows]
+    low = np.minimum.reduceat(of_rows, frontier.starts[:-1])
+    high = np.maximum.reduceat(of_rows, frontier.starts[:-1])
     return np.asarray(low < high)
 
 
@@ -217,6 +217,24 @@ def keep_best(
     cuts.threshold[node] = middle if middle < above else below  # rounding must not send the right side left
 
 
+class LabelledRows(NamedTuple):
+    """The rows of a node, as a scan takes them.
+
+    Attributes
+    ----------
+    weights
+        Multiplicity of each row, which is compared with ``min_leaf``, shape (n,).
+    class_weighted
+        The same times the weight of the row's class, of which the sums of a gain are made, shape (n,) or longer.
+    codes
+        Class of each row, shape (n,) or longer.
+    """
+
+    weights: Int32s
+    class_weighted: Ints | Int32s
+    codes: Int32s
+
+
 @kernel
 def cut_gini(
     nodes: Nodes,
@@ -226,32 +244,32 @@ def cut_gini(
     min_leaf: int,
     cuts: Cuts,
 ) -> None:
-    """P(S) = m^2 - sum_k m_k^2, kept while the rows go over from right to left in the order of a candidate.
+    """The largest gain with P(S) = m^2 - sum_k m_k^2, updated as rows move from right to left in a candidate's order.
 
-    m and m_k are sums of ``own``, a row's weight times that of its class; ``min_leaf`` is compared with plain sums.
+    m and m_k are sums of a row's weight times that of its class; ``min_leaf`` is compared with sums of plain weights.
     """
     starts, rows, weights = nodes
     longest = (starts[1:] - starts[:-1]).max()
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    code, own = np.empty(longest, np.int32), np.empty(longest, np.int64)
+    row_codes, class_weighted = np.empty(longest, np.int32), np.empty(longest, np.int64)
     counts = np.empty((3, class_weights.shape[0]), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         counts[2] = 0
         for r in range(first, last):
             c = codes[rows[r]]
-            code[r - first], own[r - first] = c, weights[r] * class_weights[c]
-            counts[2, c] += own[r - first]
+            row_codes[r - first], class_weighted[r - first] = c, weights[r] * class_weights[c]
+            counts[2, c] += class_weighted[r - first]
+        of_node = LabelledRows(weights[first:last], class_weighted, row_codes)
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
             counts[1] = counts[2]
             if n < last - first:  # only the observed rows take part
                 counts[1] = 0
                 for e in range(n):
-                    counts[1, code[order[e]]] += own[order[e]]
-            own_values, own_weights = values[k, first:last], weights[first:last]
-            scan_gini(node, k, own_values, order[:n], own_weights, own, code, min_leaf, counts[:2], cuts)
+                    counts[1, row_codes[order[e]]] += class_weighted[order[e]]
+            scan_gini(node, k, values[k, first:last], order[:n], of_node, min_leaf, counts[:2], cuts)
 
 
 @borrowing
@@ -268,14 +286,16 @@ def scan_gini(
     candidate: int,
     values: Floats,
     order: Ints,
-    weights: Int32s,
-    own: Ints,
-    code: Int32s,
+    of_node: LabelledRows,
     min_leaf: int,
     sides: Ints,
     cuts: Cuts,
 ) -> None:
-    """Take the rows over from right to left, ``sides``, sums of ``own`` by class, in the order of one candidate."""
+    """Move the rows of a node from right to left in one candidate's order; ``sides`` are class-weighted sums by class.
+
+    ``sides`` has shape (2, n_classes); its right half holds the sums of all observed rows at the start.
+    """
+    weights, class_weighted, codes = of_node
     left, right = sides[0], sides[1]
     left[:] = 0
     m, squares_right, squares_left = np.int64(0), np.int64(0), np.int64(0)
@@ -298,13 +318,29 @@ def scan_gini(
         before = value
         n_left += weights[place]
         n_right -= weights[place]
-        c, w = code[place], np.int64(own[place])
+        c, w = codes[place], np.int64(class_weighted[place])
         squares_left += w * (2 * left[c] + w)
         squares_right -= w * (2 * right[c] - w)
         left[c] += w
         right[c] -= w
         m_left += w
         m_right -= w
+
+
+class VectorRows(NamedTuple):
+    """The rows of a node, as a scan takes them.
+
+    Attributes
+    ----------
+    rows, weights
+        Row numbers and their multiplicities, shape (n,).
+    fixed
+        The vectors of all rows in fixed point, shape (n_rows, n_dimensions).
+    """
+
+    rows: Int32s
+    weights: Int32s
+    fixed: Ints
 
 
 @kernel
@@ -323,10 +359,10 @@ def cut_variance(
     sums = np.empty((2, fixed.shape[1]), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
+        of_node = VectorRows(rows[first:last], weights[first:last], fixed)
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
-            own_values, own_rows, own_weights = values[k, first:last], rows[first:last], weights[first:last]
-            scan_variance(node, k, own_values, order[:n], own_rows, own_weights, fixed, min_leaf, sums, cuts)
+            scan_variance(node, k, values[k, first:last], order[:n], of_node, min_leaf, sums, cuts)
 
 
 @borrowing
@@ -349,14 +385,16 @@ def scan_variance(
     candidate: int,
     values: Floats,
     order: Ints,
-    rows: Int32s,
-    weights: Int32s,
-    fixed: Ints,
+    of_node: VectorRows,
     min_leaf: int,
     sides: Ints,
     cuts: Cuts,
 ) -> None:
-    """Take the rows over from right to left, ``sides``, sums of the vectors, in the order of one candidate."""
+    """Move the rows of a node from right to left in one candidate's order; ``sides`` are sums of vectors.
+
+    ``sides``, shape (2, n_dimensions), is filled here.
+    """
+    rows, weights, fixed = of_node
     left, right = sides[0], sides[1]
     left[:] = 0
     right[:] = 0

@@ -1,9 +1,9 @@
-"""Far values: a few targets, or places in an embedding, beside which all others look alike.
+"""Far values: a few targets, or places in an embedding, beside which all others look equal.
 
-One typing error is enough, or what stands for "missing" in a file, such as 9.97e36. `Variance` holds all values at one
-scale, and means are taken about the middle of all: what differs by less than 2^-50 of the range is lost there. So where
-most values lie so close together that this matters, each node has a scale of its own, and means are taken about 0. All
-other data keep the one scale, which costs less.
+One typing error is enough, or a number that stands for "missing" in a file, such as 9.97e36. `Variance` holds all
+values at one scale, and means are taken about the middle of all, so differences below 2^-50 of the range are lost. If
+most values are so close together that this matters, each node has its own scale, and means are taken about 0. All other
+data keep the one scale, which costs less.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from distforest.growth.cuts.fences import MARGIN, fences_of
 from distforest.sources.source import Floats, Ints
 
 CLOSE = 2.0**-30
-"""Share of the range within which values lose digits that count, if they are taken about its middle."""
+"""Share of the range within which values lose significant digits if they are taken about its middle."""
 
 LOST = 2.0**-20
-"""Share of a value that it may differ by from what is left of it so."""
+"""Share of a value that may be lost when it is taken about the middle of the range."""
 
 LEVELS = 12
-"""Bits that a value needs at least to be told from those near it."""
+"""Least bits that a value needs to differ from those near it."""
 
 SAME = 2.0**-44
-"""Share of a value up to which differences are rounding of whoever worked it out."""
+"""Share of a value up to which differences are rounding in the user's own computation."""
 
 PART = 8
-"""One of so many values is not few, and neither are so many of any."""
+"""Values are not few if they are one of so many, or at least so many."""
 
 FEW_TARGETS, NEARLY_ALL = 0.02, 0.95
-"""Share of the targets that are few, as one is of any, and of all squared differences that leaves others little."""
+"""Largest share of targets that are few (one always is), and least share of all squared differences that matters."""
 
 ODD = np.uint64(0x9E3779B97F4A7C15)
-"""By which `far_keys` mixes: 2^64 over the golden ratio (Knuth's multiplicative hash)."""
+"""The factor with which `far_keys` mixes: 2^64 over the golden ratio (Knuth's multiplicative hash)."""
 
 
 @dataclass(frozen=True)
 class FarVariance(Steady):
-    """`Variance` with a scale for each node: its own range fills the bits, or ``radius`` where that is larger.
+    """`Variance` with a scale for each node: the node's range fills the bits, or ``radius`` if that is larger.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class FarVariance(Steady):
     factor
         As of `Variance`.
     radius
-        What `radius_of_most` says, so that most values are told apart as they would be if there were no others.
+        As of `radius_of_most`, so that most values are distinguished as they would be without the far ones.
     unit
         Gains in `Cuts` are in units of the distance.
     """
@@ -77,31 +77,31 @@ class FarVariance(Steady):
         return np.asarray((low < high).any(axis=1))
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node; a candidate that lacks rows has the scale of the others."""
+        """The best cut of each node; the scale for a candidate follows from the rows whose value is observed."""
         lacking, best = np.isnan(values), Cuts.none(frontier.n_nodes)
         step = 1 if lacking.any() else len(values)
         for first in range(0, len(values), step):
-            own = self.vectors[frontier.rows]
-            own[lacking[first]] = np.nan
-            found = self._cut(frontier, values[first : first + step], own, min_leaf)
-            better = (found.candidate >= 0) & ((best.candidate < 0) | (found.gain > best.gain * (1.0 + GAIN_ROUNDING)))
-            best.candidate[better] = found.candidate[better] + first
-            best.threshold[better], best.gain[better] = found.threshold[better], found.gain[better]
+            vectors = self.vectors[frontier.rows]
+            vectors[lacking[first]] = np.nan
+            cuts = self._cut(frontier, values[first : first + step], vectors, min_leaf)
+            better = (cuts.candidate >= 0) & ((best.candidate < 0) | (cuts.gain > best.gain * (1.0 + GAIN_ROUNDING)))
+            best.candidate[better] = cuts.candidate[better] + first
+            best.threshold[better], best.gain[better] = cuts.threshold[better], cuts.gain[better]
         return best
 
-    def _cut(self, frontier: Frontier, values: Floats, own: Floats, min_leaf: int) -> Cuts:
-        """The best cut over candidates that all lack the same rows; ``own``: the vector of each row, NaN of those."""
-        cuts, (fixed, units) = Cuts.none(frontier.n_nodes), self._fixed(frontier, own)
+    def _cut(self, frontier: Frontier, values: Floats, vectors: Floats, min_leaf: int) -> Cuts:
+        """The best cut over candidates that lack the same rows; ``vectors`` has one for each row, NaN for those."""
+        cuts, (fixed, units) = Cuts.none(frontier.n_nodes), self._fixed(frontier, vectors)
         places = np.arange(len(fixed), dtype=np.int32)
         cut_variance(frontier.nodes._replace(rows=places), values, fixed, min_leaf, cuts)
         return cuts._replace(gain=cuts.gain * units)
 
-    def _fixed(self, frontier: Frontier, own: Floats) -> tuple[Ints, Floats]:
-        """Each row's vector about the middle of its node's, rint(v 2^bits), 0 for NaN; what a gain of 1 is there."""
-        low, high = (ufunc.reduceat(own, frontier.starts[:-1]) for ufunc in (np.fmin, np.fmax))
+    def _fixed(self, frontier: Frontier, vectors: Floats) -> tuple[Ints, Floats]:
+        """Each row's vector less the middle of its node, rint(v 2^bits), 0 for NaN; and each node's unit of gains."""
+        low, high = (ufunc.reduceat(vectors, frontier.starts[:-1]) for ufunc in (np.fmin, np.fmax))
         half = np.fmax((high / 2.0 - low / 2.0).max(axis=1), self.radius)
         bits = bits_of(len(self.vectors)) - np.frexp(half)[1]
-        centred = own - (low / 2.0 + high / 2.0)[frontier.place]
+        centred = vectors - (low / 2.0 + high / 2.0)[frontier.place]
         fixed = np.nan_to_num(np.rint(np.ldexp(centred, bits[frontier.place, None]))).astype(np.int64)
         return fixed, 2.0 * self.factor * np.ldexp(1.0, -2 * bits)
 
@@ -113,11 +113,11 @@ def variance_of(vectors: Floats, factor: float, name: str) -> Variance | FarVari
 
 
 def radius_of_most(vectors: Floats) -> float:
-    """The radius of most of the different vectors about their median, if some lie far away from these; else 0.
+    """The radius of most of the different vectors about their median, if some are far away from these; else 0.
 
-    They do if the radius is below the share `CLOSE` of the largest distance from there, or if the one scale has fewer
-    than `LEVELS` bits left for it. The radius is the median of max_q |v_q - median_q|, where a difference up to the
-    share `SAME` of the median is rounding, and counts as none.
+    Some are far if the radius is below the share `CLOSE` of the largest distance from the median, or if the one scale
+    leaves fewer than `LEVELS` bits for it. The radius is the median of max_q |v_q - median_q|. A difference up to the
+    share `SAME` of the median is rounding, and counts as 0.
 
     Examples
     --------
@@ -139,24 +139,24 @@ def radius_of_most(vectors: Floats) -> float:
 
 
 def different(vectors: Floats) -> Ints:
-    """Of each different vector, shape (n_rows, n_dimensions), a row that holds it."""
+    """One row number for each different vector of ``vectors``, shape (n_rows, n_dimensions)."""
     return np.unique(far_keys(vectors), return_index=True)[1]
 
 
 def far_keys(rows: Floats | Ints) -> NDArray[np.uint64]:
-    """A number for each row that only equal rows share, shape (n_rows,): numbers are sorted sooner than rows are."""
+    """A number for each row that only equal rows share, shape (n_rows,); numbers are sorted faster than rows."""
     keys = np.zeros(len(rows), np.uint64)
-    for column in (rows + 0).T:  # 0 in the place of -0
+    for column in (rows + 0).T:  # 0 in place of -0
         keys = (keys ^ np.ascontiguousarray(column).view(np.uint64)) * ODD
         keys ^= keys >> np.uint64(32)
     return keys
 
 
 def middle_of(vectors: Floats) -> Floats:
-    """What means of ``vectors``, shape (n_rows, n_dimensions), are taken about, shape (n_dimensions,).
+    """The origin about which means of ``vectors``, shape (n_rows, n_dimensions), are taken, shape (n_dimensions,).
 
-    It is the middle of the range, to round little; or 0, where most values lie close together, or where one in `PART`
-    of those that are not 0 would lose its digits.
+    It is the middle of the range, so that little is rounded; or 0, if most values are close together, or if one in
+    `PART` of those that are not 0 would lose digits.
     """
     middle = vectors.min(axis=0) / 2.0 + vectors.max(axis=0) / 2.0
     if radius_of_most(vectors):
@@ -167,17 +167,17 @@ def middle_of(vectors: Floats) -> Floats:
 
 
 def told_of_far(vectors: Floats, truth_kind: str) -> str:
-    """What there is to say of values that are taught and lie far from the others; see `told_of_alike`, `told_of_stray`.
+    """A warning of values of the ground truth that are far from the others, or "".
 
-    Raises InputError as `Variance.of` does.
+    See `told_of_alike` and `told_of_stray`. Raises InputError as `Variance.of` does.
     """
     return told_of_alike(vectors, truth_kind) or (told_of_stray(vectors[:, 0]) if truth_kind == "targets" else "")
 
 
 def told_of_alike(vectors: Floats, name: str) -> str:
-    """Which vectors that differ are one to the cuts, where they are not few; else nothing.
+    """A warning of different vectors that count as equal in cuts, if they are not few; else "".
 
-    They are where the others lie far from them and from each other, so that one scale is right for these. Raises
+    They count as equal if the others are so far from them and from each other that one scale fits these. Raises
     InputError as `Variance.of` does.
 
     Examples
@@ -186,7 +186,7 @@ def told_of_alike(vectors: Floats, name: str) -> str:
     >>> print(told.partition(", as they")[0])
     targets: 10 of 29 different values, such as 0 in row 0 and 9 in row 9, count as equal where cuts are judged
     """
-    if not vectors.size:  # what is asked of its rows is told later
+    if not vectors.size:  # a later check refuses data without rows
         return ""
     fixed, rows = Variance.of(vectors, 1.0, name).fixed, different(vectors)
     _, cell, sizes = np.unique(far_keys(fixed[rows]), return_inverse=True, return_counts=True)
@@ -205,11 +205,11 @@ def told_of_alike(vectors: Floats, name: str) -> str:
 
 
 def told_of_stray(targets: Floats) -> str:
-    """Which few of some targets, shape (n,), have nearly all of the squared differences from the others' mean; or none.
+    """A warning of a few targets, shape (n,), with nearly all squared differences from the others' mean; else "".
 
-    They are beyond the fences, `FEW_TARGETS` of all at most, and have the share `NEARLY_ALL` at least. A forest of
-    means is then grown to be rid of them, and a leaf in which one is left with others predicts neither. Where most
-    targets are equal, as amounts of what is rare are, the few are all that there is to learn.
+    They are beyond the fences, at most the share `FEW_TARGETS` of all, and have at least the share `NEARLY_ALL`. A
+    forest of means then grows only to separate them, and a leaf that holds one of them and others predicts neither. If
+    most targets are equal, as amounts of something rare are, there is no warning: the few are all there is to learn.
 
     Examples
     --------
@@ -219,9 +219,9 @@ def told_of_stray(targets: Floats) -> str:
     >>> told_of_stray(np.exp(np.arange(40.0)))
     ''
     """
-    _, _, lower, upper, own = fences_of(targets, MARGIN, np.empty(len(targets)))
+    _, _, lower, upper, margin = fences_of(targets, MARGIN, np.empty(len(targets)))
     stray = np.flatnonzero((targets < lower) | (targets > upper))
-    if own < MARGIN or not 0 < len(stray) <= max(1.0, FEW_TARGETS * len(targets)):
+    if margin < MARGIN or not 0 < len(stray) <= max(1.0, FEW_TARGETS * len(targets)):
         return ""
     deviations = targets / 2.0 - np.delete(targets, stray).mean() / 2.0  # halves do not overflow
     furthest = int(np.argmax(np.abs(deviations)))
@@ -229,10 +229,10 @@ def told_of_stray(targets: Floats) -> str:
     share = squares[stray].sum() / squares.sum()
     if share < NEARLY_ALL:
         return ""
-    what = f"{targets[furthest]:.6g} in row {furthest}"
-    found = f"{what} lies so far from the others that it has"
+    value = f"{targets[furthest]:.6g} in row {furthest}"
+    found = f"{value} lies so far from the others that it has"
     if len(stray) > 1:
-        found = f"{len(stray):,} of {len(targets):,}, the furthest {what}, lie so far from the others that they have"
+        found = f"{len(stray):,} of {len(targets):,}, the furthest {value}, lie so far from the others that they have"
     it = "it" if len(stray) == 1 else "them"
     whole = f"{100.0 * share:.3g}% of all squared differences from their mean"
     cure = f"correct or remove {it}, or, if {'it is' if it == 'it' else 'they are'} meant, give logarithms or ranks"

@@ -1,14 +1,14 @@
-"""Fences: a value beyond them is stray, a sentinel or a slip of the pen, and has no say in where a cut is made.
+"""Fences: a value beyond them is stray, a sentinel or a typing error, and does not influence where a cut is made.
 
-One such value in a hundred makes up nearly all of its node's sum of squares, and what a cut explains of the others
+One such value in a hundred can make up nearly all of its node's sum of squares. What a cut explains of the other values
 would not count beside it.
-Of m values let b be the one with floor(a m) below it and c the one with floor(a m) above it, a the `MARGIN`; where both
-are copies of one number, a is halved until they are not. The fences are
+Of m values let b be the one with floor(a m) below it and c the one with floor(a m) above it, with a the `MARGIN`. Where
+both are copies of one number, a is halved until they are not. The fences are
 
     b - WIDTH (c - b) / a    and    c + WIDTH (c - b) / a
 
-For a Gaussian they stand 3.7 standard deviations from its mean: one value in 4,000 is beyond them. Where most values
-are zeros they are farther away. A cut at random lies between b and c, or, if those of the first margin are copies,
+For a Gaussian they are 3.7 standard deviations from its mean, so one value in 4,000 is beyond them. Where most values
+are zeros they are farther away. A random cut lies between b and c; if b and c of the first margin are copies, it lies
 anywhere between the extremes within the fences.
 """
 
@@ -26,26 +26,26 @@ WIDTH = 0.9
 """How far the fences are from b and c, in units of (c - b) / a: 3 (c - b) at `MARGIN`."""
 
 FIRST, LAST, LOWER, UPPER, LEFT_OUT = range(5)
-"""What is found of values: between which of them a random cut lies, the fences, and the margin a."""
+"""Places in the result of `find_fences`: the values between which a random cut lies, the fences, and the margin a."""
 
 
 @kernel
-def find_fences(starts: Ints, values: Floats, margin: float, found: Floats) -> None:
-    """found[:, k, f] = `fences_of` the values of candidate k in node f, shape (5, width, n_nodes)."""
+def find_fences(starts: Ints, values: Floats, margin: float, fences: Floats) -> None:
+    """fences[:, k, f] = `fences_of` the values of candidate k in node f, shape (5, width, n_nodes)."""
     some = np.empty((starts[1:] - starts[:-1]).max())
     for node in range(starts.shape[0] - 1):
         for k in range(values.shape[0]):
-            first, last, lower, upper, own = fences_of(values[k, starts[node] : starts[node + 1]], margin, some)
-            found[FIRST, k, node], found[LAST, k, node] = first, last
-            found[LOWER, k, node], found[UPPER, k, node], found[LEFT_OUT, k, node] = lower, upper, own
+            first, last, lower, upper, left_out = fences_of(values[k, starts[node] : starts[node + 1]], margin, some)
+            fences[FIRST, k, node], fences[LAST, k, node] = first, last
+            fences[LOWER, k, node], fences[UPPER, k, node], fences[LEFT_OUT, k, node] = lower, upper, left_out
 
 
 @kernel
 def fences_of(values: Floats, margin: float, some: Floats) -> tuple[float, float, float, float, float]:
-    """Between which values a random cut lies, the fences, and a; all NaN where no two observed values differ.
+    """The two values between which a random cut lies, the fences, and a; all NaN if no two observed values differ.
 
-    The former are the extremes, and the fences infinite, if no margin leaves out a value. ``some`` is as long as
-    ``values``.
+    If no margin leaves out a value, a random cut lies between the extremes, and the fences are infinite. ``some`` is
+    room, as long as ``values``.
     """
     low, high, m = np.inf, -np.inf, 0
     for x in values:
@@ -57,22 +57,22 @@ def fences_of(values: Floats, margin: float, some: Floats) -> tuple[float, float
         return np.nan, np.nan, np.nan, np.nan, np.nan
     if margin > 0.0:
         some[:m].sort()
-    own = margin
-    while int(own * m) > 0:
-        first, last = some[int(own * m)], some[m - 1 - int(own * m)]
+    a = margin
+    while int(a * m) > 0:
+        first, last = some[int(a * m)], some[m - 1 - int(a * m)]
         if first < last:
-            reach = WIDTH / own * (last - first)
+            reach = WIDTH / a * (last - first)
             lower, upper = first - reach, last + reach
-            if own < margin:
-                first, last = heard_extremes(some[:m], lower, upper)
-            return first, last, lower, upper, own
-        own /= 2.0
-    return low, high, -np.inf, np.inf, own
+            if a < margin:
+                first, last = inner_extremes(some[:m], lower, upper)
+            return first, last, lower, upper, a
+        a /= 2.0
+    return low, high, -np.inf, np.inf, a
 
 
 @borrowing
-def heard_extremes(ascending: Floats, lower: float, upper: float) -> tuple[float, float]:
-    """The least and the greatest value between the fences; there is one."""
+def inner_extremes(ascending: Floats, lower: float, upper: float) -> tuple[float, float]:
+    """The least and the greatest value between the fences; at least one value is between them."""
     first, last = 0, ascending.shape[0] - 1
     while ascending[first] < lower:
         first += 1
@@ -84,11 +84,11 @@ def heard_extremes(ascending: Floats, lower: float, upper: float) -> tuple[float
 @kernel
 def fence_columns(matrix: Float32s, rows: Int32s, fences: Floats) -> None:
     """fences[:, c] = the fences of column c by some of its rows, shape (2, n_columns); infinite if these are equal."""
-    own, some = np.empty(rows.shape[0]), np.empty(rows.shape[0])
+    column, some = np.empty(rows.shape[0]), np.empty(rows.shape[0])
     for c in range(matrix.shape[1]):
         for r in range(rows.shape[0]):
-            own[r] = matrix[rows[r], c]
-        _, _, lower, upper, _ = fences_of(own, MARGIN, some)
+            column[r] = matrix[rows[r], c]
+        _, _, lower, upper, _ = fences_of(column, MARGIN, some)
         fences[0, c], fences[1, c] = -np.inf, np.inf
         if lower < upper:
             fences[0, c], fences[1, c] = lower, upper

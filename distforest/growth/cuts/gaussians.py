@@ -1,36 +1,18 @@
-"""Two Gaussians on a line, each value on one side of a cut: the scores of URerF (section 3), of all cuts and of one.
+"""Cuts between two Gaussians on a line: the best of all cuts of a candidate, and the score of a cut that is given.
 
-For one candidate's values at a node, with weights w, a cut has two sides of weight n_k, shares p_k = n_k / n, means and
-squared deviations SS_k about them; v_k = SS_k / n_k, v = (SS_1 + SS_2) / n, and v_0 is the variance of the whole node.
-
-::
-
-    two_means     SS_1 + SS_2
-    fast_bic      the smaller of                                                      (Algorithm 3, its signs put right)
-                    -2 sum n_k log p_k + sum n_k log(2 pi v_k)     + n + 5 log n      two variances
-                    -2 sum n_k log p_k + n log(2 pi v)             + n + 4 log n      one
-    equal_bic     the second of these alone
-
-Less is better; a *score* is the negative of it. A score is raw, or relative to that of one cluster, SS_0 or
-n log(2 pi v_0) + n + 2 log n, which frees the BICs of a feature's scale. Variances below `LEAST_VARIANCE` v_0 count as
-that, and two variances are allowed only where both sides have two distinct values: copies of one are no cluster.
+The scores are those of `distforest.growth.cuts.cluster_scores`.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from distforest.growth.cuts.cluster_scores import TWO_MEANS, CandidateCuts, ClusterScoring, score_of
+from distforest.growth.cuts.fences import LOWER, UPPER
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.two_means import EQUAL_GAINS, SORTED_UP_TO, cut_two_means, room_for
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
-
-LEAST_VARIANCE = 1e-12
-"""Least variance of a cluster, as a share of the variance of its node."""
-
-TWO_MEANS, FAST_BIC, EQUAL_BIC = range(3)
 
 
 @kernel
@@ -38,56 +20,54 @@ def cut_clusters(
     starts: Ints,
     weights: Int32s,
     values: Floats,
-    score: int,
-    min_leaf: int,
-    relative: bool,
+    scoring: ClusterScoring,
     best_only: bool,
-    thresholds: Floats,
-    scores: Floats,
+    cuts: CandidateCuts,
 ) -> None:
-    """The cut of the best score between two distinct values of each candidate of each node, the lowest of equals.
+    """Fill ``cuts`` with the cut of the best score between two distinct values of each candidate of each node.
 
-    With ``best_only`` a candidate that cannot be the best of its node may be left without one, or with a lesser one.
+    Of equal cuts it is the lowest. With ``best_only`` a candidate that cannot be the best of its node may be left
+    without a cut, or with one that is not its best.
     """
     room = room_for((starts[1:] - starts[:-1]).max())
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        scores[:, node] = np.nan
-        if score == TWO_MEANS and last - first >= SORTED_UP_TO:
-            cut_two_means(starts, node, weights, values, min_leaf, relative, best_only, room, thresholds, scores)
+        cuts.scores[:, node] = np.nan
+        if scoring.score == TWO_MEANS and last - first >= SORTED_UP_TO:
+            cut_two_means(starts, node, weights, values, scoring, best_only, room, cuts)
         for k in range(values.shape[0]):
-            if np.isnan(scores[k, node]):
-                own, w = values[k, first:last], weights[first:last]
-                n = order_values(own, room.order, room.keys, room.spare)
-                found = scan_clusters(own, w, room.order[:n], score, min_leaf, relative, room.values)
-                thresholds[k, node], scores[k, node] = found
+            if np.isnan(cuts.scores[k, node]):
+                x, w = values[k, first:last], weights[first:last]
+                n = order_values(x, room.order, room.keys, room.spare)
+                cut = scan_clusters(x, w, room.order[:n], scoring, room.values)
+                cuts.thresholds[k, node], cuts.scores[k, node] = cut
 
 
 @borrowing
 def scan_clusters(
-    values: Floats, weights: Int32s, order: Ints, score: int, min_leaf: int, relative: bool, above: Floats
+    values: Floats, weights: Int32s, order: Ints, scoring: ClusterScoring, above: Floats
 ) -> tuple[float, float]:
     """Threshold and score of the best cut of one candidate's values in ascending order; -inf where there is none.
 
-    The squares of the left side are summed up as it grows, those of the right side before that, into ``above``.
+    The squares of the left side are summed as it grows. Those of the right side are summed before, into ``above``.
     """
-    threshold, best = np.nan, -np.inf
+    threshold, best, min_leaf = np.nan, -np.inf, scoring.min_leaf
     n = squares_above(values, weights, order, above)
     if n == 0 or not above[0] > 0.0:
         return threshold, best
     lowest, highest, square = values[order[0]], values[order[order.shape[0] - 1]], above[0]
     n_left, mean, within = np.int64(0), 0.0, 0.0
     before = np.nan
-    slack = EQUAL_GAINS * (square if score == TWO_MEANS else float(n))
+    slack = EQUAL_GAINS * (square if scoring.score == TWO_MEANS else float(n))
     for i in range(order.shape[0]):
         value = values[order[i]]
         if value > before and n_left >= min_leaf and n - n_left >= min_leaf:
             distinct = before > lowest and value < highest
-            found = score_of(score, n_left, n, within, above[i], square, distinct, relative)
-            if found > best + slack:
+            score = score_of(scoring, n_left, n, within, above[i], square, distinct)
+            if score > best + slack:
                 middle = before + (value - before) / 2.0
                 threshold = middle if middle < value else before  # rounding must not send the right side left
-                best = found
+                best = score
         before = value
         w, off = weights[order[i]], (value - lowest) - mean
         n_left += w
@@ -101,10 +81,10 @@ def scan_clusters(
 def squares_above(values: Floats, weights: Int32s, order: Ints, above: Floats) -> np.int64:
     """above[i] = SS of the values from place i of the order on; returns the sum of w.
 
-    Values come in one by one, from the highest down: SS += w (x - mean before) (x - mean after), Welford (1962) and,
-    with weights, West (1979). Nothing is subtracted from a larger sum, so that a side's SS has all its digits whatever
-    lies on the other side. x is the distance from the highest value: it is exact where values are large and close to
-    each other. All SS are 0 where the first and the last value are equal.
+    Values are added one by one, from the highest down: SS += w (x - mean before) (x - mean after), by Welford (1962)
+    and, with weights, West (1979). Nothing is subtracted from a larger sum, so the SS of a side keeps all its digits
+    whatever the values of the other side. x is the distance from the highest value, which is exact where values are
+    large and close to each other. All SS are 0 where the first and the last value are equal.
     """
     n, mean, square, last = np.int64(0), 0.0, 0.0, order.shape[0] - 1
     for i in range(last, -1, -1):
@@ -117,68 +97,40 @@ def squares_above(values: Floats, weights: Int32s, order: Ints, above: Floats) -
     return n
 
 
-@borrowing
-def score_of(
-    score: int,
-    n_left: int,
-    n: int,
-    within_left: float,
-    within_right: float,
-    square: float,
-    distinct: bool,
-    relative: bool,
-) -> float:
-    """The score of a cut from SS_1, SS_2 and SS_0; ``distinct``: both sides have two distinct values."""
-    n_right = n - n_left
-    within = within_left + within_right
-    if score == TWO_MEANS:
-        return (square if relative else 0.0) - within
-    whole = square / n
-    least = LEAST_VARIANCE * whole
-    shares = -2.0 * (n_left * math.log(n_left / n) + n_right * math.log(n_right / n))
-    bic = shares + n * math.log(2.0 * math.pi * max(within / n, least)) + n + 4.0 * math.log(n)
-    if score == FAST_BIC and distinct:
-        left = n_left * math.log(2.0 * math.pi * max(within_left / n_left, least))
-        right = n_right * math.log(2.0 * math.pi * max(within_right / n_right, least))
-        bic = min(bic, shares + left + right + n + 5.0 * math.log(n))
-    return (n * math.log(2.0 * math.pi * whole) + n + 2.0 * math.log(n) if relative else 0.0) - bic
-
-
 @kernel
 def judge_cuts(
     starts: Ints,
     weights: Int32s,
     values: Floats,
-    score: int,
-    min_leaf: int,
-    relative: bool,
-    thresholds: Floats,
-    lower: Floats,
-    upper: Floats,
-    scores: Floats,
+    scoring: ClusterScoring,
+    fences: Floats,
+    cuts: CandidateCuts,
 ) -> None:
-    """The scores of cuts that are given; those that are NaN, or leave a side too light, have none.
+    """Fill the scores of ``cuts`` from their thresholds; -inf stays where a threshold is NaN.
 
-    Values beyond the fences ``lower`` and ``upper`` make their side heavier and have no say in the score.
+    ``fences`` is as `find_fences` fills it. Values beyond the fences count in the weight of their side, and not in the
+    score.
     """
+    thresholds, scores = cuts
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         for k in range(values.shape[0]):
-            if not np.isnan(thresholds[k, node]):
-                own, cut = values[k, first:last], (thresholds[k, node], lower[k, node], upper[k, node])
-                scores[k, node] = judge_cut(own, weights[first:last], cut, score, min_leaf, relative)
+            threshold = thresholds[k, node]
+            if not np.isnan(threshold):
+                between = (fences[LOWER, k, node], fences[UPPER, k, node])
+                scores[k, node] = judge_cut(values[k, first:last], weights[first:last], threshold, between, scoring)
 
 
 @borrowing
 def judge_cut(
-    values: Floats, weights: Int32s, cut: tuple[float, float, float], score: int, min_leaf: int, relative: bool
+    values: Floats, weights: Int32s, threshold: float, fences: tuple[float, float], scoring: ClusterScoring
 ) -> float:
-    """The score of a threshold, of the observed values between two fences; -inf where it is none.
+    """The score of a threshold from the observed values between two fences; -inf where a side is empty or too light.
 
-    Each side has its own origin, the first of its values, and its own mean; SS_0 = SS_1 + SS_2 + n_1 n_2 / n times the
-    square of the distance of the means.
+    Each side has its own origin, the first of its values, and its own mean. SS_0 is SS_1 + SS_2 plus n_1 n_2 / n times
+    the squared distance of the means.
     """
-    threshold, lower, upper = cut
+    (lower, upper), min_leaf = fences, scoring.min_leaf
     n_left, n_right, sum_left, sum_right = np.int64(0), np.int64(0), 0.0, 0.0
     beyond_left, beyond_right = np.int64(0), np.int64(0)
     low, below, above, high = np.inf, -np.inf, np.inf, -np.inf
@@ -212,4 +164,4 @@ def judge_cut(
             within_right += weights[r] * ((x - first_right) - mean_right) ** 2
     n, difference = n_left + n_right, (first_right - first_left) + (mean_right - mean_left)
     square = within_left + within_right + difference * difference * (n_left / n) * n_right
-    return score_of(score, n_left, n, within_left, within_right, square, low < below and above < high, relative)
+    return score_of(scoring, n_left, n, within_left, within_right, square, low < below and above < high)

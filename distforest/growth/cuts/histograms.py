@@ -1,8 +1,7 @@
-"""Cuts of binned columns: the fused twin of projecting the codes, ordering them and scanning them.
+"""Cuts of binned columns: a fused search that reads codes in place of projecting, ordering and scanning values.
 
-A node of many rows is searched through a histogram of each candidate's codes, a small one in the order of its codes;
-both take the rows over in ascending order and with the same gains as `distforest.growth.cuts.criteria`, so that the
-cuts are the same.
+A node of many rows is searched through a histogram of each candidate's codes, a small one in the order of its codes.
+Both move the rows in ascending order and with the gains of `distforest.growth.cuts.criteria`, so the cuts are the same.
 """
 
 from __future__ import annotations
@@ -14,7 +13,9 @@ from distforest.forest.frontier import Frontier, Nodes
 from distforest.growth.cuts.criteria import (
     Cuts,
     Gini,
+    LabelledRows,
     Variance,
+    VectorRows,
     gini_gain,
     keep_best,
     scan_gini,
@@ -31,13 +32,13 @@ Codes = NDArray[np.uint8]
 
 _BINS = 256
 _FEW = 32
-"""Rows up to which a node is searched in the order of its codes."""
+"""Most rows of a node that is searched in the order of its codes."""
 
 
 def cut_codes_by_labels(
     source: BinnedSource, criterion: Gini, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """`project_and_cut` for single columns of a binned source: the codes are read where they lie."""
+    """`project_and_cut` for labels and single columns of a binned source, whose codes are read in place."""
     cuts, columns = Cuts.none(frontier.n_nodes), projections.columns.reshape(frontier.n_nodes, projections.width)
     labels, n_classes = criterion.codes, criterion.n_classes
     cut_codes_gini(frontier.nodes, source.codes, columns, labels, n_classes, limits.min_samples_leaf, cuts)
@@ -47,7 +48,7 @@ def cut_codes_by_labels(
 def cut_codes_by_targets(
     source: BinnedSource, criterion: Variance, frontier: Frontier, projections: Projections, limits: Limits
 ) -> tuple[Cuts, Floats]:
-    """The same for targets, or vectors."""
+    """`project_and_cut` for targets or vectors and single columns of a binned source."""
     cuts, columns = Cuts.none(frontier.n_nodes), projections.columns.reshape(frontier.n_nodes, projections.width)
     cut_codes_variance(frontier.nodes, source.codes, columns, criterion.fixed, limits.min_samples_leaf, cuts)
     return cuts, values_on(source, frontier, projections, cuts)
@@ -65,7 +66,7 @@ def cut_codes_gini(
 ) -> None:
     """As `cut_gini`, over the codes of column columns[f, k] for candidate k of node f."""
     starts, rows, weights = nodes
-    order, own, label = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.int32)
+    order, coded, label = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.int32)
     keys = np.empty(_FEW, np.uint64)
     counts = np.empty((2, n_classes), np.int64)
     filled, sums = np.empty(_BINS, np.int64), np.empty((_BINS, n_classes), np.int64)
@@ -79,11 +80,11 @@ def cut_codes_gini(
                 counts[1, labels[rows[r]]] += weights[r]
             if size <= _FEW:
                 for r in range(first, last):
-                    own[r - first] = codes[rows[r], column]
+                    coded[r - first] = codes[rows[r], column]
                     label[r - first] = labels[rows[r]]
-                order_values(own[:size], order, keys, keys)
-                drawn = weights[first:last]
-                scan_gini(node, k, own[:size], order[:size], drawn, drawn, label, min_leaf, counts, cuts)
+                order_values(coded[:size], order, keys, keys)
+                of_node = LabelledRows(weights[first:last], weights[first:last], label)
+                scan_gini(node, k, coded[:size], order[:size], of_node, min_leaf, counts, cuts)
                 continue
             filled[:] = 0
             sums[:] = 0
@@ -143,7 +144,7 @@ def cut_codes_variance(
     """As `cut_variance`, over the codes of column columns[f, k] for candidate k of node f."""
     starts, rows, weights = nodes
     n_dimensions = fixed.shape[1]
-    order, own, keys = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
+    order, coded, keys = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
     sides = np.empty((2, n_dimensions), np.int64)
     filled, sums = np.empty(_BINS, np.int64), np.empty((_BINS, n_dimensions), np.int64)
     for node in range(starts.shape[0] - 1):
@@ -153,10 +154,10 @@ def cut_codes_variance(
             column = columns[node, k]
             if size <= _FEW:
                 for r in range(first, last):
-                    own[r - first] = codes[rows[r], column]
-                order_values(own[:size], order, keys, keys)
-                some, drawn = rows[first:last], weights[first:last]
-                scan_variance(node, k, own[:size], order[:size], some, drawn, fixed, min_leaf, sides, cuts)
+                    coded[r - first] = codes[rows[r], column]
+                order_values(coded[:size], order, keys, keys)
+                of_node = VectorRows(rows[first:last], weights[first:last], fixed)
+                scan_variance(node, k, coded[:size], order[:size], of_node, min_leaf, sides, cuts)
                 continue
             filled[:] = 0
             sums[:] = 0

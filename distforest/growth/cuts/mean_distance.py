@@ -1,9 +1,9 @@
 """The mean pairwise distance from a matrix (SMERF, Eq. 1): all cuts of all candidates from one pass over a block.
 
 The distances of a node are read in fixed point, as integers below 2^26, so that one times a multiplicity up to 31 fits
-32 bits and every sum is exact. Each node has a scale of its own, so that a large distance blinds no node but those
-that hold it. The scale follows from the node's largest distance, which is guessed from two of its rows; a node in which
-the guess turns out too small is read again.
+32 bits and every sum is exact. Each node has its own scale, so a large distance costs digits only in the nodes that
+hold it. The scale follows from the node's largest distance, which is guessed from two of its rows. If the guess proves
+too small, the node is read again.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ from distforest.jit import borrowing, fetch
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
 DISTANCE_BITS = 26
-"""Bits of the integers as which distances are read; the largest of a node has at most three fewer."""
+"""Most bits of the integers as which distances are read; the largest of a node has at most three fewer."""
 
 STEP = 4
-"""Scales of nodes differ from that of the matrix by multiples of so many powers of two.
+"""Scales of nodes differ from that of the matrix by a power of two whose exponent is a multiple of this.
 
-So a guess of the largest distance is mostly good enough where it is too small.
+So a guess of the largest distance that is too small is mostly good enough.
 """
 
 MOST_BITS = 126
-"""Power of two of the finest scale that has a float32."""
+"""Exponent of the finest scale, a power of two, that is a float32 number."""
 
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
-"""The largest distance that has a float32."""
+"""The largest distance that is a float32 number."""
 
 MOST_DRAWS = 31
-"""Multiplicity up to which a distance times its weight fits 32 bits."""
+"""The largest multiplicity with which a distance times its weight fits 32 bits."""
 
 CELLS_OF_32_BITS = 64
-"""Cells of a row that are added up in 32 bits where all of them together fit, as they do if not all are the largest."""
+"""Cells of a row that are added in 32 bits if their sum fits, as it does unless nearly all are the largest."""
 
 NEAR_CELLS = 1 << 17
-"""Cells of a matrix that lies near the processor as a whole, so that nothing is gained by packing."""
+"""Most cells of a matrix that fits the processor's cache as a whole, so that packing gains nothing."""
 
 
 @dataclass(frozen=True)
 class MeanDistance(Steady):
-    """z_ij from a symmetric float32 matrix, all of them below 2^exponent; a gain in `Cuts` is one of the distance."""
+    """z_ij from a symmetric float32 matrix, all of them below 2^exponent; gains in `Cuts` are distances."""
 
     distances: Float32s
     exponent: int
@@ -70,18 +70,18 @@ class MeanDistance(Steady):
 
     @classmethod
     def of(cls, distances: Float32s, largest: float) -> MeanDistance:
-        """Judge by ``distances``, shape (n_rows, n_rows), the largest of which, with its sign left out, is given."""
+        """The criterion for ``distances``, shape (n_rows, n_rows), with the ``largest`` of their absolute values."""
         return cls(distances, math.frexp(largest)[1])
 
     def at(self, frontier: Frontier) -> Self:
-        """Itself, or with the blocks of this level packed if their cells lie scattered among twice as many."""
+        """The criterion itself, or with this level's blocks packed if their cells are scattered among twice as many."""
         n_cells = int((frontier.sizes**2).sum())
         if not 0 < n_cells <= min(PACKED_CELLS, self._scattered_among(frontier) // 2):
             return self
         return self.pack(frontier)
 
     def pack(self, frontier: Frontier) -> Self:
-        """The same criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""
+        """The criterion with the blocks of the nodes of ``frontier`` packed, for this level and those below."""
         sizes = frontier.sizes
         cells = np.empty(int((sizes**2).sum()), np.float32)
         place, begin = frontier.place, np.cumsum(sizes**2) - sizes**2
@@ -94,18 +94,18 @@ class MeanDistance(Steady):
         return replace(self, packed=blocks)
 
     def _entries(self, frontier: Frontier) -> Ints:
-        """For each row of each node its entry in `Blocks`."""
+        """The entry in `Blocks` of each row of each node."""
         return np.repeat(frontier.tree * len(self.distances), frontier.sizes) + frontier.rows
 
     def _scattered_among(self, frontier: Frontier) -> int:
-        """Cells that hold the level's blocks now; 0 where the matrix is too small for that to matter."""
+        """The number of cells among which the level's blocks are now; 0 if the matrix is too small for it to matter."""
         if self.packed is not None:
             return len(self.packed.cells)
         n_cells = len(self.distances) ** 2
         return n_cells * len(np.unique(frontier.tree)) if n_cells > NEAR_CELLS else 0
 
     def where(self, frontier: Frontier) -> Where:
-        """Where a kernel finds the block of each node."""
+        """The place of each node's block, as kernels take it."""
         if self.packed is None:
             row_start = frontier.rows.astype(np.int64) * self.distances.shape[1]
             return Where.of(np.asarray(self.distances).reshape(-1), row_start, frontier.rows)
@@ -114,10 +114,10 @@ class MeanDistance(Steady):
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether two pairs of a node differ in their distance."""
-        found = np.zeros(frontier.n_nodes, np.bool_)
+        differs = np.zeros(frontier.n_nodes, np.bool_)
         row = np.empty(frontier.sizes.max(initial=0), np.float32)
-        distances_differ(frontier.starts, self.where(frontier), row, found)
-        return found
+        distances_differ(frontier.starts, self.where(frontier), row, differs)
+        return differs
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
@@ -131,7 +131,7 @@ class MeanDistance(Steady):
 
 
 class SumRoom(NamedTuple):
-    """Room for a node, and how a row of its block lies there.
+    """Working arrays for a node, and the layout of a row of its block.
 
     ::
 
@@ -139,9 +139,9 @@ class SumRoom(NamedTuple):
                                                             share   w3  0 w5 w6  0  0 w9                 w3 w5 w6 w9
                                                             place    0  2  3  6                           0  1  2  3
 
-    There are two ``rows`` in fixed point; ``gathered`` is one that is not. ``rank`` has the shape of one for each
-    candidate; ``order``, ``earlier`` and ``across``, the sums c_i and r_i, have an entry for each row of the node, and
-    so has ``itself``, w_i z_ii.
+    The two ``rows`` are in fixed point, and ``gathered`` is a row in float32. ``rank`` has such a row for each
+    candidate. ``order``, ``earlier`` and ``across``, the sums c_i and r_i, have an entry for each candidate and row of
+    the node; ``itself``, w_i z_ii, has one for each row.
     """
 
     rows: Int32s
@@ -170,8 +170,8 @@ class SumRoom(NamedTuple):
 
 
 @borrowing
-def distances_differ(starts: Ints, where: Where, row: Float32s, found: NDArray[np.bool_]) -> None:
-    """found[f] = whether two of the node's z_ij differ, self pairs included; mostly seen in the first row."""
+def distances_differ(starts: Ints, where: Where, row: Float32s, differs: NDArray[np.bool_]) -> None:
+    """differs[f] = whether two of the node's z_ij differ, self pairs included; mostly the first row shows it."""
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         reference = np.float32(0.0)
@@ -181,9 +181,9 @@ def distances_differ(starts: Ints, where: Where, row: Float32s, found: NDArray[n
                 reference = row[0]
             for j in range(last - first):
                 if row[j] != reference:
-                    found[node] = True
+                    differs[node] = True
                     break
-            if found[node]:
+            if differs[node]:
                 break
 
 
@@ -198,29 +198,29 @@ def cut_distances(
     room: SumRoom,
     cuts: Cuts,
 ) -> None:
-    """All cuts of all candidates from one pass over the node's block of the matrix.
+    """Find the best of all cuts of all candidates from one pass over the node's block of the matrix.
 
-    With rows in the order of a candidate, c_i = sum over earlier j of w_j z_ij and r_i = sum over all j of w_j z_ij:
-    P(L_m) = sum over the first m rows of w_i (2 c_i + w_i z_ii), and P(R_m) = P(S) - 2 sum w_i r_i + P(L_m).
-    A row of a block is read once for all candidates; "earlier" is a mask on ranks, so that no row is permuted.
+    With the rows in a candidate's order, let c_i = sum over earlier j of w_j z_ij and r_i = sum over all j of w_j z_ij.
+    Then P(L_m) = sum over the first m rows of w_i (2 c_i + w_i z_ii), and P(R_m) = P(S) - 2 sum w_i r_i + P(L_m).
+    A row of a block is read once for all candidates; "earlier" is a mask on ranks, so no row is permuted.
     """
     n_candidates = values.shape[0]
     share, place, n_observed, order, rank = room.share, room.place, room.n_observed, room.order, room.rank
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        size, own_weights = last - first, weights[first:last]
-        length, is_whole = lay(where.slot[first:last], own_weights, place, share)
+        size, of_node = last - first, weights[first:last]
+        length, is_whole = lay(where.slot[first:last], of_node, place, share)
         for k in range(n_candidates):
             n = order_values(values[k, first:last], order[k], room.keys, room.spare)
             n_observed[k] = n
-            rank[k, :length] = size  # unobserved, and rows of other nodes: after everything
+            rank[k, :length] = size  # unobserved rows and rows of other nodes come last
             for e in range(n):
                 rank[k, place[order[k, e]]] = e
         bits = distance_bits(exponent, largest_exponent(first, last, where, min(size, 2), room.gathered))
         if not sum_rows(first, last, where, is_whole, length, bits, room):
             bits = distance_bits(exponent, largest_exponent(first, last, where, size, room.gathered))
             sum_rows(first, last, where, is_whole, length, bits, room)
-        scan_distances(node, values[:, first:last], own_weights, room, min_leaf, cuts)
+        scan_distances(node, values[:, first:last], of_node, room, min_leaf, cuts)
         if cuts.candidate[node] >= 0:
             cuts.gain[node] = math.ldexp(cuts.gain[node], -int(bits))
 
@@ -229,7 +229,7 @@ def cut_distances(
 def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Float32s) -> np.int64:
     """The least e with |z_ij| < 2^e in ``n_rows`` of a node's rows, at least -126.
 
-    They are the first, the one farthest from it, and so on; or all, in their order.
+    The rows are the first, the one farthest from it, and so on; or all rows in their order.
     """
     largest, farthest, size = np.int32(0), 0, last - first
     for step in range(n_rows):
@@ -243,16 +243,16 @@ def largest_exponent(first: int, last: int, where: Where, n_rows: int, row: Floa
 
 
 @borrowing
-def distance_bits(exponent: int, own: int) -> np.int64:
-    """The power of two of a node's scale: 2^own, which its distances are below, comes to 2^23 ... 2^26.
+def distance_bits(exponent: int, of_node: int) -> np.int64:
+    """The exponent of a node's scale, which takes 2^of_node, a bound of its distances, to 2^23 ... 2^26.
 
-    2^exponent, which all distances are below, would come to 2^26 or to 2^4, 2^8 ... times as much.
+    The scale takes 2^exponent, a bound of all distances, to 2^26 or to 2^4, 2^8 ... times as much.
     """
-    return np.int64(min(DISTANCE_BITS - exponent + (exponent - own) // STEP * STEP, MOST_BITS))
+    return np.int64(min(DISTANCE_BITS - exponent + (exponent - of_node) // STEP * STEP, MOST_BITS))
 
 
 class FixedPoint(NamedTuple):
-    """What takes distances to integers, and below what they have at most `DISTANCE_BITS`."""
+    """The scale that takes distances to integers, and the limit below which these have at most `DISTANCE_BITS`."""
 
     scale: np.float32
     limit: np.float32
@@ -260,7 +260,7 @@ class FixedPoint(NamedTuple):
 
 @borrowing
 def sum_rows(first: int, last: int, where: Where, is_whole: bool, length: int, bits: int, room: SumRoom) -> bool:
-    """c_i and r_i of each row and candidate, at a scale of 2^bits; False where the node's distances do not fit."""
+    """Fill c_i and r_i of each row and candidate, at a scale of 2^bits; False if the node's distances do not fit."""
     limit = min(math.ldexp(1.0, int(DISTANCE_BITS - bits)), LARGEST_FLOAT)
     fixed = FixedPoint(np.float32(math.ldexp(1.0, int(bits))), np.float32(limit))
     if length < CELLS_OF_32_BITS:
@@ -272,7 +272,7 @@ def sum_rows(first: int, last: int, where: Where, is_whole: bool, length: int, b
 def sum_short_rows(
     first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: SumRoom
 ) -> bool:
-    """`sum_rows`, row after row."""
+    """`sum_rows` for short rows, one row after another."""
     size, row, share = last - first, room.rows[0, :length], room.share[:length]
     for i in range(size):
         if is_whole:
@@ -283,11 +283,11 @@ def sum_short_rows(
             whole, reach = weigh(room.gathered[:length], fixed, share, row)
         if reach >> DISTANCE_BITS:
             return False
-        own = room.place[i]
-        room.itself[i] = row[own]
+        place = room.place[i]
+        room.itself[i] = row[place]
         for k in range(room.n_observed.shape[0]):
             rank, n = room.rank[k, :length], np.int32(room.n_observed[k])
-            room.earlier[k, i] = wide_sum(row, rank, rank[own])
+            room.earlier[k, i] = wide_sum(row, rank, rank[place])
             room.across[k, i] = wide_sum(row, rank, n) if n < size else whole
     return True
 
@@ -296,9 +296,9 @@ def sum_short_rows(
 def sum_long_rows(
     first: int, last: int, where: Where, is_whole: bool, length: int, fixed: FixedPoint, room: SumRoom
 ) -> bool:
-    """The same by twos, so that ranks are read once for two rows; the last of an odd number goes with itself.
+    """`sum_rows` for long rows, two at a time, so that ranks are read once for both; a last single row is its own pair.
 
-    While two rows are summed the next two are fetched, a part of them for each candidate.
+    While two rows are summed, the next two are fetched, a part of them for each candidate.
     """
     size, n_candidates = last - first, room.n_observed.shape[0]
     one, other = room.rows[0, :length], room.rows[1, :length]
@@ -328,7 +328,7 @@ def sum_long_rows(
 def take_row(
     i: int, first: int, last: int, where: Where, is_whole: bool, fixed: FixedPoint, room: SumRoom, row: Int32s
 ) -> tuple[np.int64, bool, bool]:
-    """Row i of a node's block, read as a whole or gathered, as `weigh_chunks` says."""
+    """Fill ``row`` with row i of a node's block, read as a whole or gathered; returns what `weigh_chunks` returns."""
     length = row.shape[0]
     if is_whole:
         begin = begin_of(i, first, last, where)
@@ -339,9 +339,9 @@ def take_row(
 
 @borrowing
 def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int32s) -> tuple[np.int64, bool, bool]:
-    """`weigh`; the sum, whether there are whole chunks and any values of each fit 32 bits, and whether all values fit.
+    """`weigh`; returns the sum, whether sums over chunks fit 32 bits, and whether all values fit.
 
-    The values of a chunk do where none of them has a sign and all of them fit.
+    Sums over chunks fit if there is a whole chunk, no value is negative, and the sum of each whole chunk fits.
     """
     n_whole = values.shape[0] - values.shape[0] % CELLS_OF_32_BITS
     for j in range(n_whole):
@@ -349,22 +349,22 @@ def weigh_chunks(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int3
     total, reach = weigh(values[n_whole:], fixed, weights[n_whole:], row[n_whole:])
     most, signs = np.int64(0), np.int32(0)
     for first in range(0, n_whole, CELLS_OF_32_BITS):
-        own = np.int64(0)
+        of_chunk = np.int64(0)
         for j in range(first, first + CELLS_OF_32_BITS):
             value = row[j]
             reach = np.int32(reach | (abs(value) if weights[j] > 0 else np.int32(0)))
             value = np.int32(value * weights[j])
             row[j] = value
-            own += np.int64(value)
+            of_chunk += np.int64(value)
             signs = np.int32(signs | value)
-        total += own
-        most = max(most, own)
+        total += of_chunk
+        most = max(most, of_chunk)
     return total, bool(n_whole > 0 and signs >= 0 and most < 1 << 32), bool(reach >> DISTANCE_BITS == 0)
 
 
 @borrowing
 def weigh(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int32s) -> tuple[np.int64, np.int32]:
-    """row[j] = weights[j] values[j] in fixed point; their sum, and the bits of those that weigh anything."""
+    """row[j] = weights[j] values[j] in fixed point; returns their sum, and the bits of values of positive weight."""
     total, reach = np.int64(0), np.int32(0)
     for j in range(values.shape[0]):
         value = in_fixed_point(values[j], fixed)
@@ -376,7 +376,7 @@ def weigh(values: Float32s, fixed: FixedPoint, weights: Int32s, row: Int32s) -> 
 
 @borrowing
 def in_fixed_point(value: np.float32, fixed: FixedPoint) -> np.int32:
-    """rint(value scale), cut off at the limit: what reaches it has too many bits, or weighs nothing."""
+    """rint(value scale), clipped at the limit; a value that reaches it has too many bits, or its weight is 0."""
     return np.int32(np.rint(max(min(value, fixed.limit), -fixed.limit) * fixed.scale))
 
 
@@ -390,10 +390,10 @@ def masked_sums(
     where: Where,
     ahead: tuple[np.int64, np.int64],
 ) -> tuple[np.int64, np.int64]:
-    """Sum of one[j] over the j with rank[j] < limits[0], and of the other likewise with its own limit.
+    """The sum of one[j] over the j with rank[j] < limits[0], and of other[j] over those with rank[j] < limits[1].
 
-    Whole chunks are summed in 32 bits where `weigh` says that they fit. With each chunk a line is fetched from the two
-    places ahead.
+    Whole chunks are summed in 32 bits if ``is_narrow``, see `weigh_chunks`. With each chunk a line of memory is fetched
+    at each of the two places ``ahead``.
     """
     limit, other_limit = limits
     if not is_narrow:
@@ -404,20 +404,20 @@ def masked_sums(
         if where.is_far:
             fetch(where.cells, ahead[0] + first // CELLS_OF_32_BITS * CELLS_OF_A_LINE)
             fetch(where.cells, ahead[1] + first // CELLS_OF_32_BITS * CELLS_OF_A_LINE)
-        own, other_own = nothing, nothing
+        of_chunk, other_of_chunk = nothing, nothing
         for j in range(first, first + CELLS_OF_32_BITS):
             value, other_value = np.uint32(one[j]), np.uint32(other[j])
-            own = np.uint32(own + (value if rank[j] < limit else nothing))
-            other_own = np.uint32(other_own + (other_value if rank[j] < other_limit else nothing))
-        total += np.int64(own)
-        other_total += np.int64(other_own)
+            of_chunk = np.uint32(of_chunk + (value if rank[j] < limit else nothing))
+            other_of_chunk = np.uint32(other_of_chunk + (other_value if rank[j] < other_limit else nothing))
+        total += np.int64(of_chunk)
+        other_total += np.int64(other_of_chunk)
     total += wide_sum(one[n_whole:], rank[n_whole:], limit)
     return total, other_total + wide_sum(other[n_whole:], rank[n_whole:], other_limit)
 
 
 @borrowing
 def wide_sum(values: Int32s, rank: Int32s, limit: np.int32) -> np.int64:
-    """One of `masked_sums`, in 64 bits; without a branch, so that it runs on vectors."""
+    """One of the `masked_sums`, in 64 bits, without a branch, so that it is vectorised."""
     total = np.int64(0)
     for j in range(values.shape[0]):
         value = np.int64(values[j])
@@ -434,7 +434,7 @@ def scan_distances(
     min_leaf: int,
     cuts: Cuts,
 ) -> None:
-    """Walk each candidate's order with P(L) += w_i (2 c_i + w_i z_ii), and P(R) = P(S) - 2 sum w_i r_i + P(L)."""
+    """Scan each candidate's order with P(L) += w_i (2 c_i + w_i z_ii) and P(R) = P(S) - 2 sum w_i r_i + P(L)."""
     for k in range(values.shape[0]):
         m, total = 0, 0
         for e in range(room.n_observed[k]):
@@ -453,6 +453,5 @@ def scan_distances(
             inside_left, inside_right = left / m_left, (total - 2 * moved + left) / (m - m_left)
             gain = whole - (inside_left + inside_right)
             rounding = GAIN_ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
-            if gain >= -rounding:  # distances that are not squares of Euclidean ones may gain less than 0
-                own = gain if gain > rounding else 0.0
-                keep_best(node, k, values[k, i], values[k, after], own, cuts)
+            if gain >= -rounding:  # a gain may be negative if distances are not squares of Euclidean ones
+                keep_best(node, k, values[k, i], values[k, after], gain if gain > rounding else 0.0, cuts)

@@ -1,9 +1,9 @@
 """A mixture of two Gaussians on a line, fitted by expectation and maximisation: Mclust-BIC (URerF, section 3).
 
-BIC = -2 log L + d log n, with d = 5 for two variances and 4 for one; the smaller stands, and the cut is where both
-Gaussians are equally likely. The first shares are those of the best cut by two-means. Two variances are not asked for
-where a side of that cut has but one distinct value, and not believed where one of them ends at its floor: a Gaussian on
-copies of one value has any likelihood.
+BIC = -2 log L + d log n, with d = 5 for two variances and 4 for one. The model of the smaller BIC is taken, and the cut
+is where both Gaussians are equally likely. The first shares are those of the best cut by two-means. Two variances are
+not tried where a side of that cut has only one distinct value, and not accepted where one of them ends at its floor: a
+Gaussian on copies of one value has an unbounded likelihood.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ import math
 
 import numpy as np
 
-from distforest.growth.cuts.gaussians import LEAST_VARIANCE, TWO_MEANS, scan_clusters
+from distforest.growth.cuts.cluster_scores import LEAST_VARIANCE, TWO_MEANS, CandidateCuts, ClusterScoring
+from distforest.growth.cuts.gaussians import scan_clusters
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
 ROUNDS = 500
+"""Most rounds of expectation and maximisation."""
+
 TOLERANCE = 1e-8
-"""The rounds end where the log-likelihood of a row rises by less."""
+"""The rounds end when the log-likelihood rises by less for each row."""
 
 _SHARE, _MEAN, _VARIANCE = range(3)
-_TINY = 1e-300  # a Gaussian whose values have all gone to the other keeps this, so that nothing is divided by 0
+_TINY = 1e-300  # the least share, of a Gaussian without values, so that nothing is divided by 0
 
 
 @kernel
@@ -32,20 +35,19 @@ def part_mixture(
     values: Floats,
     min_leaf: int,
     relative: bool,
-    thresholds: Floats,
-    scores: Floats,
+    cuts: CandidateCuts,
 ) -> None:
-    """Threshold and score of each candidate of each node; none where a side of the cut would be too light."""
+    """Fill the cut of each candidate of each node into ``cuts``; none where a side of it would be too light."""
     longest = (starts[1:] - starts[:-1]).max()
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         for k in range(values.shape[0]):
-            own, w = values[k, first:last], weights[first:last]
-            n = order_values(own, order, keys, spare)
-            found = better_model_cut(own[order[:n]], w[order[:n]], min_leaf, relative)
-            thresholds[k, node], scores[k, node] = found
+            x, w = values[k, first:last], weights[first:last]
+            n = order_values(x, order, keys, spare)
+            cut = better_model_cut(x[order[:n]], w[order[:n]], min_leaf, relative)
+            cuts.thresholds[k, node], cuts.scores[k, node] = cut
 
 
 @kernel
@@ -53,7 +55,7 @@ def better_model_cut(x: Floats, w: Int32s, min_leaf: int, relative: bool) -> tup
     """The cut of the better model of ascending values and its score; -inf where a side would be too light."""
     places = np.arange(x.shape[0])
     shares = np.empty(x.shape[0])
-    start, score = scan_clusters(x, w, places, TWO_MEANS, 1, True, shares)
+    start, score = scan_clusters(x, w, places, ClusterScoring(TWO_MEANS, True, 1), shares)
     if score == -np.inf:
         return np.nan, -np.inf
     n, square = w.sum(), shares[0]
@@ -76,9 +78,9 @@ def better_model_cut(x: Floats, w: Int32s, min_leaf: int, relative: bool) -> tup
 
 @kernel
 def rounds_of(x: Floats, w: Int32s, n_left: int, equal: bool, least: float, shares: Floats, mixture: Floats) -> float:
-    """Fill ``mixture`` from the cut before place ``n_left``, M and E steps in turn; its log-likelihood.
+    """Fit ``mixture``, starting from the cut before place ``n_left``, by M and E steps; returns its log-likelihood.
 
-    shares[i] = p_1 N(x_i; mean_1, v_1) / (p_1 N(x_i; mean_1, v_1) + p_2 N(x_i; mean_2, v_2)): of the lower Gaussian.
+    shares[i] = p_1 N(x_i; mean_1, v_1) / (p_1 N(x_i; mean_1, v_1) + p_2 N(x_i; mean_2, v_2)), of the lower Gaussian.
     """
     shares[:n_left] = 1.0
     shares[n_left:] = 0.0
@@ -100,14 +102,14 @@ def rounds_of(x: Floats, w: Int32s, n_left: int, equal: bool, least: float, shar
 
 @kernel
 def maximise(x: Floats, w: Int32s, shares: Floats, equal: bool, least: float, mixture: Floats) -> None:
-    """Share, mean and variance of each Gaussian: moments of the values weighted by their shares in it."""
+    """Fill share, mean and variance of each Gaussian: moments of the values weighted by their shares in it."""
     scatter, n = 0.0, float(w.sum())
     for k in range(2):
         size, total, square = 0.0, 0.0, 0.0
         for i in range(x.shape[0]):
-            own = w[i] * (shares[i] if k == 0 else 1.0 - shares[i])
-            size += own
-            total += own * x[i]
+            part = w[i] * (shares[i] if k == 0 else 1.0 - shares[i])
+            size += part
+            total += part * x[i]
         mean = total / max(size, _TINY)
         for i in range(x.shape[0]):
             square += w[i] * (shares[i] if k == 0 else 1.0 - shares[i]) * (x[i] - mean) ** 2
@@ -120,7 +122,7 @@ def maximise(x: Floats, w: Int32s, shares: Floats, equal: bool, least: float, mi
 
 @kernel
 def log_density(mixture: Floats, k: int, x: float) -> float:
-    """The log of a Gaussian's share, less log(2 pi v_k) / 2 + (x - mean_k)^2 / (2 v_k)."""
+    """The log of a Gaussian's share times its density: log p_k - log(2 pi v_k) / 2 - (x - mean_k)^2 / (2 v_k)."""
     v, from_mean = mixture[k, _VARIANCE], x - mixture[k, _MEAN]
     share = max(mixture[k, _SHARE], _TINY)
     return math.log(share) - 0.5 * math.log(2.0 * math.pi * v) - from_mean * from_mean / (2.0 * v)
@@ -128,9 +130,9 @@ def log_density(mixture: Floats, k: int, x: float) -> float:
 
 @kernel
 def equally_likely(mixture: Floats) -> float:
-    """Where both Gaussians are equally likely between their means; the midpoint where they nowhere are.
+    """The place between their means where both Gaussians are equally likely; the midpoint if there is none.
 
-    The difference of the log densities changes its sign at most once there, so halving finds the place.
+    The difference of the log densities changes its sign at most once between the means, so bisection finds the place.
     """
     low, high = mixture[0, _MEAN], mixture[1, _MEAN]
     at_low = log_density(mixture, 0, low) - log_density(mixture, 1, low)

@@ -14,11 +14,11 @@ _INSERTION = 112  # keys up to which insertion is faster than radix
 
 @borrowing
 def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: NDArray[np.uint64]) -> int:
-    """Fill order[:n] with the places of the n observed values, ascending, equal values in their own order.
+    """Fill order[:n] with the places of the n observed values in ascending order, equal values by place; returns n.
 
     A value's bits, mapped so that unsigned order is numeric order, and its place share one 64-bit key: the place
     takes as many low bits as it needs. The keys are sorted; values that differ only in the bits that the place took
-    are put right afterwards. ``order``, ``keys`` and ``spare`` are at least as long as ``values``.
+    are corrected afterwards. ``order``, ``keys`` and ``spare`` are at least as long as ``values``.
     """
     size = values.shape[0]
     low = 1
@@ -112,7 +112,7 @@ def _radix(keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, vary: np
 def _mend(
     bits: NDArray[np.uint64], order: Ints, keys: NDArray[np.uint64], spare: NDArray[np.uint64], n: int, low: int
 ) -> None:
-    """Put the runs right whose keys agree above the ``low`` bits of the place though their values differ.
+    """Correct the order of runs whose keys agree above the ``low`` bits of the place though their values differ.
 
     In a run only the low bits of the values differ, so these and the place share a key again.
     """

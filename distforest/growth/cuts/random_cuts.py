@@ -1,4 +1,4 @@
-"""Cuts at random places, as in extremely randomised trees (Geurts, Ernst, Wehenkel, 2006): cheap, and not greedy."""
+"""Cuts at random places, as in extremely randomised trees (Geurts, Ernst, Wehenkel, 2006)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FIRST_SHARE = 1 << 33
-"""Place in a node's stream of the first number that says where to cut; projections are drawn from those before it."""
+"""The first draw of a node's stream that places a cut; projections are drawn from those before it."""
 
 FIRST_CHOICE = 1 << 36
-"""Added to a node's stream and the attempt to give the stream that chooses rows."""
+"""Added, with the attempt, to a node's stream, to get the stream that chooses rows."""
 
 JUDGED_ROWS = 256
-"""Rows of a larger node on which its cuts are judged: at random places they are no better for being judged on more."""
+"""Most rows on which the cuts of a node are judged: cuts at random places are not better if more rows judge them."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where the candidates of some nodes are cut: between two quantiles of their values, anywhere with equal chance.
+    """Random places where the candidates of some nodes are cut, uniform between two quantiles of their values.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Places:
     def some_rows(self, frontier: Frontier) -> Frontier:
         """The same nodes with at most `JUDGED_ROWS` of their rows, drawn without replacement, in their order.
 
-        A node that asks again has found no cut on some of its rows: all of them judge then.
+        A node that draws again has found no cut on some of its rows, so all of its rows judge then.
         """
         if self.attempt > 0 or frontier.sizes.max(initial=0) <= JUDGED_ROWS:
             return frontier
@@ -56,19 +56,19 @@ class Places:
         return Frontier(frontier.tree, frontier.node, starts, frontier.rows[chosen], frontier.weights[chosen])
 
     def fences(self, frontier: Frontier, values: Floats) -> Floats:
-        """What `distforest.growth.cuts.fences` finds of each candidate of each node, shape (5, width, n_nodes).
+        """The result of `find_fences` for each candidate of each node, shape (5, width, n_nodes).
 
-        ``values`` has shape (width, n_rows); those that are NaN take no part.
+        ``values`` has shape (width, n_rows); NaN is left out.
         """
-        found = np.empty((5, len(values), frontier.n_nodes))
-        find_fences(frontier.starts, values, self.margin, found)
-        return found
+        fences = np.empty((5, len(values), frontier.n_nodes))
+        find_fences(frontier.starts, values, self.margin, fences)
+        return fences
 
     def within(self, fences: Floats) -> Floats:
         """A threshold for each candidate of each node, shape (width, n_nodes); NaN where its values are all equal."""
-        found = np.empty(fences.shape[1:])
-        draw_cuts(fences[FIRST], fences[LAST], self.keys, self.attempt, found)
-        return found
+        thresholds = np.empty(fences.shape[1:])
+        draw_cuts(fences[FIRST], fences[LAST], self.keys, self.attempt, thresholds)
+        return thresholds
 
     def thresholds(self, frontier: Frontier, values: Floats) -> Floats:
         """The thresholds `within` the `fences` of the values."""
@@ -77,9 +77,9 @@ class Places:
 
 @kernel
 def choose_rows(starts: Ints, keys: Keys, attempt: int, chosen_starts: Ints, chosen: Ints) -> None:
-    """Let each row in turn be chosen with the chance wanted / left, so that every choice of rows is equally likely.
+    """Choose each row in turn with the probability wanted / left, so that every choice of rows is equally likely.
 
-    (Knuth, The art of computer programming, volume 2, 3.4.2, algorithm S.)
+    This is algorithm S of Knuth, The art of computer programming, volume 2, 3.4.2.
     """
     for node in range(starts.shape[0] - 1):
         place, last = chosen_starts[node], chosen_starts[node + 1]
@@ -94,7 +94,7 @@ def choose_rows(starts: Ints, keys: Keys, attempt: int, chosen_starts: Ints, cho
 
 @kernel
 def draw_cuts(first: Floats, last: Floats, keys: Keys, attempt: int, thresholds: Floats) -> None:
-    """thresholds[k, f] = first + u (last - first), u the share that node f draws for candidate k in this attempt."""
+    """thresholds[k, f] = first + u (last - first), with u drawn by node f for candidate k in this attempt."""
     width = thresholds.shape[0]
     for node in range(thresholds.shape[1]):
         for k in range(width):
@@ -105,34 +105,34 @@ def draw_cuts(first: Floats, last: Floats, keys: Keys, attempt: int, thresholds:
 
 @dataclass(frozen=True)
 class AtRandom(Steady):
-    """A criterion that looks at nothing but the sides of a cut, and cuts at random places: one for each candidate."""
+    """A criterion that judges only the sides of a cut, with one random cut for each candidate."""
 
     criterion: Criterion
     places: Places | None = None
 
     @property
     def unit(self) -> float:
-        """As of the criterion."""
+        """That of the criterion."""
         return self.criterion.unit
 
     def at(self, frontier: Frontier) -> Self:
-        """The same of the criterion for the level."""
+        """The same with the criterion that judges prepared for the level."""
         return replace(self, criterion=self.criterion.at(frontier))
 
     def attempted(self, keys: Keys, attempt: int) -> Self:
-        """The same with the places of this attempt."""
+        """The criterion with the places of this attempt."""
         return replace(self, places=Places(keys, attempt, 0.0))
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
-        """As of the criterion."""
+        """Whether a cut of each node could gain anything by the criterion."""
         return self.criterion.impure(frontier)
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best of each node's candidates, each cut at its own place."""
-        assert self.places is not None  # noqa: S101  (a node is cut in some attempt)
+        assert self.places is not None  # noqa: S101  (the grower calls `attempted` first)
         thresholds = self.places.thresholds(frontier, values)
-        own = np.repeat(thresholds, frontier.sizes, axis=1)
-        sides = np.where(np.isnan(values) | np.isnan(own), np.nan, values > own)
+        of_rows = np.repeat(thresholds, frontier.sizes, axis=1)
+        sides = np.where(np.isnan(values) | np.isnan(of_rows), np.nan, values > of_rows)
         cuts = self.criterion.cut(frontier, sides, min_leaf)
         chosen = thresholds[cuts.candidate.clip(0), np.arange(frontier.n_nodes)]
         return cuts._replace(threshold=np.where(cuts.candidate >= 0, chosen, 0.0))

@@ -1,11 +1,12 @@
-"""Cuts of two classes with costs: what parts must-link from cannot-link pairs (RFD), and the cells of a LeafRank.
+"""Cuts of two classes with costs: they separate must-link from cannot-link pairs (RFD), and part a LeafRank's cells.
 
 Let m_s = c_s n_s for the classes s = 0, 1, with costs c_s and counts n_s, and P(S) = 2 m_0 m_1. A cut of S into L and R
 gains ``P(S)/m - P(L)/m_L - P(R)/m_R``: with costs of 1 the Gini gain of `distforest.growth.cuts.criteria`. With the
 costs n / (2 n_s) of a TreeRank cell its two classes weigh the same, and m_0 - m_1 of a part C is, but for a constant,
 Lambda(C) (Clemencon, Vogel, section 3.1; see `distforest.growth.pairs.tree_rank`).
 
-Counts are integers, so a cut does not depend on the order of the rows. Ties as in `distforest.growth.cuts.criteria`.
+Counts are integers, so a cut does not depend on the order of the rows. Ties are broken as in
+`distforest.growth.cuts.criteria`.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Judged(NamedTuple):
-    """What the cuts of the nodes of a level are judged by, as kernels take it.
+    """Counts and costs by which the cuts of a level's nodes are judged, as kernels take them.
 
     Attributes
     ----------
     counts
         Weight of each class in each node, shape (n_nodes, 2).
     costs
-        Of the two classes in each node, shape (n_nodes, 2).
+        Cost of each class in each node, shape (n_nodes, 2).
     min_leaf
         Least weight of a side.
     """
@@ -53,7 +54,7 @@ class TwoClasses(Steady):
     codes
         Class of each row, 0 or 1, shape (n_rows,), uint8.
     costs
-        Of the two classes in each tree of the frontier, shape (n_trees, 2).
+        Cost of each class in each tree of the frontier, shape (n_trees, 2).
     """
 
     codes: Codes
@@ -78,7 +79,7 @@ class TwoClasses(Steady):
         return cuts
 
     def judged(self, frontier: Frontier, min_leaf: int) -> Judged:
-        """What the cuts of each node are judged by."""
+        """The counts and costs by which the cuts of each node are judged."""
         return Judged(self.counts(frontier), self.costs[frontier.tree], min_leaf)
 
 
@@ -126,6 +127,13 @@ def whole_of(counts: Ints, costs: Floats) -> float:
     return 2.0 * m_0 * m_1 / (m_0 + m_1)
 
 
+class TwoClassRows(NamedTuple):
+    """Weight and class of each row of a node, as a scan takes them: shape (n,), the classes (n,) or longer."""
+
+    weights: Int32s
+    kinds: Codes
+
+
 @kernel
 def cut_two_classes(
     nodes: Nodes,
@@ -134,7 +142,10 @@ def cut_two_classes(
     judged: Judged,
     cuts: Cuts,
 ) -> None:
-    """P(S) = 2 m_0 m_1, kept while the rows go over to the left in the order of a candidate; values are observed."""
+    """Cut by the largest gain with P(S) = 2 m_0 m_1, updated as rows move to the left in a candidate's order.
+
+    All values are observed.
+    """
     starts, rows, weights = nodes
     longest = (starts[1:] - starts[:-1]).max()
     order, kinds = np.empty(longest, np.int64), np.empty(longest, np.uint8)
@@ -143,15 +154,15 @@ def cut_two_classes(
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         read_codes(rows[first:last], codes, kinds)
+        of_node = TwoClassRows(weights[first:last], kinds)
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
-            own = values[k, first:last]
-            scan_two_classes(node, k, own, order[:n], weights[first:last], kinds, judged, left, cuts)
+            scan_two_classes(node, k, values[k, first:last], order[:n], of_node, judged, left, cuts)
 
 
 @borrowing
 def read_codes(rows: Int32s, codes: Codes, kinds: Codes) -> None:
-    """kinds[r] = codes[rows[r]]: read once for all candidates of a node."""
+    """kinds[r] = codes[rows[r]], read once for all candidates of a node."""
     places = rows.view(np.uint32)  # see `distforest.jit`
     for r in range(places.shape[0]):
         kinds[r] = codes[places[r]]
@@ -163,13 +174,13 @@ def scan_two_classes(
     candidate: int,
     values: Floats,
     order: Ints,
-    weights: Int32s,
-    kinds: Codes,
+    of_node: TwoClassRows,
     judged: Judged,
     left: Ints,
     cuts: Cuts,
 ) -> None:
-    """Take the rows over to ``left``, counts of the two classes (``kinds``), in the order of one candidate."""
+    """Move the rows of a node to ``left``, counts of the two classes, in the order of one candidate."""
+    weights, kinds = of_node
     left[:] = 0
     counts, costs, min_leaf = judged.counts[node], judged.costs[node], judged.min_leaf
     whole, before = whole_of(counts, costs), np.nan

@@ -1,8 +1,8 @@
-"""The best two-means cut of a node's values on one candidate, found without a sort: only a few of them are looked at.
+"""The best two-means cut of a node's values on one candidate. The values are not sorted; only a few bins are scanned.
 
-With z the values less their mean, weights w, and S and a the sums of w z and w to the left of a cut, two-means wants
-the cut of the largest gain g = S^2 n / (a (n - a)). The values are counted in bins of equal width: that gives S, a and
-g at the edges of each bin. Inside a bin j of its c values by weight may lie left of a cut, and as z rises there
+Let z be the values less their mean, w their weights, and S and a the sums of w z and w to the left of a cut. Two-means
+takes the cut of the largest gain g = S^2 n / (a (n - a)). The values are counted in bins of equal width, which gives S,
+a and g at the edges of each bin. Inside a bin of weight c, a weight of j lies left of a cut; since z ascends there,
 
 ::
 
@@ -14,8 +14,8 @@ g at the edges of each bin. Inside a bin j of its c values by weight may lie lef
                     .    .
                       j*
 
-On either line S^2 n / (a (n - a)) is convex in j, a square over something concave, so that g inside the bin is at most
-the largest of its values at 0, j* and c. Bins that cannot hold the best cut stay closed; the values of the others are
+On either line S^2 n / (a (n - a)) is convex in j, a square over a concave function, so g inside the bin is at most the
+largest of its values at 0, j* and c. Bins that cannot hold the best cut stay closed. The values of the others are
 sorted and scanned, as `distforest.growth.cuts.gaussians.scan_clusters` scans them all.
 """
 
@@ -26,35 +26,50 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.growth.cuts.cluster_scores import CandidateCuts, ClusterScoring
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
 COUNTED_BINS = 512
+"""Most bins in which the values of a node are counted."""
+
 SORTED_UP_TO = 40
-"""Values that are sorted in less time than they are counted."""
+"""Values up to which sorting takes less time than counting."""
 
 EQUAL_GAINS = 1e-12
-"""Gains of one candidate's cuts that differ by less, as a share of the squares, are equal: the lowest cut stands."""
+"""Share of the squares below which gains of a candidate's cuts are equal; of equal cuts the lowest is taken."""
 
-_NARROWEST, _WIDEST = 1e-120, 1e120  # of such values all squares and products are floats
+_NARROWEST, _WIDEST = 1e-120, 1e120  # ranges within which all squares and products are floats
 _QUARTER = 0.2500001
-_EDGE = 1e-9  # by how much of its width a value may lie outside its bin when all is rounded
+_EDGE = 1e-9  # share of its bin's width by which rounding may put a value outside
 
 
 COUNT, TOTAL, OPEN, TWIN = range(4)
-"""What is known of a bin: the sum of w, that of w z (of the bin, then of all before it), and whether it is open.
+"""Rows of the array of bins: the sum of w, that of w z (of the bin, later of all before it), and whether it is open.
 
-Every other value is counted in a twin, `TWIN` further on: neighbours often lie in one bin, where one sum would wait for
-the other.
+Every other value is counted in a twin, `TWIN` rows further on: neighbours often lie in the same bin, where one addition
+would wait for the other.
 """
 
 
 class BinRoom(NamedTuple):
-    """Where the longest node is worked on: bins, shape (5, MOST_BINS + 1), its weights; values in open bins, theirs."""
+    """Working arrays, as long as the longest node.
+
+    Attributes
+    ----------
+    bins
+        See `COUNT`, shape (5, COUNTED_BINS + 1).
+    node_weights
+        Weights of the rows of a node.
+    values, weights
+        Values in open bins, and their weights.
+    order, keys, spare
+        As `order_values` takes them.
+    """
 
     bins: Floats
-    own_weights: Floats
+    node_weights: Floats
     values: Floats
     weights: Floats
     order: Ints
@@ -63,7 +78,7 @@ class BinRoom(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Where values lie: the weight n, the ends, z(x) = (x - origin) - mean, and the bin of x, (x - lowest) scale."""
+    """Weight and range of a candidate's values: n, the ends, z(x) = (x - origin) - mean, the bin (x - lowest) scale."""
 
     n: float
     lowest: float
@@ -94,48 +109,47 @@ def cut_two_means(
     node: int,
     weights: Int32s,
     values: Floats,
-    min_leaf: int,
-    relative: bool,
+    scoring: ClusterScoring,
     best_only: bool,
     room: BinRoom,
-    thresholds: Floats,
-    scores: Floats,
+    cuts: CandidateCuts,
 ) -> None:
-    """Threshold and score of the best cut of each candidate of a node; NaN where all its values must be sorted.
+    """Fill the best two-means cut of each candidate of a node into ``cuts``; NaN where all its values must be sorted.
 
-    That is where one is missing, where all are equal, and where their squares are too large or too small to be floats.
-    With ``best_only`` a candidate that cannot reach the best score so far has no cut, a score of -inf, or a lesser one.
+    They must be where one is missing, where all are equal, and where their squares are too large or too small to be
+    floats. With ``best_only`` a candidate that cannot reach the best score so far gets no cut, or one that is not its
+    best.
     """
     first, last, bins = starts[node], starts[node + 1], room.bins
-    w, n, rival = room.own_weights[: last - first], 0.0, -np.inf
+    w, n, rival = room.node_weights[: last - first], 0.0, -np.inf
     for r in range(last - first):
         w[r] = weights[first + r]
         n += w[r]
     for k in range(values.shape[0]):
-        own = values[k, first:last]
-        thresholds[k, node] = scores[k, node] = np.nan
-        line = cell_line(own, w, n)
+        x = values[k, first:last]
+        cuts.thresholds[k, node] = cuts.scores[k, node] = np.nan
+        line = cell_line(x, w, n)
         if line.scale == 0.0:
             continue
-        square = fill_bins(own, w, line, bins)
-        single, slack = 0.0 if relative else square, EQUAL_GAINS * square
-        least = add_up_bins(line, min_leaf, bins)
+        square = fill_bins(x, w, line, bins)
+        single, slack = 0.0 if scoring.relative else square, EQUAL_GAINS * square
+        least = add_up_bins(line, scoring.min_leaf, bins)
         if rival > -np.inf:
             least = max(least, (rival + single - 8.0 * EQUAL_GAINS * abs(rival)) / line.n)
         least -= 8.0 * slack / line.n
         gain = -np.inf
         if open_bins(line, least, bins):
-            thresholds[k, node], gain = search_open(own, w, min_leaf, line, least, slack, room)
-        scores[k, node] = min(gain, square) - single
+            cuts.thresholds[k, node], gain = search_open(x, w, scoring.min_leaf, line, least, slack, room)
+        cuts.scores[k, node] = min(gain, square) - single
         if best_only:
-            rival = max(rival, scores[k, node])
+            rival = max(rival, cuts.scores[k, node])
 
 
 @borrowing
 def search_open(
     values: Floats, weights: Floats, min_leaf: int, line: Line, least: float, slack: float, room: BinRoom
 ) -> tuple[float, float]:
-    """Threshold and gain of the best cut in the bins that are open and stay so."""
+    """Threshold and gain of the best cut in the open bins that `close_bins` leaves open."""
     if not close_bins(line, least, room.bins):
         return np.nan, -np.inf
     n_open = fetch_open(values, weights, line, room)
@@ -145,27 +159,27 @@ def search_open(
 
 @borrowing
 def bin_of(x: float, lowest: float, scale: float) -> np.uint32:
-    """The bin of a value; unsigned, so that Numba need not ask whether an index counts from the end."""
+    """The bin of a value; unsigned, so that Numba need not check for a negative index."""
     return np.uint32((x - lowest) * scale)
 
 
 @borrowing
 def less(x: float, y: float) -> float:
-    """The lesser one, y if one is NaN: in one instruction, as Numba's ``min`` is not."""
+    """The lesser value, y if one is NaN; it compiles to one instruction, unlike Numba's ``min``."""
     return x if x < y else y  # noqa: FURB136
 
 
 @borrowing
 def more(x: float, y: float) -> float:
-    """The greater one, y if one is NaN."""
+    """The greater value, y if one is NaN."""
     return x if x > y else y  # noqa: FURB136
 
 
 @borrowing
 def cell_line(values: Floats, weights: Floats, n: float) -> Line:
-    """Where the values lie; a scale of 0 where they cannot be put into bins.
+    """The `Line` of some values; its scale is 0 where they cannot be put into bins.
 
-    Every fourth value has sums of its own, so that a processor works on four of them at once.
+    Every fourth value has its own sums, so that a processor works on four values at once.
     """
     origin, m = values[0], values.shape[0]
     low_0 = low_1 = low_2 = low_3 = origin
@@ -195,7 +209,7 @@ def fill_bins(values: Floats, weights: Floats, line: Line, bins: Floats) -> floa
     """The sums of w and of w z in each bin; returns the sum of w z^2."""
     for b in range(line.n_bins):
         bins[COUNT, b] = bins[TOTAL, b] = bins[TWIN + COUNT, b] = bins[TWIN + TOTAL, b] = 0.0
-    lowest, scale, origin, mean = line.lowest, line.scale, line.origin, line.mean  # to be held in registers
+    lowest, scale, origin, mean = line.lowest, line.scale, line.origin, line.mean  # held in registers
     square = 0.0
     for r in range(values.shape[0]):
         b = bin_of(values[r], lowest, scale)
@@ -209,7 +223,7 @@ def fill_bins(values: Floats, weights: Floats, line: Line, bins: Floats) -> floa
 
 @borrowing
 def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
-    """The sums before each bin in place of those inside, and the largest g / n of cuts between two bins."""
+    """Replace the sums of each bin by those of all before it; returns the largest g / n of the cuts between bins."""
     a, s, n = 0.0, 0.0, line.n
     best, over = 0.0, 1.0
     for b in range(line.n_bins):
@@ -225,29 +239,29 @@ def add_up_bins(line: Line, min_leaf: int, bins: Floats) -> float:
 
 @borrowing
 def open_bins(line: Line, least: float, bins: Floats) -> bool:
-    """Open the bins in which g / n may reach ``least``, as far as few steps tell: S >= its lower end - c width / 4.
+    """Open the bins in which g / n may reach ``least``, by a quick bound: S >= min(S_first, S_last) - c width / 4.
 
-    Returns whether there is one.
+    Returns whether a bin is open.
     """
-    n, quarter, found = line.n, _QUARTER / line.scale, False
+    n, quarter, any_open = line.n, _QUARTER / line.scale, False
     for b in range(line.n_bins):
         a, a_last, s, s_last = bins[COUNT, b], bins[COUNT, b + 1], bins[TOTAL, b], bins[TOTAL, b + 1]
         over, over_last = a * (n - a), a_last * (n - a_last)
         lowest = min(s, s_last) - (a_last - a) * quarter
         opened = (lowest * lowest >= least * min(over, over_last)) & (a_last > a)
         bins[OPEN, b] = opened
-        found |= opened
-    return found
+        any_open |= opened
+    return any_open
 
 
 @borrowing
 def close_bins(line: Line, least: float, bins: Floats) -> bool:
     """Close the bins in which g / n stays below ``least`` at both ends and where the lines meet.
 
-    Returns whether one stays open.
+    Returns whether a bin stays open.
     """
     n, width, start = line.n, 1.0 / line.scale, (line.lowest - line.origin) - line.mean
-    found = False
+    any_open = False
     for b in range(line.n_bins):
         if bins[OPEN, b]:
             a, a_last, s, s_last = bins[COUNT, b], bins[COUNT, b + 1], bins[TOTAL, b], bins[TOTAL, b + 1]
@@ -260,15 +274,15 @@ def close_bins(line: Line, least: float, bins: Floats) -> bool:
                 or (a_last < n and s_last * s_last >= least * a_last * (n - a_last))
             )
             bins[OPEN, b] = stays
-            found |= stays
-    return found
+            any_open |= stays
+    return any_open
 
 
 @borrowing
 def fetch_open(values: Floats, weights: Floats, line: Line, room: BinRoom) -> int:
-    """Values and weights in open bins, into the room; returns how many.
+    """Copy the values in open bins and their weights into ``room``; returns how many.
 
-    First all between the lowest open bin and the highest one, as nearly all others lie outside.
+    The values outside the range of the open bins, nearly all of those in closed bins, are left out first.
     """
     bins, lowest, scale = room.bins, line.lowest, line.scale
     low, high = 0, line.n_bins
@@ -289,17 +303,17 @@ def fetch_open(values: Floats, weights: Floats, line: Line, room: BinRoom) -> in
 
 @borrowing
 def scan_bins(line: Line, min_leaf: int, slack: float, order: Ints, room: BinRoom) -> tuple[float, float]:
-    """Threshold and gain of the best cut between two distinct values that lie side by side in open bins."""
+    """Threshold and gain of the best cut between two distinct neighbouring values in open bins."""
     threshold, best, n = np.nan, -np.inf, line.n
     bins = room.bins
     a, s, b, before = 0.0, 0.0, -1, np.nan
     for place in order:
         x = room.values[place]
-        own = int(bin_of(x, line.lowest, line.scale))
-        if own != b:
-            if bins[COUNT, own] != a:  # values in closed bins lie between
+        b_of_x = int(bin_of(x, line.lowest, line.scale))
+        if b_of_x != b:
+            if bins[COUNT, b_of_x] != a:  # values in closed bins lie between
                 before = np.nan
-            b, a, s = own, bins[COUNT, own], bins[TOTAL, own]
+            b, a, s = b_of_x, bins[COUNT, b_of_x], bins[TOTAL, b_of_x]
         if x > before and a >= min_leaf and n - a >= min_leaf:
             gain = s * s * n / (a * (n - a))
             if gain > best + slack:

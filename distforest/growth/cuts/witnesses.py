@@ -1,6 +1,6 @@
-"""Witnesses: features that confirm a cut if its sides differ in them too, drawn whether or not the cut reads them.
+"""Witnesses: features that confirm a cut if its sides differ in them too; they are drawn independently of the cut.
 
-A projection of noise may fall into two clusters by chance; other features then know nothing of it.
+A projection of noise may fall into two clusters by chance, but then its sides do not differ in other features.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from distforest.forest.frontier import Nodes
+from distforest.growth.cuts.cluster_scores import CandidateCuts
 from distforest.growth.cuts.fences import MARGIN, fences_of
 from distforest.growth.draws.column_weights import ColumnWeights, draw_columns
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Float32s, Floats, Int32s, Ints
+from distforest.sources.source import Float32s, Floats, Int32s
 
 if TYPE_CHECKING:
     from distforest.forest.frontier import Frontier
 
 FIRST_WITNESS = 1 << 34
-"""Place in a node's stream of the first number that draws a witness."""
+"""The first draw of a node's stream that chooses a witness."""
 
 LEAST_DEVIATION = 1e-12
-"""Least share of a witness's squared deviations that is left within the sides."""
+"""Least share of a witness's squared deviations that counts as left within the sides."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Witnesses:
     weights
         How likely each column is to be drawn.
     n_witnesses
-        How many are drawn for each node in each attempt.
+        Number of witnesses of a node in each attempt.
     columns
-        Those that were drawn, shape (n_nodes, n_witnesses).
+        The witnesses that are drawn, shape (n_nodes, n_witnesses); None before an attempt.
     """
 
     matrix: Float32s
@@ -49,79 +51,74 @@ class Witnesses:
     columns: Int32s | None = None
 
     def attempted(self, keys: Keys, attempt: int) -> Witnesses:
-        """The witnesses that the nodes with these streams draw in one attempt."""
+        """The witnesses with the columns that the nodes with these streams draw in one attempt."""
         columns = np.empty((len(keys), self.n_witnesses), np.int32)
         draw_columns(keys, FIRST_WITNESS + attempt * self.n_witnesses, self.weights.cumulative, columns)
         return replace(self, columns=columns)
 
-    def confirm(self, frontier: Frontier, values: Floats, thresholds: Floats, scores: Floats) -> None:
+    def confirm(self, frontier: Frontier, values: Floats, cuts: CandidateCuts) -> None:
         """Add to each candidate's score how much its cut explains of the witnesses, on average.
 
-        ``values`` has shape (width, n_rows), ``thresholds`` and ``scores`` (width, n_nodes).
+        ``values`` has shape (width, n_rows).
         """
-        assert self.columns is not None  # noqa: S101  (a node is cut in some attempt)
-        hear_witnesses(
-            *(frontier.starts, frontier.rows, frontier.weights, values, thresholds),
-            *(self.matrix, self.columns, scores),
-        )
+        assert self.columns is not None  # noqa: S101  (the grower calls `attempted` first)
+        add_explained(frontier.nodes, values, self.matrix, self.columns, cuts)
 
 
 @kernel
-def hear_witnesses(
-    starts: Ints,
-    rows: Int32s,
-    weights: Int32s,
+def add_explained(
+    nodes: Nodes,
     values: Floats,
-    thresholds: Floats,
     matrix: Float32s,
     columns: Int32s,
-    scores: Floats,
+    cuts: CandidateCuts,
 ) -> None:
     """scores[k, f] += mean over the witnesses x of n log(SS_0 / (SS_1 + SS_2)), the sides those of candidate k's cut.
 
-    A witness that is constant in the node says 0, as does one that has a value within its fences on one side alone;
-    values beyond them are not heard. Candidates without a cut (score -inf) are left as they are.
+    A witness adds 0 if it is constant in the node, or if only one side has values within its fences. Values beyond the
+    fences are left out. Candidates without a cut (score -inf) stay as they are.
     """
+    (starts, rows, weights), (thresholds, scores) = nodes, cuts
     longest = (starts[1:] - starts[:-1]).max()
-    own, some = np.empty(longest), np.empty(longest)
+    witness, some = np.empty(longest), np.empty(longest)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         w = weights[first:last]
         for column in columns[node]:
             for r in range(first, last):
-                own[r - first] = matrix[rows[r], column]
-            mean = fence_in(own[: last - first], w, some)
+                witness[r - first] = matrix[rows[r], column]
+            mean = fence_in(witness[: last - first], w, some)
             for k in range(values.shape[0]):
                 if scores[k, node] > -np.inf:
-                    explained = _explained(own, w, mean, values[k, first:last], thresholds[k, node])
+                    explained = _explained(witness, w, mean, values[k, first:last], thresholds[k, node])
                     scores[k, node] += explained / columns.shape[1]
 
 
 @kernel
-def fence_in(own: Floats, weights: Int32s, some: Floats) -> float:
-    """Put NaN in the place of the values of a witness that are beyond its fences; returns the mean of the others."""
-    _, _, lower, upper, _ = fences_of(own, MARGIN, some)
+def fence_in(witness: Floats, weights: Int32s, some: Floats) -> float:
+    """Replace the values of a witness beyond its fences by NaN; returns the mean of the others."""
+    _, _, lower, upper, _ = fences_of(witness, MARGIN, some)
     n, total = np.int64(0), 0.0
-    for r in range(own.shape[0]):
-        if own[r] < lower or own[r] > upper:
-            own[r] = np.nan
+    for r in range(witness.shape[0]):
+        if witness[r] < lower or witness[r] > upper:
+            witness[r] = np.nan
         else:
             n += weights[r]
-            total += weights[r] * own[r]
+            total += weights[r] * witness[r]
     return total / n
 
 
 @borrowing
-def _explained(own: Floats, weights: Int32s, mean: float, values: Floats, threshold: float) -> float:
-    """The n log(SS_0 / max(SS_1 + SS_2, floor)) of ``own``, over the rows whose values are observed and heard."""
+def _explained(witness: Floats, weights: Int32s, mean: float, values: Floats, threshold: float) -> float:
+    """N log(SS_0 / max(SS_1 + SS_2, floor)) of a witness, over the rows where it and the value are not NaN."""
     n_left, n_right = np.int64(0), np.int64(0)
     sum_left, sum_right, square = 0.0, 0.0, 0.0
     low, high = np.inf, -np.inf
     for r in range(values.shape[0]):
-        if np.isnan(values[r]) or np.isnan(own[r]):
+        if np.isnan(values[r]) or np.isnan(witness[r]):
             continue
-        low, high = min(low, own[r]), max(high, own[r])
-        x = own[r] - mean
+        low, high = min(low, witness[r]), max(high, witness[r])
+        x = witness[r] - mean
         square += weights[r] * x * x
         if values[r] <= threshold:
             n_left += weights[r]
@@ -133,7 +130,7 @@ def _explained(own: Floats, weights: Int32s, mean: float, values: Floats, thresh
         return 0.0
     n = n_left + n_right
     square -= (sum_left + sum_right) ** 2 / n
-    if not (low < high and square > 0.0):  # equal values may differ from the mean of more rows, by rounding
+    if not (low < high and square > 0.0):  # rounding: equal values may differ from the mean of more rows
         return 0.0
     between = sum_left**2 / n_left + sum_right**2 / n_right - (sum_left + sum_right) ** 2 / n
     return -n * math.log(max(1.0 - between / square, LEAST_DEVIATION))

@@ -22,7 +22,7 @@ class ColumnWeights:
     Attributes
     ----------
     cumulative
-        Sum of the shares up to and with each column, shape (n_columns,).
+        Sum of the shares of each column and all before it, shape (n_columns,).
 
     Examples
     --------
@@ -35,7 +35,10 @@ class ColumnWeights:
 
     @classmethod
     def of(cls, weights: Floats) -> ColumnWeights:
-        """Take weights, shape (n_columns,); raises InputError unless all are finite, none negative, some positive."""
+        """Normalise weights, shape (n_columns,).
+
+        Raises InputError unless all are finite, none is negative and some are positive.
+        """
         good = np.isfinite(weights) & (weights >= 0.0)
         if weights.ndim != 1 or not good.all() or not (weights > 0.0).any():
             n_bad = int((~good).sum())
@@ -57,7 +60,7 @@ class ColumnWeights:
 
     @property
     def effective(self) -> float:
-        """1 / sum of squared shares: how many columns of equal weight are as concentrated."""
+        """The effective number of columns, 1 / sum of squared shares: it is n for n columns of equal weight."""
         return float(1.0 / (self.shares**2).sum())
 
     @property
@@ -68,7 +71,7 @@ class ColumnWeights:
 
 @kernel
 def column_at(cumulative: Floats, share: float) -> int:
-    """The first column whose cumulative weight is above ``share``: a column of no weight is never the one."""
+    """The first column whose cumulative weight is above ``share``; it is never a column of weight 0."""
     low, high = 0, cumulative.shape[0] - 1
     while low < high:
         middle = (low + high) >> 1
@@ -88,14 +91,14 @@ def draw_columns(keys: Keys, first: int, cumulative: Floats, columns: Int32s) ->
 
 
 def inverse_deviations(matrix: Float32s, rows: Int32s) -> Floats:
-    """1 / standard deviation of each column, of its values within its fences; 0 for a column that is constant.
+    """1 / the standard deviation of each column's values within its fences; 0 for a constant column.
 
     Parameters
     ----------
     matrix
         Shape (n_rows, n_columns).
     rows
-        Rows from which the fences are worked out, see `distforest.growth.cuts.fences`.
+        Rows from which the fences are computed, see `distforest.growth.cuts.fences`.
 
     Returns
     -------
@@ -107,15 +110,15 @@ def inverse_deviations(matrix: Float32s, rows: Int32s) -> Floats:
     >>> inverse_deviations(np.array([[1, 5], [3, 5]], np.float32), np.arange(2))
     array([1., 0.])
     """
-    fences, found = np.empty((2, matrix.shape[1])), np.empty(matrix.shape[1])
+    fences, inverse = np.empty((2, matrix.shape[1])), np.empty(matrix.shape[1])
     fence_columns(matrix, rows, fences)
-    invert_deviations(matrix, fences, found)
-    return found
+    invert_deviations(matrix, fences, inverse)
+    return inverse
 
 
 @kernel
-def invert_deviations(matrix: Float32s, fences: Floats, found: Floats) -> None:
-    """found[c] = 1 / sqrt(mean of squares - square of mean) of the values within the fences, in the order of the rows.
+def invert_deviations(matrix: Float32s, fences: Floats, inverse: Floats) -> None:
+    """inverse[c] = 1 / sqrt(mean of squares - square of mean) of the values within the fences, in row order.
 
     The values are taken about the middle of their fences, or about the first one where these are infinite.
     """
@@ -133,4 +136,4 @@ def invert_deviations(matrix: Float32s, fences: Floats, found: Floats) -> None:
                 square[c] += (x - middle[c]) ** 2
     for c in range(p):
         variance = square[c] / n[c] - (total[c] / n[c]) ** 2
-        found[c] = 1.0 / math.sqrt(variance) if variance > 1e-14 * square[c] / n[c] else 0.0
+        inverse[c] = 1.0 / math.sqrt(variance) if variance > 1e-14 * square[c] / n[c] else 0.0

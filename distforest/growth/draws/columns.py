@@ -1,10 +1,10 @@
-"""Draws: which projections an open node tries. Each is a function of the node's random stream alone."""
+"""Draws: the projections that an open node tries. They depend on the node's random stream alone."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,11 +15,11 @@ from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections, offsets
 
 COLUMN_TRIES = 32
-"""How often a candidate draws in vain before it is content with the columns it has."""
+"""How often in a row a candidate may draw a column that it has, until it draws no more."""
 
 
 class Draw(Protocol):
-    """Candidate projections of open nodes; a node without a cut asks again, ``attempts`` times in all."""
+    """Candidate projections of open nodes; a node without a cut draws again, ``attempts`` times in all."""
 
     @property
     def width(self) -> int:
@@ -27,10 +27,35 @@ class Draw(Protocol):
 
     @property
     def attempts(self) -> int:
-        """How often a node may ask."""
+        """How often a node may draw."""
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """The candidates of each node of ``frontier``, from ``keys``, the nodes' streams, shape (n_nodes,)."""
+
+
+class Terms(NamedTuple):
+    """Room for the columns of candidates and their weights, which a draw fills candidate by candidate.
+
+    Attributes
+    ----------
+    size
+        Number of columns of each candidate, shape (n_candidates,).
+    columns, weights
+        Columns and their weights, shape (most,): room for those of all candidates.
+    """
+
+    size: Ints
+    columns: Int32s
+    weights: Floats
+
+    @classmethod
+    def room(cls, n_candidates: int, most: int) -> Terms:
+        """Room for ``most`` columns of so many candidates."""
+        return cls(np.empty(n_candidates, np.int64), np.empty(most, np.int32), np.empty(most))
+
+    def projections(self, width: int, filled: int) -> Projections:
+        """The candidates, ``width`` for each node, of which ``filled`` columns are drawn in all."""
+        return Projections(width, offsets(self.size), self.columns[:filled], self.weights[:filled])
 
 
 @dataclass(frozen=True)
@@ -42,7 +67,7 @@ class Axis:
 
     @property
     def attempts(self) -> int:
-        """As many as it takes to try every column."""
+        """The number of attempts in which a node tries every column."""
         return -(-self.n_columns // self.width)
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
@@ -67,7 +92,7 @@ def axis_columns(keys: Keys, n_columns: int, first: int, columns: Int32s) -> Non
             order[t], order[swapped[t]] = order[swapped[t]], order[t]
         for t in range(first, last):
             columns[f, t - first] = order[t]
-        for t in range(last - 1, -1, -1):  # undone, so that a node costs last steps and not n_columns
+        for t in range(last - 1, -1, -1):  # undo the swaps, so that a node takes ``last`` steps and not ``n_columns``
             order[t], order[swapped[t]] = order[swapped[t]], order[t]
 
 
@@ -76,9 +101,9 @@ class Oblique:
     """Sparse sums of columns (SMERF, section 2; Tomita et al., SPORF).
 
     Each of the ``width`` candidates reads one column, and ``width * (combinations - 1)`` further columns (rounded)
-    are dealt out among them at random; the columns of one candidate differ. A column's coefficient is +1 or -1, or
-    normal with the standard deviation ``scales`` of the column, shape (n_columns,): collinear columns would cancel
-    exactly with signs alone.
+    are dealt out among them at random; the columns of one candidate differ. A column's coefficient is +1 or -1; or it
+    is normal, with a standard deviation of ``scales`` of the column, shape (n_columns,), since collinear columns would
+    cancel exactly with signs alone.
     """
 
     columns: ColumnWeights
@@ -90,12 +115,10 @@ class Oblique:
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
         """``width`` candidates for each node."""
         total = self.width + round(self.width * (self.combinations - 1.0))
-        size = np.zeros(frontier.n_nodes * self.width, np.int64)
-        columns = np.empty(frontier.n_nodes * total, np.int32)
-        weights = np.empty(frontier.n_nodes * total)
+        terms = Terms.room(frontier.n_nodes * self.width, frontier.n_nodes * total)
         scales = np.empty(0) if self.scales is None else self.scales
-        n = oblique_terms(keys, attempt, self.columns.cumulative, scales, self.width, size, columns, weights)
-        return Projections(self.width, offsets(size), columns[:n], weights[:n])
+        filled = oblique_terms(keys, attempt, self.columns.cumulative, scales, self.width, terms)
+        return terms.projections(self.width, filled)
 
 
 @kernel
@@ -105,28 +128,27 @@ def oblique_terms(
     cumulative: Floats,
     scales: Floats,
     width: int,
-    size: Ints,
-    columns: Int32s,
-    weights: Floats,
+    terms: Terms,
 ) -> int:
-    """Deal the columns out: ``size`` of each candidate, then its distinct columns, each with its coefficient.
+    """Fill ``terms`` with the distinct columns of each candidate and their coefficients; returns how many in all.
 
-    A candidate that drew nothing new `COLUMN_TRIES` times is content with the columns it has: others may have no
-    weight.
+    The number of columns of a candidate is drawn first. A candidate that draws only columns it has `COLUMN_TRIES` times
+    in a row keeps those it has: the others may have a weight of 0.
     """
+    size, columns, weights = terms
     extra = columns.shape[0] // keys.shape[0] - width if keys.shape[0] else 0
     filled = 0
     for f in range(keys.shape[0]):
         key = mix(keys[f] + np.uint64(attempt))
         drawn = 0
-        own = size[f * width : (f + 1) * width]
-        own[:] = 1
+        n_columns = size[f * width : (f + 1) * width]
+        n_columns[:] = 1
         for _ in range(extra):
-            own[below(key, drawn, width)] += 1
+            n_columns[below(key, drawn, width)] += 1
             drawn += 1
         for k in range(width):
             begin, tries = filled, 0
-            while filled < begin + own[k] and tries < COLUMN_TRIES:
+            while filled < begin + n_columns[k] and tries < COLUMN_TRIES:
                 column = column_at(cumulative, unit(key, drawn))
                 if column in columns[begin:filled]:
                     tries += 1
@@ -135,13 +157,13 @@ def oblique_terms(
                     weights[filled] = coefficient(key, drawn + 1, column, scales)
                     filled, tries = filled + 1, 0
                 drawn += 3
-            own[k] = filled - begin
+            n_columns[k] = filled - begin
     return filled
 
 
 @kernel
 def coefficient(key: np.uint64, draw: int, column: int, scales: Floats) -> float:
-    """+1 or -1; or scales[column] sqrt(-2 log(1 - u)) cos(2 pi v), normal (Box, Muller, 1958), u and v the next two."""
+    """+1 or -1; or, normal, scales[column] sqrt(-2 log(1 - u)) cos(2 pi v) (Box, Muller, 1958), u and v two draws."""
     u = unit(key, draw)
     if scales.shape[0] == 0:
         return 1.0 if u < 0.5 else -1.0

@@ -1,20 +1,21 @@
-"""The dependence screen: which features know of others, by their ranks alone, so whatever their scales and shapes.
+"""The dependence screen: which features depend on others, by their ranks alone, whatever their scales and shapes.
 
 Features of a manifold depend on each other, features of noise on none. Each feature is cut into B bins of equal
 numbers of rows, ties at random. For a pair of features
 
     G = 2 m MI = 2 (sum o_ab log o_ab - sum o_a log o_a - sum o_b log o_b + m log m)
 
-over the counts of m rows is about chi-square with df = (B - 1)^2 if they are independent, as B is 8, or less where a
-cell would hold fewer than `ROWS_IN_CELL` rows on average, times 1 + (B + 1)^2 / (6 m) (Williams, 1976: its tail is
-heavier where cells hold few rows). Of the p (p - 1) / 2 pairs of p independent features
+over the counts of m rows is, if they are independent, about chi-square with df = (B - 1)^2, times a correction of
+1 + (B + 1)^2 / (6 m) (Williams, 1976: the tail of G is heavier where cells hold few rows). B is 8, or less where a cell
+would hold fewer than `ROWS_IN_CELL` rows on average. Of the p (p - 1) / 2 pairs of p independent features
 
     c = p (p - 1) / 2 P(chi-square > G / (1 + (B + 1)^2 / (6 m)))
 
 are expected to have a G as large. A feature is significant if c of its largest G is below `FALSE_PAIRS`; its dependence
 is u = (largest G - df) / (2 m log B), from 0 to 0.999.
 
-It is blind to a feature that is independent of each other one alone: the height of a swiss roll, a lone bimodal one.
+The screen does not see a feature that is independent of every other feature, such as the height of a swiss roll or a
+single bimodal feature.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ if TYPE_CHECKING:
 
 SCREENED_BINS = 8
 ROWS_IN_CELL = 5
-"""Rows that a cell of a pair's table should hold on average: of fewer G is too large."""
+"""Rows that a cell of a pair's table should hold on average; with fewer, G is too large."""
 
 FALSE_PAIRS = 0.01
 """Significant pairs that are expected in a table of independent features."""
 
 SCREEN_ROWS = 10_000
-"""Rows, drawn at random where there are more, that a screen looks at."""
+"""Most rows that a screen reads; if there are more, so many are drawn at random."""
 
 NEAR = 1000
-"""Features for which all pairs are looked at; of more, those that `polynomial_statistic` likes best."""
+"""Most features of which all pairs get a G; if there are more, those of the largest `polynomial_statistic` do."""
 
 NEAR_ROWS = 256
-"""Rows that it looks at."""
+"""Rows from which `polynomial_statistic` is computed."""
 
 SCREEN_TREE = 1 << 40
 """The tree number under which a screen draws."""
@@ -60,7 +61,7 @@ _STEPS = 48.0  # the largest of the three polynomials is sqrt(7), and 48 sqrt(7)
 
 @dataclass(frozen=True)
 class Screen:
-    """What a screen has found.
+    """The result of a screen.
 
     Attributes
     ----------
@@ -77,10 +78,10 @@ class Screen:
     def of(cls, largest: Floats, n_rows: int) -> Screen:
         """The screen for the largest G of each feature, shape (n_features,), from ``n_rows`` rows.
 
-        Let q be the share of significant features, u' the mean of their u. A feature that is not significant has the
-        weight 1, one that is significant (u / u') (1 - q (1 - q)) / q^2, but no more than `FALSE_PAIRS` / c: evidence
-        that chance might have given takes little from the others. The weights are then divided by their sum: with
-        evidence enough the significant features get 1 - q (1 - q) of it.
+        Let q be the share of significant features and u' the mean of their u. A feature that is not significant has
+        the weight 1. One that is significant has (u / u') (1 - q (1 - q)) / q^2, but no more than `FALSE_PAIRS` / c, so
+        that weak evidence takes little from the others. The weights are then divided by their sum. With enough evidence
+        the significant features get 1 - q (1 - q) of it.
 
         Examples
         --------
@@ -98,14 +99,14 @@ class Screen:
         if significant.any():
             share = float(significant.mean())
             with np.errstate(divide="ignore", over="ignore"):  # evidence may be overwhelming
-                paid_for = FALSE_PAIRS / by_chance[significant]
+                most = FALSE_PAIRS / by_chance[significant]
             wanted = u[significant] / u[significant].mean() * ((1.0 - share * (1.0 - share)) / share**2)
-            weights[significant] = np.minimum(wanted, paid_for)
+            weights[significant] = np.minimum(wanted, most)
         return cls(u, weights / weights.sum())
 
 
 def bin_count(n_rows: int) -> int:
-    """B for so many rows: from 2 to 8.
+    """The number of bins B for so many rows, from 2 to 8.
 
     Examples
     --------
@@ -116,7 +117,7 @@ def bin_count(n_rows: int) -> int:
 
 
 def false_pairs(largest: Floats, n_rows: int) -> Floats:
-    """How many pairs of as many independent features are expected to have a G as large: c of each.
+    """The c of each feature: how many pairs of as many independent features are expected to have a G as large.
 
     Examples
     --------
@@ -129,11 +130,11 @@ def false_pairs(largest: Floats, n_rows: int) -> Floats:
 
 
 def screened_rows(seed: int, n_rows: int, most: int = SCREEN_ROWS) -> Int32s:
-    """The rows that a screen looks at, ascending: all, or ``most`` drawn at random, shape (m,)."""
+    """The rows that a screen reads, ascending: all, or ``most`` drawn at random, shape (m,)."""
     rows = np.arange(n_rows, dtype=np.int32)
     if n_rows <= most:
         return rows
-    shuffle(np.uint64(stream(seed, SCREEN_TREE, 0)), 0, rows, most)  # a kernel gives a plain, hence a signed integer
+    shuffle(np.uint64(stream(seed, SCREEN_TREE, 0)), 0, rows, most)  # a kernel returns a plain, so a signed integer
     return np.sort(rows[:most])
 
 
@@ -145,14 +146,14 @@ def ranks(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int) -> Int32s:
     ndarray
         Shape (n_columns, m).
     """
-    found = np.empty((len(columns), len(rows)), np.int32)
-    rank_columns(matrix, rows, columns, seed, found)
-    return found
+    rank = np.empty((len(columns), len(rows)), np.int32)
+    rank_columns(matrix, rows, columns, seed, rank)
+    return rank
 
 
 @kernel
-def rank_columns(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int, found: Int32s) -> None:
-    """found[c, r] = rank of matrix[rows[r], columns[c]]; the rows are shuffled first, and then sorted stably."""
+def rank_columns(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int, filled: Int32s) -> None:
+    """filled[c, r] = rank of matrix[rows[r], columns[c]]; the rows are shuffled first, and then sorted stably."""
     m = rows.shape[0]
     order, keys, spare = np.empty(m, np.int64), np.empty(m, np.uint64), np.empty(m, np.uint64)
     values = np.empty(m)
@@ -163,11 +164,11 @@ def rank_columns(matrix: Float32s, rows: Int32s, columns: Int32s, seed: int, fou
             values[r] = matrix[rows[places[r]], columns[c]]
         order_values(values, order, keys, spare)
         for rank in range(m):
-            found[c, places[order[rank]]] = rank
+            filled[c, places[order[rank]]] = rank
 
 
 def bins(ranks_of_columns: Int32s) -> Codes:
-    """floor(B rank / m): the bin of each rank, shape (n_columns, m)."""
+    """The bin of each rank, floor(B rank / m), shape (n_columns, m)."""
     m = ranks_of_columns.shape[1]
     return (ranks_of_columns.astype(np.int64) * bin_count(m) // m).astype(np.uint8)
 
@@ -178,24 +179,29 @@ def largest_dependence(codes: Codes, others: Codes) -> tuple[Floats, Floats]:
     Parameters
     ----------
     codes, others
-        Bins as `bins` gives them, shapes (k, m) and (l, m); one and the same array for the pairs within it.
+        Bins as `bins` returns them, shapes (k, m) and (l, m); one and the same array for the pairs within it.
 
     Returns
     -------
-    own, theirs : ndarray
+    of_columns, of_others : ndarray
         Shapes (k,) and (l,).
     """
     m = codes.shape[1]
     counts = np.arange(m + 1, dtype=np.float64)
     terms = counts * np.log(np.maximum(counts, 1.0))
-    own, theirs = np.zeros(len(codes)), np.zeros(len(others))
-    compare(codes, others, codes is others, bin_count(m), terms, own, theirs)
-    return own, theirs
+    of_columns, of_others = np.zeros(len(codes)), np.zeros(len(others))
+    compare(codes, others, codes is others, bin_count(m), terms, of_columns, of_others)
+    return of_columns, of_others
 
 
 @kernel
-def compare(codes: Codes, others: Codes, within: bool, n_bins: int, terms: Floats, own: Floats, theirs: Floats) -> None:
-    """own[a] = max over b of G(a, b), theirs[b] = max over a; ``terms[o]`` = o log o; pairs a < b within one set."""
+def compare(
+    codes: Codes, others: Codes, within: bool, n_bins: int, terms: Floats, of_columns: Floats, of_others: Floats
+) -> None:
+    """of_columns[a] = max over b of G(a, b) and of_others[b] = max over a; ``within`` one set of columns, over a < b.
+
+    ``terms[o]`` is o log o.
+    """
     m = codes.shape[1]
     together = np.zeros(n_bins * n_bins, np.int64)
     alone = np.zeros(n_bins, np.int64)
@@ -213,15 +219,15 @@ def compare(codes: Codes, others: Codes, within: bool, n_bins: int, terms: Float
             for cell in range(n_bins * n_bins):
                 total += terms[together[cell]]
             g = 2.0 * (total - 2.0 * margin + terms[m])
-            own[a] = max(own[a], g)
-            theirs[b] = max(theirs[b], g)
+            of_columns[a] = max(of_columns[a], g)
+            of_others[b] = max(of_others[b], g)
 
 
 def polynomials(ranks_of_columns: Int32s) -> Float32s:
     """Legendre polynomials of degree 1 to 3 of the ranks, in whole steps of 1/48, shape (3, n_columns, m).
 
-    They are orthonormal over ranks spread from -1 to 1. In whole steps a float32 sum over 256 rows is exact, so that
-    it does not depend on the order in which a library adds.
+    They are orthonormal over ranks spread from -1 to 1. In whole steps a float32 sum over 256 rows is exact, so it does
+    not depend on the order in which a library adds.
     """
     m = ranks_of_columns.shape[1]
     x = (2.0 * np.arange(m) + 1.0) / m - 1.0
@@ -232,29 +238,29 @@ def polynomials(ranks_of_columns: Int32s) -> Float32s:
     return np.rint(_STEPS * table).astype(np.float32)[:, ranks_of_columns]
 
 
-def polynomial_statistic(own: Float32s, others: Float32s) -> Floats:
-    """Sum of the squared products of the polynomials of two columns: their dependence where it is smooth.
+def polynomial_statistic(columns: Float32s, others: Float32s) -> Floats:
+    """The sum of the squared products of the polynomials of two columns: their dependence where it is smooth.
 
     Over m rows it is m times the sum of nine squared correlations, in other units.
 
     Parameters
     ----------
-    own, others
-        As `polynomials` gives them, shapes (3, k, m) and (3, l, m).
+    columns, others
+        As `polynomials` returns them, shapes (3, k, m) and (3, l, m).
 
     Returns
     -------
     ndarray
         Shape (k, l), whole numbers.
     """
-    total = np.zeros((own.shape[1], others.shape[1]))
-    for mine in own:
-        for theirs in others:
-            total += np.square((mine @ theirs.T).astype(np.float64))
+    total = np.zeros((columns.shape[1], others.shape[1]))
+    for left in columns:
+        for right in others:
+            total += np.square((left @ right.T).astype(np.float64))
     return total
 
 
 def nearest_features(statistic: Floats, n_kept: int = NEAR) -> Ints:
-    """The ``n_kept`` features of the largest statistic, ascending; of equal ones the first."""
+    """The ``n_kept`` features of the largest statistic, in ascending order; of equal ones the first."""
     order = np.lexsort((np.arange(len(statistic)), -statistic))
     return np.sort(order[:n_kept])

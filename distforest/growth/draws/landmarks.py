@@ -1,8 +1,8 @@
-"""Landmarks: the few objects to which all others are compared, so that the pairs asked for are known beforehand."""
+"""Landmarks: a few objects to which all others are compared, so that the pairs that may be read are known early."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,19 @@ from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
 LANDMARK_TREE = (1 << 40) + 2
-"""The number of a tree that no forest has, from whose stream landmarks are drawn."""
+"""A tree number that no forest has. Landmarks are drawn from its stream."""
 
 
-@dataclass(frozen=True)
-class Landmarks:
-    """Some of the objects: their numbers, ascending, and of each object whether it is one; of none for all objects."""
+class Landmarks(NamedTuple):
+    """Some of the objects; both arrays are empty if all objects may be columns.
+
+    Attributes
+    ----------
+    rows
+        Their numbers, ascending, shape (n_landmarks,).
+    among
+        Whether each object is a landmark, shape (n_objects,).
+    """
 
     rows: Int32s
     among: NDArray[np.bool_]
@@ -38,44 +45,44 @@ ANY_OBJECT = Landmarks(np.empty(0, np.int32), np.empty(0, np.bool_))
 
 
 def landmarks_of(n_landmarks: float | None, targets: Floats, by_class: bool, seed: int) -> Landmarks:
-    """Draw the landmarks of a forest, of classes in proportion to their objects and of each at least one.
+    """Draw the landmarks of a forest: from each class at least one, and in proportion to its objects.
 
     Parameters
     ----------
     n_landmarks
         A number, a share of the objects, or None for `ANY_OBJECT`.
     targets, by_class
-        Of the objects, shape (n_objects,), and whether they are classes.
+        The class or target of each object, shape (n_objects,), and whether they are classes.
     seed
-        Of the forest: what is drawn depends on nothing else, so that all its tasks draw the same.
+        The seed of the forest. Landmarks depend on no other random number, so all tasks draw the same.
 
     Raises
     ------
     InputError
-        More landmarks than objects, fewer than classes, or fewer than two for targets.
+        There are more landmarks than objects, fewer than classes, or fewer than two for targets.
     """
     if n_landmarks is None:
         return ANY_OBJECT
     n = len(targets)
     m = n_wanted(n_landmarks, n)
     classes, code = np.unique(targets if by_class else np.zeros(n), return_inverse=True)
-    least, what = (len(classes), "one of each class") if by_class else (2, "two, whose targets differ")
+    least, needed = (len(classes), "one of each class") if by_class else (2, "two, whose targets differ")
     if m < least:
         raise InputError(
-            f"n_landmarks={n_landmarks!r} of {counted(n, 'object')} is {m}, but pairs need {what}: {least} at least; "
+            f"n_landmarks={n_landmarks!r} of {counted(n, 'object')} is {m}, but pairs need {needed}: {least} at least; "
             "ask for more"
         )
     key, first, drawn = np.uint64(stream(seed, LANDMARK_TREE, 0)), 0, []
-    for own, n_own in enumerate(shares(np.bincount(code), m).tolist()):
-        rows = np.flatnonzero(code == own).astype(np.int32)
-        shuffle(key, first, rows, n_own)
-        first += n_own
-        drawn.append(rows[:n_own])
+    for one, n_of_class in enumerate(shares(np.bincount(code), m).tolist()):
+        rows = np.flatnonzero(code == one).astype(np.int32)
+        shuffle(key, first, rows, n_of_class)
+        first += n_of_class
+        drawn.append(rows[:n_of_class])
     return Landmarks.of(np.sort(np.concatenate(drawn)), n)
 
 
 def n_wanted(n_landmarks: float, n_objects: int) -> int:
-    """How many landmarks a number or share stands for; raises InputError where there are not so many objects."""
+    """The number of landmarks that a number or share stands for; raises InputError if there are fewer objects."""
     m = n_drawn(n_landmarks, n_objects)
     if m > n_objects:
         raise InputError(f"n_landmarks={n_landmarks!r} asks for more landmarks than there are objects ({n_objects})")
@@ -83,7 +90,7 @@ def n_wanted(n_landmarks: float, n_objects: int) -> int:
 
 
 def most_pairs(n_landmarks: float, n_objects: int) -> int:
-    """How many pairs of two objects hold a landmark, m (2n - m - 1) / 2: what a forest may ever ask for.
+    """The number of pairs of two objects that hold a landmark, m (2n - m - 1) / 2: a forest reads no others.
 
     Examples
     --------
@@ -95,10 +102,10 @@ def most_pairs(n_landmarks: float, n_objects: int) -> int:
 
 
 def shares(sizes: Ints, m: int) -> Ints:
-    """Part ``m``, at least as many as there are classes, among classes of some sizes, shape (n_classes,).
+    """Divide ``m`` landmarks, at least one a class, among classes of some sizes, shape (n_classes,).
 
-    A class has m size / n, rounded down but at least 1; what is left goes one by one to the classes that are furthest
-    below m size / n, the first of equals. Where the ones are too many, the class with most gives one, the first of
+    A class gets m size / n, rounded down but at least 1. What is left goes one by one to the classes that are furthest
+    below m size / n, the first of equals. If the classes got too many, the class with most gives one back, the first of
     equals.
 
     Examples
@@ -107,22 +114,22 @@ def shares(sizes: Ints, m: int) -> Ints:
     (array([3, 1, 1]), array([2, 1, 1]))
     """
     n = sizes.sum()
-    found = np.maximum(1, m * sizes // n)
-    while found.sum() > m:
-        found[np.argmax(found)] -= 1
-    found[np.argsort(found * n - m * sizes, kind="stable")[: m - found.sum()]] += 1
-    return found
+    share = np.maximum(1, m * sizes // n)
+    while share.sum() > m:
+        share[np.argmax(share)] -= 1
+    share[np.argsort(share * n - m * sizes, kind="stable")[: m - share.sum()]] += 1
+    return share
 
 
 @kernel
-def landmarks_near(
-    y: float, group: Int32s, landmarks: Int32s, among: NDArray[np.bool_], targets: Floats, by_class: bool
-) -> Int32s:
-    """The landmarks of a node that class y may send: those in it of the class, or all of the class if there is none.
+def landmarks_near(y: float, group: Int32s, landmarks: Landmarks, targets: Floats, by_class: bool) -> Int32s:
+    """The landmarks that may stand for class y in a node: those of the class in the node, or all of the class if none.
 
-    Of targets, whatever y: those in the node, or all landmarks if there are not two different targets among these.
+    For targets y does not matter: they are the landmarks in the node, or all landmarks if the targets of these do not
+    differ.
     """
-    near = np.empty(max(group.shape[0], landmarks.shape[0]), np.int32)
+    marked, among = landmarks
+    near = np.empty(max(group.shape[0], marked.shape[0]), np.int32)
     n, differ = 0, by_class
     for row in group:
         if among[row] and (not by_class or targets[row] == y):
@@ -131,7 +138,7 @@ def landmarks_near(
             differ = differ or targets[row] != targets[near[0]]
     if n == 0 or not differ:
         n = 0
-        for row in landmarks:
+        for row in marked:
             if not by_class or targets[row] == y:
                 near[n] = row
                 n += 1

@@ -1,57 +1,92 @@
-"""Pairs of unlike objects as draws (SimForest): two columns of similarities, means of more of them, or features.
+"""SimForest's draws, which compare pairs of objects: by two columns of similarities, means of more, or features.
 
-A pair is (j, i), see `distforest.growth.draws.unlike_pairs`; one that is no direction is drawn again.
+A pair (j, i) is drawn as `distforest.growth.draws.object_pairs` says. One that is not usable is drawn again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.growth.draws.columns import Terms
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
-from distforest.growth.draws.unlike_pairs import (
+from distforest.growth.draws.object_pairs import (
+    Disagreement,
     FreshPairs,
     KeptPairs,
     Pairing,
-    Unlikeness,
+    disagreement,
     rules_of_similarities,
-    unlikeness,
     usable_pairs,
 )
 from distforest.growth.rng import below, random_bits, shuffle
-from distforest.jit import kernel
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, Source, offsets
+from distforest.jit import borrowing, kernel
+from distforest.sources.source import Float32s, Int32s, Ints, Projections, Source
 
 if TYPE_CHECKING:
-    from distforest.forest.frontier import Frontier
+    from distforest.forest.frontier import Frontier, Nodes
     from distforest.growth.rng import Keys
 
 EXTRA = 1 << 32
-"""The draw of a node's stream from which on there are the streams of its candidates, for all that a pair needs more."""
+"""The first draw of a node's stream that starts the stream of a candidate, for what is drawn beside its pair."""
 
 DRAW_ATTEMPTS = 4
-"""How often a node asks for candidates."""
+"""How often a node draws candidates until it finds a cut."""
 
 SUBSET_SIZES = (1, 2, 4)
 """Numbers of features of a random similarity, equally likely."""
 
 
+class Attempt(NamedTuple):
+    """One attempt of some nodes to draw candidates, as kernels take it.
+
+    Attributes
+    ----------
+    keys
+        The nodes' streams, shape (n_nodes,).
+    number
+        Which attempt it is, from 0 on.
+    width
+        Candidates of a node.
+    """
+
+    keys: Keys
+    number: int
+    width: int
+
+
 @dataclass(frozen=True)
 class TwoObjects:
-    """The mean of some columns on the side of j minus that of some on the side of i, ``n_columns`` of each.
+    """The mean of ``n_columns`` columns on the side of j minus that of as many on the side of i.
 
-    S_ij must be observed and the squared scale S_ii + S_jj - 2 S_ij positive, or where that is never so and S_ii and
-    S_jj say nothing, S_kj - S_ki differ over the node. The other columns of a side are objects of the node, drawn
-    without replacement, that are less unlike its own object than the other one (classes: of its class). With landmarks
-    all columns are landmarks: those of `landmarks_near` in place of the node's objects. Where pairs are kept, ``trees``
-    are the streams of the trees that grow, shape (n_trees,).
+    A pair (j, i) is usable if S_ij is observed and the squared length S_ii + S_jj - 2 S_ij is positive. Where no pair
+    is, `tell_apart` decides. The further columns of a side are objects of the node, drawn without replacement, that
+    disagree less with the object of their side than with the other one (of classes: objects of its class). With
+    landmarks all columns are landmarks: those of `landmarks_near` take the place of the node's objects.
+
+    Attributes
+    ----------
+    source
+        The similarities S.
+    truth
+        Classes or targets of the objects.
+    width, n_columns, attempts
+        Candidates of a node in one attempt, columns of a side, and how often a node may draw.
+    landmarks
+        The objects that may be columns.
+    kept
+        Whether a tree draws its pairs once for all its nodes, see `KeptPairs`.
+    trees
+        The streams of the trees that grow, shape (n_trees,), if pairs are kept.
+    of_distances
+        Whether S is -d^2/2, whose diagonal is 0.
     """
 
     source: Source
-    unlike: Unlikeness
+    truth: Disagreement
     width: int
     n_columns: int = 1
     attempts: int = DRAW_ATTEMPTS
@@ -68,86 +103,82 @@ class TwoObjects:
     def pairing(self) -> Pairing:
         """How pairs are drawn."""
         if not self.kept:
-            return FreshPairs(self.unlike, self.landmarks)
-        assert self.trees is not None  # noqa: S101  (whoever grows trees says which)
-        return KeptPairs(self.unlike, self.trees)
+            return FreshPairs(self.truth, self.landmarks)
+        assert self.trees is not None  # noqa: S101  (the grower calls `of_trees` first)
+        return KeptPairs(self.truth, self.trees)
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """``width`` candidates for each node; empty where no pair could be found."""
+        """``width`` candidates for each node; empty where no usable pair was drawn."""
         rules = rules_of_similarities(self.source, frontier, self.of_distances)
         pairs = usable_pairs(self.pairing, self.width, frontier, keys, attempt, rules)
-        n_found = int((pairs[:, 0] >= 0).sum())
-        size = np.empty(len(pairs), np.int64)
-        columns, weights = np.empty(2 * self.n_columns * n_found, np.int32), np.empty(2 * self.n_columns * n_found)
-        n = fill_sides(
-            *(pairs, self.width, self.n_columns, keys, attempt, frontier.starts, frontier.rows),
-            *(self.unlike.targets, self.unlike.by_class, self.landmarks.rows, self.landmarks.among),
-            *(size, columns, weights),
-        )
-        return Projections(self.width, offsets(size), columns[:n], weights[:n])
+        terms = Terms.room(len(pairs), 2 * self.n_columns * int((pairs[:, 0] >= 0).sum()))
+        drawn_by = Attempt(keys, attempt, self.width)
+        filled = fill_sides(pairs, drawn_by, self.n_columns, frontier.nodes, self.truth, self.landmarks, terms)
+        return terms.projections(self.width, filled)
 
 
 @dataclass(frozen=True)
 class FeatureSubsets:
     """Linear similarities over random features F: S_kj - S_ki = sum over F of x_kf (x_jf - x_if).
 
-    F is 1, 2 or 4 of the features in which j and i differ, or as many as there are.
+    F is 1, 2 or 4 of the features in which j and i differ, or all of them if there are fewer.
     """
 
     features: Float32s
-    unlike: Unlikeness
+    truth: Disagreement
     width: int
     attempts: int = DRAW_ATTEMPTS
 
     def __call__(self, frontier: Frontier, keys: Keys, attempt: int) -> Projections:
-        """``width`` candidates for each node; empty where no pair could be found."""
-        pairs = usable_pairs(FreshPairs(self.unlike), self.width, frontier, keys, attempt, [self._differ])
-        most = SUBSET_SIZES[-1] * int((pairs[:, 0] >= 0).sum())
-        size = np.empty(len(pairs), np.int64)
-        columns, weights = np.empty(most, np.int32), np.empty(most)
-        n = fill_subsets(pairs, self.width, keys, attempt, self.features, SUBSET_SIZES, size, columns, weights)
-        return Projections(self.width, offsets(size), columns[:n], weights[:n])
+        """``width`` candidates for each node; empty where no usable pair was drawn."""
+        pairs = usable_pairs(FreshPairs(self.truth), self.width, frontier, keys, attempt, [self._differ])
+        terms = Terms.room(len(pairs), SUBSET_SIZES[-1] * int((pairs[:, 0] >= 0).sum()))
+        filled = fill_subsets(pairs, Attempt(keys, attempt, self.width), self.features, SUBSET_SIZES, terms)
+        return terms.projections(self.width, filled)
 
     def _differ(self, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:  # noqa: ARG002  (in any node)
         differs: NDArray[np.bool_] = (self.features[j] != self.features[i]).any(axis=1)
         return differs
 
 
+@borrowing
+def stream_of(candidate: int, attempt: Attempt) -> np.uint64:
+    """The stream of a candidate, for what it draws beside its pair."""
+    node, k = candidate // attempt.width, candidate % attempt.width
+    return random_bits(attempt.keys[node], EXTRA + attempt.number * attempt.width + k)
+
+
 @kernel
 def fill_sides(
     pairs: Int32s,
-    width: int,
+    attempt: Attempt,
     n_columns: int,
-    keys: Keys,
-    attempt: int,
-    starts: Ints,
-    rows: Int32s,
-    targets: Floats,
-    by_class: bool,
-    landmarks: Int32s,
-    among: NDArray[np.bool_],
-    size: Ints,
-    columns: Int32s,
-    weights: Floats,
+    nodes: Nodes,
+    truth: Disagreement,
+    landmarks: Landmarks,
+    terms: Terms,
 ) -> int:
-    """Columns of j's side with weights 1 / their number, then those of i's side with -1 / theirs; how many in all."""
+    """Fill ``terms`` with the columns of j's side, weighted 1 / their number, then those of i's side with -1 / theirs.
+
+    Returns how many columns there are in all.
+    """
+    (starts, rows, _), (targets, by_class), (size, columns, weights) = nodes, truth, terms
     filled = 0
     for candidate in range(pairs.shape[0]):
         begin = filled
         if pairs[candidate, 0] >= 0:
-            node = candidate // width
-            extra = random_bits(keys[node], EXTRA + attempt * width + candidate % width)
+            node, extra = candidate // attempt.width, stream_of(candidate, attempt)
             group = rows[starts[node] : starts[node + 1]]
             drawn = 0
             for side in range(2):
-                own, other = pairs[candidate, side], pairs[candidate, 1 - side]
+                row, other = pairs[candidate, side], pairs[candidate, 1 - side]
                 n_side = 1
-                columns[filled] = own
+                columns[filled] = row
                 if n_columns > 1:
                     pool = group
-                    if landmarks.shape[0] > 0:
-                        pool = landmarks_near(targets[own], group, landmarks, among, targets, by_class)
-                    near = near_side(own, other, pool, targets, by_class)
+                    if landmarks.rows.shape[0] > 0:
+                        pool = landmarks_near(targets[row], group, landmarks, targets, by_class)
+                    near = near_side(row, other, pool, truth)
                     n_side = min(n_columns, 1 + near.shape[0])
                     shuffle(extra, drawn, near, n_side - 1)
                     drawn += n_side - 1
@@ -159,14 +190,12 @@ def fill_sides(
 
 
 @kernel
-def near_side(own: int, other: int, group: Int32s, targets: Floats, by_class: bool) -> Int32s:
-    """The rows of a group, without the pair, that are less unlike ``own`` than ``other``, in their order."""
+def near_side(of: int, other: int, group: Int32s, truth: Disagreement) -> Int32s:
+    """The rows of a group, without the pair, that disagree less with row ``of`` than with ``other``, in their order."""
     near = np.empty(group.shape[0], np.int32)
     n = 0
     for row in group:
-        if row not in (own, other) and (
-            unlikeness(targets[row], targets[own], by_class) < unlikeness(targets[row], targets[other], by_class)
-        ):
+        if row not in (of, other) and disagreement(truth, row, of) < disagreement(truth, row, other):
             near[n] = row
             n += 1
     return near[:n]
@@ -175,23 +204,19 @@ def near_side(own: int, other: int, group: Int32s, targets: Floats, by_class: bo
 @kernel
 def fill_subsets(
     pairs: Int32s,
-    width: int,
-    keys: Keys,
-    attempt: int,
+    attempt: Attempt,
     features: Float32s,
     sizes: tuple[int, ...],
-    size: Ints,
-    columns: Int32s,
-    weights: Floats,
+    terms: Terms,
 ) -> int:
-    """Random features in which j and i differ, with weights x_jf - x_if; how many in all."""
-    filled = 0
+    """Fill ``terms`` with random features f in which j and i differ, weighted x_jf - x_if; returns how many in all."""
+    (size, columns, weights), filled = terms, 0
     differing = np.empty(features.shape[1], np.int32)
     for candidate in range(pairs.shape[0]):
         begin = filled
         if pairs[candidate, 0] >= 0:
             j, i = features[pairs[candidate, 0]], features[pairs[candidate, 1]]
-            extra = random_bits(keys[candidate // width], EXTRA + attempt * width + candidate % width)
+            extra = stream_of(candidate, attempt)
             n = 0
             for f in range(features.shape[1]):
                 if j[f] != i[f]:

@@ -19,6 +19,7 @@ from distforest.growth.cuts.ordering import order_values
 from distforest.growth.cuts.two_classes import (
     Judged,
     TwoClasses,
+    TwoClassRows,
     gain_of_counts,
     read_codes,
     scan_two_classes,
@@ -166,10 +167,11 @@ def cut_at_values(
         if not wanted[node]:
             continue
         read_codes(rows[first:last], codes, kinds)
+        of_node = TwoClassRows(weights[first:last], kinds)
         for k in range(columns.shape[1]):
             read_column(columns[node, k], rows[first:last], pairs, values)
             n = order_values(values[:size], order, keys, spare)
-            scan_two_classes(node, k, values[:size], order[:n], weights[first:last], kinds, judged, sides, cuts)
+            scan_two_classes(node, k, values[:size], order[:n], of_node, judged, sides, cuts)
 
 
 class CodedNode(NamedTuple):

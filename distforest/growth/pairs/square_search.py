@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 
 from distforest.growth.cuts.criteria import Cuts, keep_best
 from distforest.growth.cuts.ordering import order_values
-from distforest.growth.cuts.two_classes import Judged, gain_of_counts, read_codes, scan_two_classes, whole_of
+from distforest.growth.cuts.two_classes import (
+    Judged,
+    TwoClassRows,
+    gain_of_counts,
+    read_codes,
+    scan_two_classes,
+    whole_of,
+)
 from distforest.growth.pairs.bins import PairBins, code_of
 from distforest.growth.pairs.search import (
     CODED_PAIRS,
@@ -102,13 +109,13 @@ def cut_squares_at_values(level: PairLevel, wanted: Bools, room: OrderedNode, cu
         if not wanted[node]:
             continue
         read_codes(rows[first:last], codes, kinds)
+        of_node = TwoClassRows(weights[first:last], kinds)
         for k in range(columns.shape[1]):
             c = columns[node, k]
             if c >= n_features:
                 read_column(c + n_of_family - n_features, rows[first:last], pairs, ends)
                 n = order_values(ends[:size], order, keys, spare)
-                values = ends[:size]
-                scan_two_classes(node, k, values, order[:n], weights[first:last], kinds, judged, separated, cuts)
+                scan_two_classes(node, k, ends[:size], order[:n], of_node, judged, separated, cuts)
                 continue
             for r in range(size):
                 one, other = points[left[rows[first + r]], c], others[right[rows[first + r]], c]

@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from distforest.growth.cuts.cluster_scores import EQUAL_BIC, FAST_BIC, TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.clusters import SCORES, TwoClusters
 from distforest.growth.cuts.criteria import NO_CUT
-from distforest.growth.cuts.gaussians import EQUAL_BIC, FAST_BIC, TWO_MEANS, judge_cuts
+from distforest.growth.cuts.fences import LOWER, UPPER
+from distforest.growth.cuts.gaussians import judge_cuts
 from tests import samples
 from tests.reference import naive_clusters as ref
 
@@ -338,13 +340,13 @@ def judged(
     fences: tuple[float, float] = (-math.inf, math.inf),
 ) -> list[float]:
     """The scores of cuts at some places of one line."""
-    places = np.array(thresholds, np.float64)[:, None]
-    scores = np.full(places.shape, -np.inf)
-    values = np.repeat(own.values[None], len(places), axis=0)
-    lower, upper = (np.full(places.shape, fence) for fence in fences)
-    frontier = own.frontier
-    judge_cuts(frontier.starts, frontier.weights, values, score, own.min_leaf, relative, places, lower, upper, scores)
-    return scores[:, 0].tolist()
+    cuts = CandidateCuts(np.array(thresholds, np.float64)[:, None], np.full((len(thresholds), 1), -np.inf))
+    values = np.repeat(own.values[None], len(thresholds), axis=0)
+    bounds = np.full((5, len(thresholds), 1), np.nan)
+    bounds[LOWER], bounds[UPPER] = fences
+    frontier, scoring = own.frontier, ClusterScoring(score, relative, own.min_leaf)
+    judge_cuts(frontier.starts, frontier.weights, values, scoring, bounds, cuts)
+    return cuts.scores[:, 0].tolist()
 
 
 @KINDS

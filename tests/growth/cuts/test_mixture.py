@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from distforest.growth.cuts.cluster_scores import CandidateCuts
 from distforest.growth.cuts.mixture import equally_likely, part_mixture
 from tests.reference import naive_clusters as ref
 
@@ -31,10 +32,10 @@ def parted(
 ) -> tuple[float, float]:
     """Threshold and score of one candidate of one node."""
     row = np.array([values], np.float64)
-    thresholds, scores = np.full((1, 1), np.nan), np.full((1, 1), -np.inf)
+    cuts = CandidateCuts.none(1, 1)
     starts = np.array([0, row.shape[1]], np.int64)
-    part_mixture(starts, np.array(weights, np.int32), row, min_leaf, relative, thresholds, scores)
-    return float(thresholds[0, 0]), float(scores[0, 0])
+    part_mixture(starts, np.array(weights, np.int32), row, min_leaf, relative, cuts)
+    return float(cuts.thresholds[0, 0]), float(cuts.scores[0, 0])
 
 
 def lighter_sides(values: np.ndarray, weights: np.ndarray) -> set[int]:
@@ -156,8 +157,8 @@ def test_nodes_and_candidates_do_not_know_of_each_other() -> None:
     values, weights = rng.normal(size=(3, 30)), rng.integers(1, 4, 30).astype(np.int32)
     values[1, 4:9] = np.nan
     starts = np.array([0, 12, 13, 30], np.int64)
-    thresholds, scores = np.full((3, 3), np.nan), np.full((3, 3), -np.inf)
-    part_mixture(starts, weights, values, 2, True, thresholds, scores)
+    thresholds, scores = cuts = CandidateCuts.none(3, 3)
+    part_mixture(starts, weights, values, 2, True, cuts)
     for node in range(3):
         inside = slice(starts[node], starts[node + 1])
         for k in range(3):

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distforest.growth.cuts.gaussians import TWO_MEANS, cut_clusters, scan_clusters
+from distforest.growth.cuts.cluster_scores import TWO_MEANS, CandidateCuts, ClusterScoring
+from distforest.growth.cuts.gaussians import cut_clusters, scan_clusters
 from distforest.growth.cuts.two_means import COUNTED_BINS, SORTED_UP_TO, cut_two_means, room_for
 from tests.reference import naive_clusters as ref
 
@@ -55,15 +56,16 @@ def cut(values: Vector, weights: Integers, min_leaf: int = 1, relative: bool = T
     room = room_for(len(values) + 3)
     for array in room:
         array[:] = 1
-    threshold, score = np.zeros((1, 1)), np.zeros((1, 1))
+    cuts = CandidateCuts(np.zeros((1, 1)), np.zeros((1, 1)))
     node = np.array([0, len(values)]), 0, weights, values[None]
-    cut_two_means(*node, min_leaf, relative, True, room, threshold, score)
-    return float(threshold[0, 0]), float(score[0, 0])
+    cut_two_means(*node, ClusterScoring(TWO_MEANS, relative, min_leaf), True, room, cuts)
+    return float(cuts.thresholds[0, 0]), float(cuts.scores[0, 0])
 
 
 def scanned(values: Vector, weights: Integers, min_leaf: int = 1, relative: bool = True) -> tuple[float, float]:
     order = np.argsort(values, kind="stable")
-    threshold, score = scan_clusters(values, weights, order, TWO_MEANS, min_leaf, relative, np.empty(len(order)))
+    scoring = ClusterScoring(TWO_MEANS, relative, min_leaf)
+    threshold, score = scan_clusters(values, weights, order, scoring, np.empty(len(order)))
     return float(threshold), float(score)
 
 
@@ -121,8 +123,8 @@ def test_the_best_candidate_is_cut_alike_where_the_others_need_not_be(
     weights, node = weights_of(n, seed), np.array([0, n])
     thresholds, scores = np.full((2, len(values), 1), np.nan), np.full((2, len(values), 1), -np.inf)
     for best_only in (0, 1):
-        found = thresholds[best_only], scores[best_only]
-        cut_clusters(node, weights, values, TWO_MEANS, 1, relative, bool(best_only), *found)
+        cuts = CandidateCuts(thresholds[best_only], scores[best_only])
+        cut_clusters(node, weights, values, ClusterScoring(TWO_MEANS, relative, 1), bool(best_only), cuts)
     best = int(scores[0].argmax())
     assert int(scores[1].argmax()) == best
     assert scores[1][best] == scores[0][best]
@@ -155,8 +157,8 @@ def test_nodes_with_missing_values_are_cut_as_without_their_rows(n: int) -> None
     holed, heavy = np.insert(values, [0, n // 2], np.nan), np.insert(weights, [0, n // 2], 9).astype(np.int32)
     found = []
     for own, w in ((values, weights), (holed, heavy)):
-        threshold, score = np.full((1, 1), np.nan), np.full((1, 1), -np.inf)
-        cut_clusters(np.array([0, len(own)]), w, own[None], TWO_MEANS, 1, True, False, threshold, score)
-        found.append((threshold[0, 0], score[0, 0]))
+        cuts = CandidateCuts.none(1, 1)
+        cut_clusters(np.array([0, len(own)]), w, own[None], ClusterScoring(TWO_MEANS, True, 1), False, cuts)
+        found.append((cuts.thresholds[0, 0], cuts.scores[0, 0]))
     assert found[0][0] == found[1][0]
     assert found[0][1] == pytest.approx(found[1][1], rel=1e-12)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distforest.growth.cuts.cluster_scores import CandidateCuts
 from distforest.growth.cuts.clusters import TwoClusters
 from distforest.growth.cuts.witnesses import FIRST_WITNESS, Witnesses
 from distforest.growth.draws.column_weights import ColumnWeights
@@ -59,7 +60,7 @@ def test_scores_rise_by_what_the_cut_explains_of_the_witnesses(data: st.DataObje
             if left.any() and not left.all():
                 expected[k, node] = 3.0 + ref.witness_gain(witnesses[seen], np.array(weights[node])[seen], left)
     scores = np.where(expected > -np.inf, 3.0, -np.inf)
-    witnesses_of(matrix, columns).confirm(frontier, values, thresholds, scores)
+    witnesses_of(matrix, columns).confirm(frontier, values, CandidateCuts(thresholds, scores))
     np.testing.assert_allclose(scores, expected, rtol=1e-8, atol=1e-8)
 
 
@@ -70,7 +71,7 @@ def test_a_stray_value_of_a_witness_does_not_drown_the_others(far: float) -> Non
     frontier, found = samples.level([list(range(100))], [[1] * 100]), []
     for own in (clean, np.where(np.arange(100)[:, None] == 7, np.float32(far), clean)):
         scores = np.zeros((1, 1))
-        witnesses_of(own, [[0]]).confirm(frontier, side[None], np.full((1, 1), 0.5), scores)
+        witnesses_of(own, [[0]]).confirm(frontier, side[None], CandidateCuts(np.full((1, 1), 0.5), scores))
         found.append(float(scores[0, 0]))
     assert found[0] > 100
     assert found[1] == pytest.approx(found[0], rel=0.05)
@@ -84,7 +85,7 @@ def test_a_witness_far_from_zero_says_what_one_about_zero_says() -> None:
     found = []
     for matrix in (near, near * np.float32(2**-10), near + np.float32(2**24 - 64) - np.float32(2**23)):
         scores = np.zeros((1, 1))
-        witnesses_of(matrix, [[0, 1]]).confirm(frontier, values, thresholds, scores)
+        witnesses_of(matrix, [[0, 1]]).confirm(frontier, values, CandidateCuts(thresholds, scores))
         found.append(scores[0, 0])
     assert found[0] > 0
     assert found == pytest.approx([found[0]] * 3, rel=1e-9)
@@ -96,7 +97,7 @@ def test_a_constant_witness_says_nothing_and_one_that_knows_all_is_held_at_the_f
     values = np.array([[0.0, 0.0, 1.0, 1.0]])
     for columns, heard in ((0, 0.0), (2, 0.0), (1, 5 * math.log(1e12))):
         scores = np.full((1, 1), 2.0)
-        witnesses_of(matrix, [[columns]]).confirm(frontier, values, np.full((1, 1), 0.5), scores)
+        witnesses_of(matrix, [[columns]]).confirm(frontier, values, CandidateCuts(np.full((1, 1), 0.5), scores))
         assert scores[0, 0] == pytest.approx(2.0 + heard, rel=1e-9)
 
 
@@ -109,7 +110,7 @@ def test_a_witness_that_differs_only_where_the_candidate_is_not_observed_says_no
         scores = np.zeros((1, 1))
         values = np.array([[nan, 0.0, nan, 0.0, 1.0, nan, 0.0]])
         frontier = samples.level([list(range(7))], [[1, 3, 1, 1, 1, 1, 1]])
-        witnesses_of(matrix, [[0]]).confirm(frontier, values, np.full((1, 1), 0.5), scores)
+        witnesses_of(matrix, [[0]]).confirm(frontier, values, CandidateCuts(np.full((1, 1), 0.5), scores))
         assert scores[0, 0] == 0.0
 
 
@@ -117,7 +118,9 @@ def test_a_candidate_without_a_cut_is_left_as_it_is() -> None:
     matrix = np.arange(4, dtype=np.float32)[:, None]
     frontier = samples.level([[0, 1], [2, 3]], [[1, 1], [1, 1]])
     scores, thresholds = np.array([[-np.inf, 1.0], [1.0, -np.inf]]), np.array([[np.nan, 0.5], [0.5, np.nan]])
-    witnesses_of(matrix, [[0], [0]]).confirm(frontier, np.array([[0.0, 1.0, 0.0, 1.0]] * 2), thresholds, scores)
+    witnesses_of(matrix, [[0], [0]]).confirm(
+        frontier, np.array([[0.0, 1.0, 0.0, 1.0]] * 2), CandidateCuts(thresholds, scores)
+    )
     assert (scores[[0, 1], [0, 1]] == -np.inf).all()
     assert (scores[[0, 1], [1, 0]] > 20).all()
 

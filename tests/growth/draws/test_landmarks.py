@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from distforest.errors import InputError
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_of, most_pairs, shares
-from distforest.growth.draws.objects import TwoObjects, Unlikeness
+from distforest.growth.draws.objects import Disagreement, TwoObjects
 from distforest.sources.arrays import ArraySource
 from tests import samples
 from tests.growth.draws.test_objects import MANY, SEEDS
@@ -71,8 +71,8 @@ def pairs_of(targets: list[float], rows: list[int], marks: list[int], by_class: 
     """How often each (j, i) is drawn at a node of some rows."""
     frontier = samples.level([rows] * MANY, [[1] * len(rows)] * MANY)
     landmarks = Landmarks.of(np.array(marks, np.int32), len(targets))
-    unlike = Unlikeness(np.array(targets), by_class)
-    draw = TwoObjects(ArraySource.of(np.eye(len(targets))), unlike, 1, landmarks=landmarks)
+    truth = Disagreement(np.array(targets), by_class)
+    draw = TwoObjects(ArraySource.of(np.eye(len(targets))), truth, 1, landmarks=landmarks)
     drawn = draw(frontier, samples.keys_of(5, [0] * MANY, list(range(MANY))), 0)
     return Counter((j, i) for j, i in drawn.columns.reshape(-1, 2).tolist())
 
@@ -115,9 +115,9 @@ def test_landmarks_of_one_target_make_no_pair() -> None:
 def test_all_columns_are_landmarks(n: int, seed: int, by_class: bool, n_columns: int, data: st.DataObject) -> None:
     rng = np.random.default_rng(seed % 1000)
     targets = np.concatenate([[0.0, 1.0, 2.0], rng.integers(0, 3, n - 3)])
-    unlike = Unlikeness(targets, by_class)
-    landmarks = landmarks_of(data.draw(st.integers(3, n)), unlike.targets, unlike.by_class, seed)
-    draw = TwoObjects(ArraySource.of(np.eye(n)), unlike, 3, n_columns, landmarks=landmarks)
+    truth = Disagreement(targets, by_class)
+    landmarks = landmarks_of(data.draw(st.integers(3, n)), truth.targets, truth.by_class, seed)
+    draw = TwoObjects(ArraySource.of(np.eye(n)), truth, 3, n_columns, landmarks=landmarks)
     rows = sorted(data.draw(st.sets(st.integers(0, n - 1), min_size=1)))
     drawn = draw(samples.level([rows], [[1] * len(rows)]), samples.keys_of(seed, [0], [0]), 0)
     assert landmarks.among[drawn.columns].all()

@@ -1,10 +1,10 @@
-"""Pairs of unlike objects (SimForest): which two a node's candidates compare.
+"""Pairs of objects that a node's candidates compare (SimForest). Their classes or targets disagree.
 
-A pair is (j, i). Of *fresh* pairs, as the paper draws them, i is uniform over the node's objects and j has a
-probability in proportion to its unlikeness to i. *Kept* pairs have this law at the root, but a tree draws them once for
-all its nodes: each of its candidates has a random order of all objects, i is the first of the node and j the first
-unlike it. So i comes again in the node below in which it lies, and j in its own where i does not (of targets, almost
-always), as long as something there is unlike it; its similarities are known already.
+A pair is (j, i). *Fresh* pairs are drawn as in the paper: i is uniform over the node's objects, and j has a probability
+in proportion to its disagreement with i. *Kept* pairs have this law at the root, but a tree draws them once for all its
+nodes. Each candidate of a tree has a random order of all objects; i is the first object of the node in that order, and
+j the first that disagrees with it. So i is drawn again in the child that holds it, and j in the other child if they are
+parted (of targets, almost always), as long as some object there disagrees. The similarities to it are known already.
 
 ::
 
@@ -13,7 +13,8 @@ always), as long as something there is unlike it; its similarities are known alr
     below it    a c d e         c  .  a  d  .  e      i = c again, j = e
                 b f             .  f  .  .  b  .      one class: a leaf
 
-With landmarks the pair of classes is drawn so, and then a landmark of each; of targets, the pair is drawn of landmarks.
+With landmarks and classes, the pair of classes is drawn in this way, and then a landmark of each class. With targets,
+the pair itself is drawn from the landmarks.
 """
 
 from __future__ import annotations
@@ -22,55 +23,63 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from distforest.growth.draws.landmarks import ANY_OBJECT, Landmarks, landmarks_near
 from distforest.growth.rng import below, random_bits, unit
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Source, runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from distforest.forest.frontier import Frontier
+    from distforest.forest.frontier import Frontier, Nodes
     from distforest.growth.rng import Keys
 
 FIRST_LANDMARK = 1 << 35
-"""The draw of a node's stream from which on there are those that choose landmarks for the classes of a pair."""
+"""The first draw of a node's stream that chooses landmarks for the classes of a pair."""
 
 PAIR_TRIES = 4
-"""How many pairs are drawn for a candidate until one is a direction."""
+"""How many pairs are drawn for a candidate, in one attempt, until one is usable."""
 
 LENGTH_ROUNDING = 1e-9
-"""Share of S_ii and S_jj by which the square of a length may be negative from rounding."""
+"""Share of S_ii and S_jj by which rounding may make the square of a length negative."""
 
 
-@dataclass(frozen=True)
-class Unlikeness:
-    """How unlike two objects are, shape of ``targets`` (n_rows,): 1[y != y'] of classes, |y - y'| of targets."""
+class Disagreement(NamedTuple):
+    """How far the ground truths of two objects are apart: 1[y != y'] of classes, |y - y'| of targets.
+
+    Attributes
+    ----------
+    targets
+        The class or target of each object, shape (n_rows,).
+    by_class
+        Whether they are classes.
+    """
 
     targets: Floats
     by_class: bool
 
 
 class Usable(Protocol):
-    """Which of some pairs (j, i), drawn for candidates of these nodes, shape (n_pairs,), may be used."""
+    """A rule that decides which pairs a candidate may use."""
 
     def __call__(self, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:
-        """Tell."""
+        """Whether each pair (j, i), drawn for a candidate of these nodes, may be used, all of shape (n_pairs,)."""
 
 
 class Pairing(Protocol):
-    """How pairs are drawn: pairs[e] = (j, i) for candidate wanted[e] of all nodes', left as it is where there is none.
+    """How pairs are drawn.
 
-    ``trial`` counts a candidate's pairs, over all its attempts.
+    Fills pairs[e] = (j, i) for candidate wanted[e], counted over all nodes; it is left as it is where a node has no
+    pair. ``trial`` counts the pairs of a candidate over all its attempts.
     """
 
     def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Int32s) -> None:
-        """Draw, from the nodes' streams ``keys`` or those of their trees."""
+        """Draw the pairs from the nodes' streams ``keys``, or from those of their trees."""
 
 
 class AnyPairs:
@@ -83,22 +92,21 @@ class AnyPairs:
 
 @dataclass(frozen=True)
 class FreshPairs:
-    """Each node draws its own, of the landmarks if there are any."""
+    """Each node draws its own pairs, from the landmarks if there are any."""
 
-    unlike: Unlikeness
+    truth: Disagreement
     landmarks: Landmarks = ANY_OBJECT
 
     def __call__(self, wanted: Ints, width: int, trial: int, frontier: Frontier, keys: Keys, pairs: Int32s) -> None:
         """See `draw_pairs`."""
-        where = (wanted, width, trial * 2 * width, keys, frontier.starts, frontier.rows)
-        draw_pairs(*where, self.unlike.targets, self.unlike.by_class, self.landmarks.rows, self.landmarks.among, pairs)
+        draw_pairs(wanted, width, trial * 2 * width, keys, frontier.nodes, self.truth, self.landmarks, pairs)
 
 
 @dataclass(frozen=True)
 class KeptPairs:
-    """The nodes of a tree draw by the same orders of the objects; ``trees``: the streams of those, shape (n_trees,)."""
+    """The nodes of a tree share its orders of the objects; ``trees`` are the trees' streams, shape (n_trees,)."""
 
-    unlike: Unlikeness
+    truth: Disagreement
     trees: Keys
 
     def __call__(
@@ -107,12 +115,11 @@ class KeptPairs:
         width: int,
         trial: int,
         frontier: Frontier,
-        keys: Keys,  # noqa: ARG002  (a node has no say)
+        keys: Keys,  # noqa: ARG002  (the tree's stream decides)
         pairs: Int32s,
     ) -> None:
         """See `draw_kept_pairs`."""
-        where = (wanted, width, trial * width, self.trees, frontier.tree, frontier.starts, frontier.rows)
-        draw_kept_pairs(*where, self.unlike.targets, self.unlike.by_class, pairs)
+        draw_kept_pairs(wanted, width, trial * width, self.trees[frontier.tree], frontier.nodes, self.truth, pairs)
 
 
 def usable_pairs(
@@ -123,9 +130,10 @@ def usable_pairs(
     attempt: int,
     rules: Sequence[Usable],
 ) -> Int32s:
-    """``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 where none is found in `PAIR_TRIES` trials.
+    """Draw ``width`` pairs (j, i) for each node, shape (n_nodes * width, 2); -1 for a candidate without a usable pair.
 
-    A candidate's pair is the first that the first rule calls usable; where there is none, the second rule decides.
+    A candidate takes the first of `PAIR_TRIES` pairs that the first rule accepts. If it accepts none, the same pairs
+    are put to the second rule.
     """
     pairs = np.full((frontier.n_nodes * width, 2), -1, np.int32)
     missing = np.arange(len(pairs))
@@ -142,14 +150,13 @@ def usable_pairs(
 
 
 def rules_of_similarities(source: Source, frontier: Frontier, of_distances: bool) -> tuple[Usable, Usable]:
-    """Pairs are directions; or, where the diagonal says nothing of them, at least tell a node's objects apart."""
+    """Two rules: a pair is a direction; or, if its diagonal carries no information, it tells the objects apart."""
     return partial(are_directions, source), partial(tell_apart, source, frontier, of_distances)
 
 
 def are_directions(source: Source, nodes: Ints, j: Int32s, i: Int32s) -> NDArray[np.bool_]:  # noqa: ARG001  (in any node)
     """Whether S_ii + S_jj - 2 S_ij, the square of the length from i to j, is observed and positive."""
-    asked = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j]))
-    s_ii, s_jj, s_ij = asked.reshape(3, -1)
+    s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j])).reshape(3, -1)
     positive: NDArray[np.bool_] = s_ii + s_jj - 2.0 * s_ij > 0.0  # False where one of them is unobserved
     return positive
 
@@ -157,25 +164,26 @@ def are_directions(source: Source, nodes: Ints, j: Int32s, i: Int32s) -> NDArray
 def tell_apart(
     source: Source, frontier: Frontier, of_distances: bool, nodes: Ints, j: Int32s, i: Int32s
 ) -> NDArray[np.bool_]:
-    """Whether S_ii and S_jj say nothing, S_ij is observed, and S_kj - S_ki differs over the node's objects k.
+    """Whether the diagonal is blank, S_ij is observed, and S_kj - S_ki differs over the node's objects k.
 
-    They say nothing where one of them is unobserved or, unless S is -d^2/2, 0; and where they are so small that the
-    square of the length from i to j would be negative. Of objects that are the same it is 0: their columns are not
-    read, which a lazy source would have to ask for. What is not observed of S_kj - S_ki does not count.
+    The diagonal is blank, that is, carries no information, if S_ii or S_jj is unobserved; if one of them is 0 and S is
+    not -d^2/2; or if they are so small that the square of the length from i to j would be negative. Two equal objects
+    have a length of 0, so their columns are not read, and a lazy source need not evaluate them. Unobserved values of
+    S_kj - S_ki are left out.
     """
     s_ii, s_jj, s_ij = source.entries(np.concatenate([i, j, i]), np.concatenate([i, j, j])).reshape(3, -1)
     is_blank = np.isnan(s_ii + s_jj) | (s_ii + s_jj - 2.0 * s_ij < -LENGTH_ROUNDING * (np.abs(s_ii) + np.abs(s_jj)))
     if not of_distances:
         is_blank |= (s_ii == 0.0) | (s_jj == 0.0)
-    found = is_blank & ~np.isnan(s_ij)
-    n = int(found.sum())
+    usable = is_blank & ~np.isnan(s_ij)
+    n = int(usable.sum())
     if n:
-        starts, places = runs(frontier.starts, nodes[found])
-        columns, weights = np.stack([j[found], i[found]], axis=1).reshape(-1), np.tile([1.0, -1.0], n)
+        starts, places = runs(frontier.starts, nodes[usable])
+        columns, weights = np.stack([j[usable], i[usable]], axis=1).reshape(-1), np.tile([1.0, -1.0], n)
         differences = Projections(1, 2 * np.arange(n + 1), columns, weights)
         values = source.project(frontier.rows[places], starts, differences)[0]
-        found[found] = np.fmin.reduceat(values, starts[:-1]) < np.fmax.reduceat(values, starts[:-1])
-    return found
+        usable[usable] = np.fmin.reduceat(values, starts[:-1]) < np.fmax.reduceat(values, starts[:-1])
+    return usable
 
 
 @kernel
@@ -197,41 +205,39 @@ def draw_pairs(
     width: int,
     first: int,
     keys: Keys,
-    starts: Ints,
-    rows: Int32s,
-    targets: Floats,
-    by_class: bool,
-    landmarks: Int32s,
-    among: NDArray[np.bool_],
+    nodes: Nodes,
+    truth: Disagreement,
+    landmarks: Landmarks,
     pairs: Int32s,
 ) -> None:
-    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to 1[y_j != y_i] or |y_j - y_i|; left as it is if all 0.
+    """pairs[e] = (j, i): i uniform, P(j | i) in proportion to their disagreement; left as it is if all of them agree.
 
-    With landmarks j and i are drawn of `landmarks_near`: of targets in this way, else uniformly, each for its class.
+    With landmarks j and i are drawn from `landmarks_near`: of targets in this way, else uniformly, each for its class.
     """
+    (starts, rows, _), (targets, by_class) = nodes, truth
     for e in range(wanted.shape[0]):
         node, k = wanted[e] // width, wanted[e] % width
         group = rows[starts[node] : starts[node + 1]]
         draw = first + 2 * k
-        if landmarks.shape[0] > 0 and not by_class:
-            group = landmarks_near(0.0, group, landmarks, among, targets, by_class)
+        if landmarks.rows.shape[0] > 0 and not by_class:
+            group = landmarks_near(0.0, group, landmarks, targets, by_class)
         i = group[below(keys[node], draw, group.shape[0])]
         total = 0.0
         for row in group:
-            total += unlikeness(targets[row], targets[i], by_class)
+            total += disagreement(truth, row, i)
         goal = unit(keys[node], draw + 1) * total
         reached = 0.0
         for row in group:
-            part = unlikeness(targets[row], targets[i], by_class)
+            part = disagreement(truth, row, i)
             reached += part
             if part > 0.0:
                 pairs[e, 0] = row
                 pairs[e, 1] = i
                 if reached > goal:
                     break
-        if landmarks.shape[0] > 0 and by_class and pairs[e, 0] >= 0:
+        if landmarks.rows.shape[0] > 0 and by_class and pairs[e, 0] >= 0:
             for side in range(2):
-                near = landmarks_near(targets[pairs[e, side]], group, landmarks, among, targets, by_class)
+                near = landmarks_near(targets[pairs[e, side]], group, landmarks, targets, by_class)
                 pairs[e, side] = near[below(keys[node], FIRST_LANDMARK + draw + side, near.shape[0])]
 
 
@@ -240,24 +246,23 @@ def draw_kept_pairs(
     wanted: Ints,
     width: int,
     first: int,
-    trees: Keys,
-    tree: Ints,
-    starts: Ints,
-    rows: Int32s,
-    targets: Floats,
-    by_class: bool,
+    tree_keys: Keys,
+    nodes: Nodes,
+    truth: Disagreement,
     pairs: Int32s,
 ) -> None:
-    """pairs[e] = (j, i): i = argmin u_row over the node, j = argmin (E_row - E_i) / unlikeness(row, i).
+    """pairs[e] = (j, i): i = argmin u_row over the node, j = argmin (E_row - E_i) / disagreement of row and i.
 
-    u are the numbers of order first + k of the tree, uniform in [0, 1), and E = -log(1 - u) exponential: what is left
-    of the others' E beyond the least one is exponential again, so P(j | i) is in proportion to the unlikeness. Of
-    classes j is the argmin of u over the other classes. Left as it is where all are alike.
+    u are the numbers of order first + k of the node's tree, whose stream is ``tree_keys[node]``. They are uniform in
+    [0, 1), and E = -log(1 - u) is exponential: what is left of the others' E beyond the least one is exponential again,
+    so P(j | i) is in proportion to the disagreement. Of classes j is the argmin of u over the other classes. A pair is
+    left as it is where all agree.
     """
+    (starts, rows, _), (targets, by_class) = nodes, truth
     for e in range(wanted.shape[0]):
         node, k = wanted[e] // width, wanted[e] % width
         group = rows[starts[node] : starts[node + 1]]
-        order = random_bits(trees[tree[node]], first + k)
+        order = random_bits(tree_keys[node], first + k)
         i, j = -1, -1
         u_i, least = 2.0, math.inf
         for row in group:
@@ -278,9 +283,10 @@ def draw_kept_pairs(
             pairs[e, 0], pairs[e, 1] = j, i
 
 
-@kernel
-def unlikeness(y: float, other: float, by_class: bool) -> float:
-    """1[y != y'] of two classes, |y - y'| of two targets."""
-    if by_class:
-        return 1.0 if y != other else 0.0
-    return abs(y - other)
+@borrowing
+def disagreement(truth: Disagreement, row: int, other: int) -> float:
+    """1[y != y'] of two rows with classes, |y - y'| of two with targets."""
+    y, y_other = truth.targets[row], truth.targets[other]
+    if truth.by_class:
+        return 1.0 if y != y_other else 0.0
+    return abs(y - y_other)
