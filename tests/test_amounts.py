@@ -16,7 +16,7 @@ from distforest.evaluation.roc import ROC
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.cluster import Here, Work
 from distforest.pictures.plotting import Budgets, budget_curve
-from distforest.service.leading import heard
+from distforest.service.leading import event_of
 from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import FEATURES, read
 from tests.estimators.rows import SMALL, SMALL_Y
@@ -65,8 +65,8 @@ def test_a_forest_of_one_tree_is_told_in_the_singular(tmp_path: Path) -> None:
 
 
 def test_a_shard_of_one_tree_is_told_in_the_singular() -> None:
-    assert heard(RECEIPT)["message"] == "trees 3 to 5 are committed"
-    assert heard(replace(RECEIPT, first=4, last=4))["message"] == "tree 4 is committed"
+    assert event_of(RECEIPT)["message"] == "trees 3 to 5 are committed"
+    assert event_of(replace(RECEIPT, first=4, last=4))["message"] == "tree 4 is committed"
 
 
 def test_the_only_pair_of_a_budget_is_told_in_the_singular() -> None:

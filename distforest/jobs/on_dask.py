@@ -283,7 +283,7 @@ class _Look:
         self._cluster.seen(self.threads, 0.0 if self._left is None else now - self._left)
 
 
-def job_of(key: str) -> str | None:
+def job_of(key: object) -> str | None:
     """The job whose task has this key; None for a task of somebody else.
 
     Examples

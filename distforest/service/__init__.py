@@ -10,13 +10,14 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 import dask
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from typing import Unpack
 
     from distributed import Scheduler
 
@@ -46,6 +47,19 @@ def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
     return click.option(name, envvar=variable, show_envvar=True, show_default=True, **more)
 
 
+class ServiceOptions(TypedDict):
+    """The options of the command line by which a service is started."""
+
+    job_root: str
+    max_running: int
+    max_jobs: int
+    max_trees: int
+    max_spec_bytes: int
+    allow_prefix: tuple[str, ...]
+    allow_callback: tuple[str, ...]
+    no_workers_timeout: float | None
+
+
 @click.command()
 @_option("--job-root", required=True, metavar="URL", help="Folder of all jobs: a path or URL.")
 @_option("--max-running", type=click.IntRange(1), default=4, help="Jobs that run at once.")
@@ -57,11 +71,11 @@ def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
     "--allow-callback", multiple=True, metavar="MODULE:FUNCTION", help="What jobs may call; module:* for all of it."
 )
 @_option("--no-workers-timeout", type=click.FloatRange(0), metavar="SECONDS", help="A job waits so long for a worker.")
-async def dask_setup(scheduler: Scheduler, **given: Any) -> None:
+async def dask_setup(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> None:
     """Start the service in a scheduler; what keeps it from starting ends the scheduler."""
     _close_at_hangup(scheduler)
     try:
-        await _serve(scheduler, **given)
+        await _serve(scheduler, **options)
     except Exception as error:  # noqa: BLE001  (Dask would log any and go on without the service)
         print(f"error: the distforest service could not start: {error}", file=sys.stderr, flush=True)
         await scheduler.close(reason="the distforest service could not start")
@@ -85,16 +99,23 @@ def _close_at_hangup(scheduler: Scheduler) -> None:
     loop.add_signal_handler(signal.SIGHUP, close)
 
 
-async def _serve(scheduler: Scheduler, job_root: str, max_running: int, **given: Any) -> None:
+async def _serve(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> None:
     from distforest.service.jobs import EXTENSION, JobService, ServiceLimits  # noqa: PLC0415  (slow; schedulers alone need it)
     from distforest.service.policy import Policy  # noqa: PLC0415
     from distforest.service.registry import Registry  # noqa: PLC0415
 
-    names = {"allow_prefix": "prefixes", "allow_callback": "callbacks"}
-    timeout = given.pop("no_workers_timeout")
+    job_root = options["job_root"]
     root = job_root.rstrip("/") if "://" in job_root else os.path.abspath(job_root)
-    policy = Policy(**{names.get(name, name): value for name, value in given.items()}, reserved=(root,))
-    service = JobService(scheduler, Registry(root), policy, ServiceLimits(max_running, timeout))
+    policy = Policy(
+        prefixes=options["allow_prefix"],
+        callbacks=options["allow_callback"],
+        max_spec_bytes=options["max_spec_bytes"],
+        max_trees=options["max_trees"],
+        max_jobs=options["max_jobs"],
+        reserved=(root,),
+    )
+    limits = ServiceLimits(options["max_running"], options["no_workers_timeout"])
+    service = JobService(scheduler, Registry(root), policy, limits)
     scheduler.extensions[EXTENSION] = service
     await service.start()
 

@@ -11,7 +11,7 @@ import secrets
 import ssl
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distributed import Security
 from distributed.comm import CommClosedError, connect
@@ -28,6 +28,16 @@ from distforest.errors import (
     SpecError,
     UnreachableError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from distributed.comm import Comm
+
+    from distforest.service.messages import JobEvent, JobsAnswer, JobState, Refusal, ServiceRecord, SubmitAnswer
+
+    Answer = Any
+    """What came over the comm; each method of `Service` says of which type its answer is."""
 
 CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 """How long a scheduler may take to be reached, and then to answer."""
@@ -110,7 +120,7 @@ class Service:
     security: Security = field(default_factory=Security)
     patience: float = math.inf
 
-    def submit(self, spec: str, job_id: str | None = None) -> dict[str, Any]:
+    def submit(self, spec: str, job_id: str | None = None) -> SubmitAnswer:
         """Hand in a job; it is safe when this returns.
 
         Where the connection is lost before the answer comes, the job is sent again: its id tells that it is the same.
@@ -128,35 +138,41 @@ class Service:
         dict
             ``job``, and ``created``: False where the same job had come before.
         """
-        return self._done("submit", SENDING_TRIES, spec=spec, id=job_id or new_id(spec, time.time()))
+        answer: SubmitAnswer = self._done("submit", SENDING_TRIES, spec=spec, id=job_id or new_id(spec, time.time()))
+        return answer
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> JobsAnswer:
         """``jobs``, newest first, and ``service``."""
-        return self._call("list")
+        answer: JobsAnswer = self._call("list")
+        return answer
 
-    def job(self, job_id: str) -> dict[str, Any]:
+    def job(self, job_id: str) -> JobState:
         """What is known of a job."""
-        return dict(self._call("status", id=job_id)["job"])
+        job: JobState = self._call("status", id=job_id)["job"]
+        return job
 
-    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
+    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
         """What happened to a job: its events after number ``after``, at most 1000 of them."""
         return list(self._call("events", id=job_id, after=after)["events"])
 
-    def cancel(self, job_id: str) -> dict[str, Any]:
+    def cancel(self, job_id: str) -> JobState:
         """Stop a job; returns what is known of it."""
-        return dict(self._done("cancel", id=job_id)["job"])
+        job: JobState = self._done("cancel", id=job_id)["job"]
+        return job
 
-    def resume(self, job_id: str) -> dict[str, Any]:
+    def resume(self, job_id: str) -> JobState:
         """Let a job that ended without a result go on from what it has finished; returns what is known of it."""
-        return dict(self._done("resume", id=job_id)["job"])
+        job: JobState = self._done("resume", id=job_id)["job"]
+        return job
 
     def remove(self, job_id: str) -> str:
         """Forget a job that has ended, but for its output; returns its id."""
         return str(self._done("remove", id=job_id)["id"])
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> ServiceRecord:
         """What is known of the service."""
-        return dict(self._call("health")["service"])
+        service: ServiceRecord = self._call("health")["service"]
+        return service
 
     # --- one call -----------------------------------------------------------------------------------------
 
@@ -170,7 +186,7 @@ class Service:
     def _seconds(self) -> float:
         return min(self.patience, CONNECT_SECONDS)
 
-    def _done(self, name: str, tries: int = 1, **asked: object) -> dict[str, Any]:
+    def _done(self, name: str, tries: int = 1, **asked: object) -> Answer:
         """Ask for what changes something, over a restart of its scheduler; ``tries`` times where the answer is lost."""
         start, patience = time.monotonic(), 0.0
         while True:
@@ -186,7 +202,7 @@ class Service:
                     raise
             time.sleep(AGAIN_SECONDS)
 
-    def _call(self, name: str, **asked: object) -> dict[str, Any]:
+    def _call(self, name: str, **asked: object) -> Answer:
         """Ask for one thing; raises what is refused."""
         answer = asyncio.run(self._ask(f"distforest_{name}", asked))
         if not isinstance(answer, dict):  # a scheduler answers nothing to what it does not know
@@ -199,7 +215,7 @@ class Service:
             raise JobError(f"the service at {self.address} failed; its log says more: {answer.get('exception_text')}")
         return answer
 
-    async def _ask(self, operation: str, asked: dict[str, Any]) -> Any:
+    async def _ask(self, operation: str, asked: Mapping[str, object]) -> object:
         comm = await self._connected()
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -216,7 +232,7 @@ class Service:
         finally:
             comm.abort()
 
-    async def _connected(self) -> Any:
+    async def _connected(self) -> Comm:
         """Reach the scheduler; answers are not unpickled, as none of them needs to be."""
         try:
             async with asyncio.timeout(self._seconds):
@@ -278,7 +294,7 @@ def _missing_files(security: Security) -> str:
     return f"there is no TLS file {', '.join(missing)}" if missing else ""
 
 
-def _refusal(error: dict[str, Any]) -> DistforestError:
+def _refusal(error: Refusal) -> DistforestError:
     """The error that an answer tells of."""
     message = str(error.get("message", "refused"))
     if error.get("kind") == "SpecError":

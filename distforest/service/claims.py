@@ -16,7 +16,8 @@ from distforest.stores.outputs import ANSWERS_KIND, FOREST_KIND, check_kind
 
 if TYPE_CHECKING:
     from distforest.jobs.any_spec import AnySpec
-    from distforest.service.registry import Json, Registry
+    from distforest.service.messages import JobState
+    from distforest.service.registry import Registry
 
 
 def claim_of(registry: Registry, job: str, output: str) -> Claim:
@@ -25,7 +26,7 @@ def claim_of(registry: Registry, job: str, output: str) -> Claim:
     return Claim(output, f"job {job} of {registry.root}", root, root, ENDS)
 
 
-def take_in(registry: Registry, job: str, spec: AnySpec, state: Json) -> None:
+def take_in(registry: Registry, job: str, spec: AnySpec, state: JobState) -> None:
     """Write a new job, which owns its output when this returns; nothing is left of one that is refused.
 
     Raises
@@ -51,6 +52,6 @@ def take_again(registry: Registry, job: str, output: str) -> None:
     claim_of(registry, job, output).take()
 
 
-def give_back(registry: Registry, state: Json) -> None:
+def give_back(registry: Registry, state: JobState) -> None:
     """Give back the output of a job that has ended."""
-    claim_of(registry, str(state["id"]), str(state["output"])).release()
+    claim_of(registry, state["id"], state["output"]).release()

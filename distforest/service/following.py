@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.errors import UnreachableError, WaitTimeoutError
 from distforest.jobs.cluster import Progress
 from distforest.service.registry import CANCELLING, ENDS, INTERRUPTED, MERGING, RUNNING, SUCCEEDED, UNREADABLE, WAITING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from distforest.service.messages import JobEvent, JobState
     from distforest.service.whereabouts import Jobs
 
 POLL_SECONDS, FOLLOW_SECONDS, SILENCE_SECONDS = 0.5, 2.0, 60.0
@@ -22,7 +23,7 @@ MOVED = (RUNNING, MERGING, CANCELLING, SUCCEEDED)
 """States in which the progress of a job is that of this attempt."""
 
 
-def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[dict[str, Any]]:
+def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[JobState]:
     """What is known of a job, each time that it is looked at, until it has ended.
 
     While nobody answers, or the job root cannot be read or says that the job is interrupted, a service that was heard
@@ -66,7 +67,7 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[di
         time.sleep(min(POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
 
 
-def follow_events(jobs: Jobs, job_id: str) -> Iterator[dict[str, Any]]:
+def follow_events(jobs: Jobs, job_id: str) -> Iterator[JobEvent]:
     """What happens to a job, from its beginning until it has ended; over a restart as `follow` does."""
     after = 0
     for job in follow(jobs, job_id):
@@ -79,14 +80,14 @@ def follow_events(jobs: Jobs, job_id: str) -> Iterator[dict[str, Any]]:
                 raise
 
 
-def events_after(jobs: Jobs, job_id: str, after: int) -> Iterator[dict[str, Any]]:
+def events_after(jobs: Jobs, job_id: str, after: int) -> Iterator[JobEvent]:
     """All events of a job after number ``after``, which are told so many at a time."""
     while found := jobs.events(job_id, after):
         yield from found
         after = found[-1]["n"]
 
 
-def _asked(jobs: Jobs, job_id: str, patient: bool) -> dict[str, Any] | None:
+def _asked(jobs: Jobs, job_id: str, patient: bool) -> JobState | None:
     """What is known of a job; None where nothing is heard of its service, if there is patience left."""
     try:
         job = jobs.job(job_id)
@@ -97,12 +98,12 @@ def _asked(jobs: Jobs, job_id: str, patient: bool) -> dict[str, Any] | None:
     return None if patient and job["state"] == INTERRUPTED else job
 
 
-def _too_late(job: Mapping[str, Any] | None, job_id: str, seconds: float | None) -> WaitTimeoutError:
-    found = {"id": job_id, "state": "unknown"} if job is None else job
+def _too_late(job: JobState | None, job_id: str, seconds: float | None) -> WaitTimeoutError:
+    found: JobState = {"id": job_id, "state": "unknown"} if job is None else job
     return WaitTimeoutError(f"{job_id} is {found['state']} after {seconds:g} s of waiting; it runs on", found)
 
 
-def progress_of(job: Mapping[str, Any]) -> Progress | None:
+def progress_of(job: JobState) -> Progress | None:
     """How far a job is that runs or has run, as a run of tasks that began when its rate says; None if nothing is told.
 
     Examples
@@ -111,13 +112,13 @@ def progress_of(job: Mapping[str, Any]) -> Progress | None:
     >>> found.name, found.done, found.total, found.seconds
     ('grow', 120, 500, 2.0)
     """
-    phase, done, total, rate = (job.get(name) for name in ("phase", "done", "total", "rate"))
+    phase, done, total, rate = job.get("phase"), job.get("done"), job.get("total"), job.get("rate")
     if job.get("state") not in MOVED or not phase or done is None or not total or (done >= total and not rate):
         return None
     return Progress(phase, done, total, done / rate if rate else 0.0)
 
 
-def waiting_for(job: Mapping[str, Any]) -> str:
+def waiting_for(job: JobState) -> str:
     """What a job waits for that has begun; nothing for any other.
 
     Examples
@@ -125,4 +126,4 @@ def waiting_for(job: Mapping[str, Any]) -> str:
     >>> waiting_for({"state": "WAITING_FOR_WORKERS", "waiting": "there are no workers; the job goes on when one comes"})
     'there are no workers; the job goes on when one comes'
     """
-    return str(job.get("waiting") or "") if job["state"] == WAITING else ""
+    return job.get("waiting") or "" if job["state"] == WAITING else ""

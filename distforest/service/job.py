@@ -7,7 +7,7 @@ import math
 import time
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
 from distforest.service.registry import (
@@ -26,10 +26,12 @@ from distforest.service.registry import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Literal, Unpack
 
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Progress
-    from distforest.service.registry import Json, Registry
+    from distforest.service.messages import EventDetails, JobEvent, JobState, StateChanges, TimedNote
+    from distforest.service.registry import Registry
 
 SAVING_BEAT, PROGRESS_BEAT, WAIT_BEAT = 2.0, 1.0, 60.0
 """Seconds between two heartbeats of a running job; at least between two writes of nothing but its progress, and between
@@ -51,7 +53,7 @@ PHASE_STATES = {
 AT_WORK = (RUNNING, MERGING)
 
 
-def first_state(job: str, spec: AnySpec, now: float) -> Json:
+def first_state(job: str, spec: AnySpec, now: float) -> JobState:
     """What state.json says of a job that was just submitted."""
     method = getattr(spec, "method", None)
     return {
@@ -103,10 +105,10 @@ class Job:
     ``n_written`` is the number of its latest event on the store; None where nobody has looked yet.
     """
 
-    state: Json
+    state: JobState
     n_written: int | None = 0
     is_cancelled: bool = False
-    _unsaid: list[Json] = field(default_factory=list)
+    _unsaid: list[TimedNote] = field(default_factory=list)
     _changed: bool = False
     _is_urgent: bool = False
     _waited: str | None = None
@@ -135,10 +137,10 @@ class Job:
         """Whether a thread runs it."""
         return self.state["state"] in (RUNNING, MERGING, WAITING, CANCELLING)
 
-    def note(self, event: str, message: str, **more: Any) -> None:
+    def note(self, event: str, message: str, **details: Unpack[EventDetails]) -> None:
         """Say what happened."""
         with self._own:
-            self._unsaid.append({"time": time.time(), "event": event, "message": in_bounds(message), **more})
+            self._unsaid.append({"time": time.time(), "event": event, "message": in_bounds(message), **details})
 
     def warn(self, texts: Iterable[str]) -> None:
         """Say what is odd, and was done all the same; once, however often a run is tried."""
@@ -147,7 +149,7 @@ class Job:
                 self.note("warning", f"warning: {text}")
                 self.set(warnings=[*self.state["warnings"], text])
 
-    def set(self, **changes: Any) -> None:
+    def set(self, **changes: Unpack[StateChanges]) -> None:
         """Change what the state says."""
         with self._own:
             self._is_urgent |= changes.get("state", self.state["state"]) != self.state["state"]
@@ -165,8 +167,19 @@ class Job:
 
     def queue_again(self) -> None:
         """Make the job wait for its next run."""
-        fresh = {"phase": None, "done": 0, "total": 0, "rate": 0.0, "remaining": None, "ended": None, "error": None}
-        self.set(state=QUEUED, attempt=self.state["attempt"] + 1, warnings=[], waiting=None, **fresh)
+        self.set(
+            state=QUEUED,
+            attempt=self.state["attempt"] + 1,
+            warnings=[],
+            waiting=None,
+            phase=None,
+            done=0,
+            total=0,
+            rate=0.0,
+            remaining=None,
+            ended=None,
+            error=None,
+        )
 
     def count_events(self, registry: Registry) -> int:
         """Look how many events are written, where nobody has; raises UnreadableError."""
@@ -174,9 +187,12 @@ class Job:
             self.n_written = registry.last_number(self.id)
         return self.n_written
 
-    def count(self, name: str, more: int = 1) -> None:
-        """Add to a counter."""
-        self.set(**{name: self.state[name] + more})
+    def count(self, name: Literal["retries", "lost_workers"]) -> None:
+        """Add one to a counter."""
+        if name == "retries":
+            self.set(retries=self.state["retries"] + 1)
+        else:
+            self.set(lost_workers=self.state["lost_workers"] + 1)
 
     def watch(self, progress: Progress) -> None:
         """Take over how far a run of tasks is."""
@@ -216,13 +232,14 @@ class Job:
             self._is_told, self._next_told = True, time.monotonic() + WAIT_BEAT
             self.note("waiting", why)
 
-    def end(self, state: str, message: str, **changes: Any) -> None:
+    def end(self, state: str, message: str, /, **changes: Unpack[StateChanges]) -> None:
         """Write the last state of a run."""
         names = {SUCCEEDED: "succeeded", FAILED: "failed", CANCELLED: "cancelled"}
         self.note(names[state], message)
+        last: StateChanges = {**changes, "state": state, "ended": time.time(), "remaining": None, "waiting": None}
         if error := changes.get("error"):
-            changes["error"] = {**error, "message": in_bounds(error["message"])}
-        self.set(state=state, ended=time.time(), remaining=None, waiting=None, **changes)
+            last["error"] = {**error, "message": in_bounds(error["message"])}
+        self.set(**last)
 
     def save(self, registry: Registry, at_once: bool = False) -> bool:
         """Write what is new, if it is time or ``at_once``; whether all that was to be written is.
@@ -235,7 +252,7 @@ class Job:
             with self._own:
                 since = time.time() - self.state["heartbeat"]
                 is_due = at_once or self._is_urgent or since >= PROGRESS_BEAT
-                unsaid, state = (self._unsaid if is_due else []), dict(self.state)
+                unsaid, state = (self._unsaid if is_due else []), self.state
                 changed = (self._changed and is_due) or (self.is_at_work and since >= SAVING_BEAT)
                 if not unsaid and not changed:
                     return True
@@ -244,7 +261,8 @@ class Job:
             try:
                 if unsaid:
                     before = self.count_events(registry)
-                    registry.note(self.id, [{"n": n, **event} for n, event in enumerate(unsaid, before + 1)])
+                    events: list[JobEvent] = [{"n": n, **event} for n, event in enumerate(unsaid, before + 1)]
+                    registry.note(self.id, events)
                     self.n_written, unsaid = before + len(unsaid), []
                 if changed:
                     now = time.time()

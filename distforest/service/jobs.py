@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from distributed import Client
 
@@ -53,8 +53,21 @@ if TYPE_CHECKING:
 
     from distributed import Scheduler
 
+    from distforest.service.messages import (
+        EventsAnswer,
+        HealthAnswer,
+        JobAnswer,
+        JobEvent,
+        JobsAnswer,
+        JobState,
+        RefusedAnswer,
+        RemoveAnswer,
+        ServiceRecord,
+        SubmitAnswer,
+    )
     from distforest.service.policy import Policy
-    from distforest.service.registry import Json
+
+T = TypeVar("T")
 
 BEAT, LEASE_BEAT = 0.25, 2.0
 """Seconds between two savings of what is new, and between two heartbeats of the service."""
@@ -103,7 +116,7 @@ class JobService:
     def __post_init__(self) -> None:
         self.lease = Lease(self.registry, self.scheduler.address)
         self.registry = replace(self.registry, guard=self.lease.hold)
-        self.aside: dict[str, Json] = {}
+        self.aside: dict[str, JobState] = {}
         self.turns = Turns()
         self._pool = ThreadPoolExecutor(self.limits.max_running, "distforest-job")
         self._running: dict[str, asyncio.Future[None]] = {}
@@ -174,24 +187,26 @@ class JobService:
                 if isinstance(error, OSError) and may_pass(error, self.registry.root):
                     raise
                 self.aside[name] = unreadable(name, error)
-                logging.getLogger("distforest").warning("%s", self.aside[name]["error"]["message"])
+                logging.getLogger("distforest").warning("%s", self._why_aside(name))
         self._save()
 
-    def _found(self, name: str, state: Json | UnreadableError | None) -> Job | None:
+    def _found(self, name: str, state: JobState | UnreadableError | None) -> Job | None:
         """A job of the root, of which only the state is read where it has ended; None for a folder that is no job's."""
         if isinstance(state, UnreadableError):
             raise state
-        known = {key: value for key, value in (state or {}).items() if key != "was"}
-        if known.get("state") in ENDS and known.keys() >= STATE_KEYS:
-            return Job(known, n_written=None)
+        if state is not None:
+            state.pop("was", None)
+            if state["state"] in ENDS and state.keys() >= STATE_KEYS:
+                return Job(state, n_written=None)
         self.registry.check_own(name)
         text = self.registry.spec(name)
         if text is None and state is None:
             return None
-        first = first_state(name, self._spec(name, text), time.time()) if text is not None else {}
-        job = Job({**first, **known}, n_written=self.registry.last_number(name))
-        if not job.state.keys() >= STATE_KEYS:
+        if text is not None:
+            state = {**first_state(name, self._spec(name, text), time.time()), **(state or {"id": name})}
+        if state is None or not state.keys() >= STATE_KEYS:
             raise InputError("it has no spec.json, and its state.json does not say all")
+        job = Job(state, n_written=self.registry.last_number(name))
         self._go_on(job)
         return job
 
@@ -280,23 +295,23 @@ class JobService:
 
     # --- what others are told ---------------------------------------------------------------------------------
 
-    def about(self) -> Json:
+    def about(self) -> ServiceRecord:
         """The service itself."""
         workers = self.scheduler.workers.values()
         threads = sum(worker.nthreads for worker in workers)
         return {**self.lease.record(), "workers": len(workers), "threads": threads}
 
-    def listed(self) -> list[Json]:
+    def listed(self) -> list[JobState]:
         """All jobs, newest first."""
         jobs = list(self.jobs.values())  # while it starts, a thread adds some
         jobs.sort(key=lambda job: (job.state["submitted"], job.id), reverse=True)
         return [*map(self._told, jobs), *map(self._told_aside, list(self.aside))]
 
-    def job(self, name: str) -> Json:
+    def job(self, name: str) -> JobState:
         """What has become of a job; raises NotFoundError."""
         return self._told_aside(name) if name in self.aside else self._told(self._known(name))
 
-    async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[Json]:
+    async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[JobEvent]:
         """A job's events with greater numbers than ``after``; raises NotFoundError, or UnreadableError."""
         if name in self.aside:
             return []
@@ -305,33 +320,38 @@ class JobService:
             await asyncio.to_thread(job.save, self.registry, True)
         return await asyncio.to_thread(self.registry.events, name, after, limit)
 
-    def _told(self, job: Job) -> Json:
+    def _told(self, job: Job) -> JobState:
         return {**job.state, "workers": len(self.scheduler.workers)}
 
-    def _told_aside(self, name: str) -> Json:
+    def _told_aside(self, name: str) -> JobState:
         return {**self.aside[name], "workers": len(self.scheduler.workers)}
+
+    def _why_aside(self, name: str) -> str:
+        """Why a job is set aside."""
+        error = self.aside[name]["error"]
+        return error["message"] if error else ""
 
     def _known(self, name: str) -> Job:
         if name in self.aside:
-            raise ConflictError(self.aside[name]["error"]["message"])
+            raise ConflictError(self._why_aside(name))
         if name not in self.jobs:
             raise NotFoundError(f"there is no job {name!r} in {self.registry.root}; see `distforest list`")
         return self.jobs[name]
 
     # --- what others ask over the comm ------------------------------------------------------------------------
 
-    def _when_ready(self, asked: Callable[..., Awaitable[Json]]) -> Callable[..., Awaitable[Json]]:
+    def _when_ready(self, asked: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
         """What answers while all jobs are known: neither before, nor when the service has gone."""
 
         @wraps(asked)
-        async def answer(**given: Any) -> Json:
+        async def answer(**given: object) -> T:
             if self._looping is None:
                 raise AwayError(f"{self.failure}; try again in a moment")
             return await asked(**given)
 
         return answer
 
-    async def _submit(self, spec: str, id: str | None = None) -> Json:  # noqa: A002  (the word of the protocol)
+    async def _submit(self, spec: str, id: str | None = None) -> SubmitAnswer:  # noqa: A002  (the word of the protocol)
         if self._looping is None or self._looping.done():  # before its first turn jobs are taken in, and begin later
             raise JobError(self.failure)
         asked = await asyncio.to_thread(self._allowed, spec)
@@ -368,23 +388,23 @@ class JobService:
                     if faults := await asyncio.to_thread(faults_of_metadata, asked):
                         raise SpecError(faults)
 
-    async def _again(self, name: str, text: str) -> Json:
+    async def _again(self, name: str, text: str) -> SubmitAnswer:
         """Answer for a job that is known: it is the same one, or the id is taken."""
         if await asyncio.to_thread(self.registry.spec, name) != text:
             raise ConflictError(f"id: {name!r} is the id of another job, with another spec; choose another one")
         return {"job": self.job(name), "created": False}
 
-    async def _list(self) -> Json:
+    async def _list(self) -> JobsAnswer:
         return {"service": self.about(), "jobs": self.listed()}
 
-    async def _status(self, id: str) -> Json:  # noqa: A002
+    async def _status(self, id: str) -> JobAnswer:  # noqa: A002
         return {"job": self.job(id)}
 
-    async def _events(self, id: str, after: int = 0) -> Json:  # noqa: A002
+    async def _events(self, id: str, after: int = 0) -> EventsAnswer:  # noqa: A002
         told = self.job(id)  # before the events: a job that has ended has told all of them
         return {"job": told, "events": await self.events(id, int(after))}
 
-    async def _cancel(self, id: str) -> Json:  # noqa: A002
+    async def _cancel(self, id: str) -> JobAnswer:  # noqa: A002
         job = self._known(id)
         if job.state["state"] == CANCELLED:
             return {"job": self._told(job)}
@@ -402,7 +422,7 @@ class JobService:
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
         give_back(self.registry, job.state)
 
-    async def _resume(self, id: str) -> Json:  # noqa: A002
+    async def _resume(self, id: str) -> JobAnswer:  # noqa: A002
         job = self._known(id)
         if job.state["state"] == SUCCEEDED:
             raise ConflictError(f"{id} has succeeded; there is nothing to resume")
@@ -422,7 +442,7 @@ class JobService:
             return {"job": told}
         return {"job": self._told(job)}
 
-    async def _remove(self, id: str) -> Json:  # noqa: A002
+    async def _remove(self, id: str) -> RemoveAnswer:  # noqa: A002
         job = self._known(id)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
@@ -438,7 +458,7 @@ class JobService:
             await asyncio.wait([running], timeout=CLOSING_SECONDS)
         return job.has_ended and job.id not in self._running
 
-    async def _health(self) -> Json:
+    async def _health(self) -> HealthAnswer:
         if self.failure:
             raise JobError(self.failure)
         return {"service": self.about()}
@@ -451,10 +471,10 @@ def _new_id(spec: AnySpec, text: str) -> str:
     return f"{getattr(spec, 'method', 'score')}-{now:%Y%m%d-%H%M%S}-{digest[:6]}"
 
 
-def _handler(asked: Callable[..., Awaitable[Json]]) -> Callable[..., Awaitable[Json]]:
+def _handler(asked: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T | RefusedAnswer]]:
     """A handler of the scheduler, whose refusals are answers."""
 
-    async def answer(**given: Any) -> Json:
+    async def answer(**given: object) -> T | RefusedAnswer:
         try:
             return await asked(**given)
         except Exception as error:  # an error that went over the comm would be pickled

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distributed import get_worker, worker_client
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress
     from distforest.jobs.shards import Receipt
     from distforest.jobs.spec import Spec
+    from distforest.service.messages import JobNote, JobResult
     from distforest.stores.claims import Claim
 
 TOPIC, ANSWER_TOPIC = "distforest-progress", "distforest-answer"
@@ -53,7 +54,7 @@ class LeadTask:
         return "the job as a whole"
 
 
-def lead(task: LeadTask) -> dict[str, Any]:
+def lead(task: LeadTask) -> JobResult:
     """Run a job on the worker that is asked, with all workers for a cluster; its result."""
     spec, folder = task.spec, Folder(task.folder)
     if not isinstance(spec, ScoreSpec):
@@ -70,13 +71,19 @@ def lead(task: LeadTask) -> dict[str, Any]:
         return fit_result(fit(inputs, spec.output, folder, cluster, options), told)
 
 
-def event_of(answer: Receipt | Lost) -> dict[str, Any]:
+def event_of(answer: Receipt | Lost) -> JobNote:
     """What readers are told of a task's answer: an event, in words and numbers."""
     if isinstance(answer, Lost):
         return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
-    numbers = {name: getattr(answer, name) for name in ("first", "last", "seconds", "peak_bytes")}
     told = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
-    return {"event": "trees", "message": f"{told} committed", **numbers}
+    return {
+        "event": "trees",
+        "message": f"{told} committed",
+        "first": answer.first,
+        "last": answer.last,
+        "seconds": answer.seconds,
+        "peak_bytes": answer.peak_bytes,
+    }
 
 
 def options_of(spec: Spec) -> Options:
@@ -84,13 +91,24 @@ def options_of(spec: Spec) -> Options:
     return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards)
 
 
-def fit_result(done: Fitted, told: Sequence[str] = ()) -> dict[str, Any]:
+def fit_result(done: Fitted, told: Sequence[str] = ()) -> JobResult:
     """What readers are told of a forest that is sealed; with what was warned of before."""
-    found = asdict(done)
-    return {"forest": found.pop("address"), **found, "warnings": [*told, *done.warnings]}
+    return {
+        "forest": done.address,
+        "digest": done.digest,
+        "n_trees": done.n_trees,
+        "n_grown": done.n_grown,
+        "seconds": done.seconds,
+        "growing_seconds": done.growing_seconds,
+        "peak_bytes": done.peak_bytes,
+        "projected_bytes": done.projected_bytes,
+        "evaluations": done.evaluations,
+        "closed": done.closed,
+        "warnings": [*told, *done.warnings],
+    }
 
 
-def score_result(done: Scored, told: Sequence[str]) -> dict[str, Any]:
+def score_result(done: Scored, told: Sequence[str]) -> JobResult:
     """What readers are told of answers that are complete; with what was warned of before."""
     shapes = {name: list(shape) for name, shape in done.shapes.items()}
     return {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(told)}

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -29,9 +29,7 @@ from distforest.service.registry import LEASE, STALE, Registry, lease_in
 from distforest.service.slot import Slot, TakenError, slot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from distforest.service.registry import Json
+    from distforest.service.messages import LeaseRecord
 
 POLL = 0.5
 """Seconds between two looks at the heartbeat of a service that may be dead."""
@@ -78,7 +76,7 @@ class Lease:
         """Whether no other service can have taken the root in the same moment; known once it is taken."""
         return self._slot.compares
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> LeaseRecord:
         """What ``service.json`` says."""
         return {
             "id": self.id,
@@ -113,7 +111,7 @@ class Lease:
                 )
             held, start = found, start if held else _ticks()
 
-    async def _taken(self, held: Json | None, start: float) -> bool:
+    async def _taken(self, held: LeaseRecord | None, start: float) -> bool:
         """Take the lease where nobody holds it, or nothing was heard since ``start``; false where one is to wait."""
         if held and not died(held) and _ticks() - start < STALE:
             return False
@@ -156,7 +154,7 @@ class Lease:
             with suppress(TakenError):
                 self._slot.clear()
 
-    def _held(self) -> Json | None:
+    def _held(self) -> LeaseRecord | None:
         """Who holds the lease, or did last."""
         return lease_in(self._slot.read() or b"")
 
@@ -166,7 +164,7 @@ class Lease:
         self._sure = start
 
 
-def died(held: Mapping[str, Any]) -> bool:
+def died(held: LeaseRecord) -> bool:
     """Whether the service of a record is known to be dead: its process ran on this host and is gone."""
     if held.get("boot") != _host():
         return False

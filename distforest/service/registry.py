@@ -16,20 +16,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.errors import InputError, JobError, NotFoundError
 from distforest.jobs.reader import shown
-from distforest.service.records import events_in, is_lease, line_of, parsed, wrong_in_state
+from distforest.service.records import events_in, is_lease, is_state, line_of, parsed, wrong_in_state
 from distforest.stores.addresses import may_pass
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from distforest.service.messages import JobEvent, JobState, LeaseRecord
     from distforest.stores.folder import End
-
-    Json = dict[str, Any]
 
 STATE_FORMAT = 1
 """Of state.json."""
@@ -82,15 +81,35 @@ def check_id(name: str) -> str:
     return name
 
 
-def unreadable(job: str, error: Exception) -> Json:
+def unreadable(job: str, error: Exception) -> JobState:
     """What is told of a job that is set aside."""
-    none = dict.fromkeys(("method", "service", "started", "ended", "phase", "remaining", "n_trees", "result"))
-    counts = dict.fromkeys(("revision", "done", "total", "retries", "lost_workers", "attempt"), 0)
     what = "mend or remove its folder, and start the service anew"
     message = f"{job} cannot be read and is left alone: {_why(error)}; {what}"
-    known = {"format": STATE_FORMAT, "id": job, "state": UNREADABLE, "kind": "", "output": ""}
-    times = {"submitted": 0.0, "heartbeat": 0.0, "rate": 0.0}
-    return {**known, **none, **counts, **times, "error": {"kind": "UnreadableError", "message": message}}
+    return {
+        "format": STATE_FORMAT,
+        "id": job,
+        "state": UNREADABLE,
+        "kind": "",
+        "output": "",
+        "method": None,
+        "service": None,
+        "started": None,
+        "ended": None,
+        "phase": None,
+        "remaining": None,
+        "n_trees": None,
+        "result": None,
+        "revision": 0,
+        "done": 0,
+        "total": 0,
+        "retries": 0,
+        "lost_workers": 0,
+        "attempt": 0,
+        "submitted": 0.0,
+        "heartbeat": 0.0,
+        "rate": 0.0,
+        "error": {"kind": "UnreadableError", "message": message},
+    }
 
 
 def _why(error: Exception) -> str:
@@ -136,18 +155,18 @@ class Registry:
 
     # --- what a service writes --------------------------------------------------------------------------------
 
-    def create(self, job: str, spec: str, state: Json) -> None:
+    def create(self, job: str, spec: str, state: JobState) -> None:
         """Write a new job; when this returns it is durable."""
         self.guard()
         self.folder(job).write(SPEC, spec.encode())
         self.write(job, state)
 
-    def write(self, job: str, state: Json) -> None:
+    def write(self, job: str, state: JobState) -> None:
         """Replace the state of a job."""
         self.guard()
         self.folder(job).write(STATE, line_of(state))
 
-    def note(self, job: str, events: Sequence[Json]) -> None:
+    def note(self, job: str, events: Sequence[JobEvent]) -> None:
         """Append to a job's events; where they are too many the oldest are dropped, and a line says so."""
         self.guard()
         if self.folder(job).append(EVENTS, b"".join(map(line_of, events))) > JOB_FILE_BYTES:
@@ -175,7 +194,7 @@ class Registry:
         except UnicodeDecodeError as error:
             raise UnreadableError(f"{self.folder(job).address}/{SPEC} is no text: {error}") from error
 
-    def state(self, job: str) -> Json | None:
+    def state(self, job: str) -> JobState | None:
         """The state of a job as its service wrote it; None where there is none, or only a part of one.
 
         Raises UnreadableError for one that no service has written.
@@ -183,7 +202,7 @@ class Registry:
         found = self._read(job, STATE)
         return None if found is None else self._state(job, found)
 
-    def states(self) -> Iterator[tuple[str, Json | UnreadableError | None]]:
+    def states(self) -> Iterator[tuple[str, JobState | UnreadableError | None]]:
         """The state of each folder that may be a job's, or why it cannot be read; as `state` for the rest."""
         ids = self.ids()
         for names in (ids[first : first + STATES_AT_ONCE] for first in range(0, len(ids), STATES_AT_ONCE)):
@@ -195,7 +214,7 @@ class Registry:
                 except UnreadableError as error:
                     yield name, error
 
-    def events(self, job: str, after: int = 0, limit: int | None = None) -> list[Json]:
+    def events(self, job: str, after: int = 0, limit: int | None = None) -> list[JobEvent]:
         """A job's events with greater numbers than ``after``, the first ``limit`` of them.
 
         A line that a crash has cut off is left out, as is one that was written twice, or says what no service does.
@@ -208,7 +227,7 @@ class Registry:
             Its events are no file.
         """
         self._there(job)
-        found: dict[int, Json] = {}
+        found: dict[int, JobEvent] = {}
         for event in events_in(self._event_lines(job, JOB_FILE_BYTES), after):
             found[event["n"]] = event
             if len(found) == limit:
@@ -222,14 +241,14 @@ class Registry:
                 return max(numbers)
         return 0
 
-    def lease(self) -> Json | None:
+    def lease(self) -> LeaseRecord | None:
         """Who serves the root, or did last."""
         try:
             return lease_in(self.folder().end(LEASE, JOB_FILE_BYTES).content)
         except (*NO_SUCH_FILE, ValueError):
             return None
 
-    def job(self, job: str, now: float) -> Json:
+    def job(self, job: str, now: float) -> JobState:
         """What has become of a job, as can be told without its service.
 
         Raises
@@ -244,9 +263,10 @@ class Registry:
             return unreadable(job, error)
         return self._told(job, found, self.lease(), now)
 
-    def listed(self, now: float) -> list[Json]:
+    def listed(self, now: float) -> list[JobState]:
         """All jobs, newest first, as can be told without their service."""
-        lease, jobs = self.lease(), []
+        lease = self.lease()
+        jobs: list[JobState] = []
         for name, found in self.states():
             if isinstance(found, UnreadableError):
                 jobs.append(unreadable(name, found))
@@ -254,7 +274,7 @@ class Registry:
                 jobs.append(self._told(name, found, lease, now))
         return sorted(jobs, key=lambda job: (job.get("submitted") or 0.0, job["id"]), reverse=True)
 
-    def _told(self, job: str, state: Json | None, lease: Json | None, now: float) -> Json:
+    def _told(self, job: str, state: JobState | None, lease: LeaseRecord | None, now: float) -> JobState:
         """A job's state as a reader tells it: interrupted where nothing was heard of its service for long."""
         state = state or {"format": STATE_FORMAT, "id": job, "state": QUEUED}
         if state["state"] in ENDS:
@@ -307,7 +327,7 @@ class Registry:
             raise end
         raise UnreadableError(str(end)) from end
 
-    def _state(self, job: str, content: bytes) -> Json | None:
+    def _state(self, job: str, content: bytes) -> JobState | None:
         """The state that a file holds."""
         found = parsed(content)
         if found is None:
@@ -319,7 +339,8 @@ class Registry:
         ):
             named = ", ".join(f"{name} {shown(found.get(name))}" for name in ("format", "id", "state"))
             raise UnreadableError(f"{self.folder(job).address}/{STATE} is of no job {job} that is known here: {named}")
-        if (wrong := wrong_in_state(found)) is not None:
+        if not is_state(found):
+            wrong = str(wrong_in_state(found))
             what = f"{shown(wrong)} is {shown(found[wrong])}, which no service has written"
             raise UnreadableError(f"{self.folder(job).address}/{STATE}: {what}")
         return found
@@ -338,14 +359,14 @@ class Registry:
         yield from lines
 
 
-def _dropped(first: Json) -> Json:
+def _dropped(first: JobEvent) -> JobEvent:
     """The event that says that those before the first one are not kept."""
     n = first["n"] - 1
     message = f"events up to number {n} are not kept; of a job the latest {JOB_FILE_BYTES >> 20} MiB are, at most"
     return {"n": n, "time": first["time"], "event": "dropped", "message": message}
 
 
-def lease_in(content: bytes) -> Json | None:
+def lease_in(content: bytes) -> LeaseRecord | None:
     """Who serves a root, by the content of its ``service.json``; None where that tells nobody."""
     found = parsed(content)
     return found if found and is_lease(found) else None

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from distforest.service.job import Job
+    from distforest.service.messages import JobResult, StateChanges
     from distforest.service.policy import Policy
-    from distforest.service.registry import Json, Registry
+    from distforest.service.registry import Registry
     from distforest.stores.claims import Claim
     from distforest.stores.folder import Folder
 
@@ -138,11 +139,13 @@ def _run(job: Job, desk: ServiceContext) -> None:
     else:
         _close(job, desk)
         job.warn(result.pop("warnings", ()))
-        grown = {name: result["n_trees"] for name in ("done", "total") if "n_trees" in result}
-        job.end(SUCCEEDED, f"{job.state['output']} is complete", result=result, phase=None, **grown)
+        last: StateChanges = {"result": result, "phase": None}
+        if "n_trees" in result:
+            last |= {"done": result["n_trees"], "total": result["n_trees"]}
+        job.end(SUCCEEDED, f"{job.state['output']} is complete", **last)
 
 
-def _tried(job: Job, desk: ServiceContext) -> Json:
+def _tried(job: Job, desk: ServiceContext) -> JobResult:
     """Run a job, again where its store or its connection has failed; what is committed is not done again."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -156,7 +159,7 @@ def _tried(job: Job, desk: ServiceContext) -> Json:
     raise AssertionError("unreachable")
 
 
-def _work(job: Job, desk: ServiceContext) -> Json:
+def _work(job: Job, desk: ServiceContext) -> JobResult:
     job.set(phase="stage", done=0, total=0, rate=0.0, remaining=None)
     text = desk.registry.spec(job.id)
     if text is None:
@@ -182,7 +185,7 @@ def allow(spec: AnySpec, policy: Policy) -> None:
     policy.check(addresses_of(spec), functions_of(spec), n_trees if isinstance(n_trees, int) else None)
 
 
-def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> Json:
+def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     task = StageTask(spec, work.address, cluster.memory_limit)
     [(inputs, told)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
     job.warn(told)
@@ -194,7 +197,7 @@ def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -
     return fit_result(fit(inputs, spec.output, work, cluster, options))
 
 
-def _scored(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> Json:
+def _scored(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     with overheard() as told:
         done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work, claim)
     return score_result(done, told)

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dask
 from distributed import LocalCluster, Nanny
@@ -19,6 +19,8 @@ from distforest.service.calls import first_cause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from distributed import Scheduler
 
 PRELOAD, PAGE = "distforest.service", "/distforest/jobs"
 
@@ -110,7 +112,7 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddres
 async def _started(job_root: str, machine: Machine) -> LocalCluster:
     try:
         with quiet_start():
-            return await LocalCluster(**_asked(job_root, machine))
+            return await LocalCluster(**_cluster_arguments(job_root, machine))
     except RuntimeError as error:  # of Dask, around the cause
         raise JobError(
             f"no scheduler could be started at {machine.host}, port {machine.port or 'any'}: {first_cause(error)}; "
@@ -118,7 +120,7 @@ async def _started(job_root: str, machine: Machine) -> LocalCluster:
         ) from error
 
 
-def _asked(job_root: str, machine: Machine) -> dict[str, Any]:
+def _cluster_arguments(job_root: str, machine: Machine) -> dict[str, object]:
     """The arguments of the cluster."""
     return {
         "n_workers": machine.workers or min(os.cpu_count() or 1, 4),
@@ -134,6 +136,6 @@ def _asked(job_root: str, machine: Machine) -> dict[str, Any]:
     }
 
 
-def _page(scheduler: Any, host: str) -> str:
+def _page(scheduler: Scheduler, host: str) -> str:
     scheme = "https" if dask.config.get("distributed.scheduler.dashboard.tls.cert") else "http"
     return f"{scheme}://{host}:{scheduler.http_server.port}{PAGE}"

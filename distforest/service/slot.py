@@ -15,12 +15,12 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from distforest.stores.addresses import reaching, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from distforest.stores.folder import Folder
 
@@ -66,6 +66,16 @@ class Slot(Protocol):
 
     def clear(self) -> None:
         """Remove what was seen last; raises `TakenError` where something else stands there."""
+
+
+class S3Client(Protocol):
+    """The file system of s3fs, as far as a slot uses it."""
+
+    def split_path(self, path: str) -> tuple[str, str, str | None]:
+        """The bucket, the key and the version of a path."""
+
+    def call_s3(self, method: str, **arguments: str | bytes) -> Mapping[str, object]:
+        """The answer to a request; raises OSError."""
 
 
 def slot(folder: Folder, name: str) -> Slot:
@@ -175,9 +185,9 @@ class LocalSlot(PlainSlot):
 class S3Slot(PlainSlot):
     """A slot on S3, or on what speaks its protocol: the store compares, by the tag of what was seen last."""
 
-    def __init__(self, folder: Folder, name: str, fs: Any, path: str) -> None:
+    def __init__(self, folder: Folder, name: str, fs: S3Client, path: str) -> None:
         super().__init__(folder, name)
-        self._fs, (bucket, key, _) = fs, fs.split_path(path)
+        self._client, (bucket, key, _) = fs, fs.split_path(path)
         self._place = {"Bucket": bucket, "Key": key}
         self._tag: str | None = None
         self._is_tried = False
@@ -246,11 +256,11 @@ class S3Slot(PlainSlot):
             return isinstance(error, TakenError)
         return False
 
-    def _asked(self, method: str, **given: Any) -> dict[str, Any]:
+    def _asked(self, method: str, **given: str | bytes) -> Mapping[str, object]:
         """Ask the store; raises `TakenError` for a refused condition, NotImplementedError for an unknown one."""
         try:
             with reaching(self._folder.address):
-                return dict(self._fs.call_s3(method, **self._place, **given))
+                return self._client.call_s3(method, **self._place, **given)
         except OSError as error:
             status = _status(error)
             if status in REFUSED or (status == GONE and "IfMatch" in given):
@@ -262,7 +272,7 @@ class S3Slot(PlainSlot):
 
 def _status(error: OSError) -> int:
     """The status of S3's answer; 0 if there was none."""
-    cause: Any = error
+    cause: BaseException | None = error
     while cause is not None and not hasattr(cause, "response"):
         cause = cause.__cause__
-    return int(cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if cause is not None else 0
+    return int(getattr(cause, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

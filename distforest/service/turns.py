@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.jobs.on_dask import job_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from distributed.scheduler import SchedulerState, TaskState, WorkerState
 
 LOOK_AT_TASKS, PATIENCE = 1.0, 5.0
 """Seconds between two looks at the scheduler's tasks, and after which a job waits none of whose tasks has its turn."""
@@ -37,7 +39,7 @@ class Turns:
         """Say whom a job waits for; None where it does not wait."""
         return self._told.get(job)
 
-    def look(self, scheduler: Any) -> None:
+    def look(self, scheduler: SchedulerState) -> None:
         """Look, if it is time."""
         now = time.monotonic()
         if now < self._next:
@@ -52,23 +54,23 @@ class Turns:
         self._told = {job: told for job, since in self._since.items() if now - since >= PATIENCE}
 
 
-def _jobs(tasks: Iterator[Any]) -> Iterator[str]:
+def _jobs(tasks: Iterator[TaskState]) -> Iterator[str]:
     """The jobs of some tasks."""
     return (job_of(task.key) or OTHERS for task in tasks)
 
 
-def _at_work(scheduler: Any) -> Iterator[Any]:
+def _at_work(scheduler: SchedulerState) -> Iterator[TaskState]:
     """The tasks that have a thread of a worker; one that has given it back, as who leads a job does, has none."""
     return (task for worker in scheduler.workers.values() for task in _held(worker))
 
 
-def _held(worker: Any) -> list[Any]:
+def _held(worker: WorkerState) -> list[TaskState]:
     """The tasks that have a thread of one worker: all, or if they are too many those that it says it works on."""
     own = [task for task in worker.processing if task not in worker.long_running]
     return own if len(own) <= worker.nthreads else [task for task in own if task in worker.executing]
 
 
-def _waiting(scheduler: Any) -> Iterator[Any]:
+def _waiting(scheduler: SchedulerState) -> Iterator[TaskState]:
     """The tasks that could run, and have no thread."""
     yield from scheduler.queued
     yield from scheduler.unrunnable

@@ -12,7 +12,12 @@ from distforest.jobs.on_dask import job_of
 from distforest.service.leading import ANSWER_TOPIC, TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distforest.service.job import Job
+
+    Message = Mapping[str, Any]
+    """Of Dask, or of the worker that leads a job."""
 
 
 class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without types
@@ -23,15 +28,15 @@ class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without t
     def __init__(self, jobs: dict[str, Job]) -> None:
         self._jobs = jobs
 
-    def _job(self, key: Any) -> Job | None:
+    def _job(self, key: object) -> Job | None:
         return self._jobs.get(job_of(key) or "")
 
-    def transition(self, key: Any, start: str, finish: str, *_args: Any, **_more: Any) -> None:
+    def transition(self, key: object, start: str, finish: str, *_args: object, **_more: object) -> None:
         """Count a task that failed and is tried again."""
         if start == "processing" and finish == "waiting" and (job := self._job(key)):
             job.count("retries")
 
-    def log_event(self, topic: str, msg: Any) -> None:
+    def log_event(self, topic: str, msg: object) -> None:
         """Hear of lost workers, of their memory, and of a job that is led by a worker."""
         if not isinstance(msg, dict):
             return
@@ -44,15 +49,15 @@ class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without t
         elif topic == "worker-restart-memory":
             self._out_of_memory(msg)
 
-    def _progress(self, msg: dict[str, Any]) -> None:
+    def _progress(self, msg: Message) -> None:
         if job := self._jobs.get(msg["job"]):
             job.watch(Progress(*(msg[name] for name in Progress.__dataclass_fields__)))
 
-    def _answered(self, msg: dict[str, Any]) -> None:
+    def _answered(self, msg: Message) -> None:
         if job := self._jobs.get(msg["job"]):
             job.note(**msg["event"])
 
-    def _lost(self, msg: dict[str, Any]) -> None:
+    def _lost(self, msg: Message) -> None:
         if msg.get("expected"):
             return
         tasks = Counter(job_of(key) or "" for key in msg.get("processing-tasks", ()))
@@ -62,7 +67,7 @@ class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without t
                 job.note("lost", what, worker=msg["worker"])
                 job.count("lost_workers")
 
-    def _out_of_memory(self, msg: dict[str, Any]) -> None:
+    def _out_of_memory(self, msg: Message) -> None:
         for job in self._jobs.values():
             if job.is_at_work:
                 held = f"{int(msg['rss']) >> 20:,} MiB"

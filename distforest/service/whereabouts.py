@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import dask.config
 
@@ -17,6 +17,9 @@ from distforest.service.registry import Registry
 
 if TYPE_CHECKING:
     from distforest.service.calls import Service
+    from distforest.service.messages import JobEvent, JobsAnswer, JobState
+
+R = TypeVar("R")
 
 SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT = "DASK_SCHEDULER_ADDRESS", "DISTFOREST_SCHEDULER_FILE", "DISTFOREST_JOB_ROOT"
 """What the environment says of the scheduler's address, of the file that holds it, and of the job root."""
@@ -25,13 +28,13 @@ SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT = "DASK_SCHEDULER_ADDRESS", "DISTFORES
 class Jobs(Protocol):
     """What can be read of jobs, from wherever."""
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> JobsAnswer:
         """``jobs``, newest first, and ``service``, which is None where it is not asked."""
 
-    def job(self, job_id: str) -> dict[str, Any]:
+    def job(self, job_id: str) -> JobState:
         """What is known of a job."""
 
-    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
+    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
         """Events of a job after number ``after``, the first of them if they are many."""
 
     def within(self, seconds: float) -> Jobs:
@@ -143,15 +146,15 @@ class FromScheduler:
     where: Whereabouts
     seconds: float = math.inf
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> JobsAnswer:
         """See `Jobs`."""
         return self.where.service(self.seconds).listed()
 
-    def job(self, job_id: str) -> dict[str, Any]:
+    def job(self, job_id: str) -> JobState:
         """See `Jobs`."""
         return self.where.service(self.seconds).job(job_id)
 
-    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
+    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
         """See `Jobs`."""
         return self.where.service(self.seconds).events(job_id, after)
 
@@ -166,15 +169,15 @@ class FromRoot:
 
     registry: Registry
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> JobsAnswer:
         """See `Jobs`."""
         return {"jobs": self._held().listed(time.time()), "service": None}
 
-    def job(self, job_id: str) -> dict[str, Any]:
+    def job(self, job_id: str) -> JobState:
         """See `Jobs`."""
         return self._held().job(job_id, time.time())
 
-    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
+    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
         """See `Jobs`."""
         return self._held().events(job_id, after)
 
@@ -199,22 +202,22 @@ class FromEither:
     root: Jobs
     tell: Callable[[str], None]
 
-    def _read(self, read: Callable[[Jobs], Any]) -> Any:
+    def _read(self, read: Callable[[Jobs], R]) -> R:
         try:
             return read(self.service)
         except UnreachableError as error:
             self.tell(f"the job root is read, and not the service: {error}")
             return read(self.root)
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> JobsAnswer:
         """See `Jobs`."""
         return self._read(lambda jobs: jobs.listed())
 
-    def job(self, job_id: str) -> dict[str, Any]:
+    def job(self, job_id: str) -> JobState:
         """See `Jobs`."""
         return self._read(lambda jobs: jobs.job(job_id))
 
-    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
+    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
         """See `Jobs`."""
         return self._read(lambda jobs: jobs.events(job_id, after))
 

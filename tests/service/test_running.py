@@ -19,7 +19,7 @@ from distforest.jobs.shards import Receipt
 from distforest.jobs.stop import SIGN, Stop
 from distforest.service import running
 from distforest.service.job import SAVING_BEAT, Job
-from distforest.service.leading import TOPIC, heard
+from distforest.service.leading import TOPIC, event_of
 from distforest.service.policy import Policy
 from distforest.service.registry import ENDS, JOB_STATES, Registry
 from distforest.service.running import ClosingError, ServiceContext, WorkerWatch
@@ -237,8 +237,8 @@ def test_whoever_looks_after_a_run_ends_it_in_time(desk: ServiceContext, monkeyp
 
 def test_receipts_and_lost_tasks_are_told(registry: Registry) -> None:
     job = Job(state_of(state="RUNNING"))
-    job.note(**heard(Receipt(4, 7, "trees.npz", 1.5, 1000)))
-    job.note(**heard(Lost("grow: trees 0 to 3 was lost")))
+    job.note(**event_of(Receipt(4, 7, "trees.npz", 1.5, 1000)))
+    job.note(**event_of(Lost("grow: trees 0 to 3 was lost")))
     told, aside = said(job, registry)
     assert (told["event"], told["message"]) == ("trees", "trees 4 to 7 are committed")
     assert [told[name] for name in ("first", "last", "seconds", "peak_bytes")] == [4, 7, 1.5, 1000]

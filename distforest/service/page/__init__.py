@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
 from tornado.template import Loader
@@ -24,6 +24,13 @@ from distforest.errors import NotFoundError
 from distforest.service.page import charts, exposition, facts, words
 from distforest.service.page.measured import Measurements, Serving
 from distforest.service.registry import UNREADABLE, UnreadableError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from distributed import Scheduler
+
+    ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
 
 _FOLDER = Path(__file__).parent
 _TEMPLATES = Loader(str(_FOLDER))  # not the server's own: these escape, whatever the server was set to
@@ -74,7 +81,7 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
 
     SUPPORTED_METHODS = ("GET", "HEAD")
 
-    def initialize(self, dask_server: Any = None) -> None:
+    def initialize(self, dask_server: Scheduler) -> None:
         """Take the scheduler, as its HTTP server hands it to a handler."""
         self.server = dask_server
 
@@ -113,11 +120,11 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
             raise RefusedError(400, "InputError", f"{name} is a whole number from 0, got {text[:40]!r}")
         return int(text)
 
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
+    def write_error(self, status_code: int, *, exc_info: ExcInfo = (None, None, None), **_more: object) -> None:
         """Say what went wrong; of a fault of ours only that the log has it."""
         if status_code == 405:
             self.set_header("Allow", "GET, HEAD")
-        error = (kwargs.get("exc_info") or (None, None, None))[1]
+        error = exc_info[1]
         if isinstance(error, RefusedError):
             self.refuse(error.kind, error.message)
         elif status_code < 500:
@@ -129,7 +136,7 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
         """Answer an error."""
         self.tell({"error": {"kind": kind, "message": message, "faults": [message]}})
 
-    def tell(self, answer: Mapping[str, Any]) -> None:
+    def tell(self, answer: Mapping[str, object]) -> None:
         """Answer JSON."""
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(json.dumps(answer))
@@ -145,7 +152,7 @@ class Page(PageReading):
         """Answer an error as a page."""
         self.show("trouble.html", message=message)
 
-    def show(self, template: str, **values: Any) -> None:
+    def show(self, template: str, **values: object) -> None:
         """Answer a template, in which every value is escaped."""
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.finish(_TEMPLATES.load(template).generate(root=self.root, words=words, now=time.time(), **values))
@@ -274,7 +281,7 @@ class File(PageReading):
 class ToJobs(PageReading):
     """The way to the list of jobs from addresses beside it."""
 
-    def initialize(self, dask_server: Any = None, target: str = "") -> None:
+    def initialize(self, dask_server: Scheduler, target: str = "") -> None:
         """Take the scheduler, and the list's address relative to this one."""
         super().initialize(dask_server)
         self._target = target
@@ -295,7 +302,7 @@ def _without_password(text: str) -> str:
     return re.sub(r"(://)(?:[^\s/@]*@)?([^\s?]*)(?:\?\S*?(?=[.:,]?(?:\s|$)))?", r"\1\2", text)
 
 
-routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [
+routes: list[tuple[str, type[RequestHandler], dict[str, str]]] = [
     (r"/distforest", ToJobs, {"target": "distforest/jobs"}),
     (r"/distforest/", ToJobs, {"target": "jobs"}),
     (r"/distforest/jobs", JobsPage, {}),

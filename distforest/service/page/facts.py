@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from distforest.amounts import counted, in_bytes
+from distforest.service.messages import JobEvent, JobResult, JobState
 from distforest.service.page import words
 
 Facts = list[tuple[str, str]]
@@ -14,18 +15,18 @@ _MANY = ("trees", "scored")
 """Events of which a job has one for each task."""
 
 
-def facts_of_job(job: Mapping[str, Any], now: float) -> Facts:
+def facts_of_job(job: JobState, now: float) -> Facts:
     """What a job is, and its times; what is not known yet is left out, and all of a job that cannot be read."""
     return list(_facts(job, now)) if job["state"] != "UNREADABLE" else []
 
 
-def _facts(job: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
+def _facts(job: JobState, now: float) -> Iterator[tuple[str, str]]:
     told = words.job_in_words(job, now)
     yield "Kind", told.what
     yield "Output", str(job["output"])
     for name in ("submitted", "started", "ended"):
-        if job[name] is not None:
-            yield name.capitalize(), f"{words.clock(job[name])}, {words.ago(job[name], now)}"
+        if (moment := job[name]) is not None:
+            yield name.capitalize(), f"{words.clock(moment)}, {words.ago(moment, now)}"
     if told.took:
         yield ("Runs for" if job["ended"] is None else "Took"), told.took
     if not told.over:
@@ -40,11 +41,11 @@ def _facts(job: Mapping[str, Any], now: float) -> Iterator[tuple[str, str]]:
 class PageFact(NamedTuple):
     """An event, and in words how many of its kind came right before it that need no line of their own."""
 
-    event: Mapping[str, Any]
+    event: JobEvent
     more: str
 
 
-def folded(events: Sequence[Mapping[str, Any]]) -> list[PageFact]:
+def folded(events: Sequence[JobEvent]) -> list[PageFact]:
     """Events, newest first, in which commits one after the other are one line.
 
     Examples
@@ -57,7 +58,7 @@ def folded(events: Sequence[Mapping[str, Any]]) -> list[PageFact]:
     return [told for run in reversed(runs) for told in _folded(run, is_cut=run is runs[0] and run[0]["n"] > 1)]
 
 
-def _folded(run: list[Mapping[str, Any]], *, is_cut: bool) -> list[PageFact]:
+def _folded(run: list[JobEvent], *, is_cut: bool) -> list[PageFact]:
     """The lines of events of one kind; ``is_cut`` where earlier ones were not asked for."""
     if run[0]["event"] not in _MANY:
         return [PageFact(event, "") for event in reversed(run)]
@@ -67,15 +68,14 @@ def _folded(run: list[Mapping[str, Any]], *, is_cut: bool) -> list[PageFact]:
     return [PageFact(run[-1], f"and {counted(before, 'commit')} before" if before else "")]
 
 
-def of_result(result: Mapping[str, Any] | None) -> Facts:
+def of_result(result: JobResult | None) -> Facts:
     """What a finished job has made."""
     return list(_results(result)) if result else []
 
 
-def _results(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, title in (("forest", "Forest"), ("output", "Output"), ("digest", "Digest")):
-        if name in result:
-            yield title, str(result[name])
+def _results(result: JobResult) -> Iterator[tuple[str, str]]:
+    places = (("Forest", result.get("forest")), ("Output", result.get("output")), ("Digest", result.get("digest")))
+    yield from ((title, text) for title, text in places if text is not None)
     for name, shape in result.get("arrays", {}).items():
         yield f"Array {name}", " x ".join(f"{size:,}" for size in shape)
     if "n_trees" in result:

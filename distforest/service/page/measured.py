@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from distforest.errors import DistforestError
+from distforest.service.messages import JobEvent, JobState, ServiceRecord
 from distforest.service.page.words import ENDED
 
 N_BINS = 120
@@ -23,16 +24,16 @@ class Serving(Protocol):
 
     failure: str | None
 
-    def about(self) -> Mapping[str, Any]:
+    def about(self) -> ServiceRecord:
         """Tell which service this is."""
 
-    def listed(self) -> Sequence[Mapping[str, Any]]:
+    def listed(self) -> Sequence[JobState]:
         """All jobs, newest first."""
 
-    def job(self, id: str, /) -> Mapping[str, Any]:  # noqa: A002 - the word of the contract
+    def job(self, id: str, /) -> JobState:  # noqa: A002 - the word of the contract
         """One job; raises NotFoundError."""
 
-    async def events(self, id: str, /, after: int = 0, limit: int = N_AT_ONCE) -> Sequence[Mapping[str, Any]]:  # noqa: A002
+    async def events(self, id: str, /, after: int = 0, limit: int = N_AT_ONCE) -> Sequence[JobEvent]:  # noqa: A002
         """Events of a job whose number is greater than ``after``; raises NotFoundError."""
 
 
@@ -53,7 +54,7 @@ class ChartColumns:
         self._edges = np.linspace(0, n_trees, min(n_trees, N_BINS) + 1).round().astype(int)
         self._trees, self._seconds, self._peak = np.zeros((3, len(self._edges) - 1))
 
-    def add(self, event: Mapping[str, Any]) -> None:
+    def add(self, event: JobEvent) -> None:
         """Share the seconds of a task out to its trees."""
         first, last = max(0, event["first"]), min(event["last"], self.n_trees - 1)
         inside = np.minimum(self._edges[1:], last + 1) - np.maximum(self._edges[:-1], first)
@@ -94,11 +95,11 @@ class Measurements:
     def __init__(self, service: Serving) -> None:
         self.service = service
         self._followed: dict[tuple[str, float], _Followed] = {}
-        self.totals: Counter[str] = Counter()
+        self.totals = defaultdict[str, float](int)  # whole numbers stay whole
 
-    async def of_job(self, job: Mapping[str, Any]) -> tuple[list[ChartColumn], list[Mapping[str, Any]]]:
+    async def of_job(self, job: JobState) -> tuple[list[ChartColumn], list[JobEvent]]:
         """The columns of a job's charts, and its latest events; raises NotFoundError."""
-        followed, latest = self._followed.setdefault(_key(job), _Followed()), deque[Mapping[str, Any]](maxlen=N_LATEST)
+        followed, latest = self._followed.setdefault(_key(job), _Followed()), deque[JobEvent](maxlen=N_LATEST)
         await self._read_on(followed, job, max(0, followed.n - N_LATEST), latest)
         return (followed.columns.told() if followed.columns else []), list(latest)
 
@@ -113,7 +114,7 @@ class Measurements:
                 with suppress(DistforestError, OSError):  # removed since it was listed, or not to be read just now
                     await self._count(job)
 
-    async def _count(self, job: Mapping[str, Any]) -> None:
+    async def _count(self, job: JobState) -> None:
         followed = self._followed.setdefault(_key(job), _Followed())
         if job["state"] not in ENDED or followed.revision != job["revision"]:
             await self._read_on(followed, job, followed.n, deque(maxlen=0))
@@ -121,7 +122,7 @@ class Measurements:
         self.totals["retries"] += max(0, job["retries"] - followed.retries)
         followed.retries = max(followed.retries, job["retries"])
 
-    async def _read_on(self, followed: _Followed, job: Mapping[str, Any], after: int, latest: deque[Any]) -> None:
+    async def _read_on(self, followed: _Followed, job: JobState, after: int, latest: deque[JobEvent]) -> None:
         """Read all events after one of them; those that were read before are only told again."""
         while events := await self.service.events(job["id"], after=after, limit=N_AT_ONCE):
             latest.extend(events)
@@ -131,7 +132,7 @@ class Measurements:
                 break
             after = events[-1]["n"]
 
-    def _read(self, followed: _Followed, job: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+    def _read(self, followed: _Followed, job: JobState, event: JobEvent) -> None:
         if event["n"] <= followed.n:  # this or another request has read it
             return
         followed.n = event["n"]
@@ -148,6 +149,6 @@ class Measurements:
                 followed.columns.add(event)
 
 
-def _key(job: Mapping[str, Any]) -> tuple[str, float]:
+def _key(job: JobState) -> tuple[str, float]:
     """What a job is known by: its name may be given again once it was removed."""
     return job["id"], job["submitted"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from distforest.amounts import counted
 from distforest.service.following import waiting_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from distforest.service.messages import JobState
 
 ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 WORKING = frozenset({"RUNNING", "MERGING"})
@@ -54,7 +54,7 @@ LOUD = frozenset({"lost", "memory", "quarantine", "warning", "failed", "interrup
 """Events that a reader looks for first."""
 
 
-def state_of(job: Mapping[str, Any]) -> StateWords:
+def state_of(job: JobState) -> StateWords:
     """The words of a job's state, with what it waits for; a state that is not known here is told as it stands."""
     state = str(job["state"])
     words = STATE_WORDS.get(state) or StateWords(state.lower(), "still", "")
@@ -174,7 +174,7 @@ class JobWords(NamedTuple):
     error: str
 
 
-def job_in_words(job: Mapping[str, Any], now: float) -> JobWords:
+def job_in_words(job: JobState, now: float) -> JobWords:
     """A job in words, at the time ``now``."""
     done, total = _progress(job)
     unit = "trees" if total == job["n_trees"] else ""
@@ -185,7 +185,7 @@ def job_in_words(job: Mapping[str, Any], now: float) -> JobWords:
         link=quote(str(job["id"]), safe=""),
         state=state_of(job),
         over=over,
-        doing=PHASE_WORDS.get(job["phase"], job["phase"] or "") if job["state"] == "RUNNING" else waiting_for(job),
+        doing=_phase(job["phase"]) if job["state"] == "RUNNING" else waiting_for(job),
         what=f"{job['kind']}, {job['method']}" if job["method"] else str(job["kind"]),
         done=done,
         total=total,
@@ -200,14 +200,19 @@ def job_in_words(job: Mapping[str, Any], now: float) -> JobWords:
     )
 
 
-def _progress(job: Mapping[str, Any]) -> tuple[int, int]:
+def _phase(phase: str | None) -> str:
+    """A phase in words; one that is not known here as it stands."""
+    return PHASE_WORDS.get(phase, phase) if phase else ""
+
+
+def _progress(job: JobState) -> tuple[int, int]:
     """How many of how many are done: of what is done now, in the end of the trees."""
     if job["state"] == "SUCCEEDED" and job["n_trees"]:
         return job["n_trees"], job["n_trees"]
     return int(job["done"] or 0), int(job["total"] or 0)
 
 
-def _took(job: Mapping[str, Any], now: float) -> str:
+def _took(job: JobState, now: float) -> str:
     """How long a job has been worked on: to its end, to the last sign of its service, or until now."""
     if job["started"] is None:
         return ""
@@ -215,7 +220,7 @@ def _took(job: Mapping[str, Any], now: float) -> str:
     return seconds(max(0.0, (until if job["ended"] is None else job["ended"]) - job["started"]))
 
 
-def _trouble(job: Mapping[str, Any]) -> str:
+def _trouble(job: JobState) -> str:
     """Tasks that were tried again, workers that were lost, and warnings, as far as there are any."""
     lost, again, warned = job["lost_workers"], job["retries"], len(job.get("warnings") or ())
     told = [f"{again:,} tried again"] if again else []
