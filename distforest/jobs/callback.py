@@ -59,6 +59,6 @@ class Callback:
         return Code.named(lazy, self.function)
 
     @property
-    def decides(self) -> dict[str, Any]:
+    def decides(self) -> dict[str, object]:
         """What decides the values, and which of them a forest sees."""
         return {name: getattr(self, name) for name in ("function", "sha256", "kind", "symmetric", "budget")}

@@ -173,7 +173,7 @@ def _tried(function: Callable[[T], R], task: T, work: Work) -> R:
 class Clock:
     """Counts what is done and tells the watcher."""
 
-    def __init__(self, work: Work, tasks: Sequence[Any]) -> None:
+    def __init__(self, work: Work, tasks: Sequence[object]) -> None:
         self.work, self.done = work, work.before
         self.total = work.before + sum(work.weight(task) for task in tasks)
         self.start = time.monotonic()

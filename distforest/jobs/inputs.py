@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,8 +49,13 @@ from distforest.sources.truth_kinds import TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.growth.methods import Params
+    from distforest.growth.parameters import Value
     from distforest.jobs.spec import Relation, Spec
     from distforest.sources.row_kinds import RowKind
+    from distforest.sources.source import Source
 
 
 @dataclass(frozen=True)
@@ -82,13 +87,13 @@ class Inputs:
     """
 
     method: str
-    params: dict[str, Any]
+    params: Params
     seed: int
     rows: RowKind
     matrix: Staged | StagedSparse
     truth_kind: TruthKind
     truth: Staged
-    classes: list[Any] | None
+    classes: list[object] | None
     largest: float
     scratch: str | None = None
     addresses: tuple[str, str] = ("in memory", "in memory")
@@ -132,7 +137,7 @@ class Inputs:
         assert isinstance(source, LazySource)  # noqa: S101  (held by the callers, who know of a callback)
         return source
 
-    def bound(self, matrix: Any, files: list[Mapped]) -> Bound:
+    def bound(self, matrix: NDArray[np.generic] | Source, files: list[Mapped]) -> Bound:
         """The method bound to what these inputs hold, with ``matrix`` as what the trees read.
 
         The files that are opened for it are added to a list, to be held while trees grow.
@@ -154,7 +159,7 @@ class Inputs:
         )
         return problem(METHODS[self.method], data, self.params, self.seed)
 
-    def feature_names(self) -> dict[str, Any]:
+    def feature_names(self) -> dict[str, object]:
         """What a forest's provenance says of the names of its features."""
         if self.names is None:
             return {}
@@ -208,7 +213,7 @@ class _Key:
 @lru_cache(maxsize=2)
 def _opened(key: _Key) -> Opened:
     inputs, files = key.inputs, list[Mapped]()
-    matrix: Any = inputs.matrix.open(scratch_of(inputs.scratch), files)
+    matrix: NDArray[np.generic] | Source = inputs.matrix.open(scratch_of(inputs.scratch), files)
     if inputs.callback:
         lazy = inputs.callback.lazy()
         supply = replace(ValueSupplier.here(lazy), ask=asking(lazy, inputs.callback.code(lazy)))
@@ -333,10 +338,10 @@ def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[RowKind, Staged |
         return *_stage_features(similarity.address, scratch), None
     if similarity.kind in KERNELS:
         _, matrix = _stage_features(similarity.address, scratch)
-        gamma: Any = similarity.options.get("gamma")
+        gamma = similarity.options.get("gamma")
         with matrix.watched(scratch) as features:
             told = told_of_scales(features, similarity.kind, _names_at(similarity.address))
-            kernel = Kernel.of(similarity.kind, features, gamma)
+            kernel = Kernel.of(similarity.kind, features, gamma if isinstance(gamma, float) else None)
         if told:
             warn_caller(f"similarity: {told}")
         return kernel, matrix, None
@@ -392,7 +397,7 @@ def callback_of(similarity: Relation, output: str) -> Callback:
     InputError
         The function cannot be imported, its options do not go together, or the ledger has no place.
     """
-    options: dict[str, Any] = {name: value for name, value in similarity.options.items() if name != "objects"}
+    options: dict[str, Value] = {name: value for name, value in similarity.options.items() if name != "objects"}
     options["kind"] = options.pop("measure")
     if options["share"] == "all" and options["ledger"] is None:
         if not Folder(output).is_local:
@@ -418,7 +423,7 @@ def truth_kind_of(spec: Spec) -> tuple[TruthKind, str]:
 
 def _stage_truth(
     truth_kind: TruthKind, address: str, spec: Spec, folder: str
-) -> tuple[Staged, list[Any] | None, float]:
+) -> tuple[Staged, list[object] | None, float]:
     scratch = scratch_of(spec.run.scratch)
     if truth_kind == TruthKind.DISTANCES:
         graph = spec.input.relations["distances"].kind == "graph"
@@ -435,9 +440,15 @@ def _stage_truth(
     values = np.asarray(array[...])
     names = array.attrs.get("classes") if truth_kind == TruthKind.LABELS else None
     staged, classes = stage_truth(truth_kind, values, folder, scratch)
-    if classes is not None and isinstance(names, list) and all(0 <= c < len(names) for c in classes):
-        classes = [names[int(c)] for c in classes]
-    return staged, classes, 1.0
+    return staged, _named(classes, names), 1.0
+
+
+def _named(classes: list[object] | None, names: object) -> list[object] | None:
+    """Classes by the names that their array has in its attributes, where all classes are numbers of names."""
+    if classes is None or not isinstance(names, list):
+        return classes
+    numbers = [int(c) for c in classes if isinstance(c, (int, float)) and 0 <= c < len(names)]
+    return [names[number] for number in numbers] if len(numbers) == len(classes) else classes
 
 
 def _warn_of_amounts(spec: Spec, truth_kind: TruthKind, address: str, matrix: Staged | StagedSparse) -> None:
@@ -461,7 +472,7 @@ def _warn_of_amounts(spec: Spec, truth_kind: TruthKind, address: str, matrix: St
 
 def stage_truth(
     truth_kind: TruthKind, values: np.ndarray, folder: str, scratch: Path
-) -> tuple[Staged, list[Any] | None]:
+) -> tuple[Staged, list[object] | None]:
     """Write codes, targets or embeddings into the job's folder and stage them; the classes of the codes."""
     if truth_kind == TruthKind.LINKS:
         return stage_array("truth", codes_of_links(values), folder, scratch), None
@@ -489,7 +500,7 @@ def stage_sparse(name: str, source: SparseSource, folder: str, scratch: Path) ->
     return StagedSparse(staged[0], staged[1], staged[2], source.shape)
 
 
-def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder: str) -> Inputs:
+def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -> Inputs:
     """Inputs made of arrays in memory: written into the job's folder first, so that any worker can read them."""
     scratch = default_scratch()
     stage_matrix = stage_sparse if isinstance(data.matrix, SparseSource) else stage_array
@@ -497,8 +508,8 @@ def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder
     truth = stage_array("truth", data.truth, folder, scratch)
     found = Inputs(method, params, seed, data.rows, matrix, data.truth_kind, truth, data.classes, data.largest)
     found = replace(found, offset=data.offset, growth=GROWTH)
-    given = {name: getattr(data, name) for name in ("feature_weights", "pairs")}
-    staged: dict[str, Any] = {
-        name: stage_array(name, own, folder, scratch) for name, own in given.items() if own is not None
-    }
-    return replace(found, **staged)
+    if data.feature_weights is not None:
+        found = replace(found, feature_weights=stage_array("feature_weights", data.feature_weights, folder, scratch))
+    if data.pairs is not None:
+        found = replace(found, pairs=stage_array("pairs", data.pairs, folder, scratch))
+    return found

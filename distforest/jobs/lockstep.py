@@ -12,7 +12,7 @@ import math
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from distforest.growth.grower import Level
+    from distforest.growth.methods import Params
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.inputs import Inputs
     from distforest.sources.lazy.source import Ask, Items
@@ -83,7 +84,7 @@ class BoundSimilarity:
             yield LazySource(self.lazy, objects, supply)
 
 
-def fit_lazily(supplied: BoundSimilarity, method: Method, truth: Truth, params: dict[str, Any], seed: int) -> Forest:
+def fit_lazily(supplied: BoundSimilarity, method: Method, truth: Truth, params: Params, seed: int) -> Forest:
     """Train a forest on similarities that are asked for as they are needed.
 
     Parameters

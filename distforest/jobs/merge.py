@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -269,7 +268,7 @@ def is_unfinished(output: str, fingerprint: str) -> bool:
     return bool(found == {"fingerprint": fingerprint})
 
 
-def _merged(columns: Sequence[Column], tasks: Sequence[MergeTask], cluster: Cluster, work: Work) -> dict[str, Any]:
+def _merged(columns: Sequence[Column], tasks: Sequence[MergeTask], cluster: Cluster, work: Work) -> dict[str, object]:
     """Run the merge tasks; what the manifest says of each array."""
     digests: dict[str, list[str]] = {column.name: [] for column in columns}
     for task, answers in zip(tasks, cluster.each(merge_rows, tasks, work), strict=True):
@@ -307,7 +306,7 @@ class Layout:
     meaning: Meaning
     grown: dict[str, tuple[str, tuple[int, ...]]]
     repeated: dict[str, str]
-    features: dict[str, Any]
+    features: dict[str, object]
 
     def columns(self, receipts: Sequence[Receipt], inputs: Inputs) -> list[Column]:
         """Each array of the forest, and where its rows come from."""
@@ -336,15 +335,15 @@ def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int]
     return tuple((r.shard, begin, length) for r, begin, length in zip(receipts, begins, rows, strict=False))
 
 
-def _origin(inputs: Inputs) -> dict[str, Any]:
+def _origin(inputs: Inputs) -> dict[str, object]:
     source = inputs.asked()
     return origin_of(source.lazy, source.objects)
 
 
-def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
+def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, object]:
     """Where a forest comes from: versions, the digests of its inputs, and what its similarities cost."""
     truth = {"address": inputs.addresses[1], "sha256": inputs.truth.sha256}
-    taught: dict[str, Any] = {inputs.truth_kind.value: truth} if inputs.truth_kind != TruthKind.NOTHING else {}
+    taught: dict[str, object] = {inputs.truth_kind.value: truth} if inputs.truth_kind != TruthKind.NOTHING else {}
     if inputs.feature_weights and not inputs.dependence:
         taught["feature_weights"] = {"sha256": inputs.feature_weights.sha256}
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}

@@ -12,7 +12,7 @@ import warnings
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 import dask
 from distributed import Client, LocalCluster, Nanny, as_completed, get_worker
@@ -30,6 +30,9 @@ from distforest.sources.lazy.own_process import in_own_processes
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from distributed import Future
+    from distributed.core import PooledRPCCall
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -73,6 +76,13 @@ MACHINE_BYTES = int(MEMORY_LIMIT)
 """Memory that this machine, or the container that this process is in, may use."""
 
 
+class WorkerIdentity(TypedDict):
+    """A worker as the scheduler describes it, as far as this is read here; a limit of 0 is none."""
+
+    nthreads: int
+    memory_limit: int
+
+
 def give_up(threads: int, seconds: float) -> None:
     """Raise JobError where no worker has been seen for `WORKER_PATIENCE` seconds."""
     if not threads and seconds >= WORKER_PATIENCE:
@@ -98,7 +108,7 @@ class OnDask:
     name: str = ""
     seen: Callable[[int, float], None] = give_up
 
-    def _workers(self) -> list[dict[str, Any]]:
+    def _workers(self) -> list[WorkerIdentity]:
         """All workers, as the scheduler tells.
 
         What ``client.scheduler_info`` returns may be the answer to another question: every two seconds the client asks
@@ -106,19 +116,19 @@ class OnDask:
         """
         while True:
             told = self._asked(self._scheduler().identity(n_workers=-1))
-            workers = list(told["workers"].values())
+            workers: list[WorkerIdentity] = list(told["workers"].values())
             self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
             if workers:
                 return workers
             time.sleep(LOOK)
 
-    def _scheduler(self) -> Any:
+    def _scheduler(self) -> PooledRPCCall:
         """Whom to ask of workers and events."""
         if self.client.scheduler is None:
             raise JobError("the Dask client is closed; give one that is connected to its scheduler")
         return self.client.scheduler
 
-    def _asked(self, question: Coroutine[Any, Any, R]) -> R:
+    def _asked(self, question: Coroutine[object, object, R]) -> R:
         """The answer to a question, which the client's loop asks; an interrupt of the wait ends the asking.
 
         ``client.sync`` waits likewise, but has the loop log a NameError if Ctrl-C comes before the loop has begun.
@@ -164,9 +174,9 @@ class OnDask:
         """
         yield from self._run(function, tasks, work, 1)
 
-    def _run(self, function: Callable[[T], R], tasks: Iterable[T], work: Work, ahead: int) -> Iterator[tuple[int, Any]]:
+    def _run(self, function: Callable[[T], R], tasks: Iterable[T], work: Work, ahead: int) -> Iterator[tuple[int, R]]:
         coming, look = enumerate(tasks), _Look(self)
-        running: dict[str, tuple[int, T, Any]] = {}
+        running: dict[str, tuple[int, T, Future]] = {}
         queue = as_completed(loop=self.client.loop)
         try:
             while True:
@@ -195,7 +205,7 @@ class OnDask:
             if running:
                 self.client.cancel([future for _, _, future in running.values()])
 
-    def _submit(self, function: Callable[[T], R], drawn: Sequence[tuple[int, T]], work: Work) -> list[Any]:
+    def _submit(self, function: Callable[[T], R], drawn: Sequence[tuple[int, T]], work: Work) -> list[Future]:
         """The futures of some numbered tasks, which go to the scheduler in one message."""
         if not drawn:
             return []
@@ -245,11 +255,11 @@ class Fetched(NamedTuple):
     error: BaseException | None = None
 
 
-async def _fetched(futures: Sequence[Any]) -> list[Fetched | None]:
+async def _fetched(futures: Sequence[Future]) -> list[Fetched | None]:
     """What tasks that have ended hold, all at once; None for those that were lost before they were fetched."""
     at_once = asyncio.Semaphore(AT_ONCE)
 
-    async def fetched(future: Any) -> Fetched | None:
+    async def fetched(future: Future) -> Fetched | None:
         try:
             async with at_once:
                 return Fetched(await future.result(timeout=FETCH))
@@ -324,7 +334,7 @@ def _wanted() -> Callable[[], None]:
     return look
 
 
-def _raised(result: Any) -> Any:
+def _raised(result: R | DistforestError) -> R:
     """Raise an answer that is an error, else return it."""
     if isinstance(result, DistforestError):
         raise result
@@ -357,7 +367,7 @@ def local_cluster(
     """
     check_worker_memory(memory_limit)
     workers = workers or min(os.cpu_count() or 1, 4)
-    limit: Any = memory_limit if memory_limit is not None else "auto"
+    limit = memory_limit if memory_limit is not None else "auto"
     with dask.config.set(DASK_SETTINGS):
         try:
             with quiet_start():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,7 @@ OPTIONS = {name for row in ANSWERS.values() for name in row.takes}
 """What only some answers take."""
 
 
-def unused(answer: str, given: Mapping[str, Any]) -> dict[str, str]:
+def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
     """What was given that an answer does not take, each with the answers that do, in words.
 
     Examples
@@ -57,7 +57,7 @@ class Outline:
     digest: str
     arrays: dict[str, tuple[str, tuple[int, ...]]]
     n_answers: int
-    classes: list[Any] | None
+    classes: list[bool | int | float | str] | None
     told: tuple[str, ...] = ()
 
 

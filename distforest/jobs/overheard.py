@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TextIO
 
 _own = threading.local()
 _show = warnings.showwarning
@@ -40,10 +41,17 @@ def _listen() -> None:
         warnings.simplefilter("default", UserWarning, append=True)  # forgets what was shown, and changes nothing else
 
 
-def _hear(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:
+def _hear(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Keep a warning to a user in a thread that listens; show any other."""
     told = getattr(_own, "told", None)
     if told is None or category is not UserWarning:
-        _show(message, category, *where, **further)
+        _show(message, category, filename, lineno, file, line)
     elif str(message) not in told:
         told.append(str(message))

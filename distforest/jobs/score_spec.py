@@ -97,11 +97,18 @@ class ScoreSpec:
         ArtifactError, InputError
             With a similarity: the forest cannot be read, or the function not be imported.
         """
-        asked = {name: value for name, value in self.input.items() if name not in ("similarity", "ledger")}
-        function = self.input["similarity"]
-        callback = callback_for(str(asked["forest"]), function, self.input["ledger"]) if function else None
-        demands = {"strict": self.run.strict, "max_bytes": self.run.max_bytes}
-        return Question(**asked, **self.params, callback=callback, **demands)  # type: ignore[arg-type]
+        forest, function = str(self.input["forest"]), self.input["similarity"]
+        return Question(
+            forest,
+            str(self.input["queries"]),
+            reference=self.input["reference"],
+            pairs=self.input["pairs"],
+            callback=callback_for(forest, function, self.input["ledger"]) if function else None,
+            training=self.input["training"],
+            strict=self.run.strict,
+            max_bytes=self.run.max_bytes,
+            **self.params,
+        )
 
 
 def callback_for(forest: str, function: str, ledger: str | None) -> Callback:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from distforest.jobs.versions import check_own_growth
 from distforest.sources.staging import Staged
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from distforest.growth.methods import Params
     from distforest.growth.problem import Data
     from distforest.jobs.inputs import Inputs
@@ -57,7 +59,7 @@ class ScreenedMatrix(Protocol):
 class InMemory:
     """Features of this process."""
 
-    matrix: Any
+    matrix: NDArray[np.generic]
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter, Value, complete, faults
@@ -38,6 +38,8 @@ from distforest.stores.outputs import in_the_way
 
 if TYPE_CHECKING:
     import os
+
+    from distforest.growth.methods import Params
 
 SPEC_FORMAT = 1
 """Number of the grammar. It grows when an older spec would be read as another job than it was."""
@@ -153,7 +155,7 @@ class Spec:
     seed: int
     output: str
     input: Input
-    params: Mapping[str, Any]
+    params: Params
     run: Run = field(default_factory=Run)
 
     @classmethod

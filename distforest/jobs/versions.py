@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.errors import JobError
 from distforest.growth.methods import GROWTH
@@ -29,7 +29,7 @@ def check_own_growth(job: int) -> None:
     check_growth(GROWTH, job)
 
 
-def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, Any]]:
+def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, int | str]]:
     """Each set of versions that has grown trees, with how many, the most first."""
     n_trees: Counter[tuple[str, ...]] = Counter()
     for receipt in receipts:
