@@ -59,7 +59,7 @@ class Answer:
         there is a row for each pair, else one for each query.
     to_training
         Whether it is taken to the training rows, if there is no reference.
-    is_said
+    is_predicted
         Whether it follows from what the trees say: from classes or targets.
     """
 
@@ -69,7 +69,7 @@ class Answer:
     over_pairs: Callable[[Asked], tuple[np.ndarray, ...]] | None = None
     takes: tuple[str, ...] = ()
     to_training: bool = False
-    is_said: bool = False
+    is_predicted: bool = False
 
     @property
     def of_pairs(self) -> bool:
@@ -200,14 +200,14 @@ def _is_mean(forest: Forest) -> bool:
     return isinstance(forest.leaf_table, Means)
 
 
-def _said(asked: Asked) -> tuple[np.ndarray, ...]:
+def _predict(asked: Asked) -> tuple[np.ndarray, ...]:
     from distforest.forest.scoring import predict
 
     return (predict(asked.forest, asked.nodes, asked.voters),)
 
 
-def _prediction(asked: Asked) -> tuple[np.ndarray, ...]:
-    [said] = _said(asked)
+def _predict_labels(asked: Asked) -> tuple[np.ndarray, ...]:
+    [said] = _predict(asked)
     return (said if _is_mean(asked.forest) else said.argmax(axis=1),)
 
 
@@ -250,8 +250,8 @@ _TABLE = (
         takes=("n_neighbors", "without_self"),
         to_training=True,
     ),
-    Answer("predict", (Array("prediction", _form_of_prediction),), _prediction, is_said=True),
-    Answer("proba", (Array("proba", _form_of_shares),), _said, is_said=True),
+    Answer("predict", (Array("prediction", _form_of_prediction),), _predict_labels, is_predicted=True),
+    Answer("proba", (Array("proba", _form_of_shares),), _predict, is_predicted=True),
     Answer("apply", (Array("nodes", _one_for_each_tree),), _nodes),
 )
 ANSWERS = {row.name: row for row in _TABLE}

@@ -141,7 +141,7 @@ class Here:
         clock = Clock(work, tasks)
         with ThreadPoolExecutor(self.threads) as pool:
             running: dict[Future[R], int] = {
-                pool.submit(_tried, function, task, work): number for number, task in enumerate(tasks)
+                pool.submit(_with_retries, function, task, work): number for number, task in enumerate(tasks)
             }
             try:
                 while running:
@@ -156,7 +156,7 @@ class Here:
         return [answers[number] for number in range(len(tasks))]
 
 
-def _tried(function: Callable[[T], R], task: T, work: Work) -> R:
+def _with_retries(function: Callable[[T], R], task: T, work: Work) -> R:
     """Call ``function``, again after an error of the system; other errors are final."""
     for attempt in range(work.retries + 1):
         try:

@@ -131,7 +131,7 @@ class Inputs:
         without = replace(self.callback, budget=None) if self.callback else None
         return replace(self, callback=without).fingerprint
 
-    def asked(self) -> LazySource:
+    def lazy_source(self) -> LazySource:
         """The function and the objects of a callback, as this process has opened them; it asks without a ledger."""
         source = self.problem().data.matrix
         assert isinstance(source, LazySource)  # noqa: S101  (held by the callers, who know of a callback)

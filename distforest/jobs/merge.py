@@ -336,7 +336,7 @@ def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int]
 
 
 def _origin(inputs: Inputs) -> dict[str, object]:
-    source = inputs.asked()
+    source = inputs.lazy_source()
     return origin_of(source.lazy, source.objects)
 
 

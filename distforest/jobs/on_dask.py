@@ -115,7 +115,7 @@ class OnDask:
         for none of the workers by itself, and keeps both answers in one place.
         """
         while True:
-            told = self._asked(self._scheduler().identity(n_workers=-1))
+            told = self._in_loop(self._scheduler().identity(n_workers=-1))
             workers: list[WorkerIdentity] = list(told["workers"].values())
             self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
             if workers:
@@ -128,7 +128,7 @@ class OnDask:
             raise JobError("the Dask client is closed; give one that is connected to its scheduler")
         return self.client.scheduler
 
-    def _asked(self, question: Coroutine[object, object, R]) -> R:
+    def _in_loop(self, question: Coroutine[object, object, R]) -> R:
         """The answer to a question, which the client's loop asks; an interrupt of the wait ends the asking.
 
         ``client.sync`` waits likewise, but has the loop log a NameError if Ctrl-C comes before the loop has begun.
@@ -146,7 +146,7 @@ class OnDask:
 
     def slots_now(self) -> int:
         """Threads of the workers that are there at this moment, if any."""
-        return sum(self._asked(self._scheduler().ncores()).values())
+        return sum(self._in_loop(self._scheduler().ncores()).values())
 
     @property
     def threads(self) -> int:
@@ -194,7 +194,7 @@ class OnDask:
                             queue.thread_condition.wait(TICK)
                     look.again()
                 ended = queue.next_batch(block=False)
-                for future, fetched in zip(ended, self._asked(_fetched(ended)), strict=True):
+                for future, fetched in zip(ended, self._in_loop(_fetch_all(ended)), strict=True):
                     if fetched is None:
                         queue.add(future)
                         continue
@@ -224,7 +224,7 @@ class OnDask:
         """The answer of a task, or `Lost` for one that was lost with its workers, if that may be; raises all else."""
         error = fetched.error
         if error is None:
-            return _raised(fetched.result)
+            return _result_or_raise(fetched.result)
         if isinstance(error, CancelledError):  # by the client itself, which has no other way to tell of it
             raise ConnectionError("the connection to the scheduler was lost while tasks ran") from error
         if not isinstance(error, KilledWorker):
@@ -238,7 +238,7 @@ class OnDask:
     def _deaths(self, error: KilledWorker) -> str:
         """How often, where, and whether it was the memory."""
         where = f"{counted(error.allowed_failures + 1, 'time')}, the last one {error.last_worker.address}"
-        killed = [own for _, own in self._asked(self._scheduler().events(topic="worker-restart-memory")) or ()]
+        killed = [own for _, own in self._in_loop(self._scheduler().events(topic="worker-restart-memory")) or ()]
         used = [own["rss"] for own in killed if own["worker"] == error.last_worker.address]
         advice = "raise the workers' memory limit (run.memory_limit) or lower run.batch"
         if used:
@@ -255,7 +255,7 @@ class Fetched(NamedTuple):
     error: BaseException | None = None
 
 
-async def _fetched(futures: Sequence[Future]) -> list[Fetched | None]:
+async def _fetch_all(futures: Sequence[Future]) -> list[Fetched | None]:
     """What tasks that have ended hold, all at once; None for those that were lost before they were fetched."""
     at_once = asyncio.Semaphore(AT_ONCE)
 
@@ -309,7 +309,7 @@ def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestErr
     """On a worker: an error that is raised on purpose is an answer, so that Dask does not try it again."""
     logging.getLogger("distforest").debug("%s: %s", name, task)
     try:
-        with in_own_processes(_wanted()):
+        with in_own_processes(_cancellation_check()):
             return function(task)
     except DistforestError as error:
         return error
@@ -318,7 +318,7 @@ def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestErr
         raise
 
 
-def _wanted() -> Callable[[], None]:
+def _cancellation_check() -> Callable[[], None]:
     """What looks whether anybody waits for the task that runs in this thread, and raises CancelledJobError if not.
 
     Dask leaves a task alone that runs, and only marks it.
@@ -334,7 +334,7 @@ def _wanted() -> Callable[[], None]:
     return look
 
 
-def _raised(result: R | DistforestError) -> R:
+def _result_or_raise(result: R | DistforestError) -> R:
     """Raise an answer that is an error, else return it."""
     if isinstance(result, DistforestError):
         raise result

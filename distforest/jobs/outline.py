@@ -71,7 +71,7 @@ def outline(question: Question) -> Outline:
     forest = opened_forest(question.forest, digest)
     _check_feature_names(question, forest)
     arrays, n_answers = _arrays(question, forest)
-    classes = forest.meaning.classes if ANSWERS[question.answer].is_said else None
+    classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None
     return Outline(digest, arrays, n_answers, classes, told)
 
 
@@ -119,7 +119,7 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
 
 def _n_training(row: Answer, question: Question, forest: Forest) -> int:
     """How many training rows there are; refused here where an answer asks where they lie and that is not known."""
-    asks = (row.to_training and not question.reference) or (row.is_said and forest.nearest_votes)
+    asks = (row.to_training and not question.reference) or (row.is_predicted and forest.nearest_votes)
     return int(forest.training_nodes.shape[1]) if asks and not is_over_pairs(forest) else forest.n_training
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import TextIO
 
-_own = threading.local()
+_thread = threading.local()
 _show = warnings.showwarning
 _lock = threading.Lock()
 
@@ -25,23 +25,23 @@ def overheard() -> Iterator[list[str]]:
     """
     told: list[str] = []
     _listen()
-    before, _own.told = getattr(_own, "told", None), told
+    before, _thread.told = getattr(_thread, "told", None), told
     try:
         yield told
     finally:
-        _own.told = before
+        _thread.told = before
 
 
 def _listen() -> None:
     """Let warnings come here that are shown; one that was shown before is shown again."""
     global _show
     with _lock:
-        if warnings.showwarning is not _hear:
-            _show, warnings.showwarning = warnings.showwarning, _hear
+        if warnings.showwarning is not _collect:
+            _show, warnings.showwarning = warnings.showwarning, _collect
         warnings.simplefilter("default", UserWarning, append=True)  # forgets what was shown, and changes nothing else
 
 
-def _hear(
+def _collect(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -50,7 +50,7 @@ def _hear(
     line: str | None = None,
 ) -> None:
     """Keep a warning to a user in a thread that listens; show any other."""
-    told = getattr(_own, "told", None)
+    told = getattr(_thread, "told", None)
     if told is None or category is not UserWarning:
         _show(message, category, filename, lineno, file, line)
     elif str(message) not in told:

@@ -92,14 +92,14 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
     ((0, 2), (5, 8), (9, 9))
     """
     missing = sorted(set(range(size.n_trees)) - set(done))
-    shares = [missing] if batch else _shared(missing, _parts(size, len(missing), slots))
+    shares = [missing] if batch else _shares(missing, _parts(size, len(missing), slots))
     runs = [run for share in shares for run in _runs(share)]
     own = batch or max(map(len, shares), default=1)
     tasks = ((run[first], run[min(first + own, len(run)) - 1]) for run in runs for first in range(0, len(run), own))
     return Plan(tuple(tasks), projected_bytes(size, own, threads))
 
 
-def _shared(trees: list[int], parts: list[int]) -> list[list[int]]:
+def _shares(trees: list[int], parts: list[int]) -> list[list[int]]:
     """The trees in shares that are as large as parts of a whole, to within a tree; without those of no tree."""
     whole = sum(parts)
     ends = [len(trees) * end // whole for end in itertools.accumulate(parts, initial=0)]

@@ -166,7 +166,7 @@ def preview(spec: Spec) -> Preview:
     for wanted in _wanted(spec):
         try:
             with naming(wanted.place, wanted.address):
-                seen.append(_look(wanted))
+                seen.append(_read_metadata(wanted))
                 told += check_stored([wanted.address], spec.run.strict, spec.run.max_bytes)
         except InputError as error:
             faults.append(str(error))
@@ -190,7 +190,7 @@ def faults_of_metadata(spec: Spec) -> list[str]:
     for wanted in _wanted(spec):
         try:
             with naming(wanted.place, wanted.address):
-                seen.append(_look(wanted))
+                seen.append(_read_metadata(wanted))
         except InputError as error:
             is_there = _is_there(wanted.address)
             is_all &= is_there
@@ -259,7 +259,7 @@ def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
     return faults
 
 
-def _look(wanted: Wanted) -> Seen:
+def _read_metadata(wanted: Wanted) -> Seen:
     """Open the metadata of an input; raises InputError for what it cannot be."""
     address, reading = wanted.address, wanted.reading
     array = open_matrix(address) if reading.missing else open_array(address)

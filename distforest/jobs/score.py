@@ -226,7 +226,7 @@ def _routed(
     folder = Folder(job_folder(output)).within("nodes.zarr")
     try:
         zarr.open_group(zarr_store(folder.address), mode="w")  # before anything is paid for: it can be written
-        votes = forest.nearest_votes and answers.ANSWERS[question.answer].is_said
+        votes = forest.nearest_votes and answers.ANSWERS[question.answer].is_predicted
         with supplied.source(objects, "scoring", None) as source:
             _route(forest, source, about, folder.address, LeafIndex.of(forest.training_nodes) if votes else None, watch)
         yield folder.address

@@ -285,13 +285,13 @@ def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
     found, params = Input({}, {}), dict[str, Value]()
     if (keys := INPUTS.get(head["method"])) is not None:
         found, given = _input(reader, keys, top.get("input", NOT_GIVEN)), top.get("params", {})
-        params = _weighted(reader, _params(reader, METHODS[head["method"]].parameters, given), found, given)
-        _paired(reader, found)
+        params = _with_feature_weights(reader, _params(reader, METHODS[head["method"]].parameters, given), found, given)
+        _check_pairs(reader, found)
     else:
         reader.mapping(("input",), top.get("input", NOT_GIVEN), "a table")
         reader.mapping(("params",), top.get("params", {}), "a table")
     run = reader.values(("run",), reader.table(("run",), top.get("run", {}), [key.name for key in RUN_KEYS]), RUN_KEYS)
-    _keep_apart(reader, head["output"], found)
+    _check_apart(reader, head["output"], found)
     if reader.found_faults:
         raise reader.error()
     return Spec(head["method"], head["seed"], head["output"], found, params, Run(**run))
@@ -369,7 +369,7 @@ def _params(reader: Reader, parameters: tuple[Parameter, ...], value: object) ->
     return {} if found else complete(rows.values(), known)
 
 
-def _weighted(reader: Reader, params: dict[str, Value], found: Input, given: object) -> dict[str, Value]:
+def _with_feature_weights(reader: Reader, params: dict[str, Value], found: Input, given: object) -> dict[str, Value]:
     """Say in the parameters that feature weights are given where the input names them."""
     named = "feature_weights" in found.addresses
     said = given.get("feature_weights", NOT_GIVEN) if isinstance(given, Mapping) else NOT_GIVEN
@@ -379,7 +379,7 @@ def _weighted(reader: Reader, params: dict[str, Value], found: Input, given: obj
     return {**params, "feature_weights": "given"} if named else params
 
 
-def _paired(reader: Reader, found: Input) -> None:
+def _check_pairs(reader: Reader, found: Input) -> None:
     """Refuse pairs without what is known of them, and the other way round."""
     named = [name for name in ("pairs", "similar") if name in found.addresses]
     if len(named) == 1:
@@ -416,7 +416,7 @@ def _number(value: object) -> float:
     raise ValueError
 
 
-def _keep_apart(reader: Reader, output: str | None, found: Input) -> None:
+def _check_apart(reader: Reader, output: str | None, found: Input) -> None:
     """Refuse an output that is, holds, or lies in an input, which it would spoil."""
     inputs = [*found.addresses.values()]
     for relation in found.relations.values():

@@ -190,7 +190,7 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
     [size] = cluster.each(survey, [inputs], Work("survey", options.retries))
-    done, slots = _committed(shards, cluster, options), cluster.slots
+    done, slots = _committed_receipts(shards, cluster, options), cluster.slots
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
     planned = plan(size, trees, slots, options.batch, cluster.threads)
     check_memory(planned.projected_bytes, cluster.memory_limit)
@@ -201,9 +201,9 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
             options.on_answer(grown[0])
     else:
         tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
-        grown = _grown(tasks, len(trees), cluster, options)
+        grown = _grow(tasks, len(trees), cluster, options)
     receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
-    warnings = tuple(filter(None, (_told_of_roots(inputs, receipts, cluster, options), told_of_versions(receipts))))
+    warnings = tuple(filter(None, (_warning_of_roots(inputs, receipts, cluster, options), told_of_versions(receipts))))
     merging = Work("merge", options.retries, watch=options.watch)
     try:
         digest = merge(inputs, receipts, _target(inputs, output, folder, shards, options), cluster, merging)
@@ -240,20 +240,20 @@ class RootsTask:
         return "why trees have no cut"
 
 
-def told_there(task: RootsTask) -> str:
+def warning_there(task: RootsTask) -> str:
     """What is to be told of trees without a cut; opens the inputs, on whatever host it is asked."""
     problem = task.inputs.problem()
     roots = Roots(task.n_roots, task.n_trees, problem.data.n_rows, problem.meaning.leaf)
     return told_of_roots(problem, roots, task.closed)
 
 
-def _told_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> str:
+def _warning_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> str:
     """What is to be told of trees without a cut, if anything is; only then the inputs are looked at once more."""
     counts = (sum(getattr(receipt, name) for receipt in receipts) for name in ("n_roots", "n_trees", "closed"))
     task = RootsTask(inputs, *counts)
     if 2 * task.n_roots <= task.n_trees:
         return ""
-    [told] = cluster.each(told_there, [task], Work("survey", options.retries))
+    [told] = cluster.each(warning_there, [task], Work("survey", options.retries))
     return told
 
 
@@ -275,7 +275,7 @@ def survey(inputs: Inputs) -> Size:
     return size_of(inputs.problem())
 
 
-def _committed(shards: Folder, cluster: Cluster, options: Options) -> list[Receipt]:
+def _committed_receipts(shards: Folder, cluster: Cluster, options: Options) -> list[Receipt]:
     """The receipts of an earlier run; its shards are read on the cluster."""
     if not shards.names():
         return []
@@ -283,7 +283,7 @@ def _committed(shards: Folder, cluster: Cluster, options: Options) -> list[Recei
     return done
 
 
-def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Options) -> list[Receipt]:
+def _grow(tasks: list[GrowTask], before: int, cluster: Cluster, options: Options) -> list[Receipt]:
     """The receipts of the tasks, where ``before`` trees are committed already.
 
     A task whose workers die again and again is put aside; when all others are done its trees are tried once more, one

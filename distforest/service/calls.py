@@ -138,7 +138,9 @@ class Service:
         dict
             ``job``, and ``created``: False where the same job had come before.
         """
-        answer: SubmitAnswer = self._done("submit", SENDING_TRIES, spec=spec, id=job_id or new_id(spec, time.time()))
+        answer: SubmitAnswer = self._call_patiently(
+            "submit", SENDING_TRIES, spec=spec, id=job_id or new_id(spec, time.time())
+        )
         return answer
 
     def listed(self) -> JobsAnswer:
@@ -157,17 +159,17 @@ class Service:
 
     def cancel(self, job_id: str) -> JobState:
         """Stop a job; returns what is known of it."""
-        job: JobState = self._done("cancel", id=job_id)["job"]
+        job: JobState = self._call_patiently("cancel", id=job_id)["job"]
         return job
 
     def resume(self, job_id: str) -> JobState:
         """Let a job that ended without a result go on from what it has finished; returns what is known of it."""
-        job: JobState = self._done("resume", id=job_id)["job"]
+        job: JobState = self._call_patiently("resume", id=job_id)["job"]
         return job
 
     def remove(self, job_id: str) -> str:
         """Forget a job that has ended, but for its output; returns its id."""
-        return str(self._done("remove", id=job_id)["id"])
+        return str(self._call_patiently("remove", id=job_id)["id"])
 
     def health(self) -> ServiceRecord:
         """What is known of the service."""
@@ -186,7 +188,7 @@ class Service:
     def _seconds(self) -> float:
         return min(self.patience, CONNECT_SECONDS)
 
-    def _done(self, name: str, tries: int = 1, **asked: object) -> Answer:
+    def _call_patiently(self, name: str, tries: int = 1, **asked: object) -> Answer:
         """Ask for what changes something, over a restart of its scheduler; ``tries`` times where the answer is lost."""
         start, patience = time.monotonic(), 0.0
         while True:
@@ -204,7 +206,7 @@ class Service:
 
     def _call(self, name: str, **asked: object) -> Answer:
         """Ask for one thing; raises what is refused."""
-        answer = asyncio.run(self._ask(f"distforest_{name}", asked))
+        answer = asyncio.run(self._exchange(f"distforest_{name}", asked))
         if not isinstance(answer, dict):  # a scheduler answers nothing to what it does not know
             raise BrokenOffError(
                 f"the scheduler at {self.address} runs no job service; start it with --preload distforest.service"
@@ -215,8 +217,8 @@ class Service:
             raise JobError(f"the service at {self.address} failed; its log says more: {answer.get('exception_text')}")
         return answer
 
-    async def _ask(self, operation: str, asked: Mapping[str, object]) -> object:
-        comm = await self._connected()
+    async def _exchange(self, operation: str, asked: Mapping[str, object]) -> object:
+        comm = await self._connect()
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await comm.write({"op": operation, "reply": True, **asked})
@@ -232,7 +234,7 @@ class Service:
         finally:
             comm.abort()
 
-    async def _connected(self) -> Comm:
+    async def _connect(self) -> Comm:
         """Reach the scheduler; answers are not unpickled, as none of them needs to be."""
         try:
             async with asyncio.timeout(self._seconds):

@@ -86,8 +86,8 @@ def make(folder: str | os.PathLike[str], hosts: Sequence[str] = (), days: int = 
     if not 1 <= days <= MOST_DAYS:
         raise InputError(f"days must be an integer from 1 to {MOST_DAYS}, found {days}")
     names = tuple(dict.fromkeys((*LOCAL_NAMES, *hosts)))
-    subject = x509.SubjectAlternativeName([_general(name) for name in names])
-    path = _empty(Path(folder).absolute())
+    subject = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    path = _empty_folder(Path(folder).absolute())
     now = datetime.now(UTC).replace(microsecond=0)
     authority = _Authority.new(now, now + timedelta(days=days))
     texts = {"ca.pem": authority.text, "ca-key.pem": _key_text(authority.key)}
@@ -111,10 +111,10 @@ class _Authority:
     @classmethod
     def new(cls, now: datetime, end: datetime) -> _Authority:
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _named(f"distforest authority {secrets.token_hex(4)}")  # two of them shall not be taken for one
+        name = _common_name(f"distforest authority {secrets.token_hex(4)}")  # two of them shall not be taken for one
         start = now - SLOW_CLOCK
         made = (
-            _begun(name, key, start, end)
+            _builder(name, key, start, end)
             .issuer_name(name)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
@@ -132,7 +132,7 @@ class _Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
         made = (
-            _begun(_named(f"distforest {role}"), key, self.start, self.end)
+            _builder(_common_name(f"distforest {role}"), key, self.start, self.end)
             .issuer_name(self.certificate.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
@@ -152,11 +152,13 @@ def _config(folder: Path) -> str:
     return CONFIG.format(**{name.replace("-", "_"): json.dumps(f"{folder / name}.pem") for name in names})
 
 
-def _named(name: str) -> x509.Name:
+def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _begun(name: x509.Name, key: ec.EllipticCurvePrivateKey, start: datetime, end: datetime) -> x509.CertificateBuilder:
+def _builder(
+    name: x509.Name, key: ec.EllipticCurvePrivateKey, start: datetime, end: datetime
+) -> x509.CertificateBuilder:
     """What all certificates hold."""
     return (
         x509.CertificateBuilder()
@@ -183,7 +185,7 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _general(host: str) -> x509.GeneralName:
+def _general_name(host: str) -> x509.GeneralName:
     """A host as a certificate holds it."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
@@ -201,7 +203,7 @@ def _key_text(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _empty(folder: Path) -> Path:
+def _empty_folder(folder: Path) -> Path:
     """Make a folder for its owner alone, or take an empty one; refuse one that holds anything."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

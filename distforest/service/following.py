@@ -56,14 +56,16 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[Jo
     last_answer, known = -math.inf, None
     while True:
         left = deadline - time.monotonic()
-        job = _asked(jobs.within(max(left, FOLLOW_SECONDS)), job_id, time.monotonic() - last_answer <= SILENCE_SECONDS)
+        job = _look_at(
+            jobs.within(max(left, FOLLOW_SECONDS)), job_id, time.monotonic() - last_answer <= SILENCE_SECONDS
+        )
         if job is not None:
             known, last_answer = job, time.monotonic()
             yield job
             if job["state"] in (*ENDS, INTERRUPTED, UNREADABLE):
                 return
         if time.monotonic() >= deadline:
-            raise _too_late(known, job_id, seconds)
+            raise _timeout_error(known, job_id, seconds)
         time.sleep(min(POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
 
 
@@ -87,7 +89,7 @@ def events_after(jobs: Jobs, job_id: str, after: int) -> Iterator[JobEvent]:
         after = found[-1]["n"]
 
 
-def _asked(jobs: Jobs, job_id: str, patient: bool) -> JobState | None:
+def _look_at(jobs: Jobs, job_id: str, patient: bool) -> JobState | None:
     """What is known of a job; None where nothing is heard of its service, if there is patience left."""
     try:
         job = jobs.job(job_id)
@@ -98,7 +100,7 @@ def _asked(jobs: Jobs, job_id: str, patient: bool) -> JobState | None:
     return None if patient and job["state"] == INTERRUPTED else job
 
 
-def _too_late(job: JobState | None, job_id: str, seconds: float | None) -> WaitTimeoutError:
+def _timeout_error(job: JobState | None, job_id: str, seconds: float | None) -> WaitTimeoutError:
     found: JobState = {"id": job_id, "state": "unknown"} if job is None else job
     return WaitTimeoutError(f"{job_id} is {found['state']} after {seconds:g} s of waiting; it runs on", found)
 

@@ -108,7 +108,7 @@ class Job:
     state: JobState
     n_written: int | None = 0
     is_cancelled: bool = False
-    _unsaid: list[TimedNote] = field(default_factory=list)
+    _unsaved: list[TimedNote] = field(default_factory=list)
     _changed: bool = False
     _is_urgent: bool = False
     _waited: str | None = None
@@ -125,7 +125,7 @@ class Job:
     @property
     def n_events(self) -> int:
         """Events that are written, as far as is known, and those that will be."""
-        return (self.n_written or 0) + len(self._unsaid)
+        return (self.n_written or 0) + len(self._unsaved)
 
     @property
     def has_ended(self) -> bool:
@@ -140,7 +140,7 @@ class Job:
     def note(self, event: str, message: str, **details: Unpack[EventDetails]) -> None:
         """Say what happened."""
         with self._own:
-            self._unsaid.append({"time": time.time(), "event": event, "message": in_bounds(message), **details})
+            self._unsaved.append({"time": time.time(), "event": event, "message": in_bounds(message), **details})
 
     def warn(self, texts: Iterable[str]) -> None:
         """Say what is odd, and was done all the same; once, however often a run is tried."""
@@ -246,24 +246,24 @@ class Job:
 
         What a store refuses is tried again the next time.
         """
-        if not (self._unsaid or self._changed or self.is_at_work):  # as most jobs of a large root
+        if not (self._unsaved or self._changed or self.is_at_work):  # as most jobs of a large root
             return True
         with self._writing:
             with self._own:
                 since = time.time() - self.state["heartbeat"]
                 is_due = at_once or self._is_urgent or since >= PROGRESS_BEAT
-                unsaid, state = (self._unsaid if is_due else []), self.state
+                unsaved, state = (self._unsaved if is_due else []), self.state
                 changed = (self._changed and is_due) or (self.is_at_work and since >= SAVING_BEAT)
-                if not unsaid and not changed:
+                if not unsaved and not changed:
                     return True
-                self._unsaid = self._unsaid[len(unsaid) :]
+                self._unsaved = self._unsaved[len(unsaved) :]
                 self._changed, self._is_urgent = self._changed and not changed, False
             try:
-                if unsaid:
+                if unsaved:
                     before = self.count_events(registry)
-                    events: list[JobEvent] = [{"n": n, **event} for n, event in enumerate(unsaid, before + 1)]
+                    events: list[JobEvent] = [{"n": n, **event} for n, event in enumerate(unsaved, before + 1)]
                     registry.note(self.id, events)
-                    self.n_written, unsaid = before + len(unsaid), []
+                    self.n_written, unsaved = before + len(unsaved), []
                 if changed:
                     now = time.time()
                     registry.write(self.id, {**state, "heartbeat": now})
@@ -272,6 +272,6 @@ class Job:
             except (OSError, ValueError, UnreadableError) as error:
                 logging.getLogger("distforest").warning("job %s: its state could not be written: %r", self.id, error)
                 with self._own:
-                    self._unsaid, self._changed = [*unsaid, *self._unsaid], self._changed or changed
+                    self._unsaved, self._changed = [*unsaved, *self._unsaved], self._changed or changed
                 return False
             return True

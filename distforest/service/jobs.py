@@ -43,7 +43,7 @@ from distforest.service.registry import (
     check_id,
     unreadable,
 )
-from distforest.service.running import ServiceContext, allow, run_job
+from distforest.service.running import ServiceContext, check_allowed, run_job
 from distforest.service.turns import Turns
 from distforest.service.watching import Watching
 from distforest.stores.addresses import may_pass
@@ -111,11 +111,11 @@ class JobService:
     limits: ServiceLimits = field(default_factory=ServiceLimits)
     jobs: dict[str, Job] = field(default_factory=dict)
     failure: str | None = "the service is starting"
-    desk: ServiceContext | None = None
+    context: ServiceContext | None = None
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.registry, self.scheduler.address)
-        self.registry = replace(self.registry, guard=self.lease.hold)
+        self.registry = replace(self.registry, guard=self.lease.check_held)
         self.aside: dict[str, JobState] = {}
         self.turns = Turns()
         self._pool = ThreadPoolExecutor(self.limits.max_running, "distforest-job")
@@ -141,10 +141,10 @@ class JobService:
         await self.lease.take()
         if not self.lease.excludes:
             logging.getLogger("distforest").warning(NOT_EXCLUSIVE, self.registry.root)
-        await self._taken_up()
+        await self._read_root()
         self.scheduler.add_plugin(Watching(self.jobs))
         self._looping = asyncio.create_task(self._loop())
-        self._looping.add_done_callback(self._looped)
+        self._looping.add_done_callback(self._loop_ended)
 
     async def close(self) -> None:
         """Stop: running jobs are left to the next service."""
@@ -153,35 +153,35 @@ class JobService:
         looping, self._looping, self.failure = self._looping, None, self.failure or "the service closes"
         looping.cancel()
         await asyncio.wait([looping])  # no job is begun, and no heartbeat written, after this
-        if self.desk:
-            self.desk.closing.set()
+        if self.context:
+            self.context.closing.set()
         if self._running:
             await asyncio.wait(self._running.values(), timeout=CLOSING_SECONDS)
         if not self._is_replaced:
-            await asyncio.to_thread(self._leave)
-        if self.desk:
-            await asyncio.to_thread(self.desk.client.close, CLOSING_SECONDS)
+            await asyncio.to_thread(self._interrupt_jobs)
+        if self.context:
+            await asyncio.to_thread(self.context.client.close, CLOSING_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _open(self) -> ServiceContext:
+    def _connect(self) -> ServiceContext:
         """Connect to this service's own scheduler, as any client would."""
         client = Client(self.scheduler.address, security=self.scheduler.security, set_as_default=False)
         return ServiceContext(
             self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout, self.turns.why
         )
 
-    async def _taken_up(self) -> None:
+    async def _read_root(self) -> None:
         """Read the job root; meanwhile the lease is held."""
-        reading = asyncio.ensure_future(asyncio.to_thread(self._take_up))
+        reading = asyncio.ensure_future(asyncio.to_thread(self._read_jobs))
         while not (await asyncio.wait([reading], timeout=LEASE_BEAT))[0]:
             await self._beat()
         await reading
 
-    def _take_up(self) -> None:
+    def _read_jobs(self) -> None:
         """Read the job root; what no service has finished is queued, oldest first."""
         for name, found in self.registry.states():
             try:
-                if (job := self._found(name, found)) is not None:
+                if (job := self._job_of_folder(name, found)) is not None:
                     self.jobs[name] = job
             except Exception as error:  # whatever a folder can lead to, it is that of one job
                 if isinstance(error, OSError) and may_pass(error, self.registry.root):
@@ -190,7 +190,7 @@ class JobService:
                 logging.getLogger("distforest").warning("%s", self._why_aside(name))
         self._save()
 
-    def _found(self, name: str, state: JobState | UnreadableError | None) -> Job | None:
+    def _job_of_folder(self, name: str, state: JobState | UnreadableError | None) -> Job | None:
         """A job of the root, of which only the state is read where it has ended; None for a folder that is no job's."""
         if isinstance(state, UnreadableError):
             raise state
@@ -207,7 +207,7 @@ class JobService:
         if state is None or not state.keys() >= STATE_KEYS:
             raise InputError("it has no spec.json, and its state.json does not say all")
         job = Job(state, n_written=self.registry.last_number(name))
-        self._go_on(job)
+        self._requeue(job)
         return job
 
     def _spec(self, name: str, text: str) -> AnySpec:
@@ -217,7 +217,7 @@ class JobService:
             faults = "; ".join(error.faults[:MOST_FAULTS])
             raise UnreadableError(f"{self.registry.folder(name).address}/{SPEC} is no spec: {faults}") from error
 
-    def _go_on(self, job: Job) -> None:
+    def _requeue(self, job: Job) -> None:
         """Queue a job that has not ended; what is left half written in its folder is removed."""
         folder = self.registry.folder(job.id)
         folder.sweep()
@@ -229,7 +229,7 @@ class JobService:
                 job.note("resumed", "a new service resumes the job; what is committed is not repeated")
                 job.queue_again()
 
-    def _leave(self) -> None:
+    def _interrupt_jobs(self) -> None:
         for job in self.jobs.values():
             if job.is_at_work:
                 job.set(state=INTERRUPTED, was=job.state["state"])
@@ -240,7 +240,9 @@ class JobService:
             logging.getLogger("distforest").warning("the lease could not be given back: %r", error)
 
     async def _loop(self) -> None:
-        self.desk = await asyncio.to_thread(self._open)  # answered once the scheduler has started, preloads and all
+        self.context = await asyncio.to_thread(
+            self._connect
+        )  # answered once the scheduler has started, preloads and all
         beaten, self.failure = 0.0, None
         while True:
             if time.monotonic() - beaten >= LEASE_BEAT:  # first: who was frozen learns here that he is replaced
@@ -248,14 +250,14 @@ class JobService:
                 if not await self._beat():
                     return
             self.turns.look(self.scheduler)
-            self._start_queued(self.desk)
+            self._start_queued(self.context)
             await asyncio.to_thread(self._save)
             with suppress(TimeoutError):  # nothing was queued, and there is no more room
                 async with asyncio.timeout(BEAT):  # `wait_for` forgets a cancel that comes with the event
                     await self._queued.wait()
             self._queued.clear()
 
-    def _looped(self, loop: asyncio.Task[None]) -> None:
+    def _loop_ended(self, loop: asyncio.Task[None]) -> None:
         """Tell why the loop has ended, if that was not meant: health fails then, and jobs are refused."""
         if not loop.cancelled() and (error := loop.exception()):
             self.failure = f"the service has failed: {error!r}"
@@ -280,15 +282,15 @@ class JobService:
         for job in list(self.jobs.values()):
             job.save(self.registry)
 
-    def _start_queued(self, desk: ServiceContext) -> None:
+    def _start_queued(self, context: ServiceContext) -> None:
         waiting = [job for job in self.jobs.values() if job.state["state"] == QUEUED and job.id not in self._running]
         free = self.limits.max_running - len(self._running)
         for job in sorted(waiting, key=lambda job: job.state["submitted"])[: max(0, free)]:
-            running = asyncio.get_running_loop().run_in_executor(self._pool, run_job, job, desk)
+            running = asyncio.get_running_loop().run_in_executor(self._pool, run_job, job, context)
             self._running[job.id] = running
-            running.add_done_callback(partial(self._ran, job.id))
+            running.add_done_callback(partial(self._run_ended, job.id))
 
-    def _ran(self, name: str, _running: asyncio.Future[None]) -> None:
+    def _run_ended(self, name: str, _running: asyncio.Future[None]) -> None:
         """Make room for the next job."""
         self._running.pop(name, None)
         self._queued.set()
@@ -305,25 +307,25 @@ class JobService:
         """All jobs, newest first."""
         jobs = list(self.jobs.values())  # while it starts, a thread adds some
         jobs.sort(key=lambda job: (job.state["submitted"], job.id), reverse=True)
-        return [*map(self._told, jobs), *map(self._told_aside, list(self.aside))]
+        return [*map(self._with_workers, jobs), *map(self._aside_with_workers, list(self.aside))]
 
     def job(self, name: str) -> JobState:
         """What has become of a job; raises NotFoundError."""
-        return self._told_aside(name) if name in self.aside else self._told(self._known(name))
+        return self._aside_with_workers(name) if name in self.aside else self._with_workers(self._existing(name))
 
     async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[JobEvent]:
         """A job's events with greater numbers than ``after``; raises NotFoundError, or UnreadableError."""
         if name in self.aside:
             return []
-        job = self._known(name)
+        job = self._existing(name)
         if not self._is_replaced:
             await asyncio.to_thread(job.save, self.registry, True)
         return await asyncio.to_thread(self.registry.events, name, after, limit)
 
-    def _told(self, job: Job) -> JobState:
+    def _with_workers(self, job: Job) -> JobState:
         return {**job.state, "workers": len(self.scheduler.workers)}
 
-    def _told_aside(self, name: str) -> JobState:
+    def _aside_with_workers(self, name: str) -> JobState:
         return {**self.aside[name], "workers": len(self.scheduler.workers)}
 
     def _why_aside(self, name: str) -> str:
@@ -331,7 +333,7 @@ class JobService:
         error = self.aside[name]["error"]
         return error["message"] if error else ""
 
-    def _known(self, name: str) -> Job:
+    def _existing(self, name: str) -> Job:
         if name in self.aside:
             raise ConflictError(self._why_aside(name))
         if name not in self.jobs:
@@ -354,14 +356,14 @@ class JobService:
     async def _submit(self, spec: str, id: str | None = None) -> SubmitAnswer:  # noqa: A002  (the word of the protocol)
         if self._looping is None or self._looping.done():  # before its first turn jobs are taken in, and begin later
             raise JobError(self.failure)
-        asked = await asyncio.to_thread(self._allowed, spec)
+        asked = await asyncio.to_thread(self._allowed_spec, spec)
         name, text = check_id(id) if id is not None else _new_id(asked, spec), asked.to_json()
         if name not in self.jobs and name not in self.aside:
-            await self._look(asked)
+            await self._check_metadata(asked)
         async with self._entry:
             if name in self.jobs or name in self.aside:
-                self._known(name)
-                return await self._again(name, text)
+                self._existing(name)
+                return await self._submitted_before(name, text)
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
@@ -371,16 +373,16 @@ class JobService:
             await asyncio.to_thread(take_in, self.registry, name, asked, job.state)
             self.jobs[name] = job
             self._queued.set()
-        return {"job": self._told(job), "created": True}
+        return {"job": self._with_workers(job), "created": True}
 
-    def _allowed(self, text: str) -> AnySpec:
+    def _allowed_spec(self, text: str) -> AnySpec:
         """Read a spec, and refuse what the operator does not allow; looks at the file system."""
         self.policy.read(text)
         asked = spec_from_json(text)
-        allow(asked, self.policy)
+        check_allowed(asked, self.policy)
         return asked
 
-    async def _look(self, asked: AnySpec) -> None:
+    async def _check_metadata(self, asked: AnySpec) -> None:
         """Refuse inputs that are at fault as far as can be seen from here, and soon; the job sees to the others."""
         if isinstance(asked, Spec):
             with suppress(TimeoutError):
@@ -388,7 +390,7 @@ class JobService:
                     if faults := await asyncio.to_thread(faults_of_metadata, asked):
                         raise SpecError(faults)
 
-    async def _again(self, name: str, text: str) -> SubmitAnswer:
+    async def _submitted_before(self, name: str, text: str) -> SubmitAnswer:
         """Answer for a job that is known: it is the same one, or the id is taken."""
         if await asyncio.to_thread(self.registry.spec, name) != text:
             raise ConflictError(f"id: {name!r} is the id of another job, with another spec; choose another one")
@@ -405,9 +407,9 @@ class JobService:
         return {"job": told, "events": await self.events(id, int(after))}
 
     async def _cancel(self, id: str) -> JobAnswer:  # noqa: A002
-        job = self._known(id)
+        job = self._existing(id)
         if job.state["state"] == CANCELLED:
-            return {"job": self._told(job)}
+            return {"job": self._with_workers(job)}
         if not job.cancel():
             raise ConflictError(f"{id} is {job.state['state']}; only a job that is not finished can be cancelled")
         job.note("cancelling", "the job was told to stop; its trees stop at their next level")
@@ -415,7 +417,7 @@ class JobService:
         if id not in self._running and not job.has_ended:
             await asyncio.to_thread(self._end_cancelled, job)
         await asyncio.to_thread(job.save, self.registry, True)
-        return {"job": self._told(job)}
+        return {"job": self._with_workers(job)}
 
     def _end_cancelled(self, job: Job) -> None:
         self.registry.folder(job.id).within(WORK).remove()
@@ -423,7 +425,7 @@ class JobService:
         give_back(self.registry, job.state)
 
     async def _resume(self, id: str) -> JobAnswer:  # noqa: A002
-        job = self._known(id)
+        job = self._existing(id)
         if job.state["state"] == SUCCEEDED:
             raise ConflictError(f"{id} has succeeded; there is nothing to resume")
         if job.has_ended:
@@ -436,14 +438,14 @@ class JobService:
             job.is_cancelled = False
             job.note("resumed", "the job is taken up again; what is committed is not done again")
             job.queue_again()
-            told = self._told(job)  # now: the loop may begin it while it is saved
+            told = self._with_workers(job)  # now: the loop may begin it while it is saved
             await asyncio.to_thread(job.save, self.registry, True)
             self._queued.set()
             return {"job": told}
-        return {"job": self._told(job)}
+        return {"job": self._with_workers(job)}
 
     async def _remove(self, id: str) -> RemoveAnswer:  # noqa: A002
-        job = self._known(id)
+        job = self._existing(id)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
         await asyncio.to_thread(give_back, self.registry, job.state)  # if a service was killed before it could

@@ -60,7 +60,7 @@ def lead(task: LeadTask) -> JobResult:
     if not isinstance(spec, ScoreSpec):
         check_own_growth(task.growth)
     stop = Stop(task.folder.rsplit("/", 1)[0])
-    watch = _Telling(task.job, stop)
+    watch = _ProgressReport(task.job, stop)
     with worker_client() as client, overheard() as told:
         cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check())
         if isinstance(spec, ScoreSpec):
@@ -114,7 +114,7 @@ def score_result(done: Scored, told: Sequence[str]) -> JobResult:
     return {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(told)}
 
 
-class _Telling:
+class _ProgressReport:
     """A watcher on a worker: tells the scheduler how far the job is, and stops where the sign is."""
 
     def __init__(self, job: str, stop: Stop) -> None:

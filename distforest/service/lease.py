@@ -48,11 +48,11 @@ CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """A clock that nobody sets, and that goes on while the machine sleeps if the system has such a one."""
 
 
-def _ticks() -> float:
+def _clock() -> float:
     return time.clock_gettime(CLOCK)
 
 
-def _born() -> float:
+def _start_of_process() -> float:
     return psutil.Process().create_time()
 
 
@@ -89,7 +89,7 @@ class Lease:
             "host": platform.node(),
             "boot": _host(),
             "pid": os.getpid(),
-            "born": _born(),
+            "born": _start_of_process(),
         }
 
     async def take(self) -> None:
@@ -100,20 +100,20 @@ class Lease:
         ConflictError
             Another service is alive and serves the root.
         """
-        held, start = await asyncio.to_thread(self._held), _ticks()
-        while not await self._taken(held, start):
+        held, start = await asyncio.to_thread(self._holder), _clock()
+        while not await self._try_to_take(held, start):
             await asyncio.sleep(POLL)
-            found = await asyncio.to_thread(self._held)
+            found = await asyncio.to_thread(self._holder)
             if held and found and found["heartbeat"] != held["heartbeat"]:
                 raise ConflictError(
                     f"the job root {self.registry.root} is served already, by {found.get('address')} (process "
                     f"{found.get('pid')} on {found.get('host')}); stop that service, or give this one another root"
                 )
-            held, start = found, start if held else _ticks()
+            held, start = found, start if held else _clock()
 
-    async def _taken(self, held: LeaseRecord | None, start: float) -> bool:
+    async def _try_to_take(self, held: LeaseRecord | None, start: float) -> bool:
         """Take the lease where nobody holds it, or nothing was heard since ``start``; false where one is to wait."""
-        if held and not died(held) and _ticks() - start < STALE:
+        if held and not died(held) and _clock() - start < STALE:
             return False
         try:
             await asyncio.to_thread(self._write)
@@ -134,32 +134,32 @@ class Lease:
         try:
             self._write()
         except TakenError:
-            held = self._held()
+            held = self._holder()
             if held and held.get("id") != self.id:
                 raise JobError(
                     f"the job root {self.registry.root} has been taken over by {held.get('address')}"
                 ) from None
             self._write()  # somebody has removed it, or this service has written more than it knows
 
-    def hold(self) -> None:
+    def check_held(self) -> None:
         """Raise OSError where another service may have taken the lease, as no heartbeat has come through for long."""
-        if (silent := _ticks() - self._sure) >= STALE:
+        if (silent := _clock() - self._sure) >= STALE:
             what = f"no heartbeat of the service has come through to {self.registry.root} for {silent:.0f} s"
             raise OSError(errno.EAGAIN, f"{what}; until one does it writes nothing of a job")
 
     def release(self) -> None:
         """Give the lease back, so that the next service need not wait; readers see jobs as interrupted."""
-        held = self._held()
+        held = self._holder()
         if held and held.get("id") == self.id:
             with suppress(TakenError):
                 self._slot.clear()
 
-    def _held(self) -> LeaseRecord | None:
+    def _holder(self) -> LeaseRecord | None:
         """Who holds the lease, or did last."""
         return lease_in(self._slot.read() or b"")
 
     def _write(self) -> None:
-        self.heartbeat, start = time.time(), _ticks()
+        self.heartbeat, start = time.time(), _clock()
         self._slot.put(json.dumps(self.record()).encode())
         self._sure = start
 

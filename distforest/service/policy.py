@@ -202,14 +202,14 @@ class Policy:
             protocol, holds a query or a password, or lies, with its links followed, outside the prefixes; where there
             are prefixes, an input with a link in it; a function that is not allowed; too many trees.
         """
-        faults = [*self._of_addresses(addresses), *self._of_callbacks(callbacks)]
+        faults = [*self._address_faults(addresses), *self._callback_faults(callbacks)]
         if n_trees is not None and n_trees > self.max_trees:
             what = f"{n_trees} trees were requested, this service allows at most {self.max_trees}"
             faults.append(sentence(("params", "n_estimators"), 0, what))
         if faults:
             raise SpecError(faults)
 
-    def _of_addresses(self, addresses: Mapping[str, str]) -> Iterator[str]:
+    def _address_faults(self, addresses: Mapping[str, str]) -> Iterator[str]:
         allowed, reserved = ([StorePlace.of(prefix) for prefix in own] for own in (self.prefixes, self.reserved))
         for key, address in addresses.items():
             try:
@@ -218,7 +218,7 @@ class Policy:
                 yield sentence(tuple(key.split(".")), 0, f"{shown(address)} {error}")
                 continue
             if allowed and not any(found.is_within(prefix) for prefix in allowed):
-                what = f"{shown(address)}{_led(address, found)} is outside what this service allows"
+                what = f"{shown(address)}{_link_target(address, found)} is outside what this service allows"
                 yield sentence(tuple(key.split(".")), 0, f"{what}: {listed(self.prefixes)}")
             elif allowed and key.startswith("input.") and (link := _link_inside(found)):
                 what = f"{shown(address)} holds the link {shown(link)}, which this service does not follow"
@@ -227,7 +227,7 @@ class Policy:
                 what = f"{shown(address)} lies where this service keeps its jobs; choose another place"
                 yield sentence(tuple(key.split(".")), 0, what)
 
-    def _of_callbacks(self, callbacks: Mapping[str, str]) -> Iterator[str]:
+    def _callback_faults(self, callbacks: Mapping[str, str]) -> Iterator[str]:
         for key, name in callbacks.items():
             module, _, function = name.partition(":")
             is_public = function.isidentifier() and not function.startswith("_")
@@ -254,7 +254,7 @@ def _link_inside(place: StorePlace) -> str | None:
     return None
 
 
-def _led(address: str, found: StorePlace) -> str:
+def _link_target(address: str, found: StorePlace) -> str:
     """Where a local address leads by its links, if it has any."""
     real = "/" + "/".join(found.parts)
     is_linked = found.protocol == "file" and real != "/" + address.removeprefix("file://").strip("/")

@@ -209,7 +209,7 @@ class Registry:
             ends = self.folder().ends([f"{name}/{STATE}" for name in names], JOB_FILE_BYTES)
             for name, end in zip(names, ends, strict=True):
                 try:
-                    found = self._whole(name, STATE, end)
+                    found = self._whole_file(name, STATE, end)
                     yield name, None if found is None else self._state(name, found)
                 except UnreadableError as error:
                     yield name, error
@@ -226,7 +226,7 @@ class Registry:
         UnreadableError
             Its events are no file.
         """
-        self._there(job)
+        self._check_exists(job)
         found: dict[int, JobEvent] = {}
         for event in events_in(self._event_lines(job, JOB_FILE_BYTES), after):
             found[event["n"]] = event
@@ -256,12 +256,12 @@ class Registry:
         NotFoundError
             There is no such job.
         """
-        self._there(job)
+        self._check_exists(job)
         try:
             found = self.state(job)
         except UnreadableError as error:
             return unreadable(job, error)
-        return self._told(job, found, self.lease(), now)
+        return self._as_read(job, found, self.lease(), now)
 
     def listed(self, now: float) -> list[JobState]:
         """All jobs, newest first, as can be told without their service."""
@@ -270,11 +270,11 @@ class Registry:
         for name, found in self.states():
             if isinstance(found, UnreadableError):
                 jobs.append(unreadable(name, found))
-            elif found is not None or self._is_there(name):
-                jobs.append(self._told(name, found, lease, now))
+            elif found is not None or self._exists(name):
+                jobs.append(self._as_read(name, found, lease, now))
         return sorted(jobs, key=lambda job: (job.get("submitted") or 0.0, job["id"]), reverse=True)
 
-    def _told(self, job: str, state: JobState | None, lease: LeaseRecord | None, now: float) -> JobState:
+    def _as_read(self, job: str, state: JobState | None, lease: LeaseRecord | None, now: float) -> JobState:
         """A job's state as a reader tells it: interrupted where nothing was heard of its service for long."""
         state = state or {"format": STATE_FORMAT, "id": job, "state": QUEUED}
         if state["state"] in ENDS:
@@ -290,11 +290,11 @@ class Registry:
         was = state.get("was") if state["state"] == INTERRUPTED else state["state"]
         return {**state, "state": INTERRUPTED, "was": was}
 
-    def _there(self, job: str) -> None:
-        if not self._is_there(job):
+    def _check_exists(self, job: str) -> None:
+        if not self._exists(job):
             raise NotFoundError(f"there is no job {job} in {self.root}")
 
-    def _is_there(self, job: str) -> bool:
+    def _exists(self, job: str) -> bool:
         """Whether anything stands where a job's state and spec do, be it what it may."""
         ends = self.folder().ends([f"{check_id(job)}/{name}" for name in (STATE, SPEC)], 1)
         for end in ends:
@@ -307,9 +307,9 @@ class Registry:
     def _read(self, job: str, name: str) -> bytes | None:
         """The content of a file; None where there is none."""
         [end] = self.folder().ends([f"{check_id(job)}/{name}"], JOB_FILE_BYTES)
-        return self._whole(job, name, end)
+        return self._whole_file(job, name, end)
 
-    def _whole(self, job: str, name: str, end: End | Exception) -> bytes | None:
+    def _whole_file(self, job: str, name: str, end: End | Exception) -> bytes | None:
         """What `_read` answers, from the end of the file."""
         if (found := self._end(end)) is None:
             return None

@@ -74,18 +74,18 @@ class WorkerWatch:
     """Looks after one running job: whether it shall stop, and whether there are workers."""
 
     job: Job
-    desk: ServiceContext
+    context: ServiceContext
     _since: float | None = None
 
     def __call__(self, threads: int, _seconds: float) -> None:
         """Be told of the workers' threads; raises what ends the run."""
-        if self.desk.closing.is_set():
+        if self.context.closing.is_set():
             raise ClosingError
         if self.job.is_cancelled:
             raise CancelledJobError("the job was cancelled")
-        self.job.attend(threads, self.desk.busy(self.job.id))
+        self.job.attend(threads, self.context.busy(self.job.id))
         self._since = None if threads else self._since or time.monotonic()
-        waited, most = time.monotonic() - (self._since or time.monotonic()), self.desk.no_workers_timeout
+        waited, most = time.monotonic() - (self._since or time.monotonic()), self.context.no_workers_timeout
         if most is not None and waited > most:
             raise JobError(f"no worker came in {most:g} s; start some, and resume the job")
 
@@ -108,36 +108,36 @@ def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
         return check_and_stage(task.spec, task.folder, task.memory_limit), told
 
 
-def run_job(job: Job, desk: ServiceContext) -> None:
+def run_job(job: Job, context: ServiceContext) -> None:
     """Run a job until it has ended, which is durable if the store answers."""
-    _run(job, desk)
+    _run(job, context)
     if job.has_ended:
-        job.save(desk.registry, at_once=True)
-        give_back(desk.registry, job.state)
+        job.save(context.registry, at_once=True)
+        give_back(context.registry, job.state)
 
 
-def _run(job: Job, desk: ServiceContext) -> None:
+def _run(job: Job, context: ServiceContext) -> None:
     """Run a job; what goes wrong becomes its state, in words."""
-    job.set(state=RUNNING, service=desk.service, started=job.state["started"] or time.time(), ended=None, error=None)
+    job.set(state=RUNNING, service=context.service, started=job.state["started"] or time.time(), ended=None, error=None)
     job.note("started", f"the job has started, attempt {job.state['attempt']}")
     try:
-        result = _tried(job, desk)
+        result = _with_retries(job, context)
     except CancelledJobError:
-        _close(job, desk)
+        _clean_up(job, context)
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
     except ClosingError:
         job.note("interrupted", "the service has stopped; the next one resumes this job")
     except BaseException as error:
-        if desk.closing.is_set():
+        if context.closing.is_set():
             job.note("interrupted", "the service has stopped; the next one resumes this job")
             return
         if not isinstance(error, (DistforestError, *UNSTEADY)):
             logging.getLogger("distforest").exception("job %s", job.id)
         message = str(error) if isinstance(error, DistforestError) else repr(error)
-        _sign(job, desk)
+        _write_sign(job, context)
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
     else:
-        _close(job, desk)
+        _clean_up(job, context)
         job.warn(result.pop("warnings", ()))
         last: StateChanges = {"result": result, "phase": None}
         if "n_trees" in result:
@@ -145,47 +145,47 @@ def _run(job: Job, desk: ServiceContext) -> None:
         job.end(SUCCEEDED, f"{job.state['output']} is complete", **last)
 
 
-def _tried(job: Job, desk: ServiceContext) -> JobResult:
+def _with_retries(job: Job, context: ServiceContext) -> JobResult:
     """Run a job, again where its store or its connection has failed; what is committed is not done again."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return _work(job, desk)
+            return _work(job, context)
         except UNSTEADY as error:
-            if attempt == ATTEMPTS or isinstance(error, DistforestError) or desk.closing.is_set():
+            if attempt == ATTEMPTS or isinstance(error, DistforestError) or context.closing.is_set():
                 raise
             job.note("running", f"the job is taken up again after {error!r}")
             job.count("retries")
-            desk.closing.wait(PAUSE * 2**attempt)
+            context.closing.wait(PAUSE * 2**attempt)
     raise AssertionError("unreachable")
 
 
-def _work(job: Job, desk: ServiceContext) -> JobResult:
+def _work(job: Job, context: ServiceContext) -> JobResult:
     job.set(phase="stage", done=0, total=0, rate=0.0, remaining=None)
-    text = desk.registry.spec(job.id)
+    text = context.registry.spec(job.id)
     if text is None:
         raise InputError("the job has no spec.json (any more); submit it again")
     spec = spec_from_json(text)
-    allow(spec, desk.policy)
-    cluster = OnDask(desk.client, job.id, WorkerWatch(job, desk))
-    work = desk.registry.folder(job.id).within(WORK)
-    claim = claim_of(desk.registry, job.id, spec.output)
+    check_allowed(spec, context.policy)
+    cluster = OnDask(context.client, job.id, WorkerWatch(job, context))
+    work = context.registry.folder(job.id).within(WORK)
+    claim = claim_of(context.registry, job.id, spec.output)
     claim.take()  # of a job that an older service has taken in, or that somebody has removed
     if functions_of(spec):
         task = LeadTask(spec, work.address, job.id, claim, GROWTH)
         [result] = cluster.each(lead, [task], Work("lead", spec.run.retries))
         return result
     if isinstance(spec, ScoreSpec):
-        return _scored(job, spec, cluster, work, claim)
-    return _fitted(job, spec, cluster, work, claim)
+        return _score(job, spec, cluster, work, claim)
+    return _fit(job, spec, cluster, work, claim)
 
 
-def allow(spec: AnySpec, policy: Policy) -> None:
+def check_allowed(spec: AnySpec, policy: Policy) -> None:
     """Refuse a spec that names what the operator does not allow; raises SpecError with every fault."""
     n_trees = spec.params.get("n_estimators")
     policy.check(addresses_of(spec), functions_of(spec), n_trees if isinstance(n_trees, int) else None)
 
 
-def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
+def _fit(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     task = StageTask(spec, work.address, cluster.memory_limit)
     [(inputs, told)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
     job.warn(told)
@@ -197,24 +197,24 @@ def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -
     return fit_result(fit(inputs, spec.output, work, cluster, options))
 
 
-def _scored(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
+def _score(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     with overheard() as told:
         done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work, claim)
     return score_result(done, told)
 
 
-def _sign(job: Job, desk: ServiceContext) -> None:
+def _write_sign(job: Job, context: ServiceContext) -> None:
     """Tell trees that may still grow somewhere that they are not wanted any more."""
     try:
-        desk.registry.folder(job.id).write(SIGN, b"")
+        context.registry.folder(job.id).write(SIGN, b"")
     except OSError as error:
         logging.getLogger("distforest").warning("job %s: %r", job.id, error)
 
 
-def _close(job: Job, desk: ServiceContext) -> None:
+def _clean_up(job: Job, context: ServiceContext) -> None:
     """Leave nothing behind but what readers need."""
-    _sign(job, desk)
+    _write_sign(job, context)
     try:
-        desk.registry.folder(job.id).within(WORK).remove()
+        context.registry.folder(job.id).within(WORK).remove()
     except OSError as error:
         logging.getLogger("distforest").warning("job %s: %r", job.id, error)

@@ -97,7 +97,7 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddres
         end.set()
 
     with dask.config.set(DASK_SETTINGS):
-        async with await _started(job_root, machine) as cluster:
+        async with await _start_cluster(job_root, machine) as cluster:
             for number in signals:
                 loop.add_signal_handler(number, stop)
             ready(ServiceAddresses(cluster.scheduler.address, _page(cluster.scheduler, machine.host)))
@@ -109,7 +109,7 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddres
         raise JobError(f"the scheduler that served {job_root} has ended itself")
 
 
-async def _started(job_root: str, machine: Machine) -> LocalCluster:
+async def _start_cluster(job_root: str, machine: Machine) -> LocalCluster:
     try:
         with quiet_start():
             return await LocalCluster(**_cluster_arguments(job_root, machine))

@@ -97,7 +97,7 @@ class PlainSlot:
 
     def read(self) -> bytes | None:
         """See `Slot`."""
-        self._seen = self._now()
+        self._seen = self._content()
         return self._seen
 
     def put(self, content: bytes) -> None:
@@ -112,7 +112,7 @@ class PlainSlot:
         self._folder.discard(self._name)
         self._seen = None
 
-    def _now(self) -> bytes | None:
+    def _content(self) -> bytes | None:
         try:
             found = self._folder.end(self._name, SLOT_BYTES)
         except FileNotFoundError:
@@ -124,10 +124,10 @@ class PlainSlot:
         return found.content
 
     def _compare(self) -> None:
-        if self._now() != self._seen:
-            raise self._taken()
+        if self._content() != self._seen:
+            raise self._taken_error()
 
-    def _taken(self) -> TakenError:
+    def _taken_error(self) -> TakenError:
         return TakenError(errno.EBUSY, f"{self._folder.address}/{self._name} was written by another process")
 
 
@@ -218,7 +218,7 @@ class S3Slot(PlainSlot):
         """See `Slot`."""
         self._compare()
         with suppress(NotImplementedError):
-            self._asked("delete_object", **(self._condition() if self.compares else {}))
+            self._request("delete_object", **(self._condition() if self.compares else {}))
             self._seen = self._tag = None
             return
         super().clear()
@@ -226,10 +226,10 @@ class S3Slot(PlainSlot):
     def _tagged(self) -> tuple[bytes | None, str | None]:
         """What stands there, and its tag, which is asked for first, so that it is never that of something newer."""
         try:
-            tag = str(self._asked("head_object")["ETag"])
+            tag = str(self._request("head_object")["ETag"])
         except FileNotFoundError:
             return None, None
-        return (found, tag) if (found := self._now()) is not None else (None, None)
+        return (found, tag) if (found := self._content()) is not None else (None, None)
 
     def _condition(self) -> dict[str, str]:
         return {"IfNoneMatch": "*"} if self._tag is None else {"IfMatch": self._tag}
@@ -245,7 +245,7 @@ class S3Slot(PlainSlot):
             self._seen, self._tag = found, tag  # the client has sent it again, as the first answer was lost
 
     def _write(self, content: bytes, **condition: str) -> None:
-        answer = self._asked("put_object", Body=content, **condition)
+        answer = self._request("put_object", Body=content, **condition)
         self._seen, self._tag = content, str(answer["ETag"])
 
     def _refuses(self, **condition: str) -> bool:
@@ -256,7 +256,7 @@ class S3Slot(PlainSlot):
             return isinstance(error, TakenError)
         return False
 
-    def _asked(self, method: str, **given: str | bytes) -> Mapping[str, object]:
+    def _request(self, method: str, **given: str | bytes) -> Mapping[str, object]:
         """Ask the store; raises `TakenError` for a refused condition, NotImplementedError for an unknown one."""
         try:
             with reaching(self._folder.address):
@@ -264,7 +264,7 @@ class S3Slot(PlainSlot):
         except OSError as error:
             status = _status(error)
             if status in REFUSED or (status == GONE and "IfMatch" in given):
-                raise self._taken() from error
+                raise self._taken_error() from error
             if {"IfMatch", "IfNoneMatch"} & given.keys() and status in NOT_KNOWN:
                 raise NotImplementedError from error
             raise

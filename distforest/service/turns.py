@@ -61,10 +61,10 @@ def _jobs(tasks: Iterator[TaskState]) -> Iterator[str]:
 
 def _at_work(scheduler: SchedulerState) -> Iterator[TaskState]:
     """The tasks that have a thread of a worker; one that has given it back, as who leads a job does, has none."""
-    return (task for worker in scheduler.workers.values() for task in _held(worker))
+    return (task for worker in scheduler.workers.values() for task in _running_tasks(worker))
 
 
-def _held(worker: WorkerState) -> list[TaskState]:
+def _running_tasks(worker: WorkerState) -> list[TaskState]:
     """The tasks that have a thread of one worker: all, or if they are too many those that it says it works on."""
     own = [task for task in worker.processing if task not in worker.long_running]
     return own if len(own) <= worker.nthreads else [task for task in own if task in worker.executing]
@@ -75,7 +75,7 @@ def _waiting(scheduler: SchedulerState) -> Iterator[TaskState]:
     yield from scheduler.queued
     yield from scheduler.unrunnable
     for worker in scheduler.workers.values():
-        held = set(_held(worker))
+        held = set(_running_tasks(worker))
         yield from (task for task in worker.processing if task not in held and task not in worker.long_running)
 
 

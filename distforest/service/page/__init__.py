@@ -66,7 +66,7 @@ class RefusedError(HTTPError):  # type: ignore[misc]  # of a package whose types
 
 
 @contextmanager
-def _known() -> Iterator[None]:
+def _answering_errors() -> Iterator[None]:
     """Say of a job that is not there, or not any more, that it was not found; and why one cannot be read."""
     try:
         yield
@@ -190,7 +190,7 @@ class JobPage(Page):
 
     async def get(self, name: str) -> None:
         """Answer the page."""
-        with _known():
+        with _answering_errors():
             job, now = self.service.job(name), time.time()
             columns, events = await self.measurements.of_job(job)
         self.show(
@@ -219,7 +219,7 @@ class JobJSON(PageReading):
 
     def get(self, name: str) -> None:
         """Answer JSON."""
-        with _known():
+        with _answering_errors():
             self.tell({"job": self.service.job(name)})
 
 
@@ -228,7 +228,7 @@ class EventsJSON(PageReading):
 
     async def get(self, name: str) -> None:
         """Answer JSON."""
-        with _known():
+        with _answering_errors():
             job = self.service.job(name)  # before its events: a job that has ended has told all of them
             self.tell({"job": job, "events": await self.service.events(name, after=self.number("after"))})
 

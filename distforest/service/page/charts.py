@@ -47,7 +47,7 @@ def of_trees(columns: Sequence[ChartColumn], n_trees: int) -> list[Chart]:
     peaks = [float(column.peak_bytes) for column in columns]
     if any(peaks):
         known.append(Measure("Peak memory of a worker", peaks, in_bytes))
-    return [_drawn(measure, columns, n_trees) for measure in known]
+    return [_chart(measure, columns, n_trees) for measure in known]
 
 
 class Measure(NamedTuple):
@@ -58,7 +58,7 @@ class Measure(NamedTuple):
     written: Callable[[float], str]
 
 
-def _drawn(measure: Measure, columns: Sequence[ChartColumn], n_trees: int) -> Chart:
+def _chart(measure: Measure, columns: Sequence[ChartColumn], n_trees: int) -> Chart:
     least, middle, most = (measure.written(f(measure.values)) for f in (min, median, max))
     full = max(measure.values) or 1.0
     scale = CHART_WIDTH / n_trees

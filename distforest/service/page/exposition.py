@@ -35,16 +35,16 @@ def metrics(service: Serving, totals: Mapping[str, float], now: float) -> list[M
     age, working = max(0.0, now - about["heartbeat"]), float(service.failure is None)
     return [
         Metric("distforest_jobs", "gauge", "Jobs under the job root, by state.", by_state),
-        _one("distforest_working", "gauge", "1 while the service works, 0 when it has failed.", working),
-        _one("distforest_heartbeat_age_seconds", "gauge", "Seconds since the service's last heartbeat.", age),
-        _one("distforest_start_time_seconds", "gauge", "Unix time at which the service started.", about["started"]),
-        _one("distforest_workers", "gauge", "Workers that are connected.", about["workers"]),
-        _one("distforest_threads", "gauge", "Threads of the workers that are connected.", about["threads"]),
-        *(_one(f"distforest_{name}_total", "counter", told, totals[key]) for name, key, told in _COUNTERS),
+        _single("distforest_working", "gauge", "1 while the service works, 0 when it has failed.", working),
+        _single("distforest_heartbeat_age_seconds", "gauge", "Seconds since the service's last heartbeat.", age),
+        _single("distforest_start_time_seconds", "gauge", "Unix time at which the service started.", about["started"]),
+        _single("distforest_workers", "gauge", "Workers that are connected.", about["workers"]),
+        _single("distforest_threads", "gauge", "Threads of the workers that are connected.", about["threads"]),
+        *(_single(f"distforest_{name}_total", "counter", told, totals[key]) for name, key, told in _COUNTERS),
     ]
 
 
-def _one(name: str, kind: str, told: str, value: float) -> Metric:
+def _single(name: str, kind: str, told: str, value: float) -> Metric:
     return Metric(name, kind, told, {"": value})
 
 
