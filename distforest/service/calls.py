@@ -45,28 +45,28 @@ CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 TLS_FILES = "--tls-ca-file, --tls-cert and --tls-key, or distributed.comm.tls in Dask's configuration"
 
 SENDING_TRIES = 3
-"""How often a job is sent where the connection is lost before the answer comes."""
+"""How often a job is sent if the connection is lost before the answer arrives."""
 
 ERROR_KINDS = {
     kind.__name__: kind for kind in (InputError, ConflictError, NotFoundError, ArtifactError, AwayError, JobError)
 }
-"""The errors that a refusal may name, but for a spec's."""
+"""The errors that a refusal may name, except `SpecError`, which takes a list of faults."""
 
 
 class LostAnswerError(UnreachableError):
-    """A scheduler was reached, and the connection was lost before its answer came."""
+    """The connection to a scheduler was lost before its answer arrived."""
 
 
 class BrokenOffError(UnreachableError):
-    """Somebody was reached, and broke off before he could be asked; or was no job service. So is who just starts."""
+    """The other side closed the connection before the call, or runs no job service; a service that starts does both."""
 
 
 CALL_PATIENCE: dict[type[UnreachableError], float] = {AwayError: 60.0, BrokenOffError: 10.0}
-"""Seconds in which what changes something is asked for again: of a service that says that it starts, or closes, and of
-who may be one that does."""
+"""Seconds for which a call that changes something is repeated: if the service says that it is starting or closing, and
+if the error may come from one that is."""
 
 AGAIN_SECONDS = 0.5
-"""Between two such tries."""
+"""Seconds between two such calls."""
 
 
 def new_id(spec: str, now: float) -> str:
@@ -87,7 +87,7 @@ def new_id(spec: str, now: float) -> str:
     try:
         table = json.loads(spec)
         name = table.get("method") or table.get("job")
-    except (ValueError, AttributeError):  # the service says what is wrong with it
+    except (ValueError, AttributeError):  # the service reports the faults of the spec
         name = None
     if not isinstance(name, str) or not re.fullmatch("[a-z]{1,20}", name):
         name = "job"
@@ -121,22 +121,22 @@ class Service:
     patience: float = math.inf
 
     def submit(self, spec: str, job_id: str | None = None) -> SubmitAnswer:
-        """Hand in a job; it is safe when this returns.
+        """Submit a job; when this returns, the job is on disk.
 
-        Where the connection is lost before the answer comes, the job is sent again: its id tells that it is the same.
-        A service that is just being started again is waited for, as by all that changes something.
+        If the connection is lost before the answer arrives, the job is sent again; its id shows that it is the same
+        job. Like every call that changes something, this waits for a service that is being restarted.
 
         Parameters
         ----------
         spec
             JSON of the job.
         job_id
-            Of the job; made of method, time and chance by default.
+            Id of the job; by default made of the method, the time and random digits.
 
         Returns
         -------
         dict
-            ``job``, and ``created``: False where the same job had come before.
+            ``job``, and ``created``: False if the same job was submitted before.
         """
         answer: SubmitAnswer = self._call_patiently(
             "submit", SENDING_TRIES, spec=spec, id=job_id or new_id(spec, time.time())
@@ -144,35 +144,35 @@ class Service:
         return answer
 
     def listed(self) -> JobsAnswer:
-        """``jobs``, newest first, and ``service``."""
+        """List ``jobs``, newest first, and ``service``."""
         answer: JobsAnswer = self._call("list")
         return answer
 
     def job(self, job_id: str) -> JobState:
-        """What is known of a job."""
+        """Return the state of a job."""
         job: JobState = self._call("status", id=job_id)["job"]
         return job
 
     def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
-        """What happened to a job: its events after number ``after``, at most 1000 of them."""
+        """Return the events of a job after number ``after``, at most 1000 of them."""
         return list(self._call("events", id=job_id, after=after)["events"])
 
     def cancel(self, job_id: str) -> JobState:
-        """Stop a job; returns what is known of it."""
+        """Stop a job; returns its state."""
         job: JobState = self._call_patiently("cancel", id=job_id)["job"]
         return job
 
     def resume(self, job_id: str) -> JobState:
-        """Let a job that ended without a result go on from what it has finished; returns what is known of it."""
+        """Continue a job that ended without a result from what it has finished; returns its state."""
         job: JobState = self._call_patiently("resume", id=job_id)["job"]
         return job
 
     def remove(self, job_id: str) -> str:
-        """Forget a job that has ended, but for its output; returns its id."""
+        """Remove a job that has ended, but not its output; returns its id."""
         return str(self._call_patiently("remove", id=job_id)["id"])
 
     def health(self) -> ServiceRecord:
-        """What is known of the service."""
+        """Return the record of the service; raises JobError if it has failed."""
         service: ServiceRecord = self._call("health")["service"]
         return service
 
@@ -189,7 +189,7 @@ class Service:
         return min(self.patience, CONNECT_SECONDS)
 
     def _call_patiently(self, name: str, tries: int = 1, **asked: object) -> Answer:
-        """Ask for what changes something, over a restart of its scheduler; ``tries`` times where the answer is lost."""
+        """Make a call that changes something, also across a restart; ``tries`` times if its answers are lost."""
         start, patience = time.monotonic(), 0.0
         while True:
             try:
@@ -205,9 +205,9 @@ class Service:
             time.sleep(AGAIN_SECONDS)
 
     def _call(self, name: str, **asked: object) -> Answer:
-        """Ask for one thing; raises what is refused."""
+        """Make one call and return its answer; raises the error of a refusal."""
         answer = asyncio.run(self._exchange(f"distforest_{name}", asked))
-        if not isinstance(answer, dict):  # a scheduler answers nothing to what it does not know
+        if not isinstance(answer, dict):  # a scheduler answers an unknown operation with nothing
             raise BrokenOffError(
                 f"the scheduler at {self.address} runs no job service; start it with --preload distforest.service"
             )
@@ -235,7 +235,7 @@ class Service:
             comm.abort()
 
     async def _connect(self) -> Comm:
-        """Reach the scheduler; answers are not unpickled, as none of them needs to be."""
+        """Connect to the scheduler; answers are not unpickled, because none is pickled."""
         try:
             async with asyncio.timeout(self._seconds):
                 arguments = self.security.get_connection_args("client")
@@ -245,7 +245,7 @@ class Service:
             raise kind(self._why(error)) from error
 
     def _why(self, error: Exception) -> str:
-        """Say why a scheduler was not reached, and what to do."""
+        """Write why a scheduler was not reached, and what to do."""
         at, cause = f"the scheduler at {self.address}", first_cause(error)
         if missing := _missing_files(self.security):
             return f"no call to {at}: {missing}"
@@ -270,25 +270,25 @@ class Service:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """What an error began with."""
+    """Return the first error of a chain of causes."""
     while error.__cause__ is not None and not isinstance(error.__cause__, asyncio.CancelledError):
         error = error.__cause__
     return error
 
 
 def _refused(error: Exception, cause: BaseException) -> bool:
-    """Whether the other side has broken off TLS: by a word of TLS, or without one when it was agreed on."""
+    """Whether the other side has refused TLS: by an alert of TLS, or by closing the connection during the handshake."""
     return "ALERT" in str(cause) or _broke_off(error, cause)
 
 
 def _broke_off(error: Exception, cause: BaseException) -> bool:
-    """Whether the other side has closed the connection without a word."""
+    """Whether the other side has closed the connection without giving a reason."""
     is_closed = isinstance(error, CommClosedError) and not isinstance(error, FatalCommClosedError)
     return is_closed and "ALERT" not in str(cause)
 
 
 def _missing_files(security: Security) -> str:
-    """Name the files of TLS that cannot be opened; text in place of a path is the file's content."""
+    """Name the TLS files that cannot be opened; a text with line breaks is a file's content, not its path."""
     files = {"ca-file": security.tls_ca_file, "cert": security.tls_client_cert, "key": security.tls_client_key}
     missing = [
         f"{name} {path}" for name, path in files.items() if path and "\n" not in path and not os.path.isfile(path)
@@ -297,7 +297,7 @@ def _missing_files(security: Security) -> str:
 
 
 def _refusal(error: Refusal) -> DistforestError:
-    """The error that an answer tells of."""
+    """Make the error that a refusal describes."""
     message = str(error.get("message", "refused"))
     if error.get("kind") == "SpecError":
         return SpecError([str(fault) for fault in error.get("faults") or [message]])

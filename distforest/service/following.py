@@ -1,4 +1,4 @@
-"""A job that is followed to its end, over a scheduler's restart: what is known of it, again and again."""
+"""Following a job to its end, also across a restart of the scheduler."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
     from distforest.service.whereabouts import Jobs
 
 POLL_SECONDS, FOLLOW_SECONDS, SILENCE_SECONDS = 0.5, 2.0, 60.0
-"""Between two looks; how long the last look may take; how long nobody may answer who has answered before."""
+"""Seconds between two reads of the state; for the last read; and of silence that a service may have once it answered."""
 
 MOVED = (RUNNING, MERGING, CANCELLING, SUCCEEDED)
-"""States in which the progress of a job is that of this attempt."""
+"""States in which the progress of a job belongs to its current attempt."""
 
 
 def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[JobState]:
-    """What is known of a job, each time that it is looked at, until it has ended.
+    """Yield the state of a job, read again and again, until the job has ended.
 
-    While nobody answers, or the job root cannot be read or says that the job is interrupted, a service that was heard
-    before has a minute to come back.
+    If nobody answers, the job root cannot be read, or it says that the job is interrupted, a service that answered
+    before has a minute to return.
 
     Parameters
     ----------
     jobs
-        Who is asked.
+        Where the state is read.
     job_id
-        Of the job.
+        Id of the job.
     seconds
-        How long to follow it; without end by default.
+        How long to follow the job; forever by default.
 
     Yields
     ------
     dict
-        The last one is SUCCEEDED, FAILED, CANCELLED, INTERRUPTED, or UNREADABLE.
+        The state; the last one is SUCCEEDED, FAILED, CANCELLED, INTERRUPTED, or UNREADABLE.
 
     Raises
     ------
     NotFoundError
         There is no such job.
     UnreachableError
-        Nobody answers, from the start or for a minute.
+        Nobody has answered from the start, or for a minute.
     WaitTimeoutError
         The time is over.
     """
@@ -70,7 +70,7 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[Jo
 
 
 def follow_events(jobs: Jobs, job_id: str) -> Iterator[JobEvent]:
-    """What happens to a job, from its beginning until it has ended; over a restart as `follow` does."""
+    """Yield the events of a job from its beginning until it has ended; across a restart as `follow` does."""
     after = 0
     for job in follow(jobs, job_id):
         try:
@@ -78,19 +78,19 @@ def follow_events(jobs: Jobs, job_id: str) -> Iterator[JobEvent]:
                 after = event["n"]
                 yield event
         except UnreachableError:
-            if job["state"] in ENDS:  # nobody will ask again
+            if job["state"] in ENDS:  # this was the last read
                 raise
 
 
 def events_after(jobs: Jobs, job_id: str, after: int) -> Iterator[JobEvent]:
-    """All events of a job after number ``after``, which are told so many at a time."""
-    while found := jobs.events(job_id, after):
-        yield from found
-        after = found[-1]["n"]
+    """Yield all events of a job after number ``after``, which are read in batches."""
+    while events := jobs.events(job_id, after):
+        yield from events
+        after = events[-1]["n"]
 
 
 def _look_at(jobs: Jobs, job_id: str, patient: bool) -> JobState | None:
-    """What is known of a job; None where nothing is heard of its service, if there is patience left."""
+    """The state of a job; None if its service does not answer and the caller is still patient."""
     try:
         job = jobs.job(job_id)
     except (UnreachableError, OSError):  # no scheduler, or no store
@@ -101,12 +101,12 @@ def _look_at(jobs: Jobs, job_id: str, patient: bool) -> JobState | None:
 
 
 def _timeout_error(job: JobState | None, job_id: str, seconds: float | None) -> WaitTimeoutError:
-    found: JobState = {"id": job_id, "state": "unknown"} if job is None else job
-    return WaitTimeoutError(f"{job_id} is {found['state']} after {seconds:g} s of waiting; it runs on", found)
+    state: JobState = {"id": job_id, "state": "unknown"} if job is None else job
+    return WaitTimeoutError(f"{job_id} is {state['state']} after {seconds:g} s of waiting; it runs on", state)
 
 
 def progress_of(job: JobState) -> Progress | None:
-    """How far a job is that runs or has run, as a run of tasks that began when its rate says; None if nothing is told.
+    """The progress of a job, with the seconds that follow from its rate; None if its state has no progress.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def progress_of(job: JobState) -> Progress | None:
 
 
 def waiting_for(job: JobState) -> str:
-    """What a job waits for that has begun; nothing for any other.
+    """What a started job waits for; empty for a job that does not wait.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""The service: takes jobs, keeps them, runs them one beside the other, answers about them.
+"""The service: it accepts jobs, stores them, runs several at once, and answers calls about them.
 
-It lives in the scheduler's event loop and does no work there: what touches the store runs in threads, what touches data
-runs on workers. All that it knows is in the job root, so that the next service goes on where this one was ended.
+It runs in the scheduler's event loop and does no work there: access to the store runs in threads, access to data on
+workers. Everything it knows is in the job root, so the next service continues where this one ended.
 """
 
 from __future__ import annotations
@@ -70,19 +70,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BEAT, LEASE_BEAT = 0.25, 2.0
-"""Seconds between two savings of what is new, and between two heartbeats of the service."""
+"""Seconds between two writes of new events and states, and between two heartbeats of the service."""
 
 CLOSING_SECONDS = 5.0
-"""For running jobs to take note that the service closes, and for the thread of one that has ended to be free."""
+"""Seconds for running jobs to stop when the service closes, and for the thread of an ended job to finish."""
 
 LOOK_SECONDS = 5.0
-"""For the metadata of a job's inputs, when it is handed in."""
+"""Seconds for reading the metadata of a job's inputs at its submit."""
 
 MOST_FAULTS = 3
-"""Of a spec that are named where it is not the one who has written it that hears of them."""
+"""Faults of a spec that are named to readers who have not written it."""
 
 STATE_KEYS = STATE_VALUES.keys() | {"state"}
-"""What a state says that a service has written."""
+"""Keys of a state that a service has written."""
 
 NOT_EXCLUSIVE = (
     "%s lies on a store that does not compare before it writes, as far as is known here: two services that are started "
@@ -95,7 +95,7 @@ EXTENSION = "distforest"
 
 @dataclass(frozen=True)
 class ServiceLimits:
-    """How much a service runs at once, and how long a job waits for a worker."""
+    """How many jobs a service runs at once, and how long a job waits for a worker."""
 
     max_running: int = 4
     no_workers_timeout: float | None = None
@@ -127,7 +127,7 @@ class JobService:
     # --- life -------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take the job root, and all unfinished jobs in it.
+        """Take the lease of the job root, and queue all unfinished jobs in it.
 
         Raises
         ------
@@ -147,12 +147,12 @@ class JobService:
         self._looping.add_done_callback(self._loop_ended)
 
     async def close(self) -> None:
-        """Stop: running jobs are left to the next service."""
-        if self._looping is None:  # it has not started, or is closed already
+        """Stop; the next service resumes the running jobs."""
+        if self._looping is None:  # not started, or closed already
             return
         looping, self._looping, self.failure = self._looping, None, self.failure or "the service closes"
         looping.cancel()
-        await asyncio.wait([looping])  # no job is begun, and no heartbeat written, after this
+        await asyncio.wait([looping])  # after this no job is started and no heartbeat written
         if self.context:
             self.context.closing.set()
         if self._running:
@@ -164,26 +164,26 @@ class JobService:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _connect(self) -> ServiceContext:
-        """Connect to this service's own scheduler, as any client would."""
+        """Connect to the scheduler of this service, as any client would."""
         client = Client(self.scheduler.address, security=self.scheduler.security, set_as_default=False)
         return ServiceContext(
             self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout, self.turns.why
         )
 
     async def _read_root(self) -> None:
-        """Read the job root; meanwhile the lease is held."""
+        """Read the job root, and renew the lease meanwhile."""
         reading = asyncio.ensure_future(asyncio.to_thread(self._read_jobs))
         while not (await asyncio.wait([reading], timeout=LEASE_BEAT))[0]:
             await self._beat()
         await reading
 
     def _read_jobs(self) -> None:
-        """Read the job root; what no service has finished is queued, oldest first."""
+        """Read all jobs of the job root; the unfinished ones are queued, oldest first."""
         for name, found in self.registry.states():
             try:
                 if (job := self._job_of_folder(name, found)) is not None:
                     self.jobs[name] = job
-            except Exception as error:  # whatever a folder can lead to, it is that of one job
+            except Exception as error:  # a folder of any content concerns one job only
                 if isinstance(error, OSError) and may_pass(error, self.registry.root):
                     raise
                 self.aside[name] = unreadable(name, error)
@@ -191,7 +191,7 @@ class JobService:
         self._save()
 
     def _job_of_folder(self, name: str, state: JobState | UnreadableError | None) -> Job | None:
-        """A job of the root, of which only the state is read where it has ended; None for a folder that is no job's."""
+        """The job of a folder, None if the folder is no job's; of an ended job only the state is read."""
         if isinstance(state, UnreadableError):
             raise state
         if state is not None:
@@ -218,13 +218,13 @@ class JobService:
             raise UnreadableError(f"{self.registry.folder(name).address}/{SPEC} is no spec: {faults}") from error
 
     def _requeue(self, job: Job) -> None:
-        """Queue a job that has not ended; what is left half written in its folder is removed."""
+        """Queue a job that has not ended, and remove half-written files from its folder."""
         folder = self.registry.folder(job.id)
         folder.sweep()
         if job.state["state"] == CANCELLING:
             self._end_cancelled(job)
         elif not job.has_ended:
-            folder.discard(SIGN)  # of an end that was not written down
+            folder.discard(SIGN)  # left by an end that was not written into the state
             if job.state["state"] != QUEUED:
                 job.note("resumed", "a new service resumes the job; what is committed is not repeated")
                 job.queue_again()
@@ -242,29 +242,31 @@ class JobService:
     async def _loop(self) -> None:
         self.context = await asyncio.to_thread(
             self._connect
-        )  # answered once the scheduler has started, preloads and all
+        )  # answered when the scheduler has started with all preloads
         beaten, self.failure = 0.0, None
         while True:
-            if time.monotonic() - beaten >= LEASE_BEAT:  # first: who was frozen learns here that he is replaced
+            if (
+                time.monotonic() - beaten >= LEASE_BEAT
+            ):  # first: a process that was frozen learns here that it is replaced
                 beaten = time.monotonic()
                 if not await self._beat():
                     return
             self.turns.look(self.scheduler)
             self._start_queued(self.context)
             await asyncio.to_thread(self._save)
-            with suppress(TimeoutError):  # nothing was queued, and there is no more room
-                async with asyncio.timeout(BEAT):  # `wait_for` forgets a cancel that comes with the event
+            with suppress(TimeoutError):  # nothing was queued, and no job has ended
+                async with asyncio.timeout(BEAT):  # `wait_for` loses a cancel that arrives with the event
                     await self._queued.wait()
             self._queued.clear()
 
     def _loop_ended(self, loop: asyncio.Task[None]) -> None:
-        """Tell why the loop has ended, if that was not meant: health fails then, and jobs are refused."""
+        """Record why the loop has failed, if it has: health then fails, and jobs are refused."""
         if not loop.cancelled() and (error := loop.exception()):
             self.failure = f"the service has failed: {error!r}"
             logging.getLogger("distforest").critical(self.failure, exc_info=error)
 
     async def _beat(self) -> bool:
-        """Tell readers that the service lives; false where another one has taken its place: this one ends, silently."""
+        """Write a heartbeat; False if another service has taken the lease, and this one closes its scheduler."""
         try:
             await asyncio.to_thread(self.lease.beat)
         except JobError as error:
@@ -295,22 +297,22 @@ class JobService:
         self._running.pop(name, None)
         self._queued.set()
 
-    # --- what others are told ---------------------------------------------------------------------------------
+    # --- what readers see --------------------------------------------------------------------------------------
 
     def about(self) -> ServiceRecord:
-        """The service itself."""
+        """The record of the service, with its workers."""
         workers = self.scheduler.workers.values()
         threads = sum(worker.nthreads for worker in workers)
         return {**self.lease.record(), "workers": len(workers), "threads": threads}
 
     def listed(self) -> list[JobState]:
         """All jobs, newest first."""
-        jobs = list(self.jobs.values())  # while it starts, a thread adds some
+        jobs = list(self.jobs.values())  # a copy: while the service starts, a thread adds jobs
         jobs.sort(key=lambda job: (job.state["submitted"], job.id), reverse=True)
         return [*map(self._with_workers, jobs), *map(self._aside_with_workers, list(self.aside))]
 
     def job(self, name: str) -> JobState:
-        """What has become of a job; raises NotFoundError."""
+        """The state of a job; raises NotFoundError."""
         return self._aside_with_workers(name) if name in self.aside else self._with_workers(self._existing(name))
 
     async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[JobEvent]:
@@ -340,10 +342,10 @@ class JobService:
             raise NotFoundError(f"there is no job {name!r} in {self.registry.root}; see `distforest list`")
         return self.jobs[name]
 
-    # --- what others ask over the comm ------------------------------------------------------------------------
+    # --- calls over the comm ------------------------------------------------------------------------------------
 
     def _when_ready(self, asked: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-        """What answers while all jobs are known: neither before, nor when the service has gone."""
+        """A call that is refused before all jobs are read, and after the service has closed."""
 
         @wraps(asked)
         async def answer(**given: object) -> T:
@@ -353,8 +355,10 @@ class JobService:
 
         return answer
 
-    async def _submit(self, spec: str, id: str | None = None) -> SubmitAnswer:  # noqa: A002  (the word of the protocol)
-        if self._looping is None or self._looping.done():  # before its first turn jobs are taken in, and begin later
+    async def _submit(self, spec: str, id: str | None = None) -> SubmitAnswer:  # noqa: A002  (the key of the message)
+        if (
+            self._looping is None or self._looping.done()
+        ):  # before the first turn of the loop, jobs are accepted and start later
             raise JobError(self.failure)
         asked = await asyncio.to_thread(self._allowed_spec, spec)
         name, text = check_id(id) if id is not None else _new_id(asked, spec), asked.to_json()
@@ -376,14 +380,14 @@ class JobService:
         return {"job": self._with_workers(job), "created": True}
 
     def _allowed_spec(self, text: str) -> AnySpec:
-        """Read a spec, and refuse what the operator does not allow; looks at the file system."""
+        """Read a spec, and refuse what the operator does not allow; follows links in the file system."""
         self.policy.read(text)
         asked = spec_from_json(text)
         check_allowed(asked, self.policy)
         return asked
 
     async def _check_metadata(self, asked: AnySpec) -> None:
-        """Refuse inputs that are at fault as far as can be seen from here, and soon; the job sees to the others."""
+        """Refuse inputs whose faults show on this host within `LOOK_SECONDS`; the job checks the rest."""
         if isinstance(asked, Spec):
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
@@ -391,7 +395,7 @@ class JobService:
                         raise SpecError(faults)
 
     async def _submitted_before(self, name: str, text: str) -> SubmitAnswer:
-        """Answer for a job that is known: it is the same one, or the id is taken."""
+        """Answer the submit of a known id: it is the same job, or the id is taken."""
         if await asyncio.to_thread(self.registry.spec, name) != text:
             raise ConflictError(f"id: {name!r} is the id of another job, with another spec; choose another one")
         return {"job": self.job(name), "created": False}
@@ -403,8 +407,8 @@ class JobService:
         return {"job": self.job(id)}
 
     async def _events(self, id: str, after: int = 0) -> EventsAnswer:  # noqa: A002
-        told = self.job(id)  # before the events: a job that has ended has told all of them
-        return {"job": told, "events": await self.events(id, int(after))}
+        state = self.job(id)  # read before the events, so that an ended job comes with all of them
+        return {"job": state, "events": await self.events(id, int(after))}
 
     async def _cancel(self, id: str) -> JobAnswer:  # noqa: A002
         job = self._existing(id)
@@ -438,23 +442,23 @@ class JobService:
             job.is_cancelled = False
             job.note("resumed", "the job is taken up again; what is committed is not done again")
             job.queue_again()
-            told = self._with_workers(job)  # now: the loop may begin it while it is saved
+            state = self._with_workers(job)  # now: the loop may start the job while it is saved
             await asyncio.to_thread(job.save, self.registry, True)
             self._queued.set()
-            return {"job": told}
+            return {"job": state}
         return {"job": self._with_workers(job)}
 
     async def _remove(self, id: str) -> RemoveAnswer:  # noqa: A002
         job = self._existing(id)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
-        await asyncio.to_thread(give_back, self.registry, job.state)  # if a service was killed before it could
+        await asyncio.to_thread(give_back, self.registry, job.state)  # if a service was killed before its release
         await asyncio.to_thread(self.registry.remove, id)
         self.jobs.pop(id, None)
         return {"id": id}
 
     async def _is_over(self, job: Job) -> bool:
-        """Whether a job has ended; its thread tells of the end before it is free, and is waited for."""
+        """Whether a job has ended and its thread is free; waits for a thread that is about to finish."""
         running = self._running.get(job.id)
         if job.has_ended and running:
             await asyncio.wait([running], timeout=CLOSING_SECONDS)
@@ -467,19 +471,19 @@ class JobService:
 
 
 def _new_id(spec: AnySpec, text: str) -> str:
-    """A name for a job that was given none: what, when, and of what."""
+    """An id for a job that was submitted without one: its method, the time, and a digest."""
     now = datetime.now(UTC)
     digest = hashlib.sha256(f"{now.isoformat()}{text}".encode()).hexdigest()
     return f"{getattr(spec, 'method', 'score')}-{now:%Y%m%d-%H%M%S}-{digest[:6]}"
 
 
 def _handler(asked: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T | RefusedAnswer]]:
-    """A handler of the scheduler, whose refusals are answers."""
+    """A handler for the scheduler, which answers a refusal instead of raising it."""
 
     async def answer(**given: object) -> T | RefusedAnswer:
         try:
             return await asked(**given)
-        except Exception as error:  # an error that went over the comm would be pickled
+        except Exception as error:  # an error that is raised would be pickled
             if not isinstance(error, DistforestError):
                 logging.getLogger("distforest").exception("%s", asked.__name__)
             known = isinstance(error, (DistforestError, OSError))

@@ -1,7 +1,7 @@
-"""Jobs that ask a user's function: one worker leads, and the function is called on all of them.
+"""Jobs that evaluate a user's function: one worker leads the job, and all workers call the function.
 
-Growth is cheap where a similarity is expensive, so all trees grow on the worker that leads, which holds the ledger. If
-it dies another one leads, and what was paid for is in the ledger.
+If a similarity is expensive, growth is cheap by comparison. So all trees grow on the leading worker, which holds the
+ledger. If that worker dies, another one leads, and finds in the ledger what was evaluated.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from distforest.stores.claims import Claim
 
 TOPIC, ANSWER_TOPIC = "distforest-progress", "distforest-answer"
-"""Topics of the events in which a leading worker reports its progress and its tasks' answers."""
+"""Topics of Dask events in which a leading worker reports its progress and the answers of its tasks."""
 
 TELLING_SECONDS = 1.0
-"""Between two of them."""
+"""Seconds between two reports of progress."""
 
 
 @dataclass(frozen=True)
 class LeadTask:
-    """A job's spec, its working folder, its name, its claim on its output, and the growth of who hands it out."""
+    """A job's spec, its working folder, its id, its claim on its output, and the service's version of the growth."""
 
     spec: AnySpec
     folder: str
@@ -55,7 +55,7 @@ class LeadTask:
 
 
 def lead(task: LeadTask) -> JobResult:
-    """Run a job on the worker that is asked, with all workers for a cluster; its result."""
+    """Run a job on the worker of this task, with all workers as its cluster; returns the result."""
     spec, folder = task.spec, Folder(task.folder)
     if not isinstance(spec, ScoreSpec):
         check_own_growth(task.growth)
@@ -72,7 +72,7 @@ def lead(task: LeadTask) -> JobResult:
 
 
 def event_of(answer: Receipt | Lost) -> JobNote:
-    """What readers are told of a task's answer: an event, in words and numbers."""
+    """The event for a task's answer, in words and numbers."""
     if isinstance(answer, Lost):
         return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
     told = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
@@ -87,12 +87,12 @@ def event_of(answer: Receipt | Lost) -> JobNote:
 
 
 def options_of(spec: Spec) -> Options:
-    """How a spec wants its fit to run."""
+    """The options of a fit that its spec sets."""
     return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards)
 
 
 def fit_result(done: Fitted, told: Sequence[str] = ()) -> JobResult:
-    """What readers are told of a forest that is sealed; with what was warned of before."""
+    """The result of a fit; ``told`` are warnings from its staging."""
     return {
         "forest": done.address,
         "digest": done.digest,
@@ -109,19 +109,19 @@ def fit_result(done: Fitted, told: Sequence[str] = ()) -> JobResult:
 
 
 def score_result(done: Scored, told: Sequence[str]) -> JobResult:
-    """What readers are told of answers that are complete; with what was warned of before."""
+    """The result of a scoring; ``told`` are its warnings."""
     shapes = {name: list(shape) for name, shape in done.shapes.items()}
     return {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(told)}
 
 
 class _ProgressReport:
-    """A watcher on a worker: tells the scheduler how far the job is, and stops where the sign is."""
+    """A watcher on a worker: reports progress to the scheduler, and stops the job when its sign appears."""
 
     def __init__(self, job: str, stop: Stop) -> None:
         self._job, self._stop, self._next = job, stop, 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Tell, if it is time or the run is at its end."""
+        """Report, if it is time or the run has ended."""
         if time.monotonic() < self._next and progress.done < progress.total:
             return
         self._next = time.monotonic() + TELLING_SECONDS
@@ -129,5 +129,5 @@ class _ProgressReport:
         get_worker().log_event(TOPIC, {"job": self._job, **asdict(progress)})
 
     def on_answer(self, answer: Receipt | Lost) -> None:
-        """Tell what a task has answered, or what is odd."""
+        """Report the receipt of a task, or its loss."""
         get_worker().log_event(ANSWER_TOPIC, {"job": self._job, "event": event_of(answer)})

@@ -1,9 +1,9 @@
 """The lease of a job root: one service at a time, known by its heartbeat in ``service.json``.
 
-A service writes its heartbeat only over its last one, so that of two that want a root at the same moment one is
-refused, if the store compares (`distforest.service.slot`). One that finds the name of another one in its place has been
-taken for dead, and ends itself; one whose heartbeats have not come through for as long as others wait writes nothing of
-a job.
+A service overwrites only its own last heartbeat. So if two services want a root at the same moment, one is refused,
+provided that the store compares (`distforest.service.slot`). A service that finds the id of another one in the file was
+taken for dead, and ends itself. A service whose heartbeats have failed for as long as others wait writes nothing of a
+job.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
     from distforest.service.messages import LeaseRecord
 
 POLL = 0.5
-"""Seconds between two looks at the heartbeat of a service that may be dead."""
+"""Seconds between two reads of the heartbeat of a service that may be dead."""
 
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def _host() -> str:
-    """The name of the host and, where the system tells it, of its present run."""
+    """The name of the host and, if the system has one, the id of its current boot."""
     boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
     return f"{platform.node()}/{boot}"
 
 
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A clock that nobody sets, and that goes on while the machine sleeps if the system has such a one."""
+"""A monotonic clock; one that also counts while the machine sleeps, if the system has one."""
 
 
 def _clock() -> float:
@@ -73,11 +73,11 @@ class Lease:
 
     @property
     def excludes(self) -> bool:
-        """Whether no other service can have taken the root in the same moment; known once it is taken."""
+        """Whether no other service can have taken the root at the same moment; known once the lease is taken."""
         return self._slot.compares
 
     def record(self) -> LeaseRecord:
-        """What ``service.json`` says."""
+        """The content of ``service.json``."""
         return {
             "id": self.id,
             "address": self.address,
@@ -93,7 +93,7 @@ class Lease:
         }
 
     async def take(self) -> None:
-        """Take the lease, from a dead service at once, from a silent one when its heartbeat has not moved for long.
+        """Take the lease; from a dead service at once, from a silent one after `STALE` seconds without a heartbeat.
 
         Raises
         ------
@@ -112,24 +112,24 @@ class Lease:
             held, start = found, start if held else _clock()
 
     async def _try_to_take(self, held: LeaseRecord | None, start: float) -> bool:
-        """Take the lease where nobody holds it, or nothing was heard since ``start``; false where one is to wait."""
+        """Take the lease if nobody holds it or its holder is dead or silent since ``start``; False if it must wait."""
         if held and not died(held) and _clock() - start < STALE:
             return False
         try:
             await asyncio.to_thread(self._write)
-        except TakenError:  # another one was quicker: it beats, or dies
+        except TakenError:  # another service was faster
             return False
         return True
 
     def beat(self) -> None:
-        """Tell readers that this service lives.
+        """Write a heartbeat.
 
         Raises
         ------
         JobError
             Another service has taken the lease.
         OSError
-            The store does not answer, or not yet.
+            The store does not answer.
         """
         try:
             self._write()
@@ -139,23 +139,23 @@ class Lease:
                 raise JobError(
                     f"the job root {self.registry.root} has been taken over by {held.get('address')}"
                 ) from None
-            self._write()  # somebody has removed it, or this service has written more than it knows
+            self._write()  # the file was removed, or a write of this service succeeded without an answer
 
     def check_held(self) -> None:
-        """Raise OSError where another service may have taken the lease, as no heartbeat has come through for long."""
+        """Raise OSError if another service may have taken the lease, because no heartbeat was written for long."""
         if (silent := _clock() - self._sure) >= STALE:
             what = f"no heartbeat of the service has come through to {self.registry.root} for {silent:.0f} s"
             raise OSError(errno.EAGAIN, f"{what}; until one does it writes nothing of a job")
 
     def release(self) -> None:
-        """Give the lease back, so that the next service need not wait; readers see jobs as interrupted."""
+        """Release the lease, so that the next service need not wait; readers then see jobs as interrupted."""
         held = self._holder()
         if held and held.get("id") == self.id:
             with suppress(TakenError):
                 self._slot.clear()
 
     def _holder(self) -> LeaseRecord | None:
-        """Who holds the lease, or did last."""
+        """The record of the last holder of the lease."""
         return lease_in(self._slot.read() or b"")
 
     def _write(self) -> None:

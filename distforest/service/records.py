@@ -1,6 +1,6 @@
-"""What the files of a job may say, value by value: a store is not only written by services.
+"""Checks of the values in the files of a job: not only services write to a store.
 
-Readers count, compare and format what they find, so nothing gets past here that they could stumble over.
+Readers count, compare and format these values, so a value of the wrong kind is refused here.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ MOST_WHOLE, LAST_MOMENT = 2**53, 253_000_000_000.0
 """The greatest whole number that JSON's readers agree on, and a time in the year 9987: later ones have no date."""
 
 NUMBER = re.compile(rb'\{"n":(\d{1,16}),')
-"""How a line of an event begins that a service has written."""
+"""The beginning of an event's line that a service has written."""
 
 
 def _is_plain(value: object, depth: int = 8) -> bool:
-    """Whether a value goes over JSON, the comm and a page as it is: no NaN, no half of a letter, nothing too deep."""
+    """Whether JSON, the comm and a page can carry a value: no NaN, no lone surrogate, no deep nesting."""
     if isinstance(value, str):
         return value.isascii() or _is_whole_text(value)
     if isinstance(value, float):
@@ -101,7 +101,7 @@ STATE_VALUES: dict[str, Kind] = {
     "error": _or_none(_is_error),
     "result": _or_none(_is_result),
 }
-"""What the values of a state are; that of a job which a service has written has all of them."""
+"""The kind of each value of a state; a state that a service has written has all of these keys."""
 
 OPTIONAL: dict[str, Kind] = dict.fromkeys(("waiting", "was"), _or_none(_is_text))
 EVENT: dict[str, Kind] = {"n": _is_whole, "time": _is_moment, "event": _is_text, "message": _is_text}
@@ -111,11 +111,11 @@ TREES: dict[str, Kind] = {
     "seconds": _is_amount,
     "peak_bytes": _or_none(_is_whole),
 }
-"""What an event says, and one of trees that are committed."""
+"""The values of any event, and further values of an event about committed trees."""
 
 
 def _wrong(found: Mapping[str, object], kinds: Mapping[str, Kind]) -> str | None:
-    """The name of something that is not of its kind, or not plain; None where all is."""
+    """The key of the first value that is not of its kind, or not plain; None if all values are right."""
     for name, value in found.items():
         if not (_is_plain(name) and _is_plain(value) and kinds.get(name, _is_plain)(value)):
             return name
@@ -123,7 +123,7 @@ def _wrong(found: Mapping[str, object], kinds: Mapping[str, Kind]) -> str | None
 
 
 def wrong_in_state(found: Mapping[str, object]) -> str | None:
-    """Name a value of a job's state that no service writes; None where all are well.
+    """The key of a value in a job's state that no service writes; None if all values are right.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def is_state(found: Mapping[str, object]) -> TypeGuard[JobState]:
 
 
 def is_event(found: Mapping[str, object]) -> TypeGuard[JobEvent]:
-    """Whether an object can be an event."""
+    """Whether an object has the values of an event."""
     kinds = EVENT | TREES if found.get("event") == "trees" else EVENT
     if not kinds.keys() <= found.keys() or _wrong(found, kinds) is not None:
         return False
@@ -150,12 +150,12 @@ def is_event(found: Mapping[str, object]) -> TypeGuard[JobEvent]:
 
 
 def is_lease(found: Mapping[str, object]) -> TypeGuard[LeaseRecord]:
-    """Whether an object can tell who serves a job root."""
+    """Whether an object has the heartbeat of a lease."""
     return _is_moment(found.get("heartbeat"))
 
 
 def parsed(line: bytes) -> dict[str, object] | None:
-    """The object of a line; None for what is cut off, or none."""
+    """The JSON object of a line; None if the line is cut off or holds something else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -164,12 +164,12 @@ def parsed(line: bytes) -> dict[str, object] | None:
 
 
 def line_of(value: Mapping[str, object]) -> bytes:
-    """An object as a line."""
+    """Write an object as a line of JSON."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
 def events_in(lines: Iterator[bytes], after: int) -> Iterator[JobEvent]:
-    """The events of some lines whose numbers are greater; those that are not are not parsed."""
+    """The events of some lines with numbers greater than ``after``; earlier ones are not parsed."""
     for line in lines:
         number = NUMBER.match(line)
         if number and int(number[1]) <= after:
