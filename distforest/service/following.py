@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distforest.service.whereabouts import Jobs
 
 POLL_SECONDS, FOLLOW_SECONDS, SILENCE_SECONDS = 0.5, 2.0, 60.0
-"""Seconds between two reads of the state; for the last read; and of silence that a service may have once it answered."""
+"""Seconds between two reads of the state; for the last read; and of silence after which a service counts as lost."""
 
 MOVED = (RUNNING, MERGING, CANCELLING, SUCCEEDED)
 """States in which the progress of a job belongs to its current attempt."""

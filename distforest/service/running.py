@@ -1,11 +1,11 @@
-"""A job that runs: a thread of the service that plans and waits, while all work is done by tasks on workers.
+"""Running a job: a thread of the service plans and waits, while tasks on workers do all the work.
 
 ::
 
     stage -> survey -> (screen) -> grow, grow, ... -> lay out -> merge, merge, ... -> seal
 
-It is `distforest.jobs.train.fit` (or `distforest.jobs.score.score`) as it runs on a laptop, with the service's client
-for a cluster. A run that ends with its scheduler leaves its shards, and the next service starts the same run.
+It is the same `distforest.jobs.train.fit` (or `distforest.jobs.score.score`) as on a laptop, with the service's client
+as its cluster. A run that ends with its scheduler leaves its shards, and the next service starts the same run again.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ if TYPE_CHECKING:
     from distforest.stores.folder import Folder
 
 ATTEMPTS, PAUSE = 4, 0.5
-"""How often a run is tried whose store or connection fails, and the seconds before the second try; they double."""
+"""How often a run is tried if its store or connection fails; seconds before a second try, doubled at each try."""
 
 UNSTEADY = (OSError, CancelledError, TimeoutError)
-"""What another try may mend."""
+"""Errors that may not recur at another try."""
 
 
 class ClosingError(Exception):
-    """The service closes; its jobs stay as they are, for the next one."""
+    """The service closes; its jobs stay as they are for the next service."""
 
 
 @dataclass(frozen=True)
 class ServiceContext:
-    """What all running jobs of a service share; ``busy`` says with what workers are busy for whom a job waits."""
+    """What all running jobs of a service share; ``busy`` says which other work keeps the workers from a job."""
 
     registry: Registry
     client: Client
@@ -71,14 +71,14 @@ class ServiceContext:
 
 @dataclass
 class WorkerWatch:
-    """Looks after one running job: whether it shall stop, and whether there are workers."""
+    """Checks for one running job whether it must stop, and whether there are workers."""
 
     job: Job
     context: ServiceContext
     _since: float | None = None
 
     def __call__(self, threads: int, _seconds: float) -> None:
-        """Be told of the workers' threads; raises what ends the run."""
+        """Take the number of the workers' threads; raises the error that ends the run."""
         if self.context.closing.is_set():
             raise ClosingError
         if self.job.is_cancelled:
@@ -92,7 +92,7 @@ class WorkerWatch:
 
 @dataclass(frozen=True)
 class StageTask:
-    """Inputs of a spec, to be checked and staged by a worker; what a worker has for them."""
+    """A spec whose inputs a worker checks and stages, the job's folder, and the memory of a worker."""
 
     spec: Spec
     folder: str
@@ -103,13 +103,13 @@ class StageTask:
 
 
 def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
-    """Check and stage the inputs of a job, on the worker that is asked; with what is warned of them."""
+    """Check and stage the inputs of a job on the worker of this task; also returns the warnings."""
     with overheard() as told:
         return check_and_stage(task.spec, task.folder, task.memory_limit), told
 
 
 def run_job(job: Job, context: ServiceContext) -> None:
-    """Run a job until it has ended, which is durable if the store answers."""
+    """Run a job until it has ended; its end is on disk when this returns, if the store answers."""
     _run(job, context)
     if job.has_ended:
         job.save(context.registry, at_once=True)
@@ -117,7 +117,7 @@ def run_job(job: Job, context: ServiceContext) -> None:
 
 
 def _run(job: Job, context: ServiceContext) -> None:
-    """Run a job; what goes wrong becomes its state, in words."""
+    """Run a job; an error becomes its state."""
     job.set(state=RUNNING, service=context.service, started=job.state["started"] or time.time(), ended=None, error=None)
     job.note("started", f"the job has started, attempt {job.state['attempt']}")
     try:
@@ -146,7 +146,7 @@ def _run(job: Job, context: ServiceContext) -> None:
 
 
 def _with_retries(job: Job, context: ServiceContext) -> JobResult:
-    """Run a job, again where its store or its connection has failed; what is committed is not done again."""
+    """Run a job, again if its store or its connection has failed; what is committed is not repeated."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return _work(job, context)
@@ -169,7 +169,7 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
     cluster = OnDask(context.client, job.id, WorkerWatch(job, context))
     work = context.registry.folder(job.id).within(WORK)
     claim = claim_of(context.registry, job.id, spec.output)
-    claim.take()  # of a job that an older service has taken in, or that somebody has removed
+    claim.take()  # an older service may have accepted the job without one, or somebody has removed it
     if functions_of(spec):
         task = LeadTask(spec, work.address, job.id, claim, GROWTH)
         [result] = cluster.each(lead, [task], Work("lead", spec.run.retries))
@@ -180,7 +180,7 @@ def _work(job: Job, context: ServiceContext) -> JobResult:
 
 
 def check_allowed(spec: AnySpec, policy: Policy) -> None:
-    """Refuse a spec that names what the operator does not allow; raises SpecError with every fault."""
+    """Refuse a spec that names something the operator does not allow; raises SpecError with all faults."""
     n_trees = spec.params.get("n_estimators")
     policy.check(addresses_of(spec), functions_of(spec), n_trees if isinstance(n_trees, int) else None)
 
@@ -204,7 +204,7 @@ def _score(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Clai
 
 
 def _write_sign(job: Job, context: ServiceContext) -> None:
-    """Tell trees that may still grow somewhere that they are not wanted any more."""
+    """Write the sign that stops trees of the job that may still grow somewhere."""
     try:
         context.registry.folder(job.id).write(SIGN, b"")
     except OSError as error:
@@ -212,7 +212,7 @@ def _write_sign(job: Job, context: ServiceContext) -> None:
 
 
 def _clean_up(job: Job, context: ServiceContext) -> None:
-    """Leave nothing behind but what readers need."""
+    """Remove everything of a job but the files that readers need."""
     _write_sign(job, context)
     try:
         context.registry.folder(job.id).within(WORK).remove()

@@ -1,4 +1,4 @@
-"""A service on this machine: its scheduler in this process, workers in processes that nannies watch over."""
+"""A service on this machine: its scheduler in this process, its workers in processes under nannies."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 PRELOAD, PAGE = "distforest.service", "/distforest/jobs"
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What ends a service in good order, unless who has started it wants it ignored (``nohup``); a second one ends it at
+"""Signals that end a service in good order, unless its parent has them ignored (``nohup``); a second one ends it at
 once."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a service takes of this machine; what is None, is chosen by what the machine has.
+    """The share of this machine that a service uses; None: chosen by the size of the machine.
 
     Attributes
     ----------
     workers, threads
         Processes, and threads of each.
     memory_limit
-        Of each process, in bytes.
+        Memory of each process, in bytes.
     host
-        Address that is listened at.
+        Address at which the scheduler listens.
     port, dashboard_port
-        Of the scheduler and of its pages; 0: any that is free.
+        Ports of the scheduler and of its pages; 0: any free port.
     """
 
     workers: int | None = None
@@ -55,7 +55,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class ServiceAddresses:
-    """Where a service is found: addresses of its scheduler and of its page."""
+    """The addresses of a service: of its scheduler and of its page."""
 
     address: str
     page: str
@@ -69,21 +69,21 @@ def serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddresses], N
     job_root
         Its path or URL.
     machine
-        What is taken of this machine.
+        The share of this machine that it uses.
     ready
-        Told where the service is, once it and its workers are there.
+        Called with its addresses once it and its workers run.
 
     Raises
     ------
     JobError
-        A port is taken; or the service could not start or was ended by its scheduler, which says why on stderr.
+        A port is taken; or the service could not start, or its scheduler has ended it and says why on stderr.
     MemoryLimitError
-        No worker starts with so little memory.
+        A worker cannot start with so little memory.
     """
     check_worker_memory(machine.memory_limit)
     try:
         asyncio.run(_serve(job_root, machine, ready))
-    except SystemExit:  # how the service ends a scheduler that has not to run without it
+    except SystemExit:  # the service raises it to end a scheduler that must not run without it
         raise JobError(f"the service of {job_root} could not start") from None
 
 

@@ -1,4 +1,4 @@
-"""What happens to workers and tasks, taken down among the events of the jobs that it concerns."""
+"""Events of workers and tasks, which are added to the jobs that they concern."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from distforest.service.job import Job
 
     Message = Mapping[str, Any]
-    """Of Dask, or of the worker that leads a job."""
+    """A message of Dask, or of the worker that leads a job."""
 
 
 class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without types
-    """Notes for each job lost workers, workers that ran out of memory, and tasks that are tried again."""
+    """Records for each job its lost workers, workers out of memory, and tasks that are tried again."""
 
     name = "distforest"
 
@@ -37,7 +37,7 @@ class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without t
             job.count("retries")
 
     def log_event(self, topic: str, msg: object) -> None:
-        """Hear of lost workers, of their memory, and of a job that is led by a worker."""
+        """Take a message about a lost worker, a worker's memory, or a job that a worker leads."""
         if not isinstance(msg, dict):
             return
         if topic == TOPIC:
@@ -63,13 +63,13 @@ class Watching(SchedulerPlugin):  # type: ignore[misc]  # of a package without t
         tasks = Counter(job_of(key) or "" for key in msg.get("processing-tasks", ()))
         for name, count in tasks.items():
             if job := self._jobs.get(name):
-                what = f"worker {msg['worker']} was lost with {count} of the job's tasks; they run again elsewhere"
-                job.note("lost", what, worker=msg["worker"])
+                message = f"worker {msg['worker']} was lost with {count} of the job's tasks; they run again elsewhere"
+                job.note("lost", message, worker=msg["worker"])
                 job.count("lost_workers")
 
     def _out_of_memory(self, msg: Message) -> None:
         for job in self._jobs.values():
             if job.is_at_work:
-                held = f"{int(msg['rss']) >> 20:,} MiB"
-                what = f"worker {msg['worker']} was ended by its nanny, as it was out of memory: it held {held}"
-                job.note("memory", what, worker=msg["worker"])
+                size = f"{int(msg['rss']) >> 20:,} MiB"
+                message = f"worker {msg['worker']} was ended by its nanny, as it was out of memory: it held {size}"
+                job.note("memory", message, worker=msg["worker"])

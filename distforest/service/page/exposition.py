@@ -19,7 +19,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metric(NamedTuple):
-    """One metric and its samples, each by its label of the state, or by none."""
+    """One metric and its samples by the label of a state; the label is empty if there is one sample."""
 
     name: str
     kind: str
@@ -28,7 +28,7 @@ class Metric(NamedTuple):
 
 
 def metrics(service: Serving, totals: Mapping[str, float], now: float) -> list[Metric]:
-    """All metrics of a service, with what was counted since its start."""
+    """All metrics of a service; ``totals`` were counted since its start."""
     about = service.about()
     by_state = Counter(dict.fromkeys(STATE_WORDS, 0))
     by_state.update(job["state"] for job in service.listed())
@@ -70,5 +70,5 @@ def _lines(metric: Metric) -> Iterator[str]:
 
 
 def _in_quotes(value: str) -> str:
-    """A label's value with what the format escapes."""
+    """Escape the value of a label."""
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,4 +1,4 @@
-"""What a job's own page lists of it: names and values, as text."""
+"""The facts that a job's page lists: names and values, as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MANY = ("trees", "scored")
 
 
 def facts_of_job(job: JobState, now: float) -> Facts:
-    """What a job is, and its times; what is not known yet is left out, and all of a job that cannot be read."""
+    """The facts of a job; unknown ones are left out. A job that cannot be read has none."""
     return list(_facts(job, now)) if job["state"] != "UNREADABLE" else []
 
 
@@ -39,14 +39,14 @@ def _facts(job: JobState, now: float) -> Iterator[tuple[str, str]]:
 
 
 class PageFact(NamedTuple):
-    """An event, and in words how many of its kind came right before it that need no line of their own."""
+    """An event, and how many events of its kind came right before it and have no line, in words."""
 
     event: JobEvent
     more: str
 
 
 def folded(events: Sequence[JobEvent]) -> list[PageFact]:
-    """Events, newest first, in which commits one after the other are one line.
+    """Events, newest first; successive commits share one line.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def folded(events: Sequence[JobEvent]) -> list[PageFact]:
 
 
 def _folded(run: list[JobEvent], *, is_cut: bool) -> list[PageFact]:
-    """The lines of events of one kind; ``is_cut`` where earlier ones were not asked for."""
+    """The lines for successive events of one kind; ``is_cut`` if earlier events were not read."""
     if run[0]["event"] not in _MANY:
         return [PageFact(event, "") for event in reversed(run)]
     if is_cut:
@@ -69,7 +69,7 @@ def _folded(run: list[JobEvent], *, is_cut: bool) -> list[PageFact]:
 
 
 def of_result(result: JobResult | None) -> Facts:
-    """What a finished job has made."""
+    """The facts of a job's result."""
     return list(_results(result)) if result else []
 
 
@@ -79,8 +79,8 @@ def _results(result: JobResult) -> Iterator[tuple[str, str]]:
     for name, shape in result.get("arrays", {}).items():
         yield f"Array {name}", " x ".join(f"{size:,}" for size in shape)
     if "n_trees" in result:
-        own = "" if result["n_grown"] == result["n_trees"] else f", {result['n_grown']:,} of them in the last run"
-        yield "Trees", f"{result['n_trees']:,}{own}"
+        grown = "" if result["n_grown"] == result["n_trees"] else f", {result['n_grown']:,} of them in the last run"
+        yield "Trees", f"{result['n_trees']:,}{grown}"
     if result.get("seconds"):
         yield "Last run", words.seconds(result["seconds"])
     if result.get("peak_bytes"):
