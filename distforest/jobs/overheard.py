@@ -1,4 +1,4 @@
-"""Warnings of one thread, for whoever has asked for its job: nobody reads the stderr of a worker."""
+"""The warnings of one thread, collected for the owner of its job: nobody reads the stderr of a worker."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _lock = threading.Lock()
 
 @contextmanager
 def overheard() -> Iterator[list[str]]:
-    """Collect what this thread warns of in the block, each text once, in place of showing it.
+    """Collect the warnings of this thread in the block, each text once, instead of showing them.
 
-    `warnings.catch_warnings` would collect what other threads warn of, too, and two of them that overlap would leave
-    one in place for ever. What is put in place here lets the warnings of other threads pass, so that it may stay.
+    `warnings.catch_warnings` would collect the warnings of other threads, too, and two overlapping blocks would leave
+    one of the hooks in place for ever. The hook here passes on the warnings of other threads, so it may stay.
     """
     told: list[str] = []
     _listen()
@@ -33,12 +33,14 @@ def overheard() -> Iterator[list[str]]:
 
 
 def _listen() -> None:
-    """Let warnings come here that are shown; one that was shown before is shown again."""
+    """Install the hook, and let a warning that was shown before be shown again."""
     global _show
     with _lock:
         if warnings.showwarning is not _collect:
             _show, warnings.showwarning = warnings.showwarning, _collect
-        warnings.simplefilter("default", UserWarning, append=True)  # forgets what was shown, and changes nothing else
+        warnings.simplefilter(
+            "default", UserWarning, append=True
+        )  # clears the record of shown warnings, and changes nothing else
 
 
 def _collect(
@@ -49,7 +51,7 @@ def _collect(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Keep a warning to a user in a thread that listens; show any other."""
+    """Collect a `UserWarning` in a thread that collects; show any other warning."""
     told = getattr(_thread, "told", None)
     if told is None or category is not UserWarning:
         _show(message, category, filename, lineno, file, line)

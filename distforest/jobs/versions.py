@@ -1,4 +1,4 @@
-"""Versions: of the growth, which is one in a forest; and of what works the trees out, which is told."""
+"""Versions: all trees of a forest have one version of the growth; versions of libraries may differ, with a warning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_growth(worker: int, job: int) -> None:
-    """Refuse a worker whose trees would not be those of the others; raises JobError."""
+    """Refuse a worker with another version of the growth than the job; raises JobError."""
     if worker != job:
         raise JobError(
             f"a worker grows trees by version {worker} of the growth, the job by version {job}: one forest would be "
@@ -25,25 +25,25 @@ def check_growth(worker: int, job: int) -> None:
 
 
 def check_own_growth(job: int) -> None:
-    """The same in the worker, which is handed the version of the job."""
+    """Refuse the version of this process, a worker, if the job has another one; raises JobError."""
     check_growth(GROWTH, job)
 
 
 def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, int | str]]:
-    """Each set of versions that has grown trees, with how many, the most first."""
+    """Each set of versions that grew trees, with the number of these trees; the largest number first."""
     n_trees: Counter[tuple[str, ...]] = Counter()
     for receipt in receipts:
         n_trees[tuple(getattr(receipt, name) for name in VERSIONS_HERE)] += receipt.n_trees
-    most_first = sorted(n_trees.items(), key=lambda own: (-own[1], own[0]))
-    return [{"trees": count, **dict(zip(VERSIONS_HERE, found, strict=True))} for found, count in most_first]
+    most_first = sorted(n_trees.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [{"trees": count, **dict(zip(VERSIONS_HERE, numbers, strict=True))} for numbers, count in most_first]
 
 
 def told_of_versions(receipts: Sequence[Receipt]) -> str:
-    """What is to be said where trees were worked out by different versions; else nothing."""
-    found = grown_by(receipts)
-    if len({tuple(own[name] for name in COMPUTING) for own in found}) < 2:
+    """The warning about trees that were grown with different versions of libraries; empty if there was one."""
+    sets = grown_by(receipts)
+    if len({tuple(row[name] for name in COMPUTING) for row in sets}) < 2:
         return ""
-    parts = (f"{own['trees']:,} with " + ", ".join(f"{name} {own[name]}" for name in COMPUTING) for own in found)
+    parts = (f"{row['trees']:,} with " + ", ".join(f"{name} {row[name]}" for name in COMPUTING) for row in sets)
     return (
         f"the trees of this forest were not all worked out by the same versions: {'; '.join(parts)}. Where these round "
         "differently, no run of one version gives its digest; to repeat it, install the same versions everywhere and "
