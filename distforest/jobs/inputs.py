@@ -315,15 +315,15 @@ def _stage_pairs(spec: Spec, n_points: int, similar: Staged, folder: str) -> Sta
 def check_pairs_and_links(address: str, shape: tuple[int, ...], dtype: str, n_similar: int) -> None:
     """Refuse pairs that are not two row numbers for each entry of similar; raises InputError."""
     if shape != (n_similar, 2) or not dtype.startswith(("int", "uint")):
-        asked = f"{address}: row numbers of shape ({n_similar}, 2) were expected, a pair for each entry of similar"
-        raise InputError(f"{asked}, found {dtype} of shape {shape}")
+        expected = f"{address}: row numbers of shape ({n_similar}, 2) were expected, a pair for each entry of similar"
+        raise InputError(f"{expected}, found {dtype} of shape {shape}")
 
 
 def check_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: int) -> None:
     """Refuse feature weights that are not a vector with a number for each feature; raises InputError."""
     if shape != (n_features,) or not dtype.startswith(("float", "int", "uint", "bool")):
-        asked = f"{address}: a number for each of {counted(n_features, 'feature')} was expected"
-        raise InputError(f"{asked}, found {dtype} of shape {shape}")
+        expected = f"{address}: a number for each of {counted(n_features, 'feature')} was expected"
+        raise InputError(f"{expected}, found {dtype} of shape {shape}")
 
 
 def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[RowKind, Staged | StagedSparse, Callback | None]:

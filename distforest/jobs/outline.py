@@ -64,8 +64,8 @@ class Outline:
 def outline(question: Question) -> Outline:
     """Open the forest and the arrays of a question, on any host; raises the errors of `score` before it writes."""
     for name, answers in unused(question.answer, vars(question)).items():
-        asked = f"`{name}` goes with the answer {answers}"
-        raise InputError(f"{asked}, found it with {question.answer!r}; leave it out, or ask for that")
+        expected = f"`{name}` goes with the answer {answers}"
+        raise InputError(f"{expected}, found it with {question.answer!r}; leave it out, or ask for that")
     digest = str(read_manifest(question.forest)["digest"])
     told = tuple(_told_of_arrays(question))
     forest = opened_forest(question.forest, digest)
@@ -126,8 +126,8 @@ def _n_training(row: Answer, question: Question, forest: Forest) -> int:
 def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> None:
     """Refuse queries that the forest cannot read."""
     if question.callback is None and len(shape) != 2:
-        asked = f"{question.queries}: rows, an array of two dimensions, were expected"
-        raise InputError(f"{asked}, found shape {shape}")
+        expected = f"{question.queries}: rows, an array of two dimensions, were expected"
+        raise InputError(f"{expected}, found shape {shape}")
     if is_over_pairs(forest):
         _check_points(question, forest)
     elif question.callback is None:
@@ -152,7 +152,7 @@ def _check_neighbors(question: Question, n_queries: int, n_training: int) -> Non
         raise InputError(f"n_neighbors must be in 1..{most}, found {question.n_neighbors}")
     if question.without_self and n_queries != n_training:
         raise InputError(
-            f"{question.queries}: as many rows as in training, {n_training:,}, were expected, as none shall be its own "
+            f"{question.queries}: as many rows as in training, {n_training:,}, were expected, so that none is its own "
             f"neighbour, found {counted(n_queries, 'row')}; ask about other rows without `without_self`"
         )
 

@@ -23,13 +23,13 @@ def overheard() -> Iterator[list[str]]:
     `warnings.catch_warnings` would collect the warnings of other threads, too, and two overlapping blocks would leave
     one of the hooks in place for ever. The hook here passes on the warnings of other threads, so it may stay.
     """
-    told: list[str] = []
+    texts: list[str] = []
     _listen()
-    before, _thread.told = getattr(_thread, "told", None), told
+    before, _thread.texts = getattr(_thread, "texts", None), texts
     try:
-        yield told
+        yield texts
     finally:
-        _thread.told = before
+        _thread.texts = before
 
 
 def _listen() -> None:
@@ -52,8 +52,8 @@ def _collect(
     line: str | None = None,
 ) -> None:
     """Collect a `UserWarning` in a thread that collects; show any other warning."""
-    told = getattr(_thread, "told", None)
-    if told is None or category is not UserWarning:
+    texts = getattr(_thread, "texts", None)
+    if texts is None or category is not UserWarning:
         _show(message, category, filename, lineno, file, line)
-    elif str(message) not in told:
-        told.append(str(message))
+    elif str(message) not in texts:
+        texts.append(str(message))

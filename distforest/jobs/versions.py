@@ -45,7 +45,7 @@ def told_of_versions(receipts: Sequence[Receipt]) -> str:
         return ""
     parts = (f"{row['trees']:,} with " + ", ".join(f"{name} {row[name]}" for name in COMPUTING) for row in sets)
     return (
-        f"the trees of this forest were not all worked out by the same versions: {'; '.join(parts)}. Where these round "
+        f"the trees of this forest were not all grown with the same versions: {'; '.join(parts)}. Where these round "
         "differently, no run of one version gives its digest; to repeat it, install the same versions everywhere and "
-        "grow it anew (`run.overwrite`)"
+        "grow it again (`run.overwrite`)"
     )

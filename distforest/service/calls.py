@@ -188,12 +188,12 @@ class Service:
     def _seconds(self) -> float:
         return min(self.patience, CONNECT_SECONDS)
 
-    def _call_patiently(self, name: str, tries: int = 1, **asked: object) -> Answer:
+    def _call_patiently(self, name: str, tries: int = 1, **arguments: object) -> Answer:
         """Make a call that changes something, also across a restart; ``tries`` times if its answers are lost."""
         start, patience = time.monotonic(), 0.0
         while True:
             try:
-                return self._call(name, **asked)
+                return self._call(name, **arguments)
             except LostAnswerError:
                 tries -= 1
                 if not tries:
@@ -204,9 +204,9 @@ class Service:
                     raise
             time.sleep(AGAIN_SECONDS)
 
-    def _call(self, name: str, **asked: object) -> Answer:
+    def _call(self, name: str, **arguments: object) -> Answer:
         """Make one call and return its answer; raises the error of a refusal."""
-        answer = asyncio.run(self._exchange(f"distforest_{name}", asked))
+        answer = asyncio.run(self._exchange(f"distforest_{name}", arguments))
         if not isinstance(answer, dict):  # a scheduler answers an unknown operation with nothing
             raise BrokenOffError(
                 f"the scheduler at {self.address} runs no job service; start it with --preload distforest.service"
@@ -217,11 +217,11 @@ class Service:
             raise JobError(f"the service at {self.address} failed; its log says more: {answer.get('exception_text')}")
         return answer
 
-    async def _exchange(self, operation: str, asked: Mapping[str, object]) -> object:
+    async def _exchange(self, operation: str, arguments: Mapping[str, object]) -> object:
         comm = await self._connect()
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                await comm.write({"op": operation, "reply": True, **asked})
+                await comm.write({"op": operation, "reply": True, **arguments})
                 return await comm.read()
         except TimeoutError:
             raise UnreachableError(
@@ -252,7 +252,7 @@ class Service:
         if isinstance(error, TypeError):  # Dask's word for an address of TLS without a certificate
             return f"{at} requires TLS, and no certificate was given: give {TLS_FILES}"
         if isinstance(error, RuntimeError):
-            return f"{at} is not asked, as its address is without TLS and TLS is demanded; is it tls://...?"
+            return f"{at} is not called: its address is without TLS, and TLS is demanded; is it tls://...?"
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"the certificate of {at} is not signed by your CA; give the CA file of its cluster ({cause})"
         if self._url.startswith("tls://") and _refused(error, cause):

@@ -237,7 +237,7 @@ class JobService:
         try:
             self.lease.release()
         except OSError as error:
-            logging.getLogger("distforest").warning("the lease could not be given back: %r", error)
+            logging.getLogger("distforest").warning("the lease could not be released: %r", error)
 
     async def _loop(self) -> None:
         self.context = await asyncio.to_thread(
@@ -344,14 +344,14 @@ class JobService:
 
     # --- calls over the comm ------------------------------------------------------------------------------------
 
-    def _when_ready(self, asked: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    def _when_ready(self, call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
         """A call that is refused before all jobs are read, and after the service has closed."""
 
-        @wraps(asked)
-        async def answer(**given: object) -> T:
+        @wraps(call)
+        async def answer(**arguments: object) -> T:
             if self._looping is None:
                 raise AwayError(f"{self.failure}; try again in a moment")
-            return await asked(**given)
+            return await call(**arguments)
 
         return answer
 
@@ -360,10 +360,10 @@ class JobService:
             self._looping is None or self._looping.done()
         ):  # before the first turn of the loop, jobs are accepted and start later
             raise JobError(self.failure)
-        asked = await asyncio.to_thread(self._allowed_spec, spec)
-        name, text = check_id(id) if id is not None else _new_id(asked, spec), asked.to_json()
+        wanted = await asyncio.to_thread(self._allowed_spec, spec)
+        name, text = check_id(id) if id is not None else _new_id(wanted, spec), wanted.to_json()
         if name not in self.jobs and name not in self.aside:
-            await self._check_metadata(asked)
+            await self._check_metadata(wanted)
         async with self._entry:
             if name in self.jobs or name in self.aside:
                 self._existing(name)
@@ -372,9 +372,9 @@ class JobService:
             if unfinished >= self.policy.max_jobs:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
                 raise JobError(f"{there}, as many as may be (--max-jobs); try again later")
-            job = Job({**first_state(name, asked, time.time()), "service": self.lease.id})
+            job = Job({**first_state(name, wanted, time.time()), "service": self.lease.id})
             job.note("submitted", "the job is taken in")
-            await asyncio.to_thread(take_in, self.registry, name, asked, job.state)
+            await asyncio.to_thread(take_in, self.registry, name, wanted, job.state)
             self.jobs[name] = job
             self._queued.set()
         return {"job": self._with_workers(job), "created": True}
@@ -382,16 +382,16 @@ class JobService:
     def _allowed_spec(self, text: str) -> AnySpec:
         """Read a spec, and refuse what the operator does not allow; follows links in the file system."""
         self.policy.read(text)
-        asked = spec_from_json(text)
-        check_allowed(asked, self.policy)
-        return asked
+        spec = spec_from_json(text)
+        check_allowed(spec, self.policy)
+        return spec
 
-    async def _check_metadata(self, asked: AnySpec) -> None:
+    async def _check_metadata(self, spec: AnySpec) -> None:
         """Refuse inputs whose faults show on this host within `LOOK_SECONDS`; the job checks the rest."""
-        if isinstance(asked, Spec):
+        if isinstance(spec, Spec):
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
-                    if faults := await asyncio.to_thread(faults_of_metadata, asked):
+                    if faults := await asyncio.to_thread(faults_of_metadata, spec):
                         raise SpecError(faults)
 
     async def _submitted_before(self, name: str, text: str) -> SubmitAnswer:
@@ -477,15 +477,15 @@ def _new_id(spec: AnySpec, text: str) -> str:
     return f"{getattr(spec, 'method', 'score')}-{now:%Y%m%d-%H%M%S}-{digest[:6]}"
 
 
-def _handler(asked: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T | RefusedAnswer]]:
+def _handler(call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T | RefusedAnswer]]:
     """A handler for the scheduler, which answers a refusal instead of raising it."""
 
-    async def answer(**given: object) -> T | RefusedAnswer:
+    async def answer(**arguments: object) -> T | RefusedAnswer:
         try:
-            return await asked(**given)
+            return await call(**arguments)
         except Exception as error:  # an error that is raised would be pickled
             if not isinstance(error, DistforestError):
-                logging.getLogger("distforest").exception("%s", asked.__name__)
+                logging.getLogger("distforest").exception("%s", call.__name__)
             known = isinstance(error, (DistforestError, OSError))
             faults = list(error.faults) if isinstance(error, SpecError) else [str(error) if known else repr(error)]
             kind = type(error).__name__ if isinstance(error, DistforestError) else "JobError"

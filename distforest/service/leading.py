@@ -61,24 +61,24 @@ def lead(task: LeadTask) -> JobResult:
         check_own_growth(task.growth)
     stop = Stop(task.folder.rsplit("/", 1)[0])
     watch = _ProgressReport(task.job, stop)
-    with worker_client() as client, overheard() as told:
+    with worker_client() as client, overheard() as warnings:
         cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check())
         if isinstance(spec, ScoreSpec):
             asked, overwrite = spec.question(), spec.run.overwrite
-            return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), told)
+            return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), warnings)
         options = replace(options_of(spec), watch=watch, on_answer=watch.on_answer, stop=stop.address, claim=task.claim)
         inputs = check_and_stage(spec, folder.address, cluster.memory_limit)
-        return fit_result(fit(inputs, spec.output, folder, cluster, options), told)
+        return fit_result(fit(inputs, spec.output, folder, cluster, options), warnings)
 
 
 def event_of(answer: Receipt | Lost) -> JobNote:
     """The event for a task's answer, in words and numbers."""
     if isinstance(answer, Lost):
         return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
-    told = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
+    trees = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
     return {
         "event": "trees",
-        "message": f"{told} committed",
+        "message": f"{trees} committed",
         "first": answer.first,
         "last": answer.last,
         "seconds": answer.seconds,
@@ -91,8 +91,8 @@ def options_of(spec: Spec) -> Options:
     return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards)
 
 
-def fit_result(done: Fitted, told: Sequence[str] = ()) -> JobResult:
-    """The result of a fit; ``told`` are warnings from its staging."""
+def fit_result(done: Fitted, warnings: Sequence[str] = ()) -> JobResult:
+    """The result of a fit; ``warnings`` are those of its staging."""
     return {
         "forest": done.address,
         "digest": done.digest,
@@ -104,14 +104,14 @@ def fit_result(done: Fitted, told: Sequence[str] = ()) -> JobResult:
         "projected_bytes": done.projected_bytes,
         "evaluations": done.evaluations,
         "closed": done.closed,
-        "warnings": [*told, *done.warnings],
+        "warnings": [*warnings, *done.warnings],
     }
 
 
-def score_result(done: Scored, told: Sequence[str]) -> JobResult:
-    """The result of a scoring; ``told`` are its warnings."""
+def score_result(done: Scored, warnings: Sequence[str]) -> JobResult:
+    """The result of a scoring; with its ``warnings``."""
     shapes = {name: list(shape) for name, shape in done.shapes.items()}
-    return {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(told)}
+    return {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(warnings)}
 
 
 class _ProgressReport:

@@ -154,7 +154,7 @@ class RemoveAnswer(TypedDict):
 
 
 class HealthAnswer(TypedDict):
-    """The service that was asked."""
+    """The answer about the service."""
 
     service: ServiceRecord
 

@@ -76,14 +76,14 @@ def check_id(name: str) -> str:
     'smerf-20261122-4f3a'
     """
     if not isinstance(name, str) or not ID.fullmatch(name):
-        asked = "up to 64 of a-z, 0-9, '_' and '-' were expected, beginning with a letter or digit"
-        raise InputError(f"id: {asked}, found {shown(name)}")
+        expected = "up to 64 of a-z, 0-9, '_' and '-' were expected, beginning with a letter or digit"
+        raise InputError(f"id: {expected}, found {shown(name)}")
     return name
 
 
 def unreadable(job: str, error: Exception) -> JobState:
     """The state that readers see of a job that is set aside."""
-    what = "mend or remove its folder, and start the service anew"
+    what = "repair or remove its folder, and restart the service"
     message = f"{job} cannot be read and is left alone: {_why(error)}; {what}"
     return {
         "format": STATE_FORMAT,

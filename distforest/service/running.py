@@ -104,8 +104,8 @@ class StageTask:
 
 def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
     """Check and stage the inputs of a job on the worker of this task; also returns the warnings."""
-    with overheard() as told:
-        return check_and_stage(task.spec, task.folder, task.memory_limit), told
+    with overheard() as warnings:
+        return check_and_stage(task.spec, task.folder, task.memory_limit), warnings
 
 
 def run_job(job: Job, context: ServiceContext) -> None:
@@ -187,8 +187,8 @@ def check_allowed(spec: AnySpec, policy: Policy) -> None:
 
 def _fit(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     task = StageTask(spec, work.address, cluster.memory_limit)
-    [(inputs, told)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
-    job.warn(told)
+    [(inputs, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
+    job.warn(warnings)
     sign = work.address.removesuffix(f"/{WORK}")
     options = replace(
         options_of(spec), watch=job.watch, on_answer=lambda answer: job.note(**event_of(answer)), stop=sign
@@ -198,9 +198,9 @@ def _fit(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> J
 
 
 def _score(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
-    with overheard() as told:
+    with overheard() as warnings:
         done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work, claim)
-    return score_result(done, told)
+    return score_result(done, warnings)
 
 
 def _write_sign(job: Job, context: ServiceContext) -> None:

@@ -256,16 +256,16 @@ class S3Slot(PlainSlot):
             return isinstance(error, TakenError)
         return False
 
-    def _request(self, method: str, **given: str | bytes) -> Mapping[str, object]:
+    def _request(self, method: str, **arguments: str | bytes) -> Mapping[str, object]:
         """Send a request; raises `TakenError` if its condition does not hold, NotImplementedError if it is unknown."""
         try:
             with reaching(self._folder.address):
-                return self._client.call_s3(method, **self._place, **given)
+                return self._client.call_s3(method, **self._place, **arguments)
         except OSError as error:
             status = _status(error)
-            if status in REFUSED or (status == GONE and "IfMatch" in given):
+            if status in REFUSED or (status == GONE and "IfMatch" in arguments):
                 raise self._taken_error() from error
-            if {"IfMatch", "IfNoneMatch"} & given.keys() and status in NOT_KNOWN:
+            if {"IfMatch", "IfNoneMatch"} & arguments.keys() and status in NOT_KNOWN:
                 raise NotImplementedError from error
             raise
 

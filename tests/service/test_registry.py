@@ -171,7 +171,7 @@ def test_what_no_service_has_written_is_no_state(registry: Registry) -> None:
     assert len(told) == len(values) + 2
     assert registry.job("large", 0.0)["error"]["message"] == (
         f"large cannot be read and is left alone: {registry.root}/large/state.json has more than 8,388,608 bytes; "
-        "mend or remove its folder, and start the service anew"
+        "repair or remove its folder, and restart the service"
     )
     assert reported(registry.job("large", 0.0)).lines[1] == ("state", "UNREADABLE")
 

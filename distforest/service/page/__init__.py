@@ -243,13 +243,13 @@ class Health(PageReading):
         age = max(0.0, now - about["heartbeat"])
         late = f"the service's last heartbeat was {words.seconds(age)} ago" if age > HEARTBEAT_PATIENCE else None
         reason = service.failure or late
-        told = {key: about[key] for key in ("id", "version", "started", "heartbeat", "workers", "threads")}
+        record = {key: about[key] for key in ("id", "version", "started", "heartbeat", "workers", "threads")}
         states = Counter(job["state"] for job in service.listed())
         if reason is None:
-            self.tell({"status": "ok", **told, "jobs": states})
+            self.tell({"status": "ok", **record, "jobs": states})
         else:
             self.set_status(503)
-            self.tell({"status": "failed", "reason": _without_password(reason), **told, "jobs": states})
+            self.tell({"status": "failed", "reason": _without_password(reason), **record, "jobs": states})
 
     def refuse(self, _kind: str, message: str) -> None:
         """Answer that there is no service."""

@@ -40,12 +40,12 @@ def metrics(service: Serving, totals: Mapping[str, float], now: float) -> list[M
         _single("distforest_start_time_seconds", "gauge", "Unix time at which the service started.", about["started"]),
         _single("distforest_workers", "gauge", "Workers that are connected.", about["workers"]),
         _single("distforest_threads", "gauge", "Threads of the workers that are connected.", about["threads"]),
-        *(_single(f"distforest_{name}_total", "counter", told, totals[key]) for name, key, told in _COUNTERS),
+        *(_single(f"distforest_{name}_total", "counter", help_text, totals[key]) for name, key, help_text in _COUNTERS),
     ]
 
 
-def _single(name: str, kind: str, told: str, value: float) -> Metric:
-    return Metric(name, kind, told, {"": value})
+def _single(name: str, kind: str, help_text: str, value: float) -> Metric:
+    return Metric(name, kind, help_text, {"": value})
 
 
 def written(found: Iterable[Metric]) -> str:

@@ -21,17 +21,17 @@ def facts_of_job(job: JobState, now: float) -> Facts:
 
 
 def _facts(job: JobState, now: float) -> Iterator[tuple[str, str]]:
-    told = words.job_in_words(job, now)
-    yield "Kind", told.what
+    in_words = words.job_in_words(job, now)
+    yield "Kind", in_words.what
     yield "Output", str(job["output"])
     for name in ("submitted", "started", "ended"):
         if (moment := job[name]) is not None:
             yield name.capitalize(), f"{words.clock(moment)}, {words.ago(moment, now)}"
-    if told.took:
-        yield ("Runs for" if job["ended"] is None else "Took"), told.took
-    if not told.over:
+    if in_words.took:
+        yield ("Runs for" if job["ended"] is None else "Took"), in_words.took
+    if not in_words.over:
         yield "Workers", f"{job['workers']:,}"
-    if not told.over and job["started"] is not None:
+    if not in_words.over and job["started"] is not None:
         yield "Last heartbeat", words.ago(job["heartbeat"], now)
     yield "Tasks tried again", f"{job['retries']:,}"
     yield "Workers lost", f"{job['lost_workers']:,}"
@@ -51,11 +51,11 @@ def folded(events: Sequence[JobEvent]) -> list[PageFact]:
     Examples
     --------
     >>> happened = enumerate(["running", "trees", "trees", "lost", "trees"], start=1)
-    >>> [(told.event["n"], told.more) for told in folded([{"n": n, "event": event} for n, event in happened])]
+    >>> [(line.event["n"], line.more) for line in folded([{"n": n, "event": event} for n, event in happened])]
     [(5, ''), (4, ''), (3, 'and 1 commit before'), (1, '')]
     """
     runs = [list(run) for _, run in groupby(events, key=lambda event: event["event"])]
-    return [told for run in reversed(runs) for told in _folded(run, is_cut=run is runs[0] and run[0]["n"] > 1)]
+    return [line for run in reversed(runs) for line in _folded(run, is_cut=run is runs[0] and run[0]["n"] > 1)]
 
 
 def _folded(run: list[JobEvent], *, is_cut: bool) -> list[PageFact]:

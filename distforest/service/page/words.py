@@ -143,7 +143,7 @@ def speed_in_words(per_second: float | None, unit: str) -> str:
 
     Examples
     --------
-    >>> [speed_in_words(*told) for told in ((20.0, "trees"), (0.05, "trees"), (0.001, ""), (None, "trees"))]
+    >>> [speed_in_words(*pair) for pair in ((20.0, "trees"), (0.05, "trees"), (0.001, ""), (None, "trees"))]
     ['20 trees a second', '3 trees a minute', '3.6 an hour', '']
     """
     if not per_second or not math.isfinite(per_second):
@@ -223,9 +223,9 @@ def _took(job: JobState, now: float) -> str:
 def _trouble(job: JobState) -> str:
     """Numbers of repeated tasks, lost workers and warnings, as far as there are any."""
     lost, again, warned = job["lost_workers"], job["retries"], len(job.get("warnings") or ())
-    told = [f"{again:,} tried again"] if again else []
-    told += [f"{counted(lost, 'worker')} lost"] if lost else []
-    return ", ".join([*told, counted(warned, "warning")] if warned else told)
+    parts = [f"{again:,} tried again"] if again else []
+    parts += [f"{counted(lost, 'worker')} lost"] if lost else []
+    return ", ".join([*parts, counted(warned, "warning")] if warned else parts)
 
 
 def _in_short(message: str, most: int = 160) -> str:
