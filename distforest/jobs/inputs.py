@@ -341,7 +341,7 @@ def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[RowKind, Staged |
         gamma = similarity.options.get("gamma")
         with matrix.watched(scratch) as features:
             told = told_of_scales(features, similarity.kind, _names_at(similarity.address))
-            kernel = Kernel.of(similarity.kind, features, gamma if isinstance(gamma, float) else None)
+            kernel = Kernel.of(similarity.kind, features, float(gamma) if isinstance(gamma, (int, float)) else None)
         if told:
             warn_caller(f"similarity: {told}")
         return kernel, matrix, None

@@ -318,7 +318,7 @@ class Layout:
 
 
 def lay_out(task: LayoutTask) -> Layout:
-    """The layout of the forest of a job's shards; also checks the staged inputs for damage that no task has noticed."""
+    """Return the layout of the forest of a job's shards; also checks the staged inputs for unnoticed damage."""
     opened = task.inputs.opened()
     for file in opened.files:
         file.check_content()

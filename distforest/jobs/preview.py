@@ -118,7 +118,7 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) ->
     folder
         Address of the job's folder.
     memory_limit
-        Memory of a worker in bytes, for a spec that runs on another scheduler.
+        Memory of a worker in bytes, as its cluster reports it; by default that of the preview.
 
     Raises
     ------

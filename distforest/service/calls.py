@@ -58,7 +58,7 @@ class LostAnswerError(UnreachableError):
 
 
 class BrokenOffError(UnreachableError):
-    """The other side closed the connection before the call, or runs no job service; a service that starts does both."""
+    """The other side closed the connection before the call, or runs no job service; a starting one may do either."""
 
 
 CALL_PATIENCE: dict[type[UnreachableError], float] = {AwayError: 60.0, BrokenOffError: 10.0}

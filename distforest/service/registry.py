@@ -318,7 +318,7 @@ class Registry:
         return found.content
 
     def _end(self, end: End | Exception) -> End | None:
-        """The end of a file, None if it does not exist; raises the error of its reading if the store may recover."""
+        """The end of a file, None if it does not exist; raises UnreadableError, or OSError if the store may recover."""
         if isinstance(end, NO_SUCH_FILE):
             return None
         if not isinstance(end, Exception):
