@@ -14,6 +14,8 @@ from distforest.service.registry import INTERRUPTED
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from distforest.service.messages import JobState
+
 HEADINGS = ("ID", "STATE", "JOB", "PROGRESS", "AGE", "OUTPUT")
 
 
@@ -76,7 +78,7 @@ def in_columns(table: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 
 
-def reported(job: Mapping[str, Any]) -> Report:
+def reported(job: JobState) -> Report:
     """Report all that is known of a job."""
     lines = [("job", str(job["id"])), ("state", _state(job)), ("output", str(job.get("output") or "not known"))]
     lines += [(name, moment_of(job[name])) for name in ("submitted", "started", "ended") if job.get(name)]
@@ -84,21 +86,19 @@ def reported(job: Mapping[str, Any]) -> Report:
         lines.append(("workers", f"{job['workers']:,}"))
     if waiting := waiting_for(job):
         lines.append(("waiting", waiting))
-    troubles = [f"{job[name]:,} {words}" for name, words in _TROUBLES if job.get(name)]
+    counts = (job.get("lost_workers"), "workers lost"), (job.get("retries"), "tasks tried again")
+    troubles = [f"{count:,} {words}" for count, words in counts if count]
     if (job.get("attempt") or 1) > 1:
         troubles.append(f"attempt {job['attempt']:,}")
     if troubles:
         lines.append(("trouble", ", ".join(troubles)))
-    if job.get("error"):
-        lines.append(("error", f"{job['error'].get('kind')}: {job['error'].get('message')}"))
+    if error := job.get("error"):
+        lines.append(("error", f"{error.get('kind')}: {error.get('message')}"))
     lines += [("warning", text) for text in job.get("warnings") or ()]
     return Report(dict(job), lines + _result(job.get("result") or {}))
 
 
-_TROUBLES = (("lost_workers", "workers lost"), ("retries", "tasks tried again"))
-
-
-def _state(job: Mapping[str, Any]) -> str:
+def _state(job: JobState) -> str:
     """A job's state, and how far it is."""
     if job["state"] == INTERRUPTED:
         was = f", was {job['was']}" if job.get("was", INTERRUPTED) != INTERRUPTED else ""

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from distforest.command_line.reports import Report
     from distforest.jobs.cluster import Watch
+    from distforest.service.messages import JobState
     from distforest.service.whereabouts import Jobs, Whereabouts
-
-    Json = dict[str, Any]
 
 STATES = (
     *("QUEUED", "WAITING_FOR_WORKERS", "RUNNING", "MERGING"),
@@ -140,7 +139,7 @@ def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
     from distforest.command_line.job_reports import reported
     from distforest.service.following import follow
 
-    job: Json = {}
+    job: JobState = {"id": name}
     try:
         with progress() as watch:
             shown: tuple[object, ...] = ()
@@ -153,7 +152,7 @@ def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
     return reported(job)
 
 
-def _show(job: Json, shown: tuple[object, ...], watch: Watch) -> tuple[object, ...]:
+def _show(job: JobState, shown: tuple[object, ...], watch: Watch) -> tuple[object, ...]:
     """Show how far a job is on stderr, if that is not what was shown last; returns what is shown now."""
     from distforest.service.following import progress_of, waiting_for
 
@@ -167,16 +166,16 @@ def _show(job: Json, shown: tuple[object, ...], watch: Watch) -> tuple[object, .
     return now
 
 
-def _in_words(job: Json) -> str:
+def _in_words(job: JobState) -> str:
     """How a job has ended, and what to do."""
-    name, state, error = job["id"], job["state"], job.get("error") or {}
+    name, state, error = job["id"], job["state"], job.get("error")
     if state == "CANCELLED":
         return f"{name} was cancelled; `distforest resume {name}` begins it anew"
     if state == "UNREADABLE":
-        return str(error.get("message"))
+        return str(error["message"] if error else None)
     if state == "INTERRUPTED":
         return f"{name} is interrupted: its service was stopped or is not heard any more; the next one goes on with it"
-    told = f"{error.get('kind', 'JobError')}: {error.get('message', 'no reason is known')}"
+    told = f"{error['kind']}: {error['message']}" if error else "JobError: no reason is known"
     return f"{name} failed: {told}; `distforest resume {name}` goes on from what is finished"
 
 
@@ -195,8 +194,8 @@ def list_jobs(states: tuple[str, ...], where: Whereabouts) -> Report | None:
     found = where.jobs(_teller()).listed()
     jobs = [job for job in found["jobs"] if not states or job["state"] in states]
     for job in jobs:
-        if job["state"] == "UNREADABLE":
-            click.echo(f"note: {printable(job['error']['message'])}", err=True)
+        if job["state"] == "UNREADABLE" and (error := job["error"]):
+            click.echo(f"note: {printable(error['message'])}", err=True)
     if _wants_json():
         return Report({"jobs": jobs, "service": found["service"]}, [])
     if jobs:

@@ -1,8 +1,7 @@
 # ruff: noqa: PLC0415
-"""The answers that a forest can be asked for, a row for each.
+"""The answers that a forest can give, one row for each.
 
-A function that works an answer out imports what it needs when it is called, so that the command line has the names at
-no cost.
+A function that computes an answer has its imports inside, so that the command line gets the names without them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Survey(NamedTuple):
-    """What the form of an answer may follow from; ``n_others`` counts the rows that it is taken to."""
+    """What decides the form of an answer; ``n_others`` is the number of rows that queries are compared with."""
 
     forest: Forest
     question: Question
@@ -34,7 +33,7 @@ class Survey(NamedTuple):
 
 
 class Array(NamedTuple):
-    """An array that an answer writes, a row for each query or pair."""
+    """An array that an answer writes; it has a row for each query or pair."""
 
     name: str
     form: Callable[[Survey], Form]
@@ -42,25 +41,26 @@ class Array(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """One thing that can be asked of a forest.
+    """One answer that a forest can give.
 
     Attributes
     ----------
     name
-        How it is asked for.
+        Its name in a question.
     arrays
-        What it writes, each under the name of the answer or of one of `distforest.stores.outputs.ARRAYS_OF_ANSWERS`.
+        The arrays that it writes, each named as the answer or as one of
+        `distforest.stores.outputs.ARRAYS_OF_ANSWERS`.
     work
-        Works the arrays out, in their order, for rows that are asked about.
+        Computes the arrays, in their order, for the rows of a task.
     over_pairs
-        The same for points, of a forest over pairs; None if such a forest has no answer.
+        The same for points and a forest over pairs; None if such a forest does not give this answer.
     takes
         Which of a question's ``reference``, ``pairs``, ``n_neighbors`` and ``without_self`` it reads. With ``pairs``
-        there is a row for each pair, else one for each query.
+        it has a row for each pair, otherwise for each query.
     to_training
-        Whether it is taken to the training rows, if there is no reference.
-    is_said
-        Whether it follows from what the trees say: from classes or targets.
+        Whether queries are compared with the training rows, if there is no reference.
+    is_predicted
+        Whether it is a prediction of the trees, of classes or targets.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Answer:
     over_pairs: Callable[[Asked], tuple[np.ndarray, ...]] | None = None
     takes: tuple[str, ...] = ()
     to_training: bool = False
-    is_said: bool = False
+    is_predicted: bool = False
 
     @property
     def of_pairs(self) -> bool:
@@ -97,7 +97,7 @@ def _proximities(asked: Asked) -> tuple[np.ndarray, ...]:
 
 
 def _shares(asked: Asked) -> np.ndarray:
-    """The shares of trees in which rows meet the training rows, or those of the reference."""
+    """The shares of trees in which queries end in the same leaf as training rows, or rows of the reference."""
     from distforest.forest.proximities import proximity
 
     if asked.question.reference is None:
@@ -160,7 +160,7 @@ def _neighbors(asked: Asked) -> tuple[np.ndarray, ...]:
         distances, indices = scoring.kneighbors(forest, asked.nodes, forest.training_nodes, n_found, False)
     if question.without_self:
         kept = indices != asked.numbers[:, None]
-        kept[kept.all(axis=1), -1] = False  # a row that is not among its own nearest
+        kept[kept.all(axis=1), -1] = False  # a row that is not among its own nearest rows
         shape = len(indices), question.n_neighbors
         distances, indices = distances[kept].reshape(shape), indices[kept].reshape(shape)
     return indices, distances
@@ -170,12 +170,12 @@ def _neighbors_of_points(asked: Asked) -> tuple[np.ndarray, ...]:
     from distforest.forest.pairs import pair_scores
 
     points, question = asked.points("queries", asked.span), asked.question
-    own = asked.numbers if question.without_self else None
-    distances, indices = pair_scores.kneighbors(asked.forest, points, question.n_neighbors, own)
+    numbers = asked.numbers if question.without_self else None
+    distances, indices = pair_scores.kneighbors(asked.forest, points, question.n_neighbors, numbers)
     return indices, distances
 
 
-# --- what the trees say -----------------------------------------------------------------------------------
+# --- predictions ------------------------------------------------------------------------------------------
 
 
 def _form_of_prediction(of: Survey) -> Form:
@@ -200,15 +200,15 @@ def _is_mean(forest: Forest) -> bool:
     return isinstance(forest.leaf_table, Means)
 
 
-def _said(asked: Asked) -> tuple[np.ndarray, ...]:
+def _predict(asked: Asked) -> tuple[np.ndarray, ...]:
     from distforest.forest.scoring import predict
 
     return (predict(asked.forest, asked.nodes, asked.voters),)
 
 
-def _prediction(asked: Asked) -> tuple[np.ndarray, ...]:
-    [said] = _said(asked)
-    return (said if _is_mean(asked.forest) else said.argmax(axis=1),)
+def _predict_labels(asked: Asked) -> tuple[np.ndarray, ...]:
+    [prediction] = _predict(asked)
+    return (prediction if _is_mean(asked.forest) else prediction.argmax(axis=1),)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------
@@ -250,9 +250,9 @@ _TABLE = (
         takes=("n_neighbors", "without_self"),
         to_training=True,
     ),
-    Answer("predict", (Array("prediction", _form_of_prediction),), _prediction, is_said=True),
-    Answer("proba", (Array("proba", _form_of_shares),), _said, is_said=True),
+    Answer("predict", (Array("prediction", _form_of_prediction),), _predict_labels, is_predicted=True),
+    Answer("proba", (Array("proba", _form_of_shares),), _predict, is_predicted=True),
     Answer("apply", (Array("nodes", _one_for_each_tree),), _nodes),
 )
 ANSWERS = {row.name: row for row in _TABLE}
-"""All answers by their names, in the order in which they are told."""
+"""All answers by their names, in the order in which they are listed."""

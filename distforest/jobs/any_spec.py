@@ -1,4 +1,4 @@
-"""A job's spec of either kind, fit or score: how it is read, and what it names outside itself."""
+"""A job's spec of either kind, fit or score: reading it, and the addresses and functions that it names."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ AnySpec = Spec | ScoreSpec
 
 
 def spec_from_dict(table: object, lines: Mapping[Place, int] | None = None) -> AnySpec:
-    """Read the spec of a job; ``job = "score"`` is a scoring job, and all else is a fit.
+    """Read the spec of a job; ``job = "score"`` makes it a scoring job, otherwise it is a fit.
 
     Raises
     ------
     SpecError
-        With every fault.
+        The spec has faults; the error lists all of them.
     """
     if isinstance(table, Mapping):
         if table.get("job", "fit") != "fit":
@@ -73,16 +73,17 @@ def functions_of(spec: AnySpec) -> dict[str, str]:
     if isinstance(spec, ScoreSpec):
         function = spec.input["similarity"]
         return {"input.similarity": function} if function else {}
-    lazy = {name: own.address for name, own in spec.input.relations.items() if own.kind == "lazy"}
+    relations = spec.input.relations.items()
+    lazy = {name: relation.address for name, relation in relations if relation.kind == "lazy"}
     return {f"input.{name}.function": function for name, function in lazy.items()}
 
 
 def moved(spec: AnySpec, move: Callable[[str], str]) -> AnySpec:
-    """The same spec with ``move`` applied to each of its addresses, such as `os.path.abspath`."""
+    """Return the spec with a function such as `os.path.abspath` applied to each of its addresses."""
     run = replace(spec.run, scratch=move(spec.run.scratch)) if spec.run.scratch else spec.run
     if isinstance(spec, ScoreSpec):
-        own = {name: move(a) if a and name != "similarity" else a for name, a in spec.input.items()}
-        return replace(spec, output=move(spec.output), input=own, run=run)
+        inputs = {name: move(a) if a and name != "similarity" else a for name, a in spec.input.items()}
+        return replace(spec, output=move(spec.output), input=inputs, run=run)
     relations = {}
     for name, relation in spec.input.relations.items():
         if relation.kind != "lazy":

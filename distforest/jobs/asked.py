@@ -1,4 +1,4 @@
-"""What a task reads to answer a question: the forest, opened once in a process, its rows, and their nodes."""
+"""The data of a task that answers a question: the forest, opened once in a process, its rows, and their nodes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from distforest.sources.source import Int32s, Ints, Source
 
 VOTERS = "voters"
-"""The array, beside the nodes, of the training objects that vote for routed queries."""
+"""The array beside the nodes that holds, for each routed query, the training object that votes in each tree."""
 
 BLOCK_OTHERS = 1 << 14
-"""Rows of a reference that are read at once."""
+"""Rows of a reference that are read together."""
 
 
 @lru_cache(maxsize=2)
 def opened_forest(address: str, digest: str) -> Forest:
-    """The forest, opened once in a process; ``digest`` is part of the key, so that a new forest is opened anew."""
+    """The forest, opened once in a process; ``digest`` is part of the cache key, so a new forest is opened."""
     forest = open_forest(address)
     if forest.digest != digest:
         raise InputError(f"{address} has changed while it was scored; start again")
@@ -44,7 +44,7 @@ def opened_forest(address: str, digest: str) -> Forest:
 
 
 def points_of(forest: Forest, values: np.ndarray) -> np.ndarray:
-    """Points as a forest over pairs reads them; raises InputError for another number of columns."""
+    """Points in the form that a forest over pairs reads; raises InputError for a wrong number of columns."""
     points, width = read(values, FEATURES), columns_of(forest).width
     if points.shape[1] != width:
         raise InputError(f"X has {points.shape[1]} features, but the forest is expecting {width} features as input")
@@ -54,18 +54,18 @@ def points_of(forest: Forest, values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Some rows of a question, and all that its answers may be worked out from; each is read when it is asked for.
+    """Some rows of a question, and the data that its answer needs; each part is read at its first use.
 
     Attributes
     ----------
     question
-        What is asked.
+        The question.
     digest
-        That of the forest.
+        Digest of the forest.
     span
-        The queries, or the pairs, that are to be answered.
+        The queries or pairs that the task answers.
     routed
-        The group of the nodes of all objects, where a function is asked for similarities.
+        The group with the nodes of all objects, if similarities come from a function.
     """
 
     question: Question
@@ -80,12 +80,12 @@ class Asked:
 
     @property
     def numbers(self) -> Ints:
-        """The numbers of the queries, or pairs."""
+        """The row numbers of the queries, or of the pairs."""
         return np.arange(self.span.start, self.span.stop)
 
     @cached_property
     def source(self) -> Source:
-        """The queries, as the forest reads them."""
+        """The queries as a source that the forest reads."""
         return self._source("queries", self.span)
 
     @property
@@ -102,7 +102,7 @@ class Asked:
 
     @property
     def voters(self) -> Int32s | None:
-        """The training objects that vote for the queries, shape (n_trees, n); None where leaves do."""
+        """The training objects that vote for the queries, shape (n_trees, n); None if whole leaves vote."""
         if not self.forest.nearest_votes:
             return None
         if self.routed:
@@ -112,7 +112,7 @@ class Asked:
 
     @property
     def training_index(self) -> LeafIndex:
-        """The training rows by their leaves, built once in a process."""
+        """The index of training rows by leaf, built once in a process."""
         with _INDEXING:
             return _indexed(self.question.forest, self.digest)
 
@@ -123,7 +123,7 @@ class Asked:
         return scoring.apply(self.forest, self._source(name, rows))
 
     def to_others(self, measure: Callable[[Int32s], np.ndarray]) -> np.ndarray:
-        """What is measured to the nodes of the training rows, or of the reference, blocks of it side by side."""
+        """Apply ``measure`` to the nodes of the training rows, or of the reference in blocks; joins the columns."""
         if self.question.reference is None:
             return measure(self.forest.training_nodes)
         n = int(open_matrix(self.question.reference).shape[0])
@@ -131,11 +131,11 @@ class Asked:
         return np.concatenate([measure(self.nodes_of("reference", rows)) for rows in blocks], axis=1)
 
     def points(self, name: str, rows: slice | np.ndarray) -> np.ndarray:
-        """Some of the queries, or of the reference, as a forest over pairs reads them."""
+        """Some of the queries, or of the reference, in the form that a forest over pairs reads."""
         return points_of(self.forest, self._read(name, rows))
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of the queries that are in a pair; and of both sides of each pair the places among these."""
+        """The queries that occur in a pair; and the positions of both sides of each pair among them."""
         pairs = self._read("pairs", self.span)
         rows, places = np.unique(pairs, return_inverse=True)
         return rows, places.reshape(pairs.shape).T
@@ -148,7 +148,7 @@ class Asked:
 
 
 _INDEXING = Lock()
-"""Held while an index is built, so that the threads of a process build one."""
+"""Held while an index is built, so that the threads of a process build only one."""
 
 
 @lru_cache(maxsize=1)

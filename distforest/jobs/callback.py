@@ -1,4 +1,4 @@
-"""A similarity function by name, as a job's spec has it: small enough to travel with every task."""
+"""A similarity function by its name in a job's spec, small enough to travel with every task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Callback:
-    """What `Lazy` is told, with the function by name; ``sha256`` is that of its signature when the job was staged."""
+    """The arguments of `Lazy`, with the function by name; ``sha256`` is the digest of its signature at staging."""
 
     function: str
     sha256: str
@@ -32,12 +32,12 @@ class Callback:
 
     @classmethod
     def of(cls, function: str, options: Mapping[str, Any]) -> Callback:
-        """The callback of a spec; raises InputError where it cannot be imported or its options do not go together."""
+        """The callback of a spec; raises InputError if it cannot be imported or its options contradict each other."""
         lazy = Lazy(resolve(function), **options)
         return cls(function, str(lazy.signature["sha256"]), **options)
 
     def lazy(self) -> Lazy:
-        """The similarity, its function imported in this process.
+        """The similarity, with its function imported in this process.
 
         Raises
         ------
@@ -55,10 +55,10 @@ class Callback:
         return lazy
 
     def code(self, lazy: Lazy) -> Code:
-        """The function of its similarity, as it is sent to where it is called: by its name."""
+        """The function in the form in which it is sent to another process: by its name."""
         return Code.named(lazy, self.function)
 
     @property
-    def decides(self) -> dict[str, Any]:
-        """What decides the values, and which of them a forest sees."""
+    def decides(self) -> dict[str, object]:
+        """The part that decides the values, and which of them a forest sees."""
         return {name: getattr(self, name) for name in ("function", "sha256", "kind", "symmetric", "budget")}

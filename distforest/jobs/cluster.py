@@ -1,7 +1,7 @@
-"""Where tasks run, with retries and progress: any cluster, and the threads of this process.
+"""Where tasks run, with retries and progress: on any cluster, or in threads of this process.
 
-A task is small and repeatable: what it makes is committed once under its own name, so that a lost answer costs a
-look-up and a task that runs twice does no harm.
+A task is small and repeatable. Its result is committed once, under a name of its own. So if an answer is lost it is
+looked up, and a task that runs twice does no harm.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 RETRY_SECONDS = 0.2
-"""Before a task is tried again whose store or network failed."""
+"""Seconds before a task is tried again after an error of its store or network."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run of tasks is; ``before`` of what is done was done by an earlier run."""
+    """How far a run of tasks is; ``before`` is the part of ``done`` that an earlier run did."""
 
     name: str
     done: int
@@ -34,12 +34,12 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Finished a second."""
+        """What is done in a second."""
         return (self.done - self.before) / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def remaining(self) -> float:
-        """Seconds still to go, at the rate so far."""
+        """Seconds that remain at the rate so far."""
         return (self.total - self.done) / self.rate if self.rate > 0 else float("inf")
 
 
@@ -53,19 +53,19 @@ class Work:
     Attributes
     ----------
     name
-        Of the run.
+        Name of the run.
     retries
         How often a task that failed is tried again.
     weight
-        What a task weighs in the progress.
+        How much a task counts in the progress.
     watch
-        Told of the progress.
+        Called with the progress.
     on_answer
-        Told of each answer when it comes.
+        Called with each answer when it arrives.
     before
-        What an earlier run has done, in the weights of the tasks that it took.
+        What an earlier run has done, as a sum of weights.
     keep_going
-        Whether a task that is lost with its workers, again and again, is answered by a `Lost` for the others' sake.
+        Whether a task that is repeatedly lost with its workers is answered by a `Lost`, so that the others continue.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Lost:
-    """The answer of a task whose workers died, as often as they may: why, in words."""
+    """The answer of a task whose workers died as often as they may, with the reason in words."""
 
     why: str
 
@@ -89,7 +89,7 @@ class Cluster(Protocol):
 
     @property
     def slots(self) -> int:
-        """Tasks at once."""
+        """Tasks that run at once."""
 
     @property
     def threads(self) -> int:
@@ -97,7 +97,7 @@ class Cluster(Protocol):
 
     @property
     def memory_limit(self) -> int | None:
-        """Bytes that the smallest process may use; None: no limit is known."""
+        """Bytes that the smallest process may use; None if no limit is known."""
 
     def each(self, function: Callable[[T], R], tasks: Sequence[T], work: Work) -> list[R]:
         """The answers of ``function`` to ``tasks``, in their order.
@@ -105,7 +105,7 @@ class Cluster(Protocol):
         Raises
         ------
         DistforestError
-            What a task raised on purpose; it is not tried again.
+            A task raised it on purpose; the task is not tried again.
         JobError
             A task failed more often than it may.
         """
@@ -113,14 +113,14 @@ class Cluster(Protocol):
 
 @runtime_checkable
 class Stream(Protocol):
-    """A place that gives answers as they come, of tasks that are drawn as there is room for them."""
+    """A cluster that yields answers as they arrive, and draws tasks as slots become free."""
 
     @property
     def slots(self) -> int:
         """Tasks at once."""
 
     def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
-        """The answers of ``function``, each with the number of its task, as they come; errors as for `Cluster.each`."""
+        """Yield the answers as they arrive, each with the number of its task; errors as for `Cluster.each`."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class Here:
         clock = Clock(work, tasks)
         with ThreadPoolExecutor(self.threads) as pool:
             running: dict[Future[R], int] = {
-                pool.submit(_tried, function, task, work): number for number, task in enumerate(tasks)
+                pool.submit(_with_retries, function, task, work): number for number, task in enumerate(tasks)
             }
             try:
                 while running:
@@ -156,8 +156,8 @@ class Here:
         return [answers[number] for number in range(len(tasks))]
 
 
-def _tried(function: Callable[[T], R], task: T, work: Work) -> R:
-    """Call ``function``, again after an error of the system; other errors are final."""
+def _with_retries(function: Callable[[T], R], task: T, work: Work) -> R:
+    """Call ``function``, again after an error of the operating system; other errors are final."""
     for attempt in range(work.retries + 1):
         try:
             return function(task)
@@ -171,16 +171,16 @@ def _tried(function: Callable[[T], R], task: T, work: Work) -> R:
 
 
 class Clock:
-    """Counts what is done and tells the watcher."""
+    """Counts what is done, and reports it to the watcher."""
 
-    def __init__(self, work: Work, tasks: Sequence[Any]) -> None:
+    def __init__(self, work: Work, tasks: Sequence[object]) -> None:
         self.work, self.done = work, work.before
         self.total = work.before + sum(work.weight(task) for task in tasks)
         self.start = time.monotonic()
         self.tell()
 
     def tick(self, task: object, answer: object) -> None:
-        """``task`` is done."""
+        """Count ``task`` as done, unless it was lost."""
         if isinstance(answer, Lost):
             return
         self.done += self.work.weight(task)
@@ -189,7 +189,7 @@ class Clock:
         self.tell()
 
     def tell(self) -> None:
-        """Tell the watcher how far the run is."""
+        """Report the progress to the watcher."""
         if self.work.watch:
             seconds = time.monotonic() - self.start
             self.work.watch(Progress(self.work.name, self.done, self.total, seconds, self.work.before))

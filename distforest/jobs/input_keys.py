@@ -1,4 +1,4 @@
-"""What ``[input]`` of a fit's spec holds: its keys follow from the method's row, and of a matrix there are kinds."""
+"""The keys of ``[input]`` in a fit's spec, which follow from the method's row, and the kinds of a matrix."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SIMILARITY_KINDS = (
     Kind("lazy", "function", LAZY, text("'module:function', or the name of an entry point")),
 )
 TRUTH_KEYS = {"labels": "labels", "targets": "targets", "links": "similar"}
-"""The key that holds what cuts are judged by."""
+"""The key of each kind of truth."""
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ class InputKeys:
     Attributes
     ----------
     addresses
-        Groups of keys that hold an address; exactly one of each group is to be given.
+        Groups of keys that hold an address; a spec has exactly one key of each group.
     relations
-        Keys that have kinds, a bare address standing for the first.
+        Keys with several kinds; a bare address stands for the first kind.
     optional
-        Keys that hold an address and may be left out.
+        Keys that hold an address and may be omitted.
     """
 
     addresses: tuple[tuple[str, ...], ...]
@@ -80,7 +80,7 @@ class InputKeys:
 
     @classmethod
     def of(cls, method: Method) -> InputKeys:
-        """Those of a method: what it reads, what its cuts are judged by, and what goes with these.
+        """The keys of a method: for what it reads, for its truth, and for what belongs to these.
 
         Examples
         --------

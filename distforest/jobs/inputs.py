@@ -1,4 +1,4 @@
-"""What a job reads: its inputs, staged on this host, as a worker on any host can open them."""
+"""The inputs of a job, staged on this host, in a form that a worker on any host can open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,8 +50,13 @@ from distforest.sources.truth import TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from distforest.growth.methods import Params
+    from distforest.growth.parameters import Value
     from distforest.jobs.spec import Relation, Spec
     from distforest.sources.row_kinds import RowKind
+    from distforest.sources.source import Source
 
 
 @dataclass(frozen=True)
@@ -61,35 +66,35 @@ class Inputs:
     Attributes
     ----------
     method, params, seed
-        Of the forest.
+        Method, parameters and seed of the forest.
     rows, truth_kind, classes, largest, offset
         As in `distforest.growth.problem.Data`.
     matrix, truth
-        The two arrays.
+        The two staged arrays.
     scratch
-        Folder for staged files; None for each host's own default.
+        Folder for staged files; None for the default of each host.
     addresses
-        Where the user said that the inputs are, for the forest's provenance.
+        The user's addresses of the two arrays, for the forest's provenance.
     callback
-        The function that similarities are asked of; ``matrix`` then holds the objects.
+        The function that computes similarities; ``matrix`` then holds the objects.
     feature_weights, dependence
-        What the user gave, or what a screen has found.
+        The user's weights, or the result of a screen.
     pairs
-        The pairs of points that were given.
+        The user's pairs of points.
     names
-        What the columns of the matrix are called, as the bytes of a JSON text: there may be very many.
+        The names of the matrix's columns as the bytes of a JSON text, because there may be very many.
     growth
-        The version of the growth of who has staged them, 1 before there were such numbers.
+        The version of the growth in the process that staged the inputs; 1 before versions were recorded.
     """
 
     method: str
-    params: dict[str, Any]
+    params: Params
     seed: int
     rows: RowKind
     matrix: Staged | StagedSparse
     truth_kind: TruthKind
     truth: Staged
-    classes: list[Any] | None
+    classes: list[object] | None
     largest: float
     scratch: str | None = None
     addresses: tuple[str, str] = ("in memory", "in memory")
@@ -111,7 +116,7 @@ class Inputs:
         decides = [GROWTH, self.method, params, self.seed, self.rows.to_dict(), self.truth_kind, self.classes]
         if self.callback:
             decides.append(self.callback.decides)
-        if self.feature_weights and not self.dependence:  # what a screen finds follows from the rest
+        if self.feature_weights and not self.dependence:  # the result of a screen follows from the rest
             decides.append(self.feature_weights.sha256)
         if self.pairs:
             decides.append(self.pairs.sha256)
@@ -123,24 +128,24 @@ class Inputs:
 
     @property
     def budget_id(self) -> str:
-        """Under which name a ledger keeps what this job has paid for; a larger budget goes on from a smaller one."""
+        """The name under which a ledger keeps what this job has paid; a larger budget continues a smaller one."""
         without = replace(self.callback, budget=None) if self.callback else None
         return replace(self, callback=without).fingerprint
 
-    def asked(self) -> LazySource:
-        """The function and the objects of a callback, as this process has opened them; it asks without a ledger."""
+    def lazy_source(self) -> LazySource:
+        """The source of a callback's similarities in this process; it evaluates without a ledger."""
         source = self.problem().data.matrix
-        assert isinstance(source, LazySource)  # noqa: S101  (held by the callers, who know of a callback)
+        assert isinstance(source, LazySource)  # noqa: S101  (callers check for a callback)
         return source
 
-    def bound(self, matrix: Any, files: list[Mapped]) -> Bound:
-        """The method bound to what these inputs hold, with ``matrix`` as what the trees read.
+    def bound(self, matrix: NDArray[np.generic] | Source, files: list[Mapped]) -> Bound:
+        """The method bound to these inputs, with ``matrix`` for the trees to read.
 
-        The files that are opened for it are added to a list, to be held while trees grow.
+        The files that are opened are added to ``files``, to be checked for changes after growth.
         """
         scratch = scratch_of(self.scratch)
         truth, others = self.truth.open(scratch, files), (self.feature_weights, self.dependence, self.pairs)
-        weights, dependence, pairs = (own.open(scratch, files) if own else None for own in others)
+        weights, dependence, pairs = (other.open(scratch, files) if other else None for other in others)
         data = Data(
             self.rows,
             matrix,
@@ -155,35 +160,35 @@ class Inputs:
         )
         return problem(METHODS[self.method], data, self.params, self.seed)
 
-    def feature_names(self) -> dict[str, Any]:
-        """What a forest's provenance says of the names of its features."""
+    def feature_names(self) -> dict[str, object]:
+        """The entry of a forest's provenance with the names of its features; empty without names."""
         if self.names is None:
             return {}
         return {"features": json.loads(self.names.open(scratch_of(self.scratch)).tobytes())}
 
     def problem(self) -> Bound:
-        """The staged arrays on this host, opened and bound to the method."""
+        """Open the staged arrays on this host and bind them to the method."""
         return self.opened().problem
 
     def opened(self) -> Opened:
-        """Open the staged arrays on this host and bind them to the method; kept for the next task of this process.
+        """Open the staged arrays on this host and bind them to the method; cached for the next task.
 
         Raises
         ------
         JobError
-            This process grows trees by another version of the growth than who has staged them.
+            This process has another version of the growth than the one that staged the inputs.
         """
         check_own_growth(self.growth)
-        found = _opened(_Key(self))
-        if not all(file.is_untouched for file in found.files):
+        opened = _opened(_Key(self))
+        if not all(file.is_untouched for file in opened.files):
             _opened.cache_clear()
-            found = _opened(_Key(self))
-        return found
+            opened = _opened(_Key(self))
+        return opened
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A method bound to staged arrays, and the files in which they are."""
+    """A method bound to staged arrays, and the files that hold them."""
 
     problem: Bound
     files: tuple[Mapped, ...]
@@ -191,7 +196,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class _Key:
-    """A key by which an opened problem is kept; jobs of one forest may ask within other times, into other ledgers."""
+    """The cache key of an opened problem; jobs of the same forest may differ in timeouts and ledgers."""
 
     inputs: Inputs
 
@@ -209,7 +214,7 @@ class _Key:
 @lru_cache(maxsize=2)
 def _opened(key: _Key) -> Opened:
     inputs, files = key.inputs, list[Mapped]()
-    matrix: Any = inputs.matrix.open(scratch_of(inputs.scratch), files)
+    matrix: NDArray[np.generic] | Source = inputs.matrix.open(scratch_of(inputs.scratch), files)
     if inputs.callback:
         lazy = inputs.callback.lazy()
         supply = replace(ValueSupplier.here(lazy), ask=asking(lazy, inputs.callback.code(lazy)))
@@ -223,19 +228,19 @@ def scratch_of(given: str | None) -> Path:
 
 
 def stage_inputs(spec: Spec, folder: str) -> Inputs:
-    """Read, check and stage what a spec names; `distforest.jobs.preview` has looked at the metadata before.
+    """Read, check and stage the inputs of a spec; `distforest.jobs.preview` has checked their metadata before.
 
     Parameters
     ----------
     spec
         The job.
     folder
-        Address of the job's folder, where codes and targets are put for workers elsewhere.
+        Address of the job's folder, where codes and targets are written for workers on other hosts.
 
     Raises
     ------
     InputError
-        Parameters do not go together, or an array is missing, of the wrong shape, or holds values that are refused.
+        Parameters contradict each other, or an array is missing, of the wrong shape, or holds values that are refused.
     """
     check_together(spec.params)
     truth_kind, address = truth_kind_of(spec)
@@ -263,15 +268,15 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
 
 def input_addresses(spec: Spec) -> list[str]:
     """The addresses of all arrays that a job reads."""
-    found = list(spec.input.addresses.values())
+    addresses = list(spec.input.addresses.values())
     for relation in spec.input.relations.values():
-        own = relation.options["objects"] if relation.kind == "lazy" else relation.address
-        found += [str(own)] if own else []
-    return found
+        address = relation.options["objects"] if relation.kind == "lazy" else relation.address
+        addresses += [str(address)] if address else []
+    return addresses
 
 
 def _stage_names(matrix: Staged | StagedSparse, folder: str, scratch: Path) -> Staged | None:
-    """The names that the array of the matrix has in its attributes, if it has some."""
+    """The names of features from the attributes of the matrix's array, staged; None if it has none."""
     if isinstance(matrix, StagedSparse) or matrix.reading.keep:
         return None
     names = _names_at(matrix.address)
@@ -309,21 +314,21 @@ def _stage_pairs(spec: Spec, n_points: int, similar: Staged, folder: str) -> Sta
 
 
 def check_pairs_and_links(address: str, shape: tuple[int, ...], dtype: str, n_similar: int) -> None:
-    """Refuse pairs that are no two numbers each, or not as many as are said to be alike or not; raises InputError."""
+    """Refuse pairs that are not two row numbers for each entry of similar; raises InputError."""
     if shape != (n_similar, 2) or not dtype.startswith(("int", "uint")):
-        asked = f"{address}: row numbers of shape ({n_similar}, 2) were expected, a pair for each entry of similar"
-        raise InputError(f"{asked}, found {dtype} of shape {shape}")
+        expected = f"{address}: row numbers of shape ({n_similar}, 2) were expected, a pair for each entry of similar"
+        raise InputError(f"{expected}, found {dtype} of shape {shape}")
 
 
 def check_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: int) -> None:
-    """Refuse feature weights that are no vector of numbers, one for each feature; raises InputError."""
+    """Refuse feature weights that are not a vector with a number for each feature; raises InputError."""
     if shape != (n_features,) or not dtype.startswith(("float", "int", "uint", "bool")):
-        asked = f"{address}: a number for each of {counted(n_features, 'feature')} was expected"
-        raise InputError(f"{asked}, found {dtype} of shape {shape}")
+        expected = f"{address}: a number for each of {counted(n_features, 'feature')} was expected"
+        raise InputError(f"{expected}, found {dtype} of shape {shape}")
 
 
 def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[RowKind, Staged | StagedSparse, Callback | None]:
-    """How rows are read, the staged matrix or objects, and the function if similarities are asked for."""
+    """How rows are read, the staged matrix or objects, and the function if one computes similarities."""
     scratch = scratch_of(spec.run.scratch)
     reads = METHODS[spec.method].reads
     if reads in {"features", "points"}:
@@ -334,10 +339,10 @@ def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[RowKind, Staged |
         return *_stage_features(similarity.address, scratch), None
     if similarity.kind in KERNELS:
         _, matrix = _stage_features(similarity.address, scratch)
-        gamma: Any = similarity.options.get("gamma")
+        gamma = similarity.options.get("gamma")
         with matrix.watched(scratch) as features:
             told = told_of_scales(features, similarity.kind, _names_at(similarity.address))
-            kernel = Kernel.of(similarity.kind, features, gamma)
+            kernel = Kernel.of(similarity.kind, features, float(gamma) if isinstance(gamma, (int, float)) else None)
         if told:
             warn_caller(f"similarity: {told}")
         return kernel, matrix, None
@@ -349,7 +354,7 @@ def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[RowKind, Staged |
 
 
 def _stage_given(address: str, measure: str, folder: str, scratch: Path) -> tuple[Dense, Staged | StagedSparse]:
-    """How rows of a given matrix are read, and the matrix: dense from where it is, sparse from the job's folder."""
+    """How rows of a given matrix are read, and the staged matrix; a sparse one goes into the job's folder first."""
     given = open_matrix(address)
     seen = SeenDistances() if measure == "distance" else None
     matrix: Staged | StagedSparse
@@ -378,7 +383,7 @@ def _stage_features(address: str, scratch: Path) -> tuple[Features, Staged]:
 
 
 def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, folder: str) -> tuple[Staged, Callback]:
-    """The staged objects, or numbers of rows where none are named, and the function with a ledger beside the output."""
+    """The staged objects, or row numbers if none are named; and the function with a ledger beside the output."""
     callback, scratch = callback_of(similarity, spec.output), scratch_of(spec.run.scratch)
     if similarity.options["objects"]:
         return stage(str(similarity.options["objects"]), AS_IT_IS, scratch), callback
@@ -386,14 +391,14 @@ def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, folder: str) -> t
 
 
 def callback_of(similarity: Relation, output: str) -> Callback:
-    """The function of a lazy similarity, with a ledger beside the output where one is needed and none is named.
+    """The function of a lazy similarity, with a ledger beside the output if it needs one and none is named.
 
     Raises
     ------
     InputError
-        The function cannot be imported, its options do not go together, or the ledger has no place.
+        The function cannot be imported, its options contradict each other, or there is no place for the ledger.
     """
-    options: dict[str, Any] = {name: value for name, value in similarity.options.items() if name != "objects"}
+    options: dict[str, Value] = {name: value for name, value in similarity.options.items() if name != "objects"}
     options["kind"] = options.pop("measure")
     if options["share"] == "all" and options["ledger"] is None:
         if not Folder(output).is_local:
@@ -403,7 +408,7 @@ def callback_of(similarity: Relation, output: str) -> Callback:
 
 
 def truth_kind_of(spec: Spec) -> tuple[TruthKind, str]:
-    """What the cuts are judged by, and where it is."""
+    """The kind of a job's truth, and its address."""
     relation = spec.input.relations.get("distances")
     if relation is not None:
         return (
@@ -412,14 +417,14 @@ def truth_kind_of(spec: Spec) -> tuple[TruthKind, str]:
     if "similar" in spec.input.addresses:
         return TruthKind.LINKS, spec.input.addresses["similar"]
     truth_kind = next(
-        (own for own in (TruthKind.LABELS, TruthKind.TARGETS) if own in spec.input.addresses), TruthKind.NOTHING
+        (kind for kind in (TruthKind.LABELS, TruthKind.TARGETS) if kind in spec.input.addresses), TruthKind.NOTHING
     )
     return truth_kind, spec.input.addresses["features" if truth_kind == TruthKind.NOTHING else truth_kind]
 
 
 def _stage_truth(
     truth_kind: TruthKind, address: str, spec: Spec, folder: str
-) -> tuple[Staged, list[Any] | None, float]:
+) -> tuple[Staged, list[object] | None, float]:
     scratch = scratch_of(spec.run.scratch)
     if truth_kind == TruthKind.DISTANCES:
         graph = spec.input.relations["distances"].kind == "graph"
@@ -436,13 +441,19 @@ def _stage_truth(
     values = np.asarray(array[...])
     names = array.attrs.get("classes") if truth_kind == TruthKind.LABELS else None
     staged, classes = stage_truth(truth_kind, values, folder, scratch)
-    if classes is not None and isinstance(names, list) and all(0 <= c < len(names) for c in classes):
-        classes = [names[int(c)] for c in classes]
-    return staged, classes, 1.0
+    return staged, _named(classes, names), 1.0
+
+
+def _named(classes: list[object] | None, names: object) -> list[object] | None:
+    """Classes by the names that their array has in its attributes, where all classes are numbers of names."""
+    if classes is None or not isinstance(names, list):
+        return classes
+    numbers = [int(c) for c in classes if isinstance(c, (int, float)) and 0 <= c < len(names)]
+    return [names[number] for number in numbers] if len(numbers) == len(classes) else classes
 
 
 def _warn_of_amounts(spec: Spec, truth_kind: TruthKind, address: str, matrix: Staged | StagedSparse) -> None:
-    """Warn where labels without names may be amounts, as they are in the order of a column of what the trees read."""
+    """Warn if labels without names may be amounts, because they are in the order of a column of the matrix."""
     labels = open_array(address) if truth_kind == TruthKind.LABELS else None
     if labels is None or "classes" in labels.attrs:
         return
@@ -462,8 +473,8 @@ def _warn_of_amounts(spec: Spec, truth_kind: TruthKind, address: str, matrix: St
 
 def stage_truth(
     truth_kind: TruthKind, values: np.ndarray, folder: str, scratch: Path
-) -> tuple[Staged, list[Any] | None]:
-    """Write codes, targets or embeddings into the job's folder and stage them; the classes of the codes."""
+) -> tuple[Staged, list[object] | None]:
+    """Write codes, targets or embeddings into the job's folder and stage them; also returns the classes of codes."""
     if truth_kind == TruthKind.LINKS:
         return stage_array("truth", codes_of_links(values), folder, scratch), None
     if truth_kind == TruthKind.LABELS:
@@ -476,30 +487,30 @@ def stage_truth(
 
 
 def stage_array(name: str, values: np.ndarray, folder: str, scratch: Path) -> Staged:
-    """Write an array into the job's folder, where every worker can read it, and stage it here."""
+    """Write an array into the job's folder, where every worker can read it, and stage it on this host."""
     group = f"{folder}/inputs.zarr"
-    Folder(f"{group}/{name}").remove()  # of a run that was interrupted
+    Folder(f"{group}/{name}").remove()  # left by an interrupted run
     write_array(group, name, values.shape, values.dtype, [values])
     return stage(f"{group}/{name}", AS_IT_IS, scratch)
 
 
 def stage_sparse(name: str, source: SparseSource, folder: str, scratch: Path) -> StagedSparse:
-    """Write the three arrays of a sparse source into the job's folder and stage them here."""
+    """Write the three arrays of a sparse source into the job's folder and stage them on this host."""
     parts = {f"{name}_{part}": getattr(source, part) for part in ("indptr", "indices", "data")}
     staged = [stage_array(part, values, folder, scratch) for part, values in parts.items()]
     return StagedSparse(staged[0], staged[1], staged[2], source.shape)
 
 
-def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder: str) -> Inputs:
-    """Inputs made of arrays in memory: written into the job's folder first, so that any worker can read them."""
+def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -> Inputs:
+    """Make inputs of arrays in memory; they are first written into the job's folder, where any worker can read them."""
     scratch = default_scratch()
     stage_matrix = stage_sparse if isinstance(data.matrix, SparseSource) else stage_array
     matrix = stage_matrix("matrix", data.matrix, folder, scratch)
     truth = stage_array("truth", data.truth, folder, scratch)
     found = Inputs(method, params, seed, data.rows, matrix, data.truth_kind, truth, data.classes, data.largest)
     found = replace(found, offset=data.offset, growth=GROWTH)
-    given = {name: getattr(data, name) for name in ("feature_weights", "pairs")}
-    staged: dict[str, Any] = {
-        name: stage_array(name, own, folder, scratch) for name, own in given.items() if own is not None
-    }
-    return replace(found, **staged)
+    if data.feature_weights is not None:
+        found = replace(found, feature_weights=stage_array("feature_weights", data.feature_weights, folder, scratch))
+    if data.pairs is not None:
+        found = replace(found, pairs=stage_array("pairs", data.pairs, folder, scratch))
+    return found

@@ -1,7 +1,7 @@
-"""Lockstep: all trees of a forest grow level by level in one place, while batches of pairs are asked for anywhere.
+"""Lockstep: all trees of a forest grow level by level in one process, while batches of pairs are evaluated anywhere.
 
-Growth is cheap where a similarity is expensive: one writer then holds the ledger and the budget, without any lock
-between workers, and each level of all trees makes few large batches.
+If a similarity is expensive, growth is cheap by comparison. One process then holds the ledger and the budget, without
+locks between workers, and a level of all trees makes a few large batches.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from distforest.growth.grower import Level
+    from distforest.growth.methods import Params
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.inputs import Inputs
     from distforest.sources.lazy.source import Ask, Items
@@ -49,12 +50,12 @@ if TYPE_CHECKING:
 
 
 WAVE_ROWS = 1 << 25
-"""Rows of all trees that grow together: some 2 GB."""
+"""Most rows of all trees that grow together: about 2 GB."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What a fit has paid for: pairs, and nodes that were left without a cut once the budget was spent."""
+    """What a fit has paid: evaluated pairs, and nodes that stayed uncut because the budget was spent."""
 
     evaluations: int
     closed: int
@@ -64,7 +65,7 @@ class Costs:
 class BoundSimilarity:
     """A similarity, the training objects, and where calls run: on ``cluster``, or in this process.
 
-    ``code`` is the function as it is sent to the cluster; None: it is pickled.
+    ``code`` is the form in which the function is sent to the cluster; None: pickled.
     """
 
     lazy: Lazy
@@ -83,30 +84,30 @@ class BoundSimilarity:
             yield LazySource(self.lazy, objects, supply)
 
 
-def fit_lazily(supplied: BoundSimilarity, method: Method, truth: Truth, params: dict[str, Any], seed: int) -> Forest:
-    """Train a forest on similarities that are asked for as they are needed.
+def fit_lazily(supplied: BoundSimilarity, method: Method, truth: Truth, params: Params, seed: int) -> Forest:
+    """Train a forest on similarities that are evaluated when they are needed.
 
     Parameters
     ----------
     supplied
-        What answers, and the objects that are learned from.
+        The similarity and the training objects.
     method, params, seed
-        Of the forest.
+        Method, parameters and seed of the forest.
     truth
         Labels or targets of the training objects.
 
     Returns
     -------
     Forest
-        Its ``provenance["similarity"]`` says which function was asked, about which objects, and the costs;
-        ``provenance["versions"]`` by what it has grown.
+        Its ``provenance["similarity"]`` holds the identity of the function and the objects, and the costs;
+        ``provenance["versions"]`` the versions that grew it.
 
     Raises
     ------
     InputError
-        The ledger is in use or holds other values, or an object has no content to be known by.
+        The ledger is in use or holds other values, or an object has no content by which it can be identified.
     JobError
-        The function failed for a pair, as often as it may; what it returned before is in the ledger.
+        The function failed for a pair as often as it may; the ledger keeps what it returned before.
 
     Warns
     -----
@@ -139,7 +140,7 @@ def fit_lazily(supplied: BoundSimilarity, method: Method, truth: Truth, params: 
 
 
 def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch | None) -> Receipt:
-    """Grow all trees of a job whose function is dear, and commit them as one shard; calls run on the cluster."""
+    """Grow all trees of a job with an expensive function, and commit them as one shard; calls run on the cluster."""
     start, opened = time.perf_counter(), inputs.opened()
     asked, files = opened.problem.data.matrix, list(opened.files)
     lazy, objects = asked.lazy, asked.objects
@@ -154,35 +155,35 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
 
 
 def evaluations_of(problem: Bound) -> int:
-    """How many pairs this thread has paid for so far; 0 for a similarity that is not asked."""
+    """How many pairs this thread has evaluated so far; 0 without a function."""
     return problem.data.matrix.n_evaluations_here if isinstance(problem.data.matrix, LazySource) else 0
 
 
 def grow_in_lockstep(
     problem: Bound, source: LazySource, watch: Watch | None = None
 ) -> tuple[dict[str, np.ndarray], Costs]:
-    """Grow all trees together; with a budget, as many at a time as it is likely to pay for.
+    """Grow all trees together; with a budget, as many at a time as it will probably pay for.
 
-    A tree that is not begun before the budget is spent is no part of the forest, as it would vote for the most frequent
-    class alone; the first one always is. Its root counts as closed.
+    A tree that is not begun before the budget is spent is not part of the forest, because it would always vote for the
+    most frequent class; the first tree always is part of it. The root of such a tree counts as closed.
 
     Parameters
     ----------
     problem
         Bound to ``source``.
     source
-        What is asked, and pays.
+        The source of similarities, which holds the budget.
     watch
-        Told of the pairs: of as many as the budget has, or as there are.
+        Called with the number of evaluated pairs; the total is the budget, or the number of all pairs.
 
     Returns
     -------
     arrays : dict
-        Of a forest of the trees, as `Problem.grow` gives them.
+        The arrays of the trees, as `Problem.grow` returns them.
     costs : Costs
         What was paid.
     """
-    assert isinstance(problem, Problem)  # noqa: S101  (held by the callers, whose source is one of objects)
+    assert isinstance(problem, Problem)  # noqa: S101  (the source of every caller is one of objects)
     closed, start, budget = 0, time.perf_counter(), source.supply.budget
     most = source.shape[0] * (source.shape[0] - 1) // 2 if budget is None else budget
 
@@ -192,7 +193,7 @@ def grow_in_lockstep(
         if watch:
             watch(Progress("ask", source.n_evaluations, most, time.perf_counter() - start))
 
-    own = replace(problem, growth=replace(problem.growth, watch=tell))
+    watched = replace(problem, growth=replace(problem.growth, watch=tell))
     parts: list[dict[str, np.ndarray]] = []
     begun, cost = 0, _likely_cost(problem)
     while begun < problem.n_trees and not (parts and source.spent):
@@ -200,7 +201,7 @@ def grow_in_lockstep(
         if budget is not None:
             wave = max(1, min(wave, int((budget - paid) / cost)))
         wave = min(wave, max(1, WAVE_ROWS // problem.data.n_rows))
-        parts.append(own.grow(np.arange(begun, begun + wave)))
+        parts.append(watched.grow(np.arange(begun, begun + wave)))
         begun, cost = begun + wave, max(1.0, (source.n_evaluations - paid) / wave)
     if watch:
         watch(Progress("ask", source.n_evaluations, source.n_evaluations, time.perf_counter() - start))
@@ -209,9 +210,9 @@ def grow_in_lockstep(
 
 
 def _likely_cost(problem: Problem) -> float:
-    """Pairs that a first tree may ask for: 2 r q m log2 m, of m objects with r pairs a node and q columns a side.
+    """Pairs that a first tree may need: 2 r q m log2 m, for m objects, r pairs at a node and q columns on each side.
 
-    Where pairs are kept one column of each is known below the root: r m (1 + (2 q - 1) log2 m).
+    If pairs are kept, one column of each is known below the root: r m (1 + (2 q - 1) log2 m).
     """
     n, params = problem.data.n_rows, problem.meaning.params
     m = n if problem.routes_out_of_bag else problem.sampling.n_draws
@@ -221,7 +222,7 @@ def _likely_cost(problem: Problem) -> float:
 
 
 def nodes_of(forest: Forest, supplied: BoundSimilarity, queries: Items) -> Int32s:
-    """The node in which each query ends, in each tree, shape (n_trees, n); asks for the pairs on the paths alone.
+    """The node in which each query ends in each tree, shape (n_trees, n); only pairs on its paths are evaluated.
 
     Raises
     ------
@@ -242,7 +243,7 @@ def source_of(forest: Forest, supplied: BoundSimilarity, queries: Items) -> Iter
 
 
 def check_origin(forest: Forest, lazy: Lazy, objects: Objects) -> None:
-    """Compare what a forest says of its similarities with what is to score."""
+    """Refuse a similarity or objects that are not those of the forest's training; raises InputError."""
     rows, origin = forest.meaning.rows, forest.provenance.get("similarity")
     what = rows.measure if isinstance(rows, Dense) else rows.kind
     if what != lazy.kind:
@@ -260,7 +261,7 @@ def check_origin(forest: Forest, lazy: Lazy, objects: Objects) -> None:
 
 
 def warn_of_change(forest: Forest, lazy: Lazy) -> None:
-    """Warn where the function is not the one that the forest was trained with, or has changed."""
+    """Warn if the function is not the one that the forest was trained with, or has changed."""
     origin = forest.provenance.get("similarity")
     if not isinstance(origin, dict):
         return
@@ -276,7 +277,7 @@ def warn_of_change(forest: Forest, lazy: Lazy) -> None:
 
 @dataclass(frozen=True, eq=False)
 class AskTask:
-    """Batches that one worker asks for in a process of its own, at most ``concurrency`` at once."""
+    """Batches that one worker evaluates in a separate process, at most ``concurrency`` at once."""
 
     code: Code
     batches: tuple[Batch, ...]
@@ -289,8 +290,8 @@ class AskTask:
 
 def ask_batches(task: AskTask) -> list[FunctionAnswer]:
     """The answers to a task's batches, in their order."""
-    found = dict(answers_apart(task.code, task.batches, task.policy, task.concurrency))
-    return [found[place] for place in range(len(task.batches))]
+    answers = dict(answers_apart(task.code, task.batches, task.policy, task.concurrency))
+    return [answers[number] for number in range(len(task.batches))]
 
 
 def asked_on(cluster: Stream, lazy: Lazy, code: Code) -> Ask:

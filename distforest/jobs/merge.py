@@ -1,7 +1,7 @@
-"""Merging: the arrays of the shards, tree after tree, into the arrays of one sealed forest.
+"""Merging: the arrays of the shards are joined, in tree order, into the arrays of one sealed forest.
 
-Every array of the forest is the shards' arrays one after another, so a merge task is some runs of whole chunks; tasks
-share nothing, and one that runs twice writes the same chunks again.
+Each array of the forest is the concatenation of the shards' arrays. So a merge task writes some runs of whole chunks;
+tasks share nothing, and a task that runs twice writes the same chunks again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from distforest.stores.folder import Folder
 from distforest.stores.outputs import MANIFEST, UNFINISHED, job_folder, publish
 
 _begin = itemgetter(1)
-"""Of a part of a column: the row at which it begins."""
+"""The row at which a part of a column begins."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Column:
     parts
         (shard, row of the array at which it begins, its rows), in tree order.
     staged
-        The staged input that the array repeats, in place of parts.
+        The staged input that the array repeats, instead of parts.
     """
 
     name: str
@@ -105,17 +104,17 @@ class Column:
 
     def _pieces(self, first: int, last: int) -> tuple[tuple[str, int, int, int], ...]:
         pieces = []
-        own = slice(max(0, bisect_right(self.parts, first, key=_begin) - 1), bisect_left(self.parts, last, key=_begin))
-        for shard, begin, length in self.parts[own]:
-            low, high = max(first, begin), min(last, begin + length)
-            if low < high:
-                pieces.append((shard, low - begin, low - first, high - low))
+        low = max(0, bisect_right(self.parts, first, key=_begin) - 1)
+        for shard, begin, length in self.parts[low : bisect_left(self.parts, last, key=_begin)]:
+            start, end = max(first, begin), min(last, begin + length)
+            if start < end:
+                pieces.append((shard, start - begin, start - first, end - start))
         return tuple(pieces)
 
 
 @dataclass(frozen=True)
 class MergeTask:
-    """Spans to be written into the arrays of a forest, which are open: a task opens only shards."""
+    """Spans that a task writes into the arrays of a forest; it gets these open and opens only shards."""
 
     spans: tuple[Span, ...]
     shards: str
@@ -127,7 +126,7 @@ class MergeTask:
 
 
 def merge_rows(task: MergeTask) -> list[list[str]]:
-    """Collect a task's rows, each shard opened and each of its arrays read once, and write their chunks.
+    """Collect a task's rows and write their chunks; each shard is opened, and each of its arrays read, once.
 
     Returns the digests of each span's chunks.
     """
@@ -142,27 +141,27 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
     for name, arrays in wanted.items():
         with opened_shard(Folder(task.shards), name) as opened:
             for array, places in arrays.items():
-                found = opened[array]
+                values_there = opened[array]
                 for out, rows_there in places:
-                    out[:] = found[rows_there]
+                    out[:] = values_there[rows_there]
     for file in files:
         file.hold()
     return [write_rows(task.targets[span.name], span.first, out) for out, span in zip(values, task.spans, strict=True)]
 
 
 def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
-    """All spans of all columns in groups for so many threads, each of spans that come from about the same shards.
+    """All spans of all columns, in a group for each task; the spans of a group come from about the same shards.
 
-    The spans of a column stay in their order. A group is as large as another, give or take a span.
+    The spans of a column stay in their order. All groups are of one size, give or take a span.
     """
-    own = max(1, merge_bytes(sum(column.n_bytes for column in columns), slots))
-    longest = min(own // len(columns), SEALED_CHUNK_BYTES)
+    n_bytes = max(1, merge_bytes(sum(column.n_bytes for column in columns), slots))
+    longest = min(n_bytes // len(columns), SEALED_CHUNK_BYTES)
     spans = [(span.first / length, span) for c in columns if (length := c.shape[0]) for span in c.spans(longest)]
     groups: dict[int, list[Span]] = {}
-    held = 0
+    so_far = 0
     for _, span in sorted(spans, key=itemgetter(0)):
-        groups.setdefault(held // own, []).append(span)
-        held += span.n_bytes
+        groups.setdefault(so_far // n_bytes, []).append(span)
+        so_far += span.n_bytes
     return [tuple(group) for group in groups.values()]
 
 
@@ -260,20 +259,20 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
 
 
 def is_unfinished(output: str, fingerprint: str) -> bool:
-    """Whether what is at an output is what an earlier run of the same job has built in place and not finished."""
+    """Whether an output holds a forest that an earlier run of the same job began in place and did not finish."""
     try:
-        found = json.loads(Folder(output).read(UNFINISHED))
+        sign = json.loads(Folder(output).read(UNFINISHED))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
-    return bool(found == {"fingerprint": fingerprint})
+    return bool(sign == {"fingerprint": fingerprint})
 
 
-def _merged(columns: Sequence[Column], tasks: Sequence[MergeTask], cluster: Cluster, work: Work) -> dict[str, Any]:
-    """Run the merge tasks; what the manifest says of each array."""
+def _merged(columns: Sequence[Column], tasks: Sequence[MergeTask], cluster: Cluster, work: Work) -> dict[str, object]:
+    """Run the merge tasks; returns the manifest's entry of each array."""
     digests: dict[str, list[str]] = {column.name: [] for column in columns}
     for task, answers in zip(tasks, cluster.each(merge_rows, tasks, work), strict=True):
-        for span, own in zip(task.spans, answers, strict=True):
-            digests[span.name] += own
+        for span, of_chunks in zip(task.spans, answers, strict=True):
+            digests[span.name] += of_chunks
     return {c.name: array_entry(c.shape, np.dtype(c.dtype), digests[c.name]) for c in columns}
 
 
@@ -288,7 +287,7 @@ class LayoutTask:
 
     @classmethod
     def of(cls, inputs: Inputs, receipts: Sequence[Receipt], shards: Folder) -> LayoutTask:
-        """The task for some shards; no larger for more of them."""
+        """The task for some shards; its size does not grow with their number."""
         least = {name: min(receipt.rows[name] for receipt in receipts) for name in receipts[0].rows}
         return cls(inputs, least, shards, receipts[0].shard)
 
@@ -298,15 +297,15 @@ class LayoutTask:
 
 @dataclass(frozen=True)
 class Layout:
-    """What merged arrays mean; dtype and tail of those that come from shards; which staged input the others repeat.
+    """The meaning of the merged forest; dtype and tail of arrays from shards; the staged input that others repeat.
 
-    ``features`` is what the provenance says of the names of the columns.
+    ``features`` is the provenance's entry with the names of the features.
     """
 
     meaning: Meaning
     grown: dict[str, tuple[str, tuple[int, ...]]]
     repeated: dict[str, str]
-    features: dict[str, Any]
+    features: dict[str, object]
 
     def columns(self, receipts: Sequence[Receipt], inputs: Inputs) -> list[Column]:
         """Each array of the forest, and where its rows come from."""
@@ -318,7 +317,7 @@ class Layout:
 
 
 def lay_out(task: LayoutTask) -> Layout:
-    """Say what the forest of a job's shards holds; on the way look for damage that no task has seen."""
+    """Return the layout of the forest of a job's shards; also checks the staged inputs for unnoticed damage."""
     opened = task.inputs.opened()
     for file in opened.files:
         file.check_content()
@@ -335,15 +334,15 @@ def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int]
     return tuple((r.shard, begin, length) for r, begin, length in zip(receipts, begins, rows, strict=False))
 
 
-def _origin(inputs: Inputs) -> dict[str, Any]:
-    source = inputs.asked()
+def _origin(inputs: Inputs) -> dict[str, object]:
+    source = inputs.lazy_source()
     return origin_of(source.lazy, source.objects)
 
 
-def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, Any]:
-    """Where a forest comes from: versions, the digests of its inputs, and what its similarities cost."""
+def provenance(inputs: Inputs, receipts: Sequence[Receipt]) -> dict[str, object]:
+    """The provenance of a forest: versions, the digests of its inputs, and the costs of its similarities."""
     truth = {"address": inputs.addresses[1], "sha256": inputs.truth.sha256}
-    taught: dict[str, Any] = {inputs.truth_kind.value: truth} if inputs.truth_kind != TruthKind.NOTHING else {}
+    taught: dict[str, object] = {inputs.truth_kind.value: truth} if inputs.truth_kind != TruthKind.NOTHING else {}
     if inputs.feature_weights and not inputs.dependence:
         taught["feature_weights"] = {"sha256": inputs.feature_weights.sha256}
     costs = {name: sum(getattr(receipt, name) for receipt in receipts) for name in ("evaluations", "closed")}

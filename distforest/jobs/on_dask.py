@@ -12,7 +12,7 @@ import warnings
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar
 
 import dask
 from distributed import Client, LocalCluster, Nanny, as_completed, get_worker
@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from distributed import Future
+    from distributed.core import PooledRPCCall
+
 T = TypeVar("T")
 R = TypeVar("R")
 
 BUSY = "Creating scratch directories is taking a surprisingly long time"
-"""How Dask begins a warning after a second: it blames the network, and asks for a setting that no door here has. Most
-often the machine is busy; and next to nothing is written there."""
+"""The beginning of a warning by Dask after one second. It blames a network file system and suggests a setting that this
+package does not expose. Usually the machine is just busy, and very little is written there."""
 
 DASK_SETTINGS = {
     "distributed.scheduler.worker-saturation": 1.0,  # a kill then costs the task that ran, not one that waited
@@ -44,37 +47,44 @@ DASK_SETTINGS = {
     "distributed.nanny.pre-spawn-environ.NUMBA_NUM_THREADS": 1,
     # Filters that this process was given by -W or by this variable reach its workers as -W, which goes first.
     "distributed.nanny.pre-spawn-environ.PYTHONWARNINGS": f"ignore:{BUSY}:UserWarning",
-    # A terminal sends Ctrl-C to all its processes: this one stops the workers, they need not do it themselves.
+    # A terminal sends Ctrl-C to all its processes; this process stops the workers, so they ignore it.
     "distributed.worker.preload": ["import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"],
-    # By default each process looks at itself 50 to 100 times a second: a twentieth of a core for a worker that does
-    # nothing, and more for the scheduler, on the cores that the trees grow on.
+    # By default each process samples itself 50 to 100 times a second. That takes a twentieth of a core for an idle
+    # worker, and more for the scheduler, from the cores on which trees grow.
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "2s",
 }
-"""Dask settings of the embedded cluster: many deaths before a task is given up, one thread for each kernel, no
-statistics that nobody looks at."""
+"""Dask settings of the embedded cluster: many deaths of workers before a task is given up, one thread for each kernel,
+no statistics that nobody reads."""
 
 WORKER_PATIENCE, LOOK, TICK = 30.0, 1.0, 0.1
-"""Seconds without a worker after which a run is given up, between two looks at the workers, and of one wait."""
+"""Seconds without a worker after which a run ends, between two looks at the workers, and of one wait."""
 
 FETCH, AT_ONCE = 3.0, 256
-"""Seconds in which an answer must come that is there (if its worker dies meanwhile, it is soon worked out elsewhere),
-and how many are fetched at once: Dask keeps 512 connections."""
+"""Seconds in which a finished answer must arrive (if its worker dies meanwhile, another one computes it again), and
+how many are fetched at once: Dask keeps 512 connections."""
 
 AHEAD = 2
-"""Tasks for each thread that are handed to the scheduler: one runs, one waits; what is not handed over leaves room for
+"""Tasks for each thread that the scheduler gets: one runs, one waits. Tasks that it does not have yet leave room for
 other jobs."""
 
 KEYS = "distforest"
-"""With which the keys of all tasks begin: ``distforest-grow-12-0a1b2c3d-name``."""
+"""The beginning of the keys of all tasks: ``distforest-grow-12-0a1b2c3d-name``."""
 
 MACHINE_BYTES = int(MEMORY_LIMIT)
-"""Memory that this machine, or the container that this process is in, may use."""
+"""Memory of this machine, or of the container of this process."""
+
+
+class WorkerIdentity(TypedDict):
+    """The part of the scheduler's record of a worker that is read here; a memory limit of 0 means none."""
+
+    nthreads: int
+    memory_limit: int
 
 
 def give_up(threads: int, seconds: float) -> None:
-    """Raise JobError where no worker has been seen for `WORKER_PATIENCE` seconds."""
+    """Raise JobError if there has been no worker for `WORKER_PATIENCE` seconds."""
     if not threads and seconds >= WORKER_PATIENCE:
         raise JobError("the cluster has no workers (left); start some, or see why they died, and try again")
 
@@ -86,42 +96,42 @@ class OnDask:
     Attributes
     ----------
     client
-        Of the cluster.
+        A client of the cluster.
     name
-        Of the job, with which the keys of its tasks end.
+        Name of the job; the keys of its tasks end with it.
     seen
-        Told at each look how many threads the workers have, and for how many seconds there have been none (before the
-        first task: infinitely many); what it raises ends the run. `give_up` by default.
+        Called at each look with the number of the workers' threads, and the seconds for which there have been none
+        (before the first task: infinity). If it raises, the run ends. `give_up` by default.
     """
 
     client: Client
     name: str = ""
     seen: Callable[[int, float], None] = give_up
 
-    def _workers(self) -> list[dict[str, Any]]:
-        """All workers, as the scheduler tells.
+    def _workers(self) -> list[WorkerIdentity]:
+        """All workers in the records of the scheduler; waits until there is one.
 
-        What ``client.scheduler_info`` returns may be the answer to another question: every two seconds the client asks
-        for none of the workers by itself, and keeps both answers in one place.
+        ``client.scheduler_info`` is not used: every two seconds the client itself requests a record without workers,
+        and stores it in the same place.
         """
         while True:
-            told = self._asked(self._scheduler().identity(n_workers=-1))
-            workers = list(told["workers"].values())
+            identity = self._in_loop(self._scheduler().identity(n_workers=-1))
+            workers: list[WorkerIdentity] = list(identity["workers"].values())
             self.seen(sum(worker["nthreads"] for worker in workers), math.inf)
             if workers:
                 return workers
             time.sleep(LOOK)
 
-    def _scheduler(self) -> Any:
-        """Whom to ask of workers and events."""
+    def _scheduler(self) -> PooledRPCCall:
+        """The scheduler, for questions about workers and events; raises JobError if the client is closed."""
         if self.client.scheduler is None:
             raise JobError("the Dask client is closed; give one that is connected to its scheduler")
         return self.client.scheduler
 
-    def _asked(self, question: Coroutine[Any, Any, R]) -> R:
-        """The answer to a question, which the client's loop asks; an interrupt of the wait ends the asking.
+    def _in_loop(self, question: Coroutine[object, object, R]) -> R:
+        """Run a coroutine in the client's loop and return its result; an interrupt of the wait cancels it.
 
-        ``client.sync`` waits likewise, but has the loop log a NameError if Ctrl-C comes before the loop has begun.
+        ``client.sync`` does the same, but the loop logs a NameError if Ctrl-C comes before the coroutine has begun.
         """
         asking = asyncio.run_coroutine_threadsafe(question, self.client.loop.asyncio_loop)
         try:
@@ -135,8 +145,8 @@ class OnDask:
         return sum(worker["nthreads"] for worker in self._workers())
 
     def slots_now(self) -> int:
-        """Threads of the workers that are there at this moment, if any."""
-        return sum(self._asked(self._scheduler().ncores()).values())
+        """Threads of all workers at this moment; 0 if there are no workers."""
+        return sum(self._in_loop(self._scheduler().ncores()).values())
 
     @property
     def threads(self) -> int:
@@ -145,7 +155,7 @@ class OnDask:
 
     @property
     def memory_limit(self) -> int | None:
-        """The smallest limit of a worker."""
+        """The smallest memory limit of a worker; None if no worker has one."""
         limits = [worker["memory_limit"] for worker in self._workers() if worker["memory_limit"]]
         return min(limits) if limits else None
 
@@ -158,15 +168,15 @@ class OnDask:
         return [answers[number] for number in range(len(tasks))]
 
     def stream(self, function: Callable[[T], R], tasks: Iterable[T], work: Work) -> Iterator[tuple[int, R]]:
-        """The answers of ``function``, each with the number of its task, as they come.
+        """Yield the answers of ``function`` as they arrive, each with the number of its task.
 
-        As many tasks are drawn and run at once as there are slots; errors are those of `each`.
+        As many tasks are drawn and run at once as there are slots; raises the errors of `each`.
         """
         yield from self._run(function, tasks, work, 1)
 
-    def _run(self, function: Callable[[T], R], tasks: Iterable[T], work: Work, ahead: int) -> Iterator[tuple[int, Any]]:
+    def _run(self, function: Callable[[T], R], tasks: Iterable[T], work: Work, ahead: int) -> Iterator[tuple[int, R]]:
         coming, look = enumerate(tasks), _Look(self)
-        running: dict[str, tuple[int, T, Any]] = {}
+        running: dict[str, tuple[int, T, Future]] = {}
         queue = as_completed(loop=self.client.loop)
         try:
             while True:
@@ -179,12 +189,12 @@ class OnDask:
                 if not running:
                     return
                 while not queue.has_ready():
-                    with queue.thread_condition:  # within it is heard whatever comes after this second look
+                    with queue.thread_condition:  # an answer after this second check wakes the wait
                         if not queue.has_ready():
                             queue.thread_condition.wait(TICK)
                     look.again()
                 ended = queue.next_batch(block=False)
-                for future, fetched in zip(ended, self._asked(_fetched(ended)), strict=True):
+                for future, fetched in zip(ended, self._in_loop(_fetch_all(ended)), strict=True):
                     if fetched is None:
                         queue.add(future)
                         continue
@@ -195,8 +205,8 @@ class OnDask:
             if running:
                 self.client.cancel([future for _, _, future in running.values()])
 
-    def _submit(self, function: Callable[[T], R], drawn: Sequence[tuple[int, T]], work: Work) -> list[Any]:
-        """The futures of some numbered tasks, which go to the scheduler in one message."""
+    def _submit(self, function: Callable[[T], R], drawn: Sequence[tuple[int, T]], work: Work) -> list[Future]:
+        """The futures of some numbered tasks, which are sent to the scheduler in one message."""
         if not drawn:
             return []
         futures = self.client.map(
@@ -211,11 +221,11 @@ class OnDask:
         return list(futures)
 
     def _answer(self, fetched: Fetched, task: object, work: Work) -> Any:
-        """The answer of a task, or `Lost` for one that was lost with its workers, if that may be; raises all else."""
+        """The answer of a task; `Lost` if it was lost with its workers and the run may go on. Raises other errors."""
         error = fetched.error
         if error is None:
-            return _raised(fetched.result)
-        if isinstance(error, CancelledError):  # by the client itself, which has no other way to tell of it
+            return _result_or_raise(fetched.result)
+        if isinstance(error, CancelledError):  # the client itself cancels all futures when it loses the scheduler
             raise ConnectionError("the connection to the scheduler was lost while tasks ran") from error
         if not isinstance(error, KilledWorker):
             tried = f"failed {counted(work.retries + 1, 'time')}, the last time with {error!r}"
@@ -226,37 +236,37 @@ class OnDask:
         raise JobError(lost.why) from error
 
     def _deaths(self, error: KilledWorker) -> str:
-        """How often, where, and whether it was the memory."""
+        """How often the workers of a task died, which one was the last, and whether its memory was the cause."""
         where = f"{counted(error.allowed_failures + 1, 'time')}, the last one {error.last_worker.address}"
-        killed = [own for _, own in self._asked(self._scheduler().events(topic="worker-restart-memory")) or ()]
-        used = [own["rss"] for own in killed if own["worker"] == error.last_worker.address]
+        events = self._in_loop(self._scheduler().events(topic="worker-restart-memory")) or ()
+        used = [event["rss"] for _, event in events if event["worker"] == error.last_worker.address]
         advice = "raise the workers' memory limit (run.memory_limit) or lower run.batch"
         if used:
             limit = error.last_worker.memory_limit
-            held = f"it held {max(used) >> 20:,} MiB of {limit >> 20:,} MiB"
-            return f"{where}, which was out of memory: {held}; {advice}"
+            size = f"it held {max(used) >> 20:,} MiB of {limit >> 20:,} MiB"
+            return f"{where}, which was out of memory: {size}; {advice}"
         return f"{where}; if the system has ended it for its memory, {advice}"
 
 
 class Fetched(NamedTuple):
-    """What a task that has ended has returned, or raised."""
+    """The result of a task that has ended, or the error that it raised."""
 
     result: Any = None
     error: BaseException | None = None
 
 
-async def _fetched(futures: Sequence[Any]) -> list[Fetched | None]:
-    """What tasks that have ended hold, all at once; None for those that were lost before they were fetched."""
+async def _fetch_all(futures: Sequence[Future]) -> list[Fetched | None]:
+    """Fetch the results of ended tasks, many at once; None for a result that was lost before it was fetched."""
     at_once = asyncio.Semaphore(AT_ONCE)
 
-    async def fetched(future: Any) -> Fetched | None:
+    async def fetched(future: Future) -> Fetched | None:
         try:
             async with at_once:
                 return Fetched(await future.result(timeout=FETCH))
         except Exception as error:  # noqa: BLE001  (whatever a task can raise)
             is_lost = future.status not in {"error", "cancelled"}
             if is_lost and (future.status != "finished" or isinstance(error, (OSError, TimeoutError))):
-                return None  # Dask works it out anew, or a second try brings it
+                return None  # Dask computes it again, or a second try succeeds
             return Fetched(error=error)
 
     return await asyncio.gather(*map(fetched, futures))
@@ -271,7 +281,7 @@ class _Look:
         self.threads = 0
 
     def again(self) -> None:
-        """Look, if it is time, and tell how many threads there are."""
+        """Look, if it is time, and call ``seen`` with the number of threads."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -283,8 +293,8 @@ class _Look:
         self._cluster.seen(self.threads, 0.0 if self._left is None else now - self._left)
 
 
-def job_of(key: str) -> str | None:
-    """The job whose task has this key; None for a task of somebody else.
+def job_of(key: object) -> str | None:
+    """The job whose task has this key; None for a task that belongs to no job.
 
     Examples
     --------
@@ -296,10 +306,10 @@ def job_of(key: str) -> str | None:
 
 
 def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestError:
-    """On a worker: an error that is raised on purpose is an answer, so that Dask does not try it again."""
+    """Run a task on a worker; an error that is raised on purpose is returned, so that Dask does not retry the task."""
     logging.getLogger("distforest").debug("%s: %s", name, task)
     try:
-        with in_own_processes(_wanted()):
+        with in_own_processes(_cancellation_check()):
             return function(task)
     except DistforestError as error:
         return error
@@ -308,10 +318,10 @@ def _answer(function: Callable[[T], R], task: T, name: str) -> R | DistforestErr
         raise
 
 
-def _wanted() -> Callable[[], None]:
-    """What looks whether anybody waits for the task that runs in this thread, and raises CancelledJobError if not.
+def _cancellation_check() -> Callable[[], None]:
+    """A check that raises CancelledJobError if nobody waits any more for the task of this thread.
 
-    Dask leaves a task alone that runs, and only marks it.
+    Dask does not stop a running task, it only marks it.
     """
     worker = get_worker()
     key = worker.get_current_task()
@@ -324,8 +334,8 @@ def _wanted() -> Callable[[], None]:
     return look
 
 
-def _raised(result: Any) -> Any:
-    """Raise an answer that is an error, else return it."""
+def _result_or_raise(result: R | DistforestError) -> R:
+    """Return a result, or raise it if it is an error."""
     if isinstance(result, DistforestError):
         raise result
     return result
@@ -335,7 +345,7 @@ def _raised(result: Any) -> Any:
 def local_cluster(
     workers: int | None = None, threads: int = 1, memory_limit: int | None = None, folder: Path | None = None
 ) -> Iterator[OnDask]:
-    """An embedded cluster of processes on this machine, closed at the end.
+    """An embedded cluster of processes on this machine, which is closed at the end of the block.
 
     Parameters
     ----------
@@ -346,18 +356,18 @@ def local_cluster(
     memory_limit
         Bytes of each; an equal share of the machine's memory by default.
     folder
-        Where the workers keep their own files.
+        Where the workers store their files.
 
     Raises
     ------
     MemoryLimitError
-        No worker starts with so little memory.
+        A worker cannot start with so little memory.
     JobError
-        The processes could not be started: the disk with their files is full, say.
+        The processes could not be started, for example because the disk is full.
     """
     check_worker_memory(memory_limit)
     workers = workers or min(os.cpu_count() or 1, 4)
-    limit: Any = memory_limit if memory_limit is not None else "auto"
+    limit = memory_limit if memory_limit is not None else "auto"
     with dask.config.set(DASK_SETTINGS):
         try:
             with quiet_start():
@@ -379,7 +389,7 @@ def local_cluster(
 
 @contextmanager
 def quiet_start() -> Iterator[None]:
-    """A cluster that starts in the block does not warn of a machine that is `BUSY`."""
+    """Suppress the warning `BUSY` of a cluster that starts in the block."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", BUSY, UserWarning)
         yield
@@ -387,7 +397,7 @@ def quiet_start() -> Iterator[None]:
 
 @contextmanager
 def connected(scheduler: str) -> Iterator[OnDask]:
-    """A cluster that runs already, by its scheduler's address.
+    """A cluster that is already running, by the address of its scheduler.
 
     Raises
     ------

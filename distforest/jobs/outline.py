@@ -1,9 +1,9 @@
-"""What the answer to a question will look like: checked before anything is written."""
+"""The form of the answer to a question, which is checked before anything is written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from distforest.jobs.answers import Answer
 
 OPTIONS = {name for row in ANSWERS.values() for name in row.takes}
-"""What only some answers take."""
+"""Options that only some answers take."""
 
 
-def unused(answer: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """What was given that an answer does not take, each with the answers that do, in words.
+def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
+    """The given options that an answer does not take, each with the answers that take it, in words.
 
     Examples
     --------
@@ -41,65 +41,65 @@ def unused(answer: str, given: Mapping[str, Any]) -> dict[str, str]:
     """
     taken = ANSWERS[answer].takes if answer in ANSWERS else ()
     return {
-        own.name: " or ".join(repr(row.name) for row in ANSWERS.values() if own.name in row.takes)
-        for own in fields(Question)
-        if own.name in OPTIONS and own.name not in taken and given.get(own.name, own.default) != own.default
+        option.name: " or ".join(repr(row.name) for row in ANSWERS.values() if option.name in row.takes)
+        for option in fields(Question)
+        if option.name in OPTIONS - set(taken) and given.get(option.name, option.default) != option.default
     }
 
 
 @dataclass(frozen=True)
 class Outline:
-    """What will be written: the digest of the forest, arrays by name with dtype and tail, how many answers, classes.
+    """The output of a question: the forest's digest, arrays by name as (dtype, tail), the number of answers, classes.
 
-    ``told`` is what there is to say of the arrays that are read.
+    ``told`` are warnings about the arrays that are read.
     """
 
     digest: str
     arrays: dict[str, tuple[str, tuple[int, ...]]]
     n_answers: int
-    classes: list[Any] | None
+    classes: list[bool | int | float | str] | None
     told: tuple[str, ...] = ()
 
 
 def outline(question: Question) -> Outline:
-    """Open a question's forest and arrays, on whatever host it is asked; raises what `score` raises at the door."""
+    """Open the forest and the arrays of a question, on any host; raises the errors of `score` before it writes."""
     for name, answers in unused(question.answer, vars(question)).items():
-        asked = f"`{name}` goes with the answer {answers}"
-        raise InputError(f"{asked}, found it with {question.answer!r}; leave it out, or ask for that")
+        expected = f"`{name}` goes with the answer {answers}"
+        raise InputError(f"{expected}, found it with {question.answer!r}; leave it out, or ask for that")
     digest = str(read_manifest(question.forest)["digest"])
     told = tuple(_told_of_arrays(question))
     forest = opened_forest(question.forest, digest)
     _check_feature_names(question, forest)
     arrays, n_answers = _arrays(question, forest)
-    classes = forest.meaning.classes if ANSWERS[question.answer].is_said else None
+    classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None
     return Outline(digest, arrays, n_answers, classes, told)
 
 
 def _told_of_arrays(question: Question) -> Iterator[str]:
-    """What there is to say of the arrays; one that cannot be read is told of by its name."""
+    """Yield warnings about the arrays; an error names the array that cannot be read."""
     for name, address in question.arrays.items():
         with naming(name, address):
             yield from check_stored([address], question.strict, question.max_bytes)
 
 
 def _check_feature_names(question: Question, forest: Forest) -> None:
-    """Refuse rows whose columns are called otherwise than those that the forest has learned from, or in another order.
+    """Refuse rows whose columns have other names than the forest's features, or the same names in another order.
 
-    Where one side has no names there is nothing to compare; further columns of points may have any name.
+    Without names on one side there is nothing to compare; further columns of points may have any names.
     """
-    own = forest.feature_names
-    if own is None or question.callback is not None:
+    names = forest.feature_names
+    if names is None or question.callback is not None:
         return
     look = open_matrix if isinstance(forest.meaning.rows, Dense) else open_array
     further = is_over_pairs(forest) and columns_of(forest).width > forest.n_features
     for address in (question.queries, question.reference):
         found = FeatureNames.of_array(address, look(address)) if address else None
         if address and found:
-            own.check_same(found.first(forest.n_features) if further else found, address)
+            names.check_same(found.first(forest.n_features) if further else found, address)
 
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:
-    """The arrays of the answer by name, (dtype, tail of the shape), and the number of answers."""
+    """The arrays of the answer by name, as (dtype, tail of the shape), and the number of answers."""
     may_be_sparse = isinstance(forest.meaning.rows, Dense) and question.callback is None
     look = open_matrix if may_be_sparse else open_array
     shape = tuple(look(question.queries).shape)
@@ -118,16 +118,16 @@ def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tu
 
 
 def _n_training(row: Answer, question: Question, forest: Forest) -> int:
-    """How many training rows there are; refused here where an answer asks where they lie and that is not known."""
-    asks = (row.to_training and not question.reference) or (row.is_said and forest.nearest_votes)
+    """The number of training rows; refuses a forest without their nodes if the answer needs them."""
+    asks = (row.to_training and not question.reference) or (row.is_predicted and forest.nearest_votes)
     return int(forest.training_nodes.shape[1]) if asks and not is_over_pairs(forest) else forest.n_training
 
 
 def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> None:
-    """Refuse queries, of a shape, that the forest cannot read."""
+    """Refuse queries that the forest cannot read."""
     if question.callback is None and len(shape) != 2:
-        asked = f"{question.queries}: rows, an array of two dimensions, were expected"
-        raise InputError(f"{asked}, found shape {shape}")
+        expected = f"{question.queries}: rows, an array of two dimensions, were expected"
+        raise InputError(f"{expected}, found shape {shape}")
     if is_over_pairs(forest):
         _check_points(question, forest)
     elif question.callback is None:
@@ -137,7 +137,7 @@ def _check_rows(question: Question, forest: Forest, shape: tuple[int, ...]) -> N
 
 
 def _check_points(question: Question, forest: Forest) -> None:
-    """Refuse what a forest over pairs cannot answer: it has distances and neighbours of points alone."""
+    """Refuse a question that a forest over pairs cannot answer: it gives only distances and neighbours of points."""
     if question.callback is not None:
         raise InputError(f"{question.forest} reads points, it has no similarities to ask for")
     *names, last = [row.name for row in ANSWERS.values() if row.over_pairs]
@@ -152,7 +152,7 @@ def _check_neighbors(question: Question, n_queries: int, n_training: int) -> Non
         raise InputError(f"n_neighbors must be in 1..{most}, found {question.n_neighbors}")
     if question.without_self and n_queries != n_training:
         raise InputError(
-            f"{question.queries}: as many rows as in training, {n_training:,}, were expected, as none shall be its own "
+            f"{question.queries}: as many rows as in training, {n_training:,}, were expected, so that none is its own "
             f"neighbour, found {counted(n_queries, 'row')}; ask about other rows without `without_self`"
         )
 

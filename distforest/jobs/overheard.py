@@ -1,49 +1,59 @@
-"""Warnings of one thread, for whoever has asked for its job: nobody reads the stderr of a worker."""
+"""The warnings of one thread, collected for the owner of its job: nobody reads the stderr of a worker."""
 
 from __future__ import annotations
 
 import threading
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import TextIO
 
-_own = threading.local()
+_thread = threading.local()
 _show = warnings.showwarning
 _lock = threading.Lock()
 
 
 @contextmanager
 def overheard() -> Iterator[list[str]]:
-    """Collect what this thread warns of in the block, each text once, in place of showing it.
+    """Collect the warnings of this thread in the block, each text once, instead of showing them.
 
-    `warnings.catch_warnings` would collect what other threads warn of, too, and two of them that overlap would leave
-    one in place for ever. What is put in place here lets the warnings of other threads pass, so that it may stay.
+    `warnings.catch_warnings` would collect the warnings of other threads, too, and two overlapping blocks would leave
+    one of the hooks in place for ever. The hook here passes on the warnings of other threads, so it may stay.
     """
-    told: list[str] = []
+    texts: list[str] = []
     _listen()
-    before, _own.told = getattr(_own, "told", None), told
+    before, _thread.texts = getattr(_thread, "texts", None), texts
     try:
-        yield told
+        yield texts
     finally:
-        _own.told = before
+        _thread.texts = before
 
 
 def _listen() -> None:
-    """Let warnings come here that are shown; one that was shown before is shown again."""
+    """Install the hook, and let a warning that was shown before be shown again."""
     global _show
     with _lock:
-        if warnings.showwarning is not _hear:
-            _show, warnings.showwarning = warnings.showwarning, _hear
-        warnings.simplefilter("default", UserWarning, append=True)  # forgets what was shown, and changes nothing else
+        if warnings.showwarning is not _collect:
+            _show, warnings.showwarning = warnings.showwarning, _collect
+        warnings.simplefilter(
+            "default", UserWarning, append=True
+        )  # clears the record of shown warnings, and changes nothing else
 
 
-def _hear(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:
-    """Keep a warning to a user in a thread that listens; show any other."""
-    told = getattr(_own, "told", None)
-    if told is None or category is not UserWarning:
-        _show(message, category, *where, **further)
-    elif str(message) not in told:
-        told.append(str(message))
+def _collect(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Collect a `UserWarning` in a thread that collects; show any other warning."""
+    texts = getattr(_thread, "texts", None)
+    if texts is None or category is not UserWarning:
+        _show(message, category, filename, lineno, file, line)
+    elif str(message) not in texts:
+        texts.append(str(message))

@@ -1,4 +1,4 @@
-"""The plan: which trees go into which task, and whether they fit. Pure: nothing is read, started or written."""
+"""The plan: which trees go into which task, and whether they fit into memory. Pure: nothing is read or written."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 LOCKSTEP_ROWS = 1 << 17
-"""Rows of all the trees of a task together that the plan aims at: enough to hide Python, little to lose to a kill."""
+"""Rows of all trees of a task that the plan aims at: enough to hide the cost of Python, few to lose with a worker."""
 
 LOCKSTEP_CELLS = 1 << 28
 """The same for dense distances, whose cost grows with the cells of the matrix."""
 
 MAX_BATCH = 64
 TASKS_PER_SLOT = 4
-"""At least so many tasks a thread, so that the last ones end together."""
+"""Least number of tasks for each thread, so that the last ones end together."""
 
 MERGES_PER_SLOT = 2
-"""At least so many merge tasks a thread: fewer, as each of them opens many shards."""
+"""Least number of merge tasks for each thread; it is smaller, because each of them opens many shards."""
 
 IMPORTED_BYTES = 290 << 20
-"""What a worker holds besides its task: Python, NumPy, Dask, and Numba at the end of compiling (200 MiB if warm)."""
+"""Memory of a worker beside its task: Python, NumPy, Dask, and Numba after compiling (200 MiB with warm caches)."""
 
 MERGE_BYTES = 12 << 20
-"""The most that one merge task writes beside a chunk; it holds that four times over while it is compressed."""
+"""Most bytes that a merge task writes beside a chunk; it holds four times as much while it compresses."""
 
 BYTES_PER_ROW = 300
-"""What a tree holds for each of its rows while it grows: frontier, levels, node and leaf table, the packed shard."""
+"""Memory of a growing tree for each of its rows: frontier, levels, node and leaf table, the packed shard."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a forest's growth is.
+    """The size of a forest's growth.
 
     Attributes
     ----------
     n_rows, n_trees
-        Of the forest.
+        Rows and trees of the forest.
     matrix_bytes, truth_bytes
-        Of the two staged arrays, which the threads of a worker share.
+        Sizes of the two staged arrays, which the threads of a worker share.
     width
         Candidates of a node.
     dense
-        Whether the cuts are judged by a dense matrix of distances.
+        Whether cuts are judged by a dense matrix of distances.
     """
 
     n_rows: int
@@ -70,18 +70,18 @@ class Plan:
 
 
 def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None, threads: int = 1) -> Plan:
-    """Deal out the trees that are not done yet.
+    """Divide the trees that are not done yet into tasks.
 
     Parameters
     ----------
     size
-        Of the forest.
+        Size of the growth.
     done
-        Trees that are committed already; the first run has none.
+        Trees that are committed already; none in a first run.
     slots
         Threads of all workers together.
     batch
-        Trees in a task; chosen by size if None.
+        Trees in a task; None: chosen by the size.
     threads
         Threads of one worker.
 
@@ -92,15 +92,15 @@ def plan(size: Size, done: Collection[int], slots: int, batch: int | None = None
     ((0, 2), (5, 8), (9, 9))
     """
     missing = sorted(set(range(size.n_trees)) - set(done))
-    shares = [missing] if batch else _shared(missing, _parts(size, len(missing), slots))
+    shares = [missing] if batch else _shares(missing, _parts(size, len(missing), slots))
     runs = [run for share in shares for run in _runs(share)]
-    own = batch or max(map(len, shares), default=1)
-    tasks = ((run[first], run[min(first + own, len(run)) - 1]) for run in runs for first in range(0, len(run), own))
-    return Plan(tuple(tasks), projected_bytes(size, own, threads))
+    most = batch or max(map(len, shares), default=1)
+    tasks = ((run[first], run[min(first + most, len(run)) - 1]) for run in runs for first in range(0, len(run), most))
+    return Plan(tuple(tasks), projected_bytes(size, most, threads))
 
 
-def _shared(trees: list[int], parts: list[int]) -> list[list[int]]:
-    """The trees in shares that are as large as parts of a whole, to within a tree; without those of no tree."""
+def _shares(trees: list[int], parts: list[int]) -> list[list[int]]:
+    """Divide trees in proportion to ``parts``, to within one tree; empty shares are left out."""
     whole = sum(parts)
     ends = [len(trees) * end // whole for end in itertools.accumulate(parts, initial=0)]
     return [trees[first:last] for first, last in itertools.pairwise(ends) if first < last]
@@ -118,9 +118,9 @@ def _runs(trees: list[int]) -> list[list[int]]:
 
 
 def _parts(size: Size, n_missing: int, slots: int) -> list[int]:
-    """How large the tasks are, beside each other: alike, in whole rounds of all slots, so that the last end together.
+    """The relative sizes of the tasks: equal, in whole rounds of all slots, so that the last ones end together.
 
-    Tasks that take long do not end together of themselves: the last round of those is cut into halves and quarters.
+    Long tasks do not end together without help, so their last round is cut into halves and quarters.
     """
     by_size = LOCKSTEP_CELLS // size.n_rows**2 if size.dense else LOCKSTEP_ROWS // size.n_rows
     by_load = -(-n_missing // (TASKS_PER_SLOT * slots))
@@ -132,13 +132,13 @@ def _parts(size: Size, n_missing: int, slots: int) -> list[int]:
 
 
 def merge_bytes(total: int, slots: int) -> int:
-    """How much each task of a merge writes, give or take a chunk: even shares, in whole rounds of all slots."""
+    """Bytes that each merge task writes, give or take a chunk: equal shares, in whole rounds of all slots."""
     rounds = max(MERGES_PER_SLOT, -(-total // (MERGE_BYTES * slots)))
     return -(-total // (rounds * slots))
 
 
 def projected_bytes(size: Size, batch: int, threads: int) -> int:
-    """Memory that a worker needs at its peak, with ``threads`` tasks at once."""
+    """The peak memory of a worker with ``threads`` tasks at once."""
     slab = 8 * min(SLAB_CELLS, 2 * size.width * batch * size.n_rows) + 8 * size.width * size.n_rows
     search = size.n_rows * (size.width * 28 if size.dense else 24)
     packed = 4 * min(PACKED_CELLS, batch * size.n_rows**2 // 2) * 3 // 2 if size.dense else 0
@@ -147,7 +147,7 @@ def projected_bytes(size: Size, batch: int, threads: int) -> int:
 
 
 def check_worker_memory(limit: int | None) -> None:
-    """Refuse workers that would die as they start: what they import alone is too much for them.
+    """Refuse workers with less memory than their imports need; they would die at the start.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def check_worker_memory(limit: int | None) -> None:
 
 
 def check_memory(projected: int, limit: int | None) -> None:
-    """Refuse what a worker needs if it has less.
+    """Refuse a job that needs more memory than a worker has.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a job will read and need, told from the metadata of its inputs alone, before any value is read."""
+"""The inputs and the needs of a job, from the metadata of its inputs alone, before any value is read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class Wanted(NamedTuple):
-    """An input by its place in the spec: how it is read, whether it is the matrix, whether it has one value a row."""
+    """An input by its place in the spec: how it is read, whether it is the matrix, whether it has one value per row."""
 
     place: str
     address: str
@@ -61,9 +61,9 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True)
 class Seen:
-    """An input by its metadata; ``matrix`` if the trees read it, else their cuts are judged by it or drawn by it.
+    """The metadata of an input; ``matrix`` if trees read it, otherwise it judges their cuts or decides their draws.
 
-    ``n_stored`` is how many entries a sparse one has, ``item`` the bytes that trees read for one of the matrix.
+    ``n_stored`` is the number of entries of a sparse input, ``item`` the bytes of one entry of the matrix in a tree.
     """
 
     name: str
@@ -82,22 +82,22 @@ class Seen:
 
 @dataclass(frozen=True)
 class Preview:
-    """What a job will read and need.
+    """The inputs and the needs of a job.
 
     Attributes
     ----------
     inputs
         The arrays.
     n_rows, n_trees
-        Of the forest.
+        Rows and trees of the forest.
     plan
         The tasks of a first run, and the memory that a worker needs.
     memory_limit
-        What a worker has: as the spec says, or an equal share of this machine; None on a scheduler elsewhere.
+        Memory of a worker: as in the spec, or an equal share of this machine; None on another scheduler.
     told
-        Of which inputs chunks are not stored.
+        Warnings about inputs with chunks that are not stored.
     least_bytes
-        Memory that a worker needs with one thread, and with as few trees in a task as may be.
+        Memory that a worker needs with one thread and the smallest tasks.
     """
 
     inputs: tuple[Seen, ...]
@@ -110,7 +110,7 @@ class Preview:
 
 
 def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) -> Inputs:
-    """Stage the inputs of a job, once their metadata say that it can be run.
+    """Stage the inputs of a job, after their metadata show that it can run.
 
     Parameters
     ----------
@@ -119,14 +119,14 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) ->
     folder
         Address of the job's folder.
     memory_limit
-        Bytes that a worker has, where the spec and this machine do not say.
+        Memory of a worker in bytes, as its cluster reports it; by default that of the preview.
 
     Raises
     ------
     SpecError, InputError
-        As `preview` does, and `distforest.jobs.inputs.stage_inputs`.
+        As raised by `preview` and `distforest.jobs.inputs.stage_inputs`.
     MemoryLimitError
-        No worker has room for it.
+        The job does not fit into the memory of a worker.
     """
     check_scratch(scratch_of(spec.run.scratch))
     seen = preview(spec)
@@ -137,7 +137,7 @@ def check_and_stage(spec: Spec, folder: str, memory_limit: int | None = None) ->
 
 
 def absent_inputs(spec: Spec) -> list[str]:
-    """The addresses of inputs at which nothing is, as far as this host can see."""
+    """The addresses of inputs that do not exist, as far as this host can see."""
     return [address for address in input_addresses(spec) if not _is_there(address)]
 
 
@@ -159,7 +159,7 @@ def preview(spec: Spec) -> Preview:
     Raises
     ------
     SpecError
-        Inputs are missing, of a wrong shape or dtype, or do not fit each other: every fault at once.
+        Inputs are missing, of a wrong shape or dtype, or do not fit each other; the error lists all faults.
     """
     seen: list[Seen] = []
     faults: list[str] = []
@@ -167,7 +167,7 @@ def preview(spec: Spec) -> Preview:
     for wanted in _wanted(spec):
         try:
             with naming(wanted.place, wanted.address):
-                seen.append(_look(wanted))
+                seen.append(_read_metadata(wanted))
                 told += check_stored([wanted.address], spec.run.strict, spec.run.max_bytes)
         except InputError as error:
             faults.append(str(error))
@@ -183,15 +183,15 @@ def preview(spec: Spec) -> Preview:
 
 
 def faults_of_metadata(spec: Spec) -> list[str]:
-    """What is at fault with a job by the metadata of those inputs that this host can open; the others are not told of.
+    """The faults of a job in the metadata of those inputs that this host can open; other inputs are skipped.
 
-    No store is asked for more than these: a service answers who hands in a job at once.
+    Nothing else is read from a store, because a service must answer a submit at once.
     """
     seen, faults, is_all = list[Seen](), list[str](), True
     for wanted in _wanted(spec):
         try:
             with naming(wanted.place, wanted.address):
-                seen.append(_look(wanted))
+                seen.append(_read_metadata(wanted))
         except InputError as error:
             is_there = _is_there(wanted.address)
             is_all &= is_there
@@ -206,7 +206,7 @@ def _faults_of_what_was_seen(spec: Spec, seen: list[Seen]) -> list[str]:
 
 
 def workers_of(spec: Spec) -> int:
-    """Workers of the embedded cluster: as the spec says, or one for each core, at most 4."""
+    """Workers of the embedded cluster: as in the spec, or one for each core, at most 4."""
     return spec.run.workers or min(os.cpu_count() or 1, 4)
 
 
@@ -232,7 +232,7 @@ def _wanted(spec: Spec) -> list[Wanted]:
 
 
 def _faults_of_functions(spec: Spec) -> list[str]:
-    """What is at fault with functions that similarities are asked of; they are imported, not called."""
+    """The faults of functions for similarities; they are imported, but not called."""
     faults: list[str] = []
     for name, relation in spec.input.relations.items():
         if relation.kind == "lazy":
@@ -244,7 +244,7 @@ def _faults_of_functions(spec: Spec) -> list[str]:
 
 
 def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
-    """What is at fault with how features are drawn: parameters that do not go together, weights that do not fit."""
+    """The faults in how features are drawn: parameters that contradict each other, weights that do not fit."""
     faults: list[str] = []
     try:
         check_together(spec.params)
@@ -260,8 +260,8 @@ def _faults_of_features(spec: Spec, seen: list[Seen]) -> list[str]:
     return faults
 
 
-def _look(wanted: Wanted) -> Seen:
-    """Open the metadata of an input; raises InputError for what it cannot be."""
+def _read_metadata(wanted: Wanted) -> Seen:
+    """Read the metadata of an input; raises InputError for a wrong shape or dtype."""
     address, reading = wanted.address, wanted.reading
     array = open_matrix(address) if reading.missing else open_array(address)
     shape = tuple(map(int, array.shape))
@@ -280,7 +280,7 @@ def _look(wanted: Wanted) -> Seen:
 
 
 def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
-    """Find inputs that do not describe the same rows, or a sample larger than they are."""
+    """The faults of inputs that do not describe the same rows, and of samples that are larger than they are."""
     if METHODS[spec.method].reads == "points":
         return _misfits_of_pairs(spec, seen)
     by_row = [array for array in seen if not array.by_feature]
@@ -292,7 +292,7 @@ def _misfits(spec: Spec, seen: list[Seen]) -> list[str]:
 
 
 def _faults_of_sizes(spec: Spec, n_rows: int) -> list[str]:
-    """Find parameters that ask for more rows than there are."""
+    """The faults of parameters that need more rows than there are."""
     faults = []
     try:
         sampling(spec.params, n_rows)
@@ -306,7 +306,7 @@ def _faults_of_sizes(spec: Spec, n_rows: int) -> list[str]:
 
 
 def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
-    """Find points, labels and pairs that do not go together, or samples larger than there are."""
+    """The faults of points, labels and pairs that do not fit each other, and of samples that are too large."""
     found = {array.name.removeprefix("input."): array for array in seen}
     n, faults = found["features"].shape[0] if "features" in found else None, []
     if n is not None and "labels" in found and found["labels"].shape[0] != n:
@@ -323,7 +323,9 @@ def _misfits_of_pairs(spec: Spec, seen: list[Seen]) -> list[str]:
             faults.append(f"input.pairs: {error}")
     there, most = n, spec.params["max_samples"]
     if spec.params.get("resample") == "pairs":
-        there = found["pairs"].shape[0] if "pairs" in found else None  # drawn from labels: how many, is seen then
+        there = (
+            found["pairs"].shape[0] if "pairs" in found else None
+        )  # drawn from labels: their number is not known yet
     if there is not None and isinstance(most, int) and most > there:
         faults.append(f"params.max_samples: {most} of {there} were requested")
     return faults
@@ -333,16 +335,16 @@ def _n_pairs(spec: Spec, seen: list[Seen], n_points: int) -> int:
     """Pairs of a tree."""
     pairs = next((array.shape[0] for array in seen if array.name == "input.pairs"), None)
     if "n_constraints" in spec.params:
-        given = spec.params["n_constraints"]
-        return pairs or 4 * (ENOUGH if given == "auto" else int(given))  # of two classes; metadata tells of no more
+        wanted = spec.params["n_constraints"]
+        return pairs or 4 * (ENOUGH if wanted == "auto" else int(wanted))  # for two classes: metadata has no classes
     there = pairs or n_points * (n_points - 1) // 2
     return there if spec.params["sampling"] == "all" and not pairs else min(int(spec.params["n_pairs"]), there)
 
 
 def _size(spec: Spec, seen: list[Seen]) -> Size:
-    """Find what `distforest.jobs.train.size_of` will find when the inputs are staged."""
+    """The size of the growth, as `distforest.jobs.train.size_of` will compute it from the staged inputs."""
     truth = next((array for array in seen if not array.matrix and not array.by_feature), None)
-    matrix = next((array for array in seen if array.matrix), truth)  # without objects there is none but the numbers
+    matrix = next((array for array in seen if array.matrix), truth)  # without objects it consists of row numbers
     assert matrix is not None  # noqa: S101  (every method reads something)
     truth_kind, _ = truth_kind_of(spec)
     over_pairs = METHODS[spec.method].reads == "points"
@@ -358,7 +360,7 @@ def _size(spec: Spec, seen: list[Seen]) -> Size:
 
 
 def _bytes_of_links(seen: list[Seen]) -> int:
-    """Size of given pairs and of their classes; 0 where there are none."""
+    """Size of given pairs and of their classes; 0 without pairs."""
     return next((_bytes(array, 4) + array.shape[0] for array in seen if array.name == "input.pairs"), 0)
 
 

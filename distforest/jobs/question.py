@@ -1,4 +1,4 @@
-"""What is asked of a sealed forest."""
+"""A question to a sealed forest."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ ARRAYS = ("queries", "reference", "pairs", "training")
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a forest.
+    """A question to a forest: an answer, the rows that it is about, and its options.
 
     Attributes
     ----------
     forest
         Address of a sealed forest.
     queries
-        Address of a Zarr array of rows, as `Forest.source` reads them, shape (n, n_columns); of similarities also of
+        Address of a Zarr array of rows, as `Forest.source` reads them, shape (n, n_columns); similarities may also be
         a sparse matrix in Zarr.
     answer
         The name of one of `distforest.jobs.answers.ANSWERS`.
     reference
-        For ``"distance"`` and ``"proximity"``: address of the rows that they are taken to; the training rows by
-        default.
+        For ``"distance"`` and ``"proximity"``: address of the rows that queries are compared with; the training rows
+        by default.
     pairs
         For ``"pairs"``: address of the row numbers of each pair in ``queries``, shape (n_pairs, 2).
     n_neighbors
@@ -35,13 +35,13 @@ class Question:
     without_self
         For ``"neighbors"``: whether the queries are the training rows, in their order, and none is its own neighbour.
     callback
-        The function that similarities are asked of; ``queries`` and ``reference`` then hold objects.
+        The function that computes similarities; ``queries`` and ``reference`` then hold objects.
     training
         With a callback, the address of the training objects; their numbers by default.
     strict
-        Whether arrays are refused of which chunks are not stored.
+        Whether arrays are refused if some of their chunks are not stored.
     max_bytes
-        The most bytes that an array may announce, however few of them are stored.
+        Most bytes that an array may announce, however few of them are stored.
     """
 
     forest: str
@@ -59,9 +59,9 @@ class Question:
     @property
     def arrays(self) -> dict[str, str]:
         """The addresses of all arrays that are read, by their names."""
-        return {name: own for name in ARRAYS if (own := getattr(self, name))}
+        return {name: address for name in ARRAYS if (address := getattr(self, name))}
 
     def addresses(self) -> dict[str, str]:
-        """What is read, by its name."""
+        """The addresses of everything that is read, by name."""
         ledger = self.callback.ledger if self.callback else None
         return {"forest": self.forest, **self.arrays, **({"ledger": ledger} if ledger else {})}

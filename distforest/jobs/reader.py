@@ -1,4 +1,4 @@
-"""How a table from TOML, JSON or Python is read: rules for its values, every fault noted with its line."""
+"""Reading a table from TOML, JSON or Python: rules for its values, and all faults with their lines."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ SPEC_BYTES = 2**20
 """Size of the largest text that is read."""
 
 MAX_KEYS = 100
-"""Keys of the largest table that is looked into: to find what a wrong key was meant to be takes time."""
+"""Keys of the largest table that is read: it takes time to suggest the right key for each wrong one."""
 
 MAX_DEPTH = 8
-"""Parts of the longest key that is read: the time that tomllib takes grows with the square of the parts."""
+"""Parts of the longest key that is read: the time of tomllib grows with the square of the parts."""
 
 LARGEST_INTEGER = 2**63 - 1
 """The largest integer of TOML."""
@@ -36,15 +36,15 @@ LARGEST_INTEGER = 2**63 - 1
 NOT_GIVEN = object()
 
 Place = tuple[str, ...]
-"""Where a value stands: the names of the tables around it, and its own."""
+"""The place of a value: the names of the tables around it, and its own name."""
 
 
-# --- what a value may be ----------------------------------------------------------------------------------
+# --- rules for values -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value may be: in words, and as a function that gives its plain form or raises ValueError."""
+    """A rule for a value: in words, and as a function that returns its plain form or raises ValueError."""
 
     words: str
     plain: Callable[[object], object]
@@ -52,7 +52,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Key:
-    """One key of a table: its name, what it may hold, and its default; without a default it is required."""
+    """One key of a table: its name, the rule for its value, and its default; without a default it is required."""
 
     name: str
     rule: Rule
@@ -65,7 +65,7 @@ def exactly(number: int) -> Rule:
 
 
 def integer(low: int) -> Rule:
-    """Allow an integer that is not below ``low``; a bool is none."""
+    """Allow an integer of at least ``low``, but no bool."""
     return Rule(f"an integer from {low} to 2^63 - 1", lambda value: _whole(value, low, LARGEST_INTEGER))
 
 
@@ -81,7 +81,7 @@ def word(words: Collection[str]) -> Rule:
 
 
 def text(words: str, end: str = "") -> Rule:
-    """Allow a string that can name something outside, and ends in ``end``."""
+    """Allow a string that can name a file, a bucket or a function, and that ends in ``end``."""
 
     def plain(value: object) -> str:
         # Control characters and lone surrogates name no file and no bucket, and would spoil every log.
@@ -106,7 +106,7 @@ def _flag(value: object) -> bool:
 
 def _bytes(value: object) -> int:
     if isinstance(value, str):
-        # To parse_bytes "" is one byte and "GiB" is one GiB: here the number is asked for.
+        # parse_bytes reads "" as one byte and "GiB" as one GiB; here a number is required.
         value = int(parse_bytes(value)) if re.match(r"[0-9]", value) else None
     return _whole(value, 1, LARGEST_INTEGER)
 
@@ -122,11 +122,11 @@ SIZE = Rule("a size such as '4GiB', or a number of bytes from 1", _bytes)
 POSITIVE = Rule("a finite real number > 0", _positive)
 
 
-# --- what a table holds -----------------------------------------------------------------------------------
+# --- reading a table --------------------------------------------------------------------------------------
 
 
 class Reader:
-    """Walks a parsed table and notes every fault; a faulty value is read as None.
+    """Reads a parsed table and collects all faults; a faulty value is read as None.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class Reader:
         self._faults.append((line, sentence(place, line, what)))
 
     def mapping(self, place: Place, value: object, wanted: str) -> Mapping[Any, object] | None:
-        """Give back ``value`` if it is a table of sensible size; if not, that is a fault."""
+        """Return ``value`` if it is a table that is not too large; otherwise note a fault and return None."""
         if isinstance(value, Mapping) and len(value) <= MAX_KEYS:
             return value
         if value is NOT_GIVEN:
@@ -171,7 +171,7 @@ class Reader:
         return None
 
     def table(self, place: Place, value: object, known: Collection[str]) -> dict[str, object] | None:
-        """Look for the known keys of a table; unknown ones are faults. None: there is no table."""
+        """Return the known keys of a table; unknown ones are faults. None if there is no table."""
         given = self.mapping(place, value, f"a table of {listed(known)}")
         if given is None:
             return None
@@ -183,7 +183,7 @@ class Reader:
         return {name: given[name] for name in known if name in given}
 
     def values(self, place: Place, given: Mapping[str, object] | None, keys: Iterable[Key]) -> dict[str, Any]:
-        """Read all keys, with their defaults; None for a faulty value, or where there is no table."""
+        """Read all keys, with their defaults; None for a faulty value, or for each value if there is no table."""
         plain: dict[str, Any] = {}
         for key in keys:
             value = key.default if given is None else given.get(key.name, key.default)
@@ -222,7 +222,7 @@ def listed(words: Iterable[str]) -> str:
 
 
 def sentence(place: Place, line: int, what: str) -> str:
-    """Write a fault, beginning with its place.
+    """Write a fault, which begins with its place.
 
     Examples
     --------
@@ -237,11 +237,11 @@ def sentence(place: Place, line: int, what: str) -> str:
     return f"{where}: {what if len(what) <= 500 else what[:500] + '...'}"
 
 
-# --- where a key stands -----------------------------------------------------------------------------------
+# --- the lines of keys ------------------------------------------------------------------------------------
 
 
 def read_json(source: str) -> object:
-    """Read a JSON text; a SpecError if it is none."""
+    """Read a JSON text; raises SpecError if it is not JSON."""
     try:
         return json.loads(_decoded(source.encode("utf-8", "surrogatepass")))
     except (ValueError, RecursionError) as error:
@@ -251,7 +251,7 @@ def read_json(source: str) -> object:
 
 
 def read_toml(source: str | os.PathLike[str]) -> tuple[dict[str, object], dict[Place, int]]:
-    """Read a TOML text or file: what it holds, and the line of each key; a SpecError if it is none."""
+    """Read a TOML text or file: its table, and the line of each key; raises SpecError if it is not TOML."""
     data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else _start(Path(source))
     content = _decoded(data)
     lines = key_lines(content)
@@ -286,7 +286,7 @@ def _decoded(data: bytes) -> str:
         raise SpecError([sentence((), line, f"must be UTF-8, found byte {data[error.start]:#04x}")]) from None
 
 
-# Strings that are not closed run to the end of the text or line: all is looked at once, in any text.
+# A string that is not closed ends with the text or the line, so each character is scanned once, in any text.
 _TOKEN = re.compile(
     r'''
       (?P<part> """(?:\\.|[^\\])*?(?:"{3,5}|\Z)  |  \'\'\'.*?(?:'{3,5}|\Z)
@@ -299,7 +299,7 @@ _TOKEN = re.compile(
 
 
 def key_lines(content: str) -> dict[Place, int]:
-    """Find the line on which each key of a TOML text first stands.
+    """Find the line on which each key of a TOML text first occurs.
 
     Examples
     --------
@@ -320,30 +320,30 @@ def key_lines(content: str) -> dict[Place, int]:
 
 
 class _Scan:
-    """What is known halfway through a TOML text: which table is open, which key is being read.
+    """The state of a scan through a TOML text: which table is open, which key is being read.
 
-    It knows enough of TOML to tell a key from a value: right for what tomllib accepts, harmless for the rest.
+    It knows enough TOML to tell a key from a value: it is right for all that tomllib accepts, and harmless otherwise.
     """
 
     def __init__(self) -> None:
         self.lines: dict[Place, int] = {}
         self.line = 1
         self._in_value = False
-        self._key: list[str] = []  # parts read so far of the key or header that is being read
-        self._dotted = False  # whether the next part goes on with this key
+        self._key: list[str] = []  # parts so far of the key or header that is being read
+        self._dotted = False  # whether the next part continues this key
         self._table: Place = ()  # the last [header]
         self._place: Place = ()  # the key whose value is being read
         self._open: list[tuple[str, Place]] = []  # brackets of this value still open, each with its key
 
     def part(self, part: str) -> None:
-        """Go on over a word or a string."""
+        """Pass a word or a string."""
         if not self._in_value:
             self._key = [*(self._key if self._dotted else ()), _unquoted(part)]
             self._dotted = False
             self._check_depth(len(self._key))
 
     def mark(self, mark: str) -> None:
-        """Go on over a bracket, a sign of equality, a dot, a comma or the end of a line."""
+        """Pass a bracket, an equals sign, a dot, a comma or the end of a line."""
         if mark == ".":
             self._dotted = not self._in_value
         elif mark == "\n":
@@ -364,7 +364,7 @@ class _Scan:
             self._table = self._keep(())
 
     def _keep(self, table: Place) -> Place:
-        """Note the line of the key that ends here, and of the tables that it names on its way."""
+        """Note the line of the key that ends here, and of the tables in it."""
         place = (*table, *self._key)
         self._check_depth(len(place))
         for end in range(len(table) + 1, len(place) + 1):
@@ -378,7 +378,7 @@ class _Scan:
 
 
 def _unquoted(part: str) -> str:
-    """Take the quotes off a part of a key."""
+    """Remove the quotes of a part of a key."""
     if part[0] not in "\"'":
         return part
     try:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 ANSWERS_PER_TASK = 1 << 22
-"""Numbers that a task answers with, about."""
+"""Numbers in the answer of a task, about."""
 
 ROUTED_ROWS = 1 << 12
 """Objects that are routed together, and rows in a chunk of their nodes."""
@@ -54,10 +54,10 @@ ROUTED_ROWS = 1 << 12
 
 @dataclass(frozen=True)
 class ScoreTask:
-    """Answers first to last - 1 of a question, to be written into the arrays of ``target``.
+    """Answers first to last - 1 of a question, which the task writes into the arrays of ``target``.
 
-    ``routed`` is the group of the nodes of all objects, where similarities were asked for; ``done`` the folder that
-    keeps which tasks are done.
+    ``routed`` is the group with the nodes of all objects, if similarities come from a function; ``done`` the folder
+    that records which tasks are done.
     """
 
     question: Question
@@ -70,12 +70,12 @@ class ScoreTask:
 
     @property
     def name(self) -> str:
-        """Under which it is noted that the task is done."""
+        """The name of the file that marks the task as done."""
         return f"rows-{self.first}"
 
     @property
     def asked(self) -> Asked:
-        """What the answers are worked out from."""
+        """The data of the answers."""
         return Asked(self.question, self.digest, slice(self.first, self.last), self.routed)
 
     def __str__(self) -> str:
@@ -84,7 +84,7 @@ class ScoreTask:
 
 @dataclass(frozen=True)
 class Scored:
-    """Where the answers are, and the shapes of the arrays there."""
+    """The address of the answers, the forest's digest, and the shapes of the arrays."""
 
     address: str
     digest: str
@@ -226,7 +226,7 @@ def _routed(
     folder = Folder(job_folder(output)).within("nodes.zarr")
     try:
         zarr.open_group(zarr_store(folder.address), mode="w")  # before anything is paid for: it can be written
-        votes = forest.nearest_votes and answers.ANSWERS[question.answer].is_said
+        votes = forest.nearest_votes and answers.ANSWERS[question.answer].is_predicted
         with supplied.source(objects, "scoring", None) as source:
             _route(forest, source, about, folder.address, LeafIndex.of(forest.training_nodes) if votes else None, watch)
         yield folder.address
@@ -236,7 +236,7 @@ def _routed(
 
 @dataclass(frozen=True, eq=False)
 class _About:
-    """Objects that a question is about: all of an address, and the numbers of those that are to be routed."""
+    """Objects of a question: all at one address, and the row numbers of those that are routed."""
 
     name: str
     objects: np.ndarray
@@ -244,7 +244,7 @@ class _About:
 
 
 def _about(question: Question) -> list[_About]:
-    """The queries, of pairs only those in one, and the reference."""
+    """The objects that are routed: the queries, or those of them in a pair, and the reference."""
     queries, row = read_objects(question.queries), answers.ANSWERS[question.answer]
     numbers = np.arange(len(queries))
     if row.of_pairs:
@@ -299,7 +299,7 @@ def _prepare(address: str, question: Question, found: Outline) -> None:
 
 
 def answer_rows(task: ScoreTask) -> list[int]:
-    """Work out a task's answers and write them; doing it twice changes nothing. Returns rows without any value."""
+    """Compute and write a task's answers; doing it twice changes nothing. Returns the rows without any value."""
     row, asked = answers.ANSWERS[task.question.answer], task.asked
     over_pairs = is_over_pairs(asked.forest)
     work = row.over_pairs if over_pairs else row.work

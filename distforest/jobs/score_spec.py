@@ -1,4 +1,4 @@
-"""What a scoring job is, as a spec: the question of `distforest score` in TOML, JSON or a dict."""
+"""The spec of a scoring job: the question of `distforest score` in TOML, JSON or a dict."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PARAMS = (
 
 @dataclass(frozen=True)
 class ScoreSpec:
-    """A scoring job, complete with its defaults; ``input`` and ``params`` are what a `Question` is told.
+    """A scoring job, complete with its defaults; ``input`` and ``params`` are the arguments of its `Question`.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class ScoreSpec:
 
     @classmethod
     def from_dict(cls, table: Mapping[str, object], lines: Mapping[Place, int] | None = None) -> ScoreSpec:
-        """Read a spec from a dict of the same shape as the TOML; raises SpecError with every fault."""
+        """Read a spec from a dict of the same shape as the TOML; raises SpecError with all faults."""
         reader = Reader(lines or {})
         top = reader.table((), table, [*(key.name for key in SCORE_HEAD), "input", "params", "run"])
         if top is None:
@@ -90,22 +90,29 @@ class ScoreSpec:
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def question(self) -> Question:
-        """What is asked.
+        """The question of the job.
 
         Raises
         ------
         ArtifactError, InputError
-            With a similarity: the forest cannot be read, or the function not be imported.
+            With a similarity: the forest cannot be read, or the function cannot be imported.
         """
-        asked = {name: value for name, value in self.input.items() if name not in ("similarity", "ledger")}
-        function = self.input["similarity"]
-        callback = callback_for(str(asked["forest"]), function, self.input["ledger"]) if function else None
-        demands = {"strict": self.run.strict, "max_bytes": self.run.max_bytes}
-        return Question(**asked, **self.params, callback=callback, **demands)  # type: ignore[arg-type]
+        forest, function = str(self.input["forest"]), self.input["similarity"]
+        return Question(
+            forest,
+            str(self.input["queries"]),
+            reference=self.input["reference"],
+            pairs=self.input["pairs"],
+            callback=callback_for(forest, function, self.input["ledger"]) if function else None,
+            training=self.input["training"],
+            strict=self.run.strict,
+            max_bytes=self.run.max_bytes,
+            **self.params,
+        )
 
 
 def callback_for(forest: str, function: str, ledger: str | None) -> Callback:
-    """The function that is asked for a forest's similarities, of the kind that the forest has learned from."""
+    """The function that computes a forest's similarities, of the same kind as in its training."""
     manifest = read_manifest(forest)
     origin, rows = manifest["provenance"].get("similarity", {}), meaning_of(manifest).rows
     measure = rows.measure if isinstance(rows, Dense) else "similarity"
@@ -114,7 +121,7 @@ def callback_for(forest: str, function: str, ledger: str | None) -> Callback:
 
 
 def _check_together(reader: Reader, output: str | None, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Note the faults of keys that do not go together."""
+    """Note the faults of keys that contradict each other."""
     given, params = found["input"], found["params"]
     if (row := ANSWERS.get(params["answer"])) and row.of_pairs and given["pairs"] is None:
         missing = f"is missing; it must be the address of row numbers, for answer {row.name!r}"
@@ -126,7 +133,7 @@ def _check_together(reader: Reader, output: str | None, found: Mapping[str, Mapp
         for name in ("training", "ledger"):
             if given[name] is not None:
                 reader.fault(("input", name), "goes with similarity, and there is none")
-    addresses = {name: own for name, own in given.items() if own and name != "similarity"}
+    addresses = {name: address for name, address in given.items() if address and name != "similarity"}
     for name, address in in_the_way(output, addresses).items() if output else ():
         what = f"must not be, hold or lie in an input, found {output!r} and input.{name} {address!r}"
         reader.fault(("output",), what)

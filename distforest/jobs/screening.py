@@ -1,11 +1,11 @@
-"""Screening as a step of a job: blocks of features against blocks, here or on a cluster, with one result for all."""
+"""Screening as a step of a job: blocks of features are compared with blocks; any cluster gives the same result."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -28,21 +28,23 @@ from distforest.jobs.versions import check_own_growth
 from distforest.sources.staging import Staged
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from distforest.growth.problem import Data
     from distforest.jobs.inputs import Inputs
     from distforest.sources.source import Floats
     from distforest.stores.folder import Folder
 
 SCREENING = Work("screen")
-"""How a screen runs unless it is told otherwise."""
+"""How a screen runs by default."""
 
 SCREENED_ROWS = 256
 NEAR_BLOCK = 1024
-"""Features of one side of a task; more where a pair costs less than to rank its features."""
+"""Features on one side of a task: more for the rough screen, in which a pair costs less than ranking its features."""
 
 
 class ScreenedMatrix(Protocol):
-    """Features that a task can open where it runs."""
+    """Features that a task can open on its host."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,9 +56,9 @@ class ScreenedMatrix(Protocol):
 
 @dataclass(frozen=True)
 class InMemory:
-    """Features of this process."""
+    """Features in the memory of this process."""
 
-    matrix: Any
+    matrix: NDArray[np.generic]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -70,9 +72,9 @@ class InMemory:
 
 @dataclass(frozen=True)
 class BlockTask:
-    """Some features against some others; ``near`` of many features, by polynomials of few rows, else by bins.
+    """A block of features against another; ``near``: the rough screen by polynomials of few rows, otherwise by bins.
 
-    ``growth`` is the version of the growth of who hands the task out: the trees follow from what a screen finds.
+    ``growth`` is the version of the growth in the process that made the task: trees follow from the result of a screen.
     """
 
     matrix: ScreenedMatrix
@@ -87,7 +89,7 @@ class BlockTask:
 
 
 def screen_block(task: BlockTask) -> tuple[Floats, Floats]:
-    """The largest statistic of each feature of a block over the other block, and the other way round."""
+    """The largest statistic of each feature of a block over the features of the other block, for both blocks."""
     check_own_growth(task.growth)
     with task.matrix.opened() as matrix:
         return _statistics(task, matrix)
@@ -120,12 +122,12 @@ class OnHosts:
         return self.staged.shape
 
     def opened(self) -> AbstractContextManager[np.ndarray]:
-        """The features, for a block; nobody may write to their file meanwhile."""
+        """The features, for a block; raises if their file is written to meanwhile."""
         return self.staged.watched(scratch_of(self.scratch))
 
 
 def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> Inputs:
-    """The inputs with the feature weights that a screen finds, if they ask for one; kept in the job's folder."""
+    """The inputs with the feature weights from a screen, if the parameters call for one; stored in the job's folder."""
     if inputs.params.get("feature_weights") != "dependence" or inputs.feature_weights:
         return inputs
     assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features are never sparse)
@@ -143,14 +145,14 @@ def screened_data(data: Data, seed: int, cluster: Cluster) -> Data:
 
 
 def screen(matrix: ScreenedMatrix, seed: int, cluster: Cluster, work: Work = SCREENING) -> Screen:
-    """How much each feature depends on others, and the weights that follow.
+    """Measure how much each feature depends on others, and the weights that follow.
 
     Parameters
     ----------
     matrix
         The features.
     seed
-        Of the forest: it decides which rows are looked at and how ties are broken.
+        Seed of the forest; it decides which rows are compared and how ties are broken.
     cluster, work
         Where the tasks run, and how; the result does not depend on it.
     """
@@ -166,7 +168,7 @@ def screen(matrix: ScreenedMatrix, seed: int, cluster: Cluster, work: Work = SCR
 def _largest(
     matrix: ScreenedMatrix, seed: int, features: np.ndarray, cluster: Cluster, work: Work, *, near: bool
 ) -> Floats:
-    """The largest statistic of each of ``features`` over the others, shape (n,)."""
+    """The largest statistic of each of ``features`` over the other features, shape (n,)."""
     spans = list(_pairs_of_blocks(len(features), NEAR_BLOCK if near else SCREENED_ROWS))
     names = features.tolist()
     tasks = [BlockTask(matrix, seed, tuple(names[own]), tuple(names[others]), near, GROWTH) for own, others in spans]

@@ -1,4 +1,4 @@
-"""Shards: the trees of one task in one file, written in one step under a name that says which trees it holds."""
+"""Shards: the trees of one task in one file, written in one step under a name that states its trees."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,17 +24,17 @@ from distforest.sources.files.npz import header_of
 from distforest.stores.folder import Folder
 
 SHARD_ERRORS = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
-"""What reading a damaged shard can raise; a flipped bit may announce encryption or compression."""
+"""Errors of reading a damaged shard; a flipped bit may announce encryption or compression."""
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a growing task answers: which trees, in which shard, how large, how long, how much memory.
+    """The answer of a growing task: which trees, in which shard, how large, how long, how much memory.
 
-    ``rows`` is the length of each array of the shard; ``evaluations`` and ``closed`` are what its similarities cost:
-    pairs, and nodes that were left without a cut once the budget was spent; ``growth`` is the version of the growth,
-    1 where a version before there were such numbers has grown the trees; ``n_roots`` counts trees without a cut;
-    ``distforest``, ``numpy`` and ``numba`` are those of the process that has grown them.
+    ``rows`` is the length of each array of the shard. ``evaluations`` and ``closed`` are the costs of its similarities:
+    evaluated pairs, and nodes that stayed uncut because the budget was spent. ``growth`` is the version of the growth,
+    1 for trees from before versions were recorded. ``n_roots`` counts trees without a cut. ``distforest``, ``numpy``
+    and ``numba`` are the versions in the process that grew the trees.
     """
 
     first: int
@@ -59,14 +58,14 @@ class Receipt:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has held.
+    """The peak memory of this process.
 
-    Linux tells it of the process itself; ``getrusage`` also counts what the process was forked from.
+    Linux reports it for the process itself; ``getrusage`` includes the process from which it was forked.
     """
     try:
         status = Path("/proc/self/status").read_text()
     except OSError:
-        unit = 1 if sys.platform == "darwin" else 1024  # macOS tells bytes, Linux KiB
+        unit = 1 if sys.platform == "darwin" else 1024  # macOS reports bytes, Linux KiB
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
@@ -85,21 +84,21 @@ def packed(arrays: dict[str, np.ndarray], receipt: Receipt) -> memoryview:
 
 
 def commit(folder: Folder, arrays: dict[str, np.ndarray], receipt: Receipt) -> Receipt:
-    """Write a shard in one step; its receipt, complete with what this process and the arrays say.
+    """Write a shard in one step; returns its receipt, completed from this process and the arrays.
 
-    It is soon merged, and is not waited for until it is on disk: one that is damaged is known by its checksums, and
-    its trees grow again.
+    A shard is merged soon, so nothing waits until it is on disk. Its checksums show damage, and the trees of a damaged
+    shard grow again.
     """
     rows = {name: len(array) for name, array in arrays.items()}
-    own = {"rows": rows, "peak_bytes": peak_bytes(), "growth": GROWTH, "n_roots": n_roots_of(arrays["tree_size"])}
-    receipt = Receipt(**{**asdict(receipt), **own, **VERSIONS_HERE})
+    here = {"rows": rows, "peak_bytes": peak_bytes(), "growth": GROWTH, "n_roots": n_roots_of(arrays["tree_size"])}
+    receipt = Receipt(**{**asdict(receipt), **here, **VERSIONS_HERE})
     folder.write(receipt.shard, packed(arrays, receipt), lasting=False)
     return receipt
 
 
 @dataclass(frozen=True)
 class Shard:
-    """An opened shard. An array is read at once: `numpy.load` goes piece by piece, which takes three times as long."""
+    """An opened shard. An array is read in one piece; `numpy.load` reads many, which takes three times as long."""
 
     archive: zipfile.ZipFile
 
@@ -111,7 +110,7 @@ class Shard:
 
 
 def read_receipt(folder: Folder, name: str) -> Receipt | None:
-    """The receipt of a committed shard; None where it is missing, damaged, or of another version of the growth."""
+    """The receipt of a committed shard; None if it is missing, damaged, or from another version of the growth."""
     try:
         with opened_shard(folder, name) as shard:
             if shard.archive.testzip() is not None:
@@ -124,38 +123,38 @@ def read_receipt(folder: Folder, name: str) -> Receipt | None:
 
 @contextmanager
 def opened_shard(folder: Folder, name: str) -> Iterator[Shard]:
-    """A shard; its arrays are read when they are asked for."""
+    """Open a shard; each of its arrays is read when it is used."""
     with folder.open(name) as file, zipfile.ZipFile(file) as archive:
         yield Shard(archive)
 
 
 def committed_shards(folder: Folder) -> list[Receipt]:
     """The receipts of the shards in a folder, in tree order, each tree once."""
-    found = [read_receipt(folder, name) for name in folder.names() if name.startswith("trees-")]
+    receipts = [read_receipt(folder, name) for name in folder.names() if name.startswith("trees-")]
     kept: list[Receipt] = []
-    for receipt in sorted((r for r in found if r), key=lambda r: (r.first, -r.last)):
+    for receipt in sorted((r for r in receipts if r), key=lambda r: (r.first, -r.last)):
         if not kept or receipt.first > kept[-1].last:
             kept.append(receipt)
     return kept
 
 
-def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, Any]]:
-    """Each set of versions that has grown trees, with how many, the most first."""
+def grown_by(receipts: Sequence[Receipt]) -> list[dict[str, int | str]]:
+    """Each set of versions that grew trees, with the number of these trees; the largest number first."""
     n_trees: Counter[tuple[str, ...]] = Counter()
     for receipt in receipts:
         n_trees[tuple(getattr(receipt, name) for name in VERSIONS_HERE)] += receipt.n_trees
-    most_first = sorted(n_trees.items(), key=lambda own: (-own[1], own[0]))
-    return [{"trees": count, **dict(zip(VERSIONS_HERE, found, strict=True))} for found, count in most_first]
+    most_first = sorted(n_trees.items(), key=lambda pair: (-pair[1], pair[0]))
+    return [{"trees": count, **dict(zip(VERSIONS_HERE, numbers, strict=True))} for numbers, count in most_first]
 
 
 def told_of_versions(receipts: Sequence[Receipt]) -> str:
-    """What is to be said where trees were worked out by different versions; else nothing."""
-    found = grown_by(receipts)
-    if len({tuple(own[name] for name in COMPUTING) for own in found}) < 2:
+    """The warning about trees that were grown with different versions of libraries; empty if there was one."""
+    sets = grown_by(receipts)
+    if len({tuple(row[name] for name in COMPUTING) for row in sets}) < 2:
         return ""
-    parts = (f"{own['trees']:,} with " + ", ".join(f"{name} {own[name]}" for name in COMPUTING) for own in found)
+    parts = (f"{row['trees']:,} with " + ", ".join(f"{name} {row[name]}" for name in COMPUTING) for row in sets)
     return (
-        f"the trees of this forest were not all worked out by the same versions: {'; '.join(parts)}. Where these round "
+        f"the trees of this forest were not all grown with the same versions: {'; '.join(parts)}. Where these round "
         "differently, no run of one version gives its digest; to repeat it, install the same versions everywhere and "
-        "grow it anew (`run.overwrite`)"
+        "grow it again (`run.overwrite`)"
     )

@@ -1,4 +1,4 @@
-"""What a fit job is: from TOML, JSON or a dict, checked with all faults at once, to canonical JSON.
+"""The spec of a fit: read from TOML, JSON or a dict, checked for all faults at once, written as canonical JSON.
 
 The grammar is data. A method is a row of `distforest.growth.methods`, a kind of distance or similarity a row of
 `distforest.jobs.input_keys`, a parameter a row of `distforest.growth.parameters`, a key of ``[run]`` a field of `Run`.
@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter, Value, complete, faults
@@ -39,8 +39,10 @@ from distforest.stores.outputs import in_the_way
 if TYPE_CHECKING:
     import os
 
+    from distforest.growth.methods import Params
+
 SPEC_FORMAT = 1
-"""Number of the grammar. It grows when an older spec would be read as another job than it was."""
+"""Version of the grammar. It rises when an older spec would be read as another job."""
 
 NONE = "none"
 
@@ -59,7 +61,7 @@ SPEC_TABLES = ("input", "params", "run")
 
 @dataclass(frozen=True)
 class Relation:
-    """A distance or similarity of the rows: its kind, where its numbers lie, and its options."""
+    """A distance or similarity of the rows: its kind, the address of its numbers, and its options."""
 
     kind: str
     address: str
@@ -68,7 +70,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Input:
-    """What a job reads, by the names of the spec: ``addresses`` of arrays, and ``relations`` of the rows."""
+    """The inputs of a job by the keys of the spec: ``addresses`` of arrays, and ``relations`` of the rows."""
 
     addresses: Mapping[str, str]
     relations: Mapping[str, Relation]
@@ -80,14 +82,14 @@ def _key(rule: Rule) -> dict[str, Rule]:
 
 @dataclass(frozen=True)
 class Run:
-    """How a job runs; nothing here decides the forest. None: not given, the plan decides.
+    """How a job runs; nothing here changes the forest. None: not given, the plan decides.
 
     Attributes
     ----------
     workers, threads_per_worker : int
         Size of the embedded cluster.
     memory_limit : int
-        Bytes a worker; a spec may say "4GiB".
+        Memory of a worker in bytes; a spec may contain "4GiB".
     scheduler : str
         Address of a Dask scheduler to run on.
     batch : int
@@ -99,9 +101,9 @@ class Run:
     overwrite, keep_shards : bool
         Whether the output may replace a forest, and whether the shards stay when it is sealed.
     strict : bool
-        Whether inputs are refused of which chunks are not stored.
+        Whether inputs are refused if some of their chunks are not stored.
     max_bytes : int
-        The most that an input may announce, however little of it is stored.
+        Most bytes that an input may announce, however few of them are stored.
     """
 
     workers: int | None = field(default=None, metadata=_key(integer(1)))
@@ -153,7 +155,7 @@ class Spec:
     seed: int
     output: str
     input: Input
-    params: Mapping[str, Any]
+    params: Params
     run: Run = field(default_factory=Run)
 
     @classmethod
@@ -168,8 +170,8 @@ class Spec:
         Raises
         ------
         SpecError
-            Every fault of the spec, with its line; or the one that kept it from being read: a file that
-            cannot be opened, a text over 1 MiB or not TOML, a format number that is not known here.
+            All faults of the spec with their lines; or the one that prevents reading it: a file that cannot
+            be opened, a text that is over 1 MiB or not TOML, an unknown format number.
 
         Examples
         --------
@@ -209,7 +211,7 @@ class Spec:
         Raises
         ------
         SpecError
-            Every fault of the spec; or an unknown format number.
+            All faults of the spec; or an unknown format number.
 
         Examples
         --------
@@ -224,7 +226,7 @@ class Spec:
 
     @classmethod
     def from_table(cls, table: object, lines: Mapping[Place, int] | None = None) -> Spec:
-        """Read a spec from what a parser gave, with the line of each key; raises SpecError as `from_toml` does."""
+        """Read a spec from a parsed table, with the line of each key; raises SpecError as `from_toml` does."""
         return _spec(table, lines or {})
 
     def to_dict(self) -> dict[str, object]:
@@ -254,7 +256,7 @@ class Spec:
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def identity(self) -> dict[str, object]:
-        """Write the part that decides the forest: method, seed, input and params, not output or run.
+        """Write the part that decides the forest: method, seed, input and params, but not output and run.
 
         Examples
         --------
@@ -273,7 +275,7 @@ class Spec:
 
 
 def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
-    """Make a spec of a parsed table; a SpecError with all its faults if there are any."""
+    """Make a spec of a parsed table; raises SpecError with all its faults."""
     _check_format(table, lines)
     reader = Reader(lines)
     top = reader.table((), table, [*(key.name for key in FIT_HEAD), *SPEC_TABLES])
@@ -283,20 +285,20 @@ def _spec(table: object, lines: Mapping[Place, int]) -> Spec:
     found, params = Input({}, {}), dict[str, Value]()
     if (keys := INPUTS.get(head["method"])) is not None:
         found, given = _input(reader, keys, top.get("input", NOT_GIVEN)), top.get("params", {})
-        params = _weighted(reader, _params(reader, METHODS[head["method"]].parameters, given), found, given)
-        _paired(reader, found)
+        params = _with_feature_weights(reader, _params(reader, METHODS[head["method"]].parameters, given), found, given)
+        _check_pairs(reader, found)
     else:
         reader.mapping(("input",), top.get("input", NOT_GIVEN), "a table")
         reader.mapping(("params",), top.get("params", {}), "a table")
     run = reader.values(("run",), reader.table(("run",), top.get("run", {}), [key.name for key in RUN_KEYS]), RUN_KEYS)
-    _keep_apart(reader, head["output"], found)
+    _check_apart(reader, head["output"], found)
     if reader.found_faults:
         raise reader.error()
     return Spec(head["method"], head["seed"], head["output"], found, params, Run(**run))
 
 
 def _check_format(table: object, lines: Mapping[Place, int]) -> None:
-    """Refuse the format of another version, and only that: by its grammar the rest may be right."""
+    """Refuse an unknown format number with this fault only: the rest may be right in the grammar of that format."""
     number = table.get("format") if isinstance(table, Mapping) else None
     if isinstance(number, int) and not isinstance(number, bool) and number != SPEC_FORMAT:
         reader = Reader(lines)
@@ -367,34 +369,34 @@ def _params(reader: Reader, parameters: tuple[Parameter, ...], value: object) ->
     return {} if found else complete(rows.values(), known)
 
 
-def _weighted(reader: Reader, params: dict[str, Value], found: Input, given: object) -> dict[str, Value]:
-    """Say in the parameters that feature weights are given where the input names them."""
+def _with_feature_weights(reader: Reader, params: dict[str, Value], found: Input, given: object) -> dict[str, Value]:
+    """Set ``feature_weights`` to ``given`` if the input names them, and note contradictions."""
     named = "feature_weights" in found.addresses
-    said = given.get("feature_weights", NOT_GIVEN) if isinstance(given, Mapping) else NOT_GIVEN
-    if said in (("dependence", NONE, None) if named else ("given",)):
+    value = given.get("feature_weights", NOT_GIVEN) if isinstance(given, Mapping) else NOT_GIVEN
+    if value in (("dependence", NONE, None) if named else ("given",)):
         what = "names some" if named else "names none"
-        reader.fault(("params", "feature_weights"), f"is {shown(said)}, but input.feature_weights {what}")
+        reader.fault(("params", "feature_weights"), f"is {shown(value)}, but input.feature_weights {what}")
     return {**params, "feature_weights": "given"} if named else params
 
 
-def _paired(reader: Reader, found: Input) -> None:
-    """Refuse pairs without what is known of them, and the other way round."""
+def _check_pairs(reader: Reader, found: Input) -> None:
+    """Refuse pairs without their classes, and classes without pairs."""
     named = [name for name in ("pairs", "similar") if name in found.addresses]
     if len(named) == 1:
         reader.fault(("input",), f"must have 'pairs' and 'similar' together, found only {named[0]!r}")
 
 
 def _value(parameter: Parameter, held: object) -> Value:
-    """Read a parameter; "none" is None where that is allowed, as TOML has no word for it."""
+    """Read a parameter; "none" means None if that is allowed, because TOML has no null."""
     return None if held == NONE and None in parameter.words else _plain(held)
 
 
 def _plain(value: object) -> Value:
-    """Turn numbers into Python's; a ValueError for what is too deep or too large for `faults` to print."""
+    """Convert numbers to Python's types; raises ValueError for one that is too deep or large to print."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, Mapping):
-        return {_name(name): _number(own) for name, own in value.items()}
+        return {_name(name): _number(number) for name, number in value.items()}
     return _number(value)
 
 
@@ -414,13 +416,13 @@ def _number(value: object) -> float:
     raise ValueError
 
 
-def _keep_apart(reader: Reader, output: str | None, found: Input) -> None:
-    """Refuse an output that is, holds, or lies in an input, which it would spoil."""
+def _check_apart(reader: Reader, output: str | None, found: Input) -> None:
+    """Refuse an output that is, contains or is inside an input, because it would overwrite it."""
     inputs = [*found.addresses.values()]
     for relation in found.relations.values():
         files = (relation.options.get(name) for name in ("objects", "ledger"))
         inputs += map(str, filter(None, files if relation.kind == "lazy" else [relation.address]))
-    held = in_the_way(output, {address: address for address in inputs if address}) if output is not None else {}
-    if held:
-        what = f"must not be, hold or lie in an input, found {shown(output)} and {listed(held)}"
+    spoiled = in_the_way(output, {address: address for address in inputs if address}) if output is not None else {}
+    if spoiled:
+        what = f"must not be, hold or lie in an input, found {shown(output)} and {listed(spoiled)}"
         reader.fault(("output",), what)

@@ -1,4 +1,4 @@
-"""A sign that stops trees wherever they grow: Dask leaves a running task alone, so the trees look for it themselves."""
+"""A sign that stops growing trees on any host: Dask does not stop a running task, so trees look for the sign."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ SIGN = "stop"
 """The name of the sign in a job's folder."""
 
 SIGN_SECONDS = 1.0
-"""Between two looks while trees grow."""
+"""Seconds between two looks while trees grow."""
 
 
 @dataclass
 class Stop:
-    """Where a task looks for the sign: in the job's folder at ``address``; a task without an address never stops."""
+    """The place of the sign: the job's folder at ``address``; a task without an address never stops."""
 
     address: str | None
     _next: float = field(default_factory=lambda: time.monotonic() + SIGN_SECONDS)
 
     def check(self) -> None:
-        """Raise CancelledJobError if the sign is there."""
+        """Raise CancelledJobError if the sign exists."""
         if self.address is not None and Folder(self.address).exists(SIGN):
             raise CancelledJobError("the job was told to stop; what this task had grown is not kept")
 
     def at(self, _level: Level) -> None:
-        """Look from a level of growth, at most once in `SIGN_SECONDS`; a store that does not answer stops nothing."""
+        """Check at a level of growth, at most once in `SIGN_SECONDS`; a store that does not answer is ignored."""
         if time.monotonic() >= self._next:
             with suppress(OSError):
                 self.check()

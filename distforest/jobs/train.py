@@ -1,11 +1,11 @@
-"""Training: trees are grown by tasks that commit shards, shards are merged by tasks that write chunks, then the seal.
+"""Training: tasks grow trees and commit shards, tasks merge shards and write chunks, and the manifest seals the forest.
 
 ::
 
     plan -> grow, grow, ... -> shard, shard, ... -> merge, merge, ... -> chunk, chunk, ... -> manifest
 
-A shard is one file, written in one step under a name that says which trees it holds. A run that was interrupted is
-completed by running it again: the plan asks only for trees that no shard holds.
+A shard is one file, written in one step under a name that states its trees. To complete an interrupted run, run it
+again: the plan contains only trees that no shard holds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from distforest.stores.outputs import FOREST_KIND, check_kind, check_new, look
 
 @dataclass(frozen=True)
 class GrowTask:
-    """Trees first to last of a job, to be committed into ``folder``; ``stop`` is the folder of a sign to stop."""
+    """Trees first to last of a job, which the task commits into ``folder``; ``stop`` is the folder of the stop sign."""
 
     inputs: Inputs
     folder: str
@@ -66,9 +66,9 @@ class GrowTask:
 class Options:
     """How a job runs; nothing here changes the forest.
 
-    ``on_answer`` is told of the receipt of each task, and of each task that is lost with its workers; ``stop`` is the
-    address of a folder in which a sign may appear: trees then stop; ``claim`` is that of the job on its output, if it
-    has made one.
+    ``on_answer`` is called with the receipt of each task, and with `Lost` for a task that is lost with its workers.
+    ``stop`` is the address of the folder of the stop sign. ``claim`` is the job's claim on its output, if it has made
+    one.
     """
 
     batch: int | None = None
@@ -83,11 +83,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a job has done.
+    """The result of a fit.
 
-    ``n_grown`` counts the trees grown by this run (fewer than ``n_trees`` where it completed another one);
-    ``evaluations`` and ``closed`` are what similarities cost: pairs, and nodes closed once the budget was spent.
-    ``warnings`` are for whoever has asked for the job.
+    ``n_grown`` counts the trees grown by this run (fewer than ``n_trees`` if it completed an earlier one);
+    ``evaluations`` and ``closed`` are the costs of similarities: evaluated pairs, and nodes closed because the budget
+    was spent. ``warnings`` are for the owner of the job.
     """
 
     address: str
@@ -104,7 +104,7 @@ class Fitted:
 
 
 def grow_shard(task: GrowTask) -> Receipt:
-    """Grow a task's trees and commit them; where they are committed already, only answer so."""
+    """Grow a task's trees and commit them; if they are committed already, only return their receipt."""
     check_own_growth(task.inputs.growth)
     folder, name = Folder(task.folder), shard_name(task.first, task.last)
     committed = read_receipt(folder, name)
@@ -120,7 +120,7 @@ def grow_shard(task: GrowTask) -> Receipt:
     receipt = commit(folder, arrays, Receipt(task.first, task.last, name, seconds, evaluations=evaluations))
     try:
         stop.check()
-    except CancelledJobError:  # it came between the look and the write, and what was there may be removed by now
+    except CancelledJobError:  # the sign came after the last check, and the job's folder may be removed already
         folder.discard(name)
         raise
     return receipt
@@ -147,19 +147,19 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
     ConflictError
         Another job owns the output.
     InputError
-        There is another forest at ``output``, and it may not be overwritten; or something else, which never is.
+        ``output`` is another forest that may not be overwritten, or something else, which is never overwritten.
     MemoryLimitError
         The job does not fit into its workers.
     JobError
-        A task failed for good, or a worker grows trees by another version of the growth. What was committed is kept for
-        the next run.
+        A task failed for good, or a worker has another version of the growth. Committed trees are kept for the next
+        run.
     DamageError
-        A staged input was damaged, and nobody knows when; no tree is kept.
+        A staged input was damaged at an unknown time; no tree is kept.
 
     Warns
     -----
     UserWarning
-        Trees were worked out by different versions of NumPy or Numba.
+        Trees were grown with different versions of NumPy or Numba.
     """
     with owned(output, "another fit", options.claim) as claim:
         return _fit(inputs, output, folder, cluster, replace(options, claim=claim))
@@ -167,18 +167,18 @@ def fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: 
 
 @contextmanager
 def kept(folder: Folder) -> Iterator[None]:
-    """Leave, at the bad end of a block, a job's folder only if there are trees from which its next run goes on."""
+    """If the block fails, keep a job's folder only if it has trees from which the next run can continue."""
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # the bad end itself is to be told
+        with suppress(OSError):  # the error of the block is the one to report
             if not any(folder.within(name).names() for name in folder.names() if name.startswith("shards-")):
                 folder.clear(CLAIM)
         raise
 
 
 def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options: Options) -> Fitted:
-    """The same by a job that owns its output."""
+    """Run `fit` for a job that owns its output."""
     start = time.perf_counter()
     check_growth(inputs.growth, GROWTH)
     sealed = _already_sealed(inputs, output, options)
@@ -189,7 +189,7 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
     inputs = screened(inputs, folder, cluster, replace(SCREENING, retries=options.retries, watch=options.watch))
     shards = folder.within(f"shards-{inputs.fingerprint[:16]}{_drawn_by(inputs)}")
     [size] = cluster.each(survey, [inputs], Work("survey", options.retries))
-    done, slots = _committed(shards, cluster, options), cluster.slots
+    done, slots = _committed_receipts(shards, cluster, options), cluster.slots
     trees = {tree for receipt in done for tree in range(receipt.first, receipt.last + 1)}
     planned = plan(size, trees, slots, options.batch, cluster.threads)
     check_memory(planned.projected_bytes, cluster.memory_limit)
@@ -200,14 +200,14 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
             options.on_answer(grown[0])
     else:
         tasks = [GrowTask(inputs, shards.address, first, last, options.stop) for first, last in planned.tasks]
-        grown = _grown(tasks, len(trees), cluster, options)
+        grown = _grow(tasks, len(trees), cluster, options)
     receipts = sorted([*done, *grown], key=lambda receipt: receipt.first)
-    warnings = tuple(filter(None, (_told_of_roots(inputs, receipts, cluster, options), told_of_versions(receipts))))
+    warnings = tuple(filter(None, (_warning_of_roots(inputs, receipts, cluster, options), told_of_versions(receipts))))
     merging = Work("merge", options.retries, watch=options.watch)
     try:
         digest = merge(inputs, receipts, _target(inputs, output, folder, shards, options), cluster, merging)
     except DamageError:
-        shards.remove()  # nobody knows which of the trees are sound
+        shards.remove()  # it is not known which trees are sound
         raise
     if not options.keep_shards:
         folder.clear(CLAIM)
@@ -228,7 +228,7 @@ def _fit(inputs: Inputs, output: str, folder: Folder, cluster: Cluster, options:
 
 @dataclass(frozen=True)
 class RootsTask:
-    """The inputs of a job whose trees have hardly any cuts; how many have none, of how many; what the budget closed."""
+    """The inputs of a job with many uncut trees; the numbers of uncut trees, of trees, and of closed nodes."""
 
     inputs: Inputs
     n_roots: int
@@ -239,20 +239,20 @@ class RootsTask:
         return "why trees have no cut"
 
 
-def told_there(task: RootsTask) -> str:
-    """What is to be told of trees without a cut; opens the inputs, on whatever host it is asked."""
+def warning_there(task: RootsTask) -> str:
+    """The warning about trees without a cut; opens the inputs on the host of the task."""
     problem = task.inputs.problem()
     roots = Roots(task.n_roots, task.n_trees, problem.data.n_rows, problem.meaning.leaf)
     return told_of_roots(problem, roots, task.closed)
 
 
-def _told_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> str:
-    """What is to be told of trees without a cut, if anything is; only then the inputs are looked at once more."""
+def _warning_of_roots(inputs: Inputs, receipts: Sequence[Receipt], cluster: Cluster, options: Options) -> str:
+    """The warning about trees without a cut; empty if there are few, and then the inputs are not opened again."""
     counts = (sum(getattr(receipt, name) for receipt in receipts) for name in ("n_roots", "n_trees", "closed"))
     task = RootsTask(inputs, *counts)
     if 2 * task.n_roots <= task.n_trees:
         return ""
-    [told] = cluster.each(told_there, [task], Work("survey", options.retries))
+    [told] = cluster.each(warning_there, [task], Work("survey", options.retries))
     return told
 
 
@@ -270,27 +270,27 @@ def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options
 
 
 def survey(inputs: Inputs) -> Size:
-    """How large the growth of a job is; opens its inputs, on whatever host it is asked."""
+    """The size of a job's growth; opens its inputs on the host of the task."""
     return size_of(inputs.problem())
 
 
-def _committed(shards: Folder, cluster: Cluster, options: Options) -> list[Receipt]:
-    """The receipts of an earlier run; its shards are read on the cluster."""
+def _committed_receipts(shards: Folder, cluster: Cluster, options: Options) -> list[Receipt]:
+    """The receipts of an earlier run, whose shards are read on the cluster."""
     if not shards.names():
         return []
     [done] = cluster.each(committed_shards, [shards], Work("resume", options.retries))
     return done
 
 
-def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Options) -> list[Receipt]:
-    """The receipts of the tasks, where ``before`` trees are committed already.
+def _grow(tasks: list[GrowTask], before: int, cluster: Cluster, options: Options) -> list[Receipt]:
+    """Run the tasks and return their receipts; ``before`` trees are committed already.
 
-    A task whose workers die again and again is put aside; when all others are done its trees are tried once more, one
-    at a time, so that a tree that kills its worker takes no other with it and is known by its number.
+    A task whose workers die again and again is set aside. When all others are done, its trees are tried once more, one
+    at a time. So a tree that kills its worker costs no other tree, and is known by its number.
     """
 
     def on_answer(receipt: Receipt) -> None:
-        check_growth(receipt.growth, GROWTH)  # of a worker that does not know of versions
+        check_growth(receipt.growth, GROWTH)  # a worker from before versions does not check
         if options.on_answer:
             options.on_answer(receipt)
 
@@ -309,12 +309,12 @@ def _grown(tasks: list[GrowTask], before: int, cluster: Cluster, options: Option
 
 
 def _drawn_by(inputs: Inputs) -> str:
-    """What a screen has found, as a part of a name: trees that were drawn by other weights are grown anew."""
+    """The result of a screen as a part of the shards' name, so that trees from other weights grow again."""
     return f"-{inputs.feature_weights.sha256[:16]}" if inputs.feature_weights and inputs.dependence else ""
 
 
 def size_of(problem: Bound) -> Size:
-    """What the plan must know of a problem."""
+    """The size of a problem for the plan."""
     data = problem.data
     return Size(
         problem.n_rows,
@@ -327,12 +327,12 @@ def size_of(problem: Bound) -> Size:
 
 
 def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | None:
-    """The forest at ``output`` if this job has made it; refuses what is there and may not be replaced."""
+    """The forest at ``output`` if this job has made it; refuses an output that may not be replaced."""
     if check_kind(output, FOREST_KIND) is None:
         return None
     try:
         manifest = read_manifest(output)
-    except ArtifactError:  # of another version, or begun in place
+    except ArtifactError:  # from another version, or begun in place
         if not is_unfinished(output, inputs.fingerprint):
             check_new(output, FOREST_KIND, options.overwrite)
         return None
@@ -360,9 +360,9 @@ def fit_here(problem: Bound, threads: int = 1, watch: Watch | None = None) -> Fo
     problem
         Method and data.
     threads
-        How many.
+        Number of threads.
     watch
-        Told of the progress.
+        Called with the progress.
     """
     planned = plan(size_of(problem), (), threads, threads=threads)
     spans = [np.arange(first, last + 1) for first, last in planned.tasks]

@@ -36,7 +36,7 @@ VERSIONS_HERE = {name: versions()[name] for name in ("distforest", *COMPUTING)}
 
 
 def check_growth(worker: int, job: int) -> None:
-    """Refuse a worker whose trees would not be those of the others; raises JobError."""
+    """Refuse a worker with another version of the growth than the job; raises JobError."""
     if worker != job:
         raise JobError(
             f"a worker grows trees by version {worker} of the growth, the job by version {job}: one forest would be "
@@ -45,5 +45,5 @@ def check_growth(worker: int, job: int) -> None:
 
 
 def check_own_growth(job: int) -> None:
-    """The same in the worker, which is handed the version of the job."""
+    """Refuse the version of this process, a worker, if the job has another one; raises JobError."""
     check_growth(GROWTH, job)

@@ -10,13 +10,14 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import click
 import dask
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from typing import Unpack
 
     from distributed import Scheduler
 
@@ -28,22 +29,37 @@ SERVICE_SETTINGS = {
     "distributed.scheduler.worker-saturation": (1.1, 1.0),  # a kill costs the task that ran, not one that waited
     "distributed.scheduler.allowed-failures": (3, 5),  # a kill counts against all tasks that a worker was handed
 }
-"""Dask settings of a scheduler that serves jobs: Dask's own value, and ours, which takes its place."""
+"""Dask settings of a scheduler that serves jobs: Dask's default, and the value that replaces it."""
 
 
 def _prepare() -> None:
-    """Set what a scheduler reads when it is made, which is after its preloads are imported."""
-    import distributed  # noqa: F401, PLC0415  (brings the defaults that are added to)
+    """Change the Dask configuration; a scheduler reads it after its preloads are imported."""
+    import distributed  # noqa: F401, PLC0415  (loads the default configuration)
 
     routes = dask.config.get(ROUTES)
     if PAGE_MODULE not in routes:
         dask.config.set({ROUTES: [*routes, PAGE_MODULE]})
-    dask.config.set({name: ours for name, (dasks, ours) in SERVICE_SETTINGS.items() if dask.config.get(name) == dasks})
+    dask.config.set(
+        {name: new for name, (default, new) in SERVICE_SETTINGS.items() if dask.config.get(name) == default}
+    )
 
 
 def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
     variable = f"DISTFOREST_{name.removeprefix('--').replace('-', '_').upper()}"
     return click.option(name, envvar=variable, show_envvar=True, show_default=True, **more)
+
+
+class ServiceOptions(TypedDict):
+    """The options of the command line by which a service is started."""
+
+    job_root: str
+    max_running: int
+    max_jobs: int
+    max_trees: int
+    max_spec_bytes: int
+    allow_prefix: tuple[str, ...]
+    allow_callback: tuple[str, ...]
+    no_workers_timeout: float | None
 
 
 @click.command()
@@ -54,24 +70,27 @@ def _option(name: str, **more: Any) -> Callable[[Setup], Setup]:
 @_option("--max-spec-bytes", type=click.IntRange(1), default=65_536, help="Size of a spec.")
 @_option("--allow-prefix", multiple=True, metavar="URL", help="Where jobs may read and write; all stores unless given.")
 @_option(
-    "--allow-callback", multiple=True, metavar="MODULE:FUNCTION", help="What jobs may call; module:* for all of it."
+    "--allow-callback",
+    multiple=True,
+    metavar="MODULE:FUNCTION",
+    help="Functions that jobs may call; module:* for all of a module.",
 )
-@_option("--no-workers-timeout", type=click.FloatRange(0), metavar="SECONDS", help="A job waits so long for a worker.")
-async def dask_setup(scheduler: Scheduler, **given: Any) -> None:
-    """Start the service in a scheduler; what keeps it from starting ends the scheduler."""
+@_option("--no-workers-timeout", type=click.FloatRange(0), metavar="SECONDS", help="How long a job waits for a worker.")
+async def dask_setup(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> None:
+    """Start the service in a scheduler; if the service cannot start, the scheduler ends."""
     _close_at_hangup(scheduler)
     try:
-        await _serve(scheduler, **given)
-    except Exception as error:  # noqa: BLE001  (Dask would log any and go on without the service)
+        await _serve(scheduler, **options)
+    except Exception as error:  # noqa: BLE001  (Dask would log the error and continue without the service)
         print(f"error: the distforest service could not start: {error}", file=sys.stderr, flush=True)
         await scheduler.close(reason="the distforest service could not start")
         raise SystemExit(1) from None
 
 
 def _close_at_hangup(scheduler: Scheduler) -> None:
-    """Let the end of its terminal close a scheduler as SIGTERM does, unless somebody has said what that shall do.
+    """Close a scheduler when its terminal closes, as SIGTERM does, unless SIGHUP has a handler already.
 
-    Otherwise the service would be killed with its lease in its hands.
+    Otherwise the service would be killed before it can release its lease.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGHUP) != signal.SIG_DFL:
         return
@@ -85,22 +104,29 @@ def _close_at_hangup(scheduler: Scheduler) -> None:
     loop.add_signal_handler(signal.SIGHUP, close)
 
 
-async def _serve(scheduler: Scheduler, job_root: str, max_running: int, **given: Any) -> None:
+async def _serve(scheduler: Scheduler, **options: Unpack[ServiceOptions]) -> None:
     from distforest.service.jobs import EXTENSION, JobService, ServiceLimits  # noqa: PLC0415  (slow; schedulers alone need it)
     from distforest.service.policy import Policy  # noqa: PLC0415
     from distforest.service.registry import Registry  # noqa: PLC0415
 
-    names = {"allow_prefix": "prefixes", "allow_callback": "callbacks"}
-    timeout = given.pop("no_workers_timeout")
+    job_root = options["job_root"]
     root = job_root.rstrip("/") if "://" in job_root else os.path.abspath(job_root)
-    policy = Policy(**{names.get(name, name): value for name, value in given.items()}, reserved=(root,))
-    service = JobService(scheduler, Registry(root), policy, ServiceLimits(max_running, timeout))
+    policy = Policy(
+        prefixes=options["allow_prefix"],
+        callbacks=options["allow_callback"],
+        max_spec_bytes=options["max_spec_bytes"],
+        max_trees=options["max_trees"],
+        max_jobs=options["max_jobs"],
+        reserved=(root,),
+    )
+    limits = ServiceLimits(options["max_running"], options["no_workers_timeout"])
+    service = JobService(scheduler, Registry(root), policy, limits)
     scheduler.extensions[EXTENSION] = service
     await service.start()
 
 
 async def dask_teardown(scheduler: Scheduler) -> None:
-    """Stop the service; its running jobs are left to the next one."""
+    """Stop the service; the next service resumes its running jobs."""
     service = scheduler.extensions.get("distforest")
     if service is not None:
         await service.close()

@@ -11,7 +11,7 @@ import secrets
 import ssl
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distributed import Security
 from distributed.comm import CommClosedError, connect
@@ -29,34 +29,44 @@ from distforest.errors import (
     UnreachableError,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from distributed.comm import Comm
+
+    from distforest.service.messages import JobEvent, JobsAnswer, JobState, Refusal, ServiceRecord, SubmitAnswer
+
+    Answer = Any
+    """What came over the comm; each method of `Service` says of which type its answer is."""
+
 CONNECT_SECONDS, ANSWER_SECONDS = 10.0, 60.0
 """How long a scheduler may take to be reached, and then to answer."""
 
 TLS_FILES = "--tls-ca-file, --tls-cert and --tls-key, or distributed.comm.tls in Dask's configuration"
 
 SENDING_TRIES = 3
-"""How often a job is sent where the connection is lost before the answer comes."""
+"""How often a job is sent if the connection is lost before the answer arrives."""
 
 ERROR_KINDS = {
     kind.__name__: kind for kind in (InputError, ConflictError, NotFoundError, ArtifactError, AwayError, JobError)
 }
-"""The errors that a refusal may name, but for a spec's."""
+"""The errors that a refusal may name, except `SpecError`, which takes a list of faults."""
 
 
 class LostAnswerError(UnreachableError):
-    """A scheduler was reached, and the connection was lost before its answer came."""
+    """The connection to a scheduler was lost before its answer arrived."""
 
 
 class BrokenOffError(UnreachableError):
-    """Somebody was reached, and broke off before he could be asked; or was no job service. So is who just starts."""
+    """The other side closed the connection before the call, or runs no job service; a starting one may do either."""
 
 
 CALL_PATIENCE: dict[type[UnreachableError], float] = {AwayError: 60.0, BrokenOffError: 10.0}
-"""Seconds in which what changes something is asked for again: of a service that says that it starts, or closes, and of
-who may be one that does."""
+"""Seconds for which a call that changes something is repeated: if the service says that it is starting or closing, and
+if the error may come from one that is."""
 
 AGAIN_SECONDS = 0.5
-"""Between two such tries."""
+"""Seconds between two such calls."""
 
 
 def new_id(spec: str, now: float) -> str:
@@ -77,7 +87,7 @@ def new_id(spec: str, now: float) -> str:
     try:
         table = json.loads(spec)
         name = table.get("method") or table.get("job")
-    except (ValueError, AttributeError):  # the service says what is wrong with it
+    except (ValueError, AttributeError):  # the service reports the faults of the spec
         name = None
     if not isinstance(name, str) or not re.fullmatch("[a-z]{1,20}", name):
         name = "job"
@@ -110,53 +120,61 @@ class Service:
     security: Security = field(default_factory=Security)
     patience: float = math.inf
 
-    def submit(self, spec: str, job_id: str | None = None) -> dict[str, Any]:
-        """Hand in a job; it is safe when this returns.
+    def submit(self, spec: str, job_id: str | None = None) -> SubmitAnswer:
+        """Submit a job; when this returns, the job is on disk.
 
-        Where the connection is lost before the answer comes, the job is sent again: its id tells that it is the same.
-        A service that is just being started again is waited for, as by all that changes something.
+        If the connection is lost before the answer arrives, the job is sent again; its id shows that it is the same
+        job. Like every call that changes something, this waits for a service that is being restarted.
 
         Parameters
         ----------
         spec
             JSON of the job.
         job_id
-            Of the job; made of method, time and chance by default.
+            Id of the job; by default made of the method, the time and random digits.
 
         Returns
         -------
         dict
-            ``job``, and ``created``: False where the same job had come before.
+            ``job``, and ``created``: False if the same job was submitted before.
         """
-        return self._done("submit", SENDING_TRIES, spec=spec, id=job_id or new_id(spec, time.time()))
+        answer: SubmitAnswer = self._call_patiently(
+            "submit", SENDING_TRIES, spec=spec, id=job_id or new_id(spec, time.time())
+        )
+        return answer
 
-    def listed(self) -> dict[str, Any]:
-        """``jobs``, newest first, and ``service``."""
-        return self._call("list")
+    def listed(self) -> JobsAnswer:
+        """List ``jobs``, newest first, and ``service``."""
+        answer: JobsAnswer = self._call("list")
+        return answer
 
-    def job(self, job_id: str) -> dict[str, Any]:
-        """What is known of a job."""
-        return dict(self._call("status", id=job_id)["job"])
+    def job(self, job_id: str) -> JobState:
+        """Return the state of a job."""
+        job: JobState = self._call("status", id=job_id)["job"]
+        return job
 
-    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
-        """What happened to a job: its events after number ``after``, at most 1000 of them."""
+    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
+        """Return the events of a job after number ``after``, at most 1000 of them."""
         return list(self._call("events", id=job_id, after=after)["events"])
 
-    def cancel(self, job_id: str) -> dict[str, Any]:
-        """Stop a job; returns what is known of it."""
-        return dict(self._done("cancel", id=job_id)["job"])
+    def cancel(self, job_id: str) -> JobState:
+        """Stop a job; returns its state."""
+        job: JobState = self._call_patiently("cancel", id=job_id)["job"]
+        return job
 
-    def resume(self, job_id: str) -> dict[str, Any]:
-        """Let a job that ended without a result go on from what it has finished; returns what is known of it."""
-        return dict(self._done("resume", id=job_id)["job"])
+    def resume(self, job_id: str) -> JobState:
+        """Continue a job that ended without a result from what it has finished; returns its state."""
+        job: JobState = self._call_patiently("resume", id=job_id)["job"]
+        return job
 
     def remove(self, job_id: str) -> str:
-        """Forget a job that has ended, but for its output; returns its id."""
-        return str(self._done("remove", id=job_id)["id"])
+        """Remove a job that has ended, but not its output; returns its id."""
+        return str(self._call_patiently("remove", id=job_id)["id"])
 
-    def health(self) -> dict[str, Any]:
-        """What is known of the service."""
-        return dict(self._call("health")["service"])
+    def health(self) -> ServiceRecord:
+        """Return the record of the service; raises JobError if it has failed."""
+        service: ServiceRecord = self._call("health")["service"]
+        return service
 
     # --- one call -----------------------------------------------------------------------------------------
 
@@ -170,12 +188,12 @@ class Service:
     def _seconds(self) -> float:
         return min(self.patience, CONNECT_SECONDS)
 
-    def _done(self, name: str, tries: int = 1, **asked: object) -> dict[str, Any]:
-        """Ask for what changes something, over a restart of its scheduler; ``tries`` times where the answer is lost."""
+    def _call_patiently(self, name: str, tries: int = 1, **arguments: object) -> Answer:
+        """Make a call that changes something, also across a restart; ``tries`` times if its answers are lost."""
         start, patience = time.monotonic(), 0.0
         while True:
             try:
-                return self._call(name, **asked)
+                return self._call(name, **arguments)
             except LostAnswerError:
                 tries -= 1
                 if not tries:
@@ -186,10 +204,10 @@ class Service:
                     raise
             time.sleep(AGAIN_SECONDS)
 
-    def _call(self, name: str, **asked: object) -> dict[str, Any]:
-        """Ask for one thing; raises what is refused."""
-        answer = asyncio.run(self._ask(f"distforest_{name}", asked))
-        if not isinstance(answer, dict):  # a scheduler answers nothing to what it does not know
+    def _call(self, name: str, **arguments: object) -> Answer:
+        """Make one call and return its answer; raises the error of a refusal."""
+        answer = asyncio.run(self._exchange(f"distforest_{name}", arguments))
+        if not isinstance(answer, dict):  # a scheduler answers an unknown operation with nothing
             raise BrokenOffError(
                 f"the scheduler at {self.address} runs no job service; start it with --preload distforest.service"
             )
@@ -199,11 +217,11 @@ class Service:
             raise JobError(f"the service at {self.address} failed; its log says more: {answer.get('exception_text')}")
         return answer
 
-    async def _ask(self, operation: str, asked: dict[str, Any]) -> Any:
-        comm = await self._connected()
+    async def _exchange(self, operation: str, arguments: Mapping[str, object]) -> object:
+        comm = await self._connect()
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                await comm.write({"op": operation, "reply": True, **asked})
+                await comm.write({"op": operation, "reply": True, **arguments})
                 return await comm.read()
         except TimeoutError:
             raise UnreachableError(
@@ -216,8 +234,8 @@ class Service:
         finally:
             comm.abort()
 
-    async def _connected(self) -> Any:
-        """Reach the scheduler; answers are not unpickled, as none of them needs to be."""
+    async def _connect(self) -> Comm:
+        """Connect to the scheduler; answers are not unpickled, because none is pickled."""
         try:
             async with asyncio.timeout(self._seconds):
                 arguments = self.security.get_connection_args("client")
@@ -227,14 +245,14 @@ class Service:
             raise kind(self._why(error)) from error
 
     def _why(self, error: Exception) -> str:
-        """Say why a scheduler was not reached, and what to do."""
+        """Write why a scheduler was not reached, and what to do."""
         at, cause = f"the scheduler at {self.address}", first_cause(error)
         if missing := _missing_files(self.security):
             return f"no call to {at}: {missing}"
         if isinstance(error, TypeError):  # Dask's word for an address of TLS without a certificate
             return f"{at} requires TLS, and no certificate was given: give {TLS_FILES}"
         if isinstance(error, RuntimeError):
-            return f"{at} is not asked, as its address is without TLS and TLS is demanded; is it tls://...?"
+            return f"{at} is not called: its address is without TLS, and TLS is demanded; is it tls://...?"
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"the certificate of {at} is not signed by your CA; give the CA file of its cluster ({cause})"
         if self._url.startswith("tls://") and _refused(error, cause):
@@ -252,25 +270,25 @@ class Service:
 
 
 def first_cause(error: BaseException) -> BaseException:
-    """What an error began with."""
+    """Return the first error of a chain of causes."""
     while error.__cause__ is not None and not isinstance(error.__cause__, asyncio.CancelledError):
         error = error.__cause__
     return error
 
 
 def _refused(error: Exception, cause: BaseException) -> bool:
-    """Whether the other side has broken off TLS: by a word of TLS, or without one when it was agreed on."""
+    """Whether the other side has refused TLS: by an alert of TLS, or by closing the connection during the handshake."""
     return "ALERT" in str(cause) or _broke_off(error, cause)
 
 
 def _broke_off(error: Exception, cause: BaseException) -> bool:
-    """Whether the other side has closed the connection without a word."""
+    """Whether the other side has closed the connection without giving a reason."""
     is_closed = isinstance(error, CommClosedError) and not isinstance(error, FatalCommClosedError)
     return is_closed and "ALERT" not in str(cause)
 
 
 def _missing_files(security: Security) -> str:
-    """Name the files of TLS that cannot be opened; text in place of a path is the file's content."""
+    """Name the TLS files that cannot be opened; a text with line breaks is a file's content, not its path."""
     files = {"ca-file": security.tls_ca_file, "cert": security.tls_client_cert, "key": security.tls_client_key}
     missing = [
         f"{name} {path}" for name, path in files.items() if path and "\n" not in path and not os.path.isfile(path)
@@ -278,8 +296,8 @@ def _missing_files(security: Security) -> str:
     return f"there is no TLS file {', '.join(missing)}" if missing else ""
 
 
-def _refusal(error: dict[str, Any]) -> DistforestError:
-    """The error that an answer tells of."""
+def _refusal(error: Refusal) -> DistforestError:
+    """Make the error that a refusal describes."""
     message = str(error.get("message", "refused"))
     if error.get("kind") == "SpecError":
         return SpecError([str(fault) for fault in error.get("faults") or [message]])

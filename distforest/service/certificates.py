@@ -1,7 +1,7 @@
-"""A certificate authority of its own for one cluster, and certificates for its scheduler, workers and clients.
+"""A certificate authority for one cluster, and certificates for its scheduler, workers and clients.
 
-Dask looks at who signed a certificate, not at whose name it holds: so the authority signs for this cluster alone, and
-its key can be put away. A client's certificate is good for connecting only: its holder cannot pass for a scheduler.
+Dask checks who signed a certificate, not which name it holds. So the authority signs for this cluster only, and its key
+can be stored offline. A client's certificate is valid for connecting only: its holder cannot pose as a scheduler.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 ROLES = ("scheduler", "worker", "client")
-"""Who has a certificate; scheduler and workers also answer, and theirs say so."""
+"""Roles that have a certificate; those of scheduler and workers are also valid for answering."""
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 """Names that every certificate of a scheduler or worker holds."""
 
 MOST_DAYS = 3650
 SLOW_CLOCK = timedelta(minutes=5)
-"""How far the clock of another host may be behind."""
+"""How far the clock of another host may lag behind."""
 
 _HOST = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.(?!-)[a-z0-9_-]{1,63})*", re.IGNORECASE)
 
@@ -54,7 +54,7 @@ distributed:
 
 @dataclass(frozen=True)
 class Made:
-    """What was made: where, which files, for which names, and until when it is valid."""
+    """The certificates that were made: their folder, files, host names, and the end of their validity."""
 
     folder: str
     files: tuple[str, ...]
@@ -69,13 +69,13 @@ def make(folder: str | os.PathLike[str], hosts: Sequence[str] = (), days: int = 
     ----------
     folder
         Gets ``ca.pem``, ``scheduler.pem``, ``worker.pem`` and ``client.pem``, the key of each beside it
-        (``ca-key.pem``, readable by its owner alone), and ``dask.yaml``, which points Dask to them where they lie.
-        The folder is for its owner alone.
+        (``ca-key.pem``, readable by its owner only), and ``dask.yaml``, which points Dask to them. Only its owner can
+        read the folder.
     hosts
-        DNS names and IP addresses of scheduler and workers, beside those of this host to itself. Dask does not compare
-        them; a browser does.
+        DNS names and IP addresses of scheduler and workers; the local names of this host are added. Dask does not
+        compare them; a browser does.
     days
-        How long all of them are valid from now, 1 to 3650.
+        Days of validity from now, 1 to 3650.
 
     Raises
     ------
@@ -86,8 +86,8 @@ def make(folder: str | os.PathLike[str], hosts: Sequence[str] = (), days: int = 
     if not 1 <= days <= MOST_DAYS:
         raise InputError(f"days must be an integer from 1 to {MOST_DAYS}, found {days}")
     names = tuple(dict.fromkeys((*LOCAL_NAMES, *hosts)))
-    subject = x509.SubjectAlternativeName([_general(name) for name in names])
-    path = _empty(Path(folder).absolute())
+    subject = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    path = _empty_folder(Path(folder).absolute())
     now = datetime.now(UTC).replace(microsecond=0)
     authority = _Authority.new(now, now + timedelta(days=days))
     texts = {"ca.pem": authority.text, "ca-key.pem": _key_text(authority.key)}
@@ -101,7 +101,7 @@ def make(folder: str | os.PathLike[str], hosts: Sequence[str] = (), days: int = 
 
 @dataclass(frozen=True)
 class _Authority:
-    """The key and certificate that sign the others, and from when to when all of them are valid."""
+    """The key and certificate that sign the others, and the validity of all of them."""
 
     key: ec.EllipticCurvePrivateKey
     certificate: x509.Certificate
@@ -111,10 +111,10 @@ class _Authority:
     @classmethod
     def new(cls, now: datetime, end: datetime) -> _Authority:
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _named(f"distforest authority {secrets.token_hex(4)}")  # two of them shall not be taken for one
+        name = _common_name(f"distforest authority {secrets.token_hex(4)}")  # so that two authorities differ
         start = now - SLOW_CLOCK
         made = (
-            _begun(name, key, start, end)
+            _builder(name, key, start, end)
             .issuer_name(name)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs_certificates=True), critical=True)
@@ -128,11 +128,11 @@ class _Authority:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def signed(self, role: str, subject: x509.SubjectAlternativeName | None) -> dict[str, bytes]:
-        """A certificate and its key, by the names of their files; without a subject it cannot answer, only connect."""
+        """A certificate and its key by file name; without a subject it is valid for connecting only."""
         key = ec.generate_private_key(ec.SECP256R1())
         uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
         made = (
-            _begun(_named(f"distforest {role}"), key, self.start, self.end)
+            _builder(_common_name(f"distforest {role}"), key, self.start, self.end)
             .issuer_name(self.certificate.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
@@ -147,17 +147,19 @@ class _Authority:
 
 
 def _config(folder: Path) -> str:
-    """What Dask is told; a JSON string is one of YAML, whatever a folder is called."""
+    """The configuration of Dask; paths are JSON strings, which YAML reads whatever characters they hold."""
     names = ("ca", *ROLES, *(f"{role}-key" for role in ROLES))
     return CONFIG.format(**{name.replace("-", "_"): json.dumps(f"{folder / name}.pem") for name in names})
 
 
-def _named(name: str) -> x509.Name:
+def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _begun(name: x509.Name, key: ec.EllipticCurvePrivateKey, start: datetime, end: datetime) -> x509.CertificateBuilder:
-    """What all certificates hold."""
+def _builder(
+    name: x509.Name, key: ec.EllipticCurvePrivateKey, start: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    """A builder with the fields that all certificates have."""
     return (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -183,8 +185,8 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _general(host: str) -> x509.GeneralName:
-    """A host as a certificate holds it."""
+def _general_name(host: str) -> x509.GeneralName:
+    """A host name or IP address in the form of a certificate."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
@@ -201,8 +203,8 @@ def _key_text(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _empty(folder: Path) -> Path:
-    """Make a folder for its owner alone, or take an empty one; refuse one that holds anything."""
+def _empty_folder(folder: Path) -> Path:
+    """Make a folder that only its owner can read, or use an empty one; refuse one that is not empty."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         found = sorted(entry.name for entry in folder.iterdir())
@@ -215,7 +217,7 @@ def _empty(folder: Path) -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a new file; a key for its owner alone from the first byte on."""
+    """Write a new file; a key is readable by its owner only, from the first byte on."""
     mode = 0o600 if path.name.endswith("-key.pem") else 0o644
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)

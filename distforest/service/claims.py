@@ -1,7 +1,7 @@
-"""The outputs of a service's jobs: each is owned by its job from the submit until the job has ended, or was cancelled.
+"""The outputs of a service's jobs: a job owns its output from the submit until it has ended or was cancelled.
 
-The claim lies beside the output, where a `fit` on the command line and other services see it, and names the job's
-folder in the job root, which tells whether the job has ended.
+The claim is a file beside the output, where a `fit` on the command line and other services see it. It names the job's
+folder in the job root, which shows whether the job has ended.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from distforest.stores.outputs import ANSWERS_KIND, FOREST_KIND, check_kind
 
 if TYPE_CHECKING:
     from distforest.jobs.any_spec import AnySpec
-    from distforest.service.registry import Json, Registry
+    from distforest.service.messages import JobState
+    from distforest.service.registry import Registry
 
 
 def claim_of(registry: Registry, job: str, output: str) -> Claim:
-    """The claim of a job on its output: the same one at each start of the job."""
+    """The claim of a job on its output; each start of the job makes the same claim."""
     root = real_address(registry.folder(job).address)
     return Claim(output, f"job {job} of {registry.root}", root, root, ENDS)
 
 
-def take_in(registry: Registry, job: str, spec: AnySpec, state: Json) -> None:
-    """Write a new job, which owns its output when this returns; nothing is left of one that is refused.
+def take_in(registry: Registry, job: str, spec: AnySpec, state: JobState) -> None:
+    """Write a new job, which owns its output when this returns; a job that is refused leaves nothing behind.
 
     Raises
     ------
     ConflictError
         Another job owns the output.
     InputError
-        Nothing can be written there, or there is something that is never replaced.
+        Nothing can be written there, or something is there that is never replaced.
     OSError
         A store does not answer.
     """
@@ -47,10 +48,10 @@ def take_in(registry: Registry, job: str, spec: AnySpec, state: Json) -> None:
 
 
 def take_again(registry: Registry, job: str, output: str) -> None:
-    """Own the output of a job that goes on after its end; raises as `take_in`."""
+    """Claim the output again for a job that is resumed after its end; raises as `take_in`."""
     claim_of(registry, job, output).take()
 
 
-def give_back(registry: Registry, state: Json) -> None:
-    """Give back the output of a job that has ended."""
-    claim_of(registry, str(state["id"]), str(state["output"])).release()
+def give_back(registry: Registry, state: JobState) -> None:
+    """Release the output of a job that has ended."""
+    claim_of(registry, state["id"], state["output"]).release()

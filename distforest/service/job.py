@@ -1,4 +1,4 @@
-"""One job of a service: its state and its events, as readers see them and as the registry keeps them."""
+"""One job of a service: its state and its events, as readers see them and as the registry stores them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import time
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.amounts import counted
 from distforest.service.registry import (
@@ -26,17 +26,19 @@ from distforest.service.registry import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Literal, Unpack
 
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Progress
-    from distforest.service.registry import Json, Registry
+    from distforest.service.messages import EventDetails, JobEvent, JobState, StateChanges, TimedNote
+    from distforest.service.registry import Registry
 
 SAVING_BEAT, PROGRESS_BEAT, WAIT_BEAT = 2.0, 1.0, 60.0
-"""Seconds between two heartbeats of a running job; at least between two writes of nothing but its progress, and between
-two events that tell of busy workers."""
+"""Seconds between two heartbeats of a running job; least seconds between two writes of its progress alone, and between
+two events about busy workers."""
 
 MOST_WORDS = 20_000
-"""Letters of a message; of a longer one, as that of a user's function may be, the rest is left out."""
+"""Characters of a message that are kept; a user's function may raise an error with a much longer one."""
 
 PHASE_STATES = {
     "grow": RUNNING,
@@ -46,13 +48,13 @@ PHASE_STATES = {
     "score": RUNNING,
     "merge": MERGING,
 }
-"""The state that goes with a run of tasks; of others nothing is told."""
+"""The state of a job during each run of tasks; other runs are not reported."""
 
 AT_WORK = (RUNNING, MERGING)
 
 
-def first_state(job: str, spec: AnySpec, now: float) -> Json:
-    """What state.json says of a job that was just submitted."""
+def first_state(job: str, spec: AnySpec, now: float) -> JobState:
+    """The state of a job that was just submitted."""
     method = getattr(spec, "method", None)
     return {
         "format": STATE_FORMAT,
@@ -84,7 +86,7 @@ def first_state(job: str, spec: AnySpec, now: float) -> Json:
 
 
 def in_bounds(message: str) -> str:
-    """A message, as far as it is kept, and as text that can be written: the name of a file need not be that.
+    """Shorten a message to what is kept, and escape what cannot be encoded: the name of a file may hold such bytes.
 
     Examples
     --------
@@ -98,65 +100,65 @@ def in_bounds(message: str) -> str:
 
 @dataclass
 class Job:
-    """A job that a service knows; its methods may be called from any thread.
+    """A job of a service; its methods may be called from any thread.
 
-    ``n_written`` is the number of its latest event on the store; None where nobody has looked yet.
+    ``n_written`` is the number of its latest event on the store; None if it was not read yet.
     """
 
-    state: Json
+    state: JobState
     n_written: int | None = 0
     is_cancelled: bool = False
-    _unsaid: list[Json] = field(default_factory=list)
+    _unsaved: list[TimedNote] = field(default_factory=list)
     _changed: bool = False
     _is_urgent: bool = False
     _waited: str | None = None
-    _is_told: bool = False
-    _next_told: float = -math.inf
-    _own: Lock = field(default_factory=Lock)
+    _is_noted: bool = False
+    _next_note: float = -math.inf
+    _lock: Lock = field(default_factory=Lock)
     _writing: Lock = field(default_factory=Lock)
 
     @property
     def id(self) -> str:
-        """The job's name."""
+        """The job's id."""
         return str(self.state["id"])
 
     @property
     def n_events(self) -> int:
-        """Events that are written, as far as is known, and those that will be."""
-        return (self.n_written or 0) + len(self._unsaid)
+        """Number of events: those that are written, as far as is known, and those that will be."""
+        return (self.n_written or 0) + len(self._unsaved)
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more comes unless the job is resumed."""
+        """Whether the job has ended; only a resume continues it."""
         return self.state["state"] in ENDS
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a thread runs it."""
+        """Whether a thread runs the job."""
         return self.state["state"] in (RUNNING, MERGING, WAITING, CANCELLING)
 
-    def note(self, event: str, message: str, **more: Any) -> None:
-        """Say what happened."""
-        with self._own:
-            self._unsaid.append({"time": time.time(), "event": event, "message": in_bounds(message), **more})
+    def note(self, event: str, message: str, **details: Unpack[EventDetails]) -> None:
+        """Add an event."""
+        with self._lock:
+            self._unsaved.append({"time": time.time(), "event": event, "message": in_bounds(message), **details})
 
     def warn(self, texts: Iterable[str]) -> None:
-        """Say what is odd, and was done all the same; once, however often a run is tried."""
+        """Add warnings, each text once, however often a run is tried."""
         for text in texts:
             if text not in self.state["warnings"]:
                 self.note("warning", f"warning: {text}")
                 self.set(warnings=[*self.state["warnings"], text])
 
-    def set(self, **changes: Any) -> None:
-        """Change what the state says."""
-        with self._own:
+    def set(self, **changes: Unpack[StateChanges]) -> None:
+        """Change the state."""
+        with self._lock:
             self._is_urgent |= changes.get("state", self.state["state"]) != self.state["state"]
             self.state = {**self.state, **changes, "revision": self.state["revision"] + 1}
             self._changed = True
 
     def cancel(self) -> bool:
-        """Tell the job to stop; false where it has ended."""
-        with self._own:
+        """Tell the job to stop; False if it has ended."""
+        with self._lock:
             if self.has_ended:
                 return False
             self.is_cancelled = self._is_urgent = self._changed = True
@@ -164,27 +166,41 @@ class Job:
             return True
 
     def queue_again(self) -> None:
-        """Make the job wait for its next run."""
-        fresh = {"phase": None, "done": 0, "total": 0, "rate": 0.0, "remaining": None, "ended": None, "error": None}
-        self.set(state=QUEUED, attempt=self.state["attempt"] + 1, warnings=[], waiting=None, **fresh)
+        """Put the job back into the queue for its next attempt."""
+        self.set(
+            state=QUEUED,
+            attempt=self.state["attempt"] + 1,
+            warnings=[],
+            waiting=None,
+            phase=None,
+            done=0,
+            total=0,
+            rate=0.0,
+            remaining=None,
+            ended=None,
+            error=None,
+        )
 
     def count_events(self, registry: Registry) -> int:
-        """Look how many events are written, where nobody has; raises UnreadableError."""
+        """Number of events on the store, which is read if it is not known; raises UnreadableError."""
         if self.n_written is None:
             self.n_written = registry.last_number(self.id)
         return self.n_written
 
-    def count(self, name: str, more: int = 1) -> None:
-        """Add to a counter."""
-        self.set(**{name: self.state[name] + more})
+    def count(self, name: Literal["retries", "lost_workers"]) -> None:
+        """Add one to a counter."""
+        if name == "retries":
+            self.set(retries=self.state["retries"] + 1)
+        else:
+            self.set(lost_workers=self.state["lost_workers"] + 1)
 
     def watch(self, progress: Progress) -> None:
-        """Take over how far a run of tasks is."""
-        goes_with = PHASE_STATES.get(progress.name)
-        if goes_with is None:
+        """Copy the progress of a run of tasks into the state."""
+        phase_state = PHASE_STATES.get(progress.name)
+        if phase_state is None:
             return
-        if goes_with != self.state["state"] and self.state["state"] in AT_WORK:
-            self.set(state=goes_with)
+        if phase_state != self.state["state"] and self.state["state"] in AT_WORK:
+            self.set(state=phase_state)
         left = progress.remaining
         self.set(
             phase=progress.name,
@@ -195,65 +211,67 @@ class Job:
         )
 
     def attend(self, threads: int, busy: str | None = None) -> None:
-        """Wait where there are no workers, or they are all ``busy`` with others; go on where that is over."""
+        """Wait if there are no workers, or if ``busy`` says that all serve other jobs; continue when that is over."""
         state = self.state["state"]
         why = busy if threads else "there are no workers; the job goes on when one comes"
         if why and state in AT_WORK:
-            self._waited, self._is_told = state, False
+            self._waited, self._is_noted = state, False
             self.set(state=WAITING, waiting=why)
-            self._tell_of_waiting(why, threads)
+            self._note_waiting(why, threads)
         elif why and state == WAITING and why != self.state["waiting"]:
             self.set(waiting=why)
-            self._tell_of_waiting(why, threads)
+            self._note_waiting(why, threads)
         elif not why and state == WAITING:
             self.set(state=self._waited or RUNNING, waiting=None)
-            if self._is_told:
+            if self._is_noted:
                 self.note("running", f"workers with {counted(threads, 'thread')} in all are at work")
 
-    def _tell_of_waiting(self, why: str, threads: int) -> None:
-        """Note that the job waits; now and then only, where it shares busy workers and does so all the time."""
-        if not threads or time.monotonic() >= self._next_told:
-            self._is_told, self._next_told = True, time.monotonic() + WAIT_BEAT
+    def _note_waiting(self, why: str, threads: int) -> None:
+        """Add an event that the job waits; only now and then if it shares busy workers, as it then waits often."""
+        if not threads or time.monotonic() >= self._next_note:
+            self._is_noted, self._next_note = True, time.monotonic() + WAIT_BEAT
             self.note("waiting", why)
 
-    def end(self, state: str, message: str, **changes: Any) -> None:
+    def end(self, state: str, message: str, /, **changes: Unpack[StateChanges]) -> None:
         """Write the last state of a run."""
         names = {SUCCEEDED: "succeeded", FAILED: "failed", CANCELLED: "cancelled"}
         self.note(names[state], message)
+        last: StateChanges = {**changes, "state": state, "ended": time.time(), "remaining": None, "waiting": None}
         if error := changes.get("error"):
-            changes["error"] = {**error, "message": in_bounds(error["message"])}
-        self.set(state=state, ended=time.time(), remaining=None, waiting=None, **changes)
+            last["error"] = {**error, "message": in_bounds(error["message"])}
+        self.set(**last)
 
     def save(self, registry: Registry, at_once: bool = False) -> bool:
-        """Write what is new, if it is time or ``at_once``; whether all that was to be written is.
+        """Write new events and the state, if it is time or ``at_once``; True if all that was due is written.
 
-        What a store refuses is tried again the next time.
+        A write that the store refuses is repeated at the next call.
         """
-        if not (self._unsaid or self._changed or self.is_at_work):  # as most jobs of a large root
+        if not (self._unsaved or self._changed or self.is_at_work):  # most jobs of a large root
             return True
         with self._writing:
-            with self._own:
+            with self._lock:
                 since = time.time() - self.state["heartbeat"]
                 is_due = at_once or self._is_urgent or since >= PROGRESS_BEAT
-                unsaid, state = (self._unsaid if is_due else []), dict(self.state)
+                unsaved, state = (self._unsaved if is_due else []), self.state
                 changed = (self._changed and is_due) or (self.is_at_work and since >= SAVING_BEAT)
-                if not unsaid and not changed:
+                if not unsaved and not changed:
                     return True
-                self._unsaid = self._unsaid[len(unsaid) :]
+                self._unsaved = self._unsaved[len(unsaved) :]
                 self._changed, self._is_urgent = self._changed and not changed, False
             try:
-                if unsaid:
+                if unsaved:
                     before = self.count_events(registry)
-                    registry.note(self.id, [{"n": n, **event} for n, event in enumerate(unsaid, before + 1)])
-                    self.n_written, unsaid = before + len(unsaid), []
+                    events: list[JobEvent] = [{"n": n, **event} for n, event in enumerate(unsaved, before + 1)]
+                    registry.note(self.id, events)
+                    self.n_written, unsaved = before + len(unsaved), []
                 if changed:
                     now = time.time()
                     registry.write(self.id, {**state, "heartbeat": now})
-                    with self._own:
+                    with self._lock:
                         self.state = {**self.state, "heartbeat": now}
             except (OSError, ValueError, UnreadableError) as error:
                 logging.getLogger("distforest").warning("job %s: its state could not be written: %r", self.id, error)
-                with self._own:
-                    self._unsaid, self._changed = [*unsaid, *self._unsaid], self._changed or changed
+                with self._lock:
+                    self._unsaved, self._changed = [*unsaved, *self._unsaved], self._changed or changed
                 return False
             return True

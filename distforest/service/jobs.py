@@ -1,7 +1,7 @@
-"""The service: takes jobs, keeps them, runs them one beside the other, answers about them.
+"""The service: it accepts jobs, stores them, runs several at once, and answers calls about them.
 
-It lives in the scheduler's event loop and does no work there: what touches the store runs in threads, what touches data
-runs on workers. All that it knows is in the job root, so that the next service goes on where this one was ended.
+It runs in the scheduler's event loop and does no work there: access to the store runs in threads, access to data on
+workers. Everything it knows is in the job root, so the next service continues where this one ended.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from distributed import Client
 
@@ -43,7 +43,7 @@ from distforest.service.registry import (
     check_id,
     unreadable,
 )
-from distforest.service.running import ServiceContext, allow, run_job
+from distforest.service.running import ServiceContext, check_allowed, run_job
 from distforest.service.turns import Turns
 from distforest.service.watching import Watching
 from distforest.stores.addresses import may_pass
@@ -53,23 +53,36 @@ if TYPE_CHECKING:
 
     from distributed import Scheduler
 
+    from distforest.service.messages import (
+        EventsAnswer,
+        HealthAnswer,
+        JobAnswer,
+        JobEvent,
+        JobsAnswer,
+        JobState,
+        RefusedAnswer,
+        RemoveAnswer,
+        ServiceRecord,
+        SubmitAnswer,
+    )
     from distforest.service.policy import Policy
-    from distforest.service.registry import Json
+
+T = TypeVar("T")
 
 BEAT, LEASE_BEAT = 0.25, 2.0
-"""Seconds between two savings of what is new, and between two heartbeats of the service."""
+"""Seconds between two writes of new events and states, and between two heartbeats of the service."""
 
 CLOSING_SECONDS = 5.0
-"""For running jobs to take note that the service closes, and for the thread of one that has ended to be free."""
+"""Seconds for running jobs to stop when the service closes, and for the thread of an ended job to finish."""
 
 LOOK_SECONDS = 5.0
-"""For the metadata of a job's inputs, when it is handed in."""
+"""Seconds for reading the metadata of a job's inputs at its submit."""
 
 MOST_FAULTS = 3
-"""Of a spec that are named where it is not the one who has written it that hears of them."""
+"""Faults of a spec that are named to readers who have not written it."""
 
 STATE_KEYS = STATE_VALUES.keys() | {"state"}
-"""What a state says that a service has written."""
+"""Keys of a state that a service has written."""
 
 NOT_EXCLUSIVE = (
     "%s lies on a store that does not compare before it writes, as far as is known here: two services that are started "
@@ -82,7 +95,7 @@ EXTENSION = "distforest"
 
 @dataclass(frozen=True)
 class ServiceLimits:
-    """How much a service runs at once, and how long a job waits for a worker."""
+    """How many jobs a service runs at once, and how long a job waits for a worker."""
 
     max_running: int = 4
     no_workers_timeout: float | None = None
@@ -98,12 +111,12 @@ class JobService:
     limits: ServiceLimits = field(default_factory=ServiceLimits)
     jobs: dict[str, Job] = field(default_factory=dict)
     failure: str | None = "the service is starting"
-    desk: ServiceContext | None = None
+    context: ServiceContext | None = None
 
     def __post_init__(self) -> None:
         self.lease = Lease(self.registry, self.scheduler.address)
-        self.registry = replace(self.registry, guard=self.lease.hold)
-        self.aside: dict[str, Json] = {}
+        self.registry = replace(self.registry, guard=self.lease.check_held)
+        self.aside: dict[str, JobState] = {}
         self.turns = Turns()
         self._pool = ThreadPoolExecutor(self.limits.max_running, "distforest-job")
         self._running: dict[str, asyncio.Future[None]] = {}
@@ -114,7 +127,7 @@ class JobService:
     # --- life -------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take the job root, and all unfinished jobs in it.
+        """Take the lease of the job root, and queue all unfinished jobs in it.
 
         Raises
         ------
@@ -128,71 +141,73 @@ class JobService:
         await self.lease.take()
         if not self.lease.excludes:
             logging.getLogger("distforest").warning(NOT_EXCLUSIVE, self.registry.root)
-        await self._taken_up()
+        await self._read_root()
         self.scheduler.add_plugin(Watching(self.jobs))
         self._looping = asyncio.create_task(self._loop())
-        self._looping.add_done_callback(self._looped)
+        self._looping.add_done_callback(self._loop_ended)
 
     async def close(self) -> None:
-        """Stop: running jobs are left to the next service."""
-        if self._looping is None:  # it has not started, or is closed already
+        """Stop; the next service resumes the running jobs."""
+        if self._looping is None:  # not started, or closed already
             return
         looping, self._looping, self.failure = self._looping, None, self.failure or "the service closes"
         looping.cancel()
-        await asyncio.wait([looping])  # no job is begun, and no heartbeat written, after this
-        if self.desk:
-            self.desk.closing.set()
+        await asyncio.wait([looping])  # after this no job is started and no heartbeat written
+        if self.context:
+            self.context.closing.set()
         if self._running:
             await asyncio.wait(self._running.values(), timeout=CLOSING_SECONDS)
         if not self._is_replaced:
-            await asyncio.to_thread(self._leave)
-        if self.desk:
-            await asyncio.to_thread(self.desk.client.close, CLOSING_SECONDS)
+            await asyncio.to_thread(self._interrupt_jobs)
+        if self.context:
+            await asyncio.to_thread(self.context.client.close, CLOSING_SECONDS)
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _open(self) -> ServiceContext:
-        """Connect to this service's own scheduler, as any client would."""
+    def _connect(self) -> ServiceContext:
+        """Connect to the scheduler of this service, as any client would."""
         client = Client(self.scheduler.address, security=self.scheduler.security, set_as_default=False)
         return ServiceContext(
             self.registry, client, self.policy, self.lease.id, self.limits.no_workers_timeout, self.turns.why
         )
 
-    async def _taken_up(self) -> None:
-        """Read the job root; meanwhile the lease is held."""
-        reading = asyncio.ensure_future(asyncio.to_thread(self._take_up))
+    async def _read_root(self) -> None:
+        """Read the job root, and renew the lease meanwhile."""
+        reading = asyncio.ensure_future(asyncio.to_thread(self._read_jobs))
         while not (await asyncio.wait([reading], timeout=LEASE_BEAT))[0]:
             await self._beat()
         await reading
 
-    def _take_up(self) -> None:
-        """Read the job root; what no service has finished is queued, oldest first."""
+    def _read_jobs(self) -> None:
+        """Read all jobs of the job root; the unfinished ones are queued, oldest first."""
         for name, found in self.registry.states():
             try:
-                if (job := self._found(name, found)) is not None:
+                if (job := self._job_of_folder(name, found)) is not None:
                     self.jobs[name] = job
-            except Exception as error:  # whatever a folder can lead to, it is that of one job
+            except Exception as error:  # a folder of any content concerns one job only
                 if isinstance(error, OSError) and may_pass(error, self.registry.root):
                     raise
                 self.aside[name] = unreadable(name, error)
-                logging.getLogger("distforest").warning("%s", self.aside[name]["error"]["message"])
+                logging.getLogger("distforest").warning("%s", self._why_aside(name))
         self._save()
 
-    def _found(self, name: str, state: Json | UnreadableError | None) -> Job | None:
-        """A job of the root, of which only the state is read where it has ended; None for a folder that is no job's."""
+    def _job_of_folder(self, name: str, state: JobState | UnreadableError | None) -> Job | None:
+        """The job of a folder, None if the folder is no job's; of an ended job only the state is read."""
         if isinstance(state, UnreadableError):
             raise state
-        known = {key: value for key, value in (state or {}).items() if key != "was"}
-        if known.get("state") in ENDS and known.keys() >= STATE_KEYS:
-            return Job(known, n_written=None)
+        if state is not None:
+            state.pop("was", None)
+            if state["state"] in ENDS and state.keys() >= STATE_KEYS:
+                return Job(state, n_written=None)
         self.registry.check_own(name)
         text = self.registry.spec(name)
         if text is None and state is None:
             return None
-        first = first_state(name, self._spec(name, text), time.time()) if text is not None else {}
-        job = Job({**first, **known}, n_written=self.registry.last_number(name))
-        if not job.state.keys() >= STATE_KEYS:
+        if text is not None:
+            state = {**first_state(name, self._spec(name, text), time.time()), **(state or {"id": name})}
+        if state is None or not state.keys() >= STATE_KEYS:
             raise InputError("it has no spec.json, and its state.json does not say all")
-        self._go_on(job)
+        job = Job(state, n_written=self.registry.last_number(name))
+        self._requeue(job)
         return job
 
     def _spec(self, name: str, text: str) -> AnySpec:
@@ -202,19 +217,19 @@ class JobService:
             faults = "; ".join(error.faults[:MOST_FAULTS])
             raise UnreadableError(f"{self.registry.folder(name).address}/{SPEC} is no spec: {faults}") from error
 
-    def _go_on(self, job: Job) -> None:
-        """Queue a job that has not ended; what is left half written in its folder is removed."""
+    def _requeue(self, job: Job) -> None:
+        """Queue a job that has not ended, and remove half-written files from its folder."""
         folder = self.registry.folder(job.id)
         folder.sweep()
         if job.state["state"] == CANCELLING:
             self._end_cancelled(job)
         elif not job.has_ended:
-            folder.discard(SIGN)  # of an end that was not written down
+            folder.discard(SIGN)  # left by an end that was not written into the state
             if job.state["state"] != QUEUED:
                 job.note("resumed", "a new service resumes the job; what is committed is not repeated")
                 job.queue_again()
 
-    def _leave(self) -> None:
+    def _interrupt_jobs(self) -> None:
         for job in self.jobs.values():
             if job.is_at_work:
                 job.set(state=INTERRUPTED, was=job.state["state"])
@@ -222,32 +237,36 @@ class JobService:
         try:
             self.lease.release()
         except OSError as error:
-            logging.getLogger("distforest").warning("the lease could not be given back: %r", error)
+            logging.getLogger("distforest").warning("the lease could not be released: %r", error)
 
     async def _loop(self) -> None:
-        self.desk = await asyncio.to_thread(self._open)  # answered once the scheduler has started, preloads and all
+        self.context = await asyncio.to_thread(
+            self._connect
+        )  # answered when the scheduler has started with all preloads
         beaten, self.failure = 0.0, None
         while True:
-            if time.monotonic() - beaten >= LEASE_BEAT:  # first: who was frozen learns here that he is replaced
+            if (
+                time.monotonic() - beaten >= LEASE_BEAT
+            ):  # first: a process that was frozen learns here that it is replaced
                 beaten = time.monotonic()
                 if not await self._beat():
                     return
             self.turns.look(self.scheduler)
-            self._start_queued(self.desk)
+            self._start_queued(self.context)
             await asyncio.to_thread(self._save)
-            with suppress(TimeoutError):  # nothing was queued, and there is no more room
-                async with asyncio.timeout(BEAT):  # `wait_for` forgets a cancel that comes with the event
+            with suppress(TimeoutError):  # nothing was queued, and no job has ended
+                async with asyncio.timeout(BEAT):  # `wait_for` loses a cancel that arrives with the event
                     await self._queued.wait()
             self._queued.clear()
 
-    def _looped(self, loop: asyncio.Task[None]) -> None:
-        """Tell why the loop has ended, if that was not meant: health fails then, and jobs are refused."""
+    def _loop_ended(self, loop: asyncio.Task[None]) -> None:
+        """Record why the loop has failed, if it has: health then fails, and jobs are refused."""
         if not loop.cancelled() and (error := loop.exception()):
             self.failure = f"the service has failed: {error!r}"
             logging.getLogger("distforest").critical(self.failure, exc_info=error)
 
     async def _beat(self) -> bool:
-        """Tell readers that the service lives; false where another one has taken its place: this one ends, silently."""
+        """Write a heartbeat; False if another service has taken the lease, and this one closes its scheduler."""
         try:
             await asyncio.to_thread(self.lease.beat)
         except JobError as error:
@@ -265,129 +284,136 @@ class JobService:
         for job in list(self.jobs.values()):
             job.save(self.registry)
 
-    def _start_queued(self, desk: ServiceContext) -> None:
+    def _start_queued(self, context: ServiceContext) -> None:
         waiting = [job for job in self.jobs.values() if job.state["state"] == QUEUED and job.id not in self._running]
         free = self.limits.max_running - len(self._running)
         for job in sorted(waiting, key=lambda job: job.state["submitted"])[: max(0, free)]:
-            running = asyncio.get_running_loop().run_in_executor(self._pool, run_job, job, desk)
+            running = asyncio.get_running_loop().run_in_executor(self._pool, run_job, job, context)
             self._running[job.id] = running
-            running.add_done_callback(partial(self._ran, job.id))
+            running.add_done_callback(partial(self._run_ended, job.id))
 
-    def _ran(self, name: str, _running: asyncio.Future[None]) -> None:
+    def _run_ended(self, name: str, _running: asyncio.Future[None]) -> None:
         """Make room for the next job."""
         self._running.pop(name, None)
         self._queued.set()
 
-    # --- what others are told ---------------------------------------------------------------------------------
+    # --- what readers see --------------------------------------------------------------------------------------
 
-    def about(self) -> Json:
-        """The service itself."""
+    def about(self) -> ServiceRecord:
+        """The record of the service, with its workers."""
         workers = self.scheduler.workers.values()
         threads = sum(worker.nthreads for worker in workers)
         return {**self.lease.record(), "workers": len(workers), "threads": threads}
 
-    def listed(self) -> list[Json]:
+    def listed(self) -> list[JobState]:
         """All jobs, newest first."""
-        jobs = list(self.jobs.values())  # while it starts, a thread adds some
+        jobs = list(self.jobs.values())  # a copy: while the service starts, a thread adds jobs
         jobs.sort(key=lambda job: (job.state["submitted"], job.id), reverse=True)
-        return [*map(self._told, jobs), *map(self._told_aside, list(self.aside))]
+        return [*map(self._with_workers, jobs), *map(self._aside_with_workers, list(self.aside))]
 
-    def job(self, name: str) -> Json:
-        """What has become of a job; raises NotFoundError."""
-        return self._told_aside(name) if name in self.aside else self._told(self._known(name))
+    def job(self, name: str) -> JobState:
+        """The state of a job; raises NotFoundError."""
+        return self._aside_with_workers(name) if name in self.aside else self._with_workers(self._existing(name))
 
-    async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[Json]:
+    async def events(self, name: str, after: int = 0, limit: int = 1000) -> list[JobEvent]:
         """A job's events with greater numbers than ``after``; raises NotFoundError, or UnreadableError."""
         if name in self.aside:
             return []
-        job = self._known(name)
+        job = self._existing(name)
         if not self._is_replaced:
             await asyncio.to_thread(job.save, self.registry, True)
         return await asyncio.to_thread(self.registry.events, name, after, limit)
 
-    def _told(self, job: Job) -> Json:
+    def _with_workers(self, job: Job) -> JobState:
         return {**job.state, "workers": len(self.scheduler.workers)}
 
-    def _told_aside(self, name: str) -> Json:
+    def _aside_with_workers(self, name: str) -> JobState:
         return {**self.aside[name], "workers": len(self.scheduler.workers)}
 
-    def _known(self, name: str) -> Job:
+    def _why_aside(self, name: str) -> str:
+        """Why a job is set aside."""
+        error = self.aside[name]["error"]
+        return error["message"] if error else ""
+
+    def _existing(self, name: str) -> Job:
         if name in self.aside:
-            raise ConflictError(self.aside[name]["error"]["message"])
+            raise ConflictError(self._why_aside(name))
         if name not in self.jobs:
             raise NotFoundError(f"there is no job {name!r} in {self.registry.root}; see `distforest list`")
         return self.jobs[name]
 
-    # --- what others ask over the comm ------------------------------------------------------------------------
+    # --- calls over the comm ------------------------------------------------------------------------------------
 
-    def _when_ready(self, asked: Callable[..., Awaitable[Json]]) -> Callable[..., Awaitable[Json]]:
-        """What answers while all jobs are known: neither before, nor when the service has gone."""
+    def _when_ready(self, call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+        """A call that is refused before all jobs are read, and after the service has closed."""
 
-        @wraps(asked)
-        async def answer(**given: Any) -> Json:
+        @wraps(call)
+        async def answer(**arguments: object) -> T:
             if self._looping is None:
                 raise AwayError(f"{self.failure}; try again in a moment")
-            return await asked(**given)
+            return await call(**arguments)
 
         return answer
 
-    async def _submit(self, spec: str, id: str | None = None) -> Json:  # noqa: A002  (the word of the protocol)
-        if self._looping is None or self._looping.done():  # before its first turn jobs are taken in, and begin later
+    async def _submit(self, spec: str, id: str | None = None) -> SubmitAnswer:  # noqa: A002  (the key of the message)
+        if (
+            self._looping is None or self._looping.done()
+        ):  # before the first turn of the loop, jobs are accepted and start later
             raise JobError(self.failure)
-        asked = await asyncio.to_thread(self._allowed, spec)
-        name, text = check_id(id) if id is not None else _new_id(asked, spec), asked.to_json()
+        wanted = await asyncio.to_thread(self._allowed_spec, spec)
+        name, text = check_id(id) if id is not None else _new_id(wanted, spec), wanted.to_json()
         if name not in self.jobs and name not in self.aside:
-            await self._look(asked)
+            await self._check_metadata(wanted)
         async with self._entry:
             if name in self.jobs or name in self.aside:
-                self._known(name)
-                return await self._again(name, text)
+                self._existing(name)
+                return await self._submitted_before(name, text)
             unfinished = sum(not job.has_ended for job in self.jobs.values())
             if unfinished >= self.policy.max_jobs:
                 there = f"{counted(unfinished, 'job')} {are(unfinished)} unfinished"
                 raise JobError(f"{there}, as many as may be (--max-jobs); try again later")
-            job = Job({**first_state(name, asked, time.time()), "service": self.lease.id})
+            job = Job({**first_state(name, wanted, time.time()), "service": self.lease.id})
             job.note("submitted", "the job is taken in")
-            await asyncio.to_thread(take_in, self.registry, name, asked, job.state)
+            await asyncio.to_thread(take_in, self.registry, name, wanted, job.state)
             self.jobs[name] = job
             self._queued.set()
-        return {"job": self._told(job), "created": True}
+        return {"job": self._with_workers(job), "created": True}
 
-    def _allowed(self, text: str) -> AnySpec:
-        """Read a spec, and refuse what the operator does not allow; looks at the file system."""
+    def _allowed_spec(self, text: str) -> AnySpec:
+        """Read a spec, and refuse what the operator does not allow; follows links in the file system."""
         self.policy.read(text)
-        asked = spec_from_json(text)
-        allow(asked, self.policy)
-        return asked
+        spec = spec_from_json(text)
+        check_allowed(spec, self.policy)
+        return spec
 
-    async def _look(self, asked: AnySpec) -> None:
-        """Refuse inputs that are at fault as far as can be seen from here, and soon; the job sees to the others."""
-        if isinstance(asked, Spec):
+    async def _check_metadata(self, spec: AnySpec) -> None:
+        """Refuse inputs whose faults show on this host within `LOOK_SECONDS`; the job checks the rest."""
+        if isinstance(spec, Spec):
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
-                    if faults := await asyncio.to_thread(faults_of_metadata, asked):
+                    if faults := await asyncio.to_thread(faults_of_metadata, spec):
                         raise SpecError(faults)
 
-    async def _again(self, name: str, text: str) -> Json:
-        """Answer for a job that is known: it is the same one, or the id is taken."""
+    async def _submitted_before(self, name: str, text: str) -> SubmitAnswer:
+        """Answer the submit of a known id: it is the same job, or the id is taken."""
         if await asyncio.to_thread(self.registry.spec, name) != text:
             raise ConflictError(f"id: {name!r} is the id of another job, with another spec; choose another one")
         return {"job": self.job(name), "created": False}
 
-    async def _list(self) -> Json:
+    async def _list(self) -> JobsAnswer:
         return {"service": self.about(), "jobs": self.listed()}
 
-    async def _status(self, id: str) -> Json:  # noqa: A002
+    async def _status(self, id: str) -> JobAnswer:  # noqa: A002
         return {"job": self.job(id)}
 
-    async def _events(self, id: str, after: int = 0) -> Json:  # noqa: A002
-        told = self.job(id)  # before the events: a job that has ended has told all of them
-        return {"job": told, "events": await self.events(id, int(after))}
+    async def _events(self, id: str, after: int = 0) -> EventsAnswer:  # noqa: A002
+        state = self.job(id)  # read before the events, so that an ended job comes with all of them
+        return {"job": state, "events": await self.events(id, int(after))}
 
-    async def _cancel(self, id: str) -> Json:  # noqa: A002
-        job = self._known(id)
+    async def _cancel(self, id: str) -> JobAnswer:  # noqa: A002
+        job = self._existing(id)
         if job.state["state"] == CANCELLED:
-            return {"job": self._told(job)}
+            return {"job": self._with_workers(job)}
         if not job.cancel():
             raise ConflictError(f"{id} is {job.state['state']}; only a job that is not finished can be cancelled")
         job.note("cancelling", "the job was told to stop; its trees stop at their next level")
@@ -395,15 +421,15 @@ class JobService:
         if id not in self._running and not job.has_ended:
             await asyncio.to_thread(self._end_cancelled, job)
         await asyncio.to_thread(job.save, self.registry, True)
-        return {"job": self._told(job)}
+        return {"job": self._with_workers(job)}
 
     def _end_cancelled(self, job: Job) -> None:
         self.registry.folder(job.id).within(WORK).remove()
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
         give_back(self.registry, job.state)
 
-    async def _resume(self, id: str) -> Json:  # noqa: A002
-        job = self._known(id)
+    async def _resume(self, id: str) -> JobAnswer:  # noqa: A002
+        job = self._existing(id)
         if job.state["state"] == SUCCEEDED:
             raise ConflictError(f"{id} has succeeded; there is nothing to resume")
         if job.has_ended:
@@ -416,50 +442,50 @@ class JobService:
             job.is_cancelled = False
             job.note("resumed", "the job is taken up again; what is committed is not done again")
             job.queue_again()
-            told = self._told(job)  # now: the loop may begin it while it is saved
+            state = self._with_workers(job)  # now: the loop may start the job while it is saved
             await asyncio.to_thread(job.save, self.registry, True)
             self._queued.set()
-            return {"job": told}
-        return {"job": self._told(job)}
+            return {"job": state}
+        return {"job": self._with_workers(job)}
 
-    async def _remove(self, id: str) -> Json:  # noqa: A002
-        job = self._known(id)
+    async def _remove(self, id: str) -> RemoveAnswer:  # noqa: A002
+        job = self._existing(id)
         if not await self._is_over(job):
             raise ConflictError(f"{id} is {job.state['state']}; cancel it first, or wait for its end")
-        await asyncio.to_thread(give_back, self.registry, job.state)  # if a service was killed before it could
+        await asyncio.to_thread(give_back, self.registry, job.state)  # if a service was killed before its release
         await asyncio.to_thread(self.registry.remove, id)
         self.jobs.pop(id, None)
         return {"id": id}
 
     async def _is_over(self, job: Job) -> bool:
-        """Whether a job has ended; its thread tells of the end before it is free, and is waited for."""
+        """Whether a job has ended and its thread is free; waits for a thread that is about to finish."""
         running = self._running.get(job.id)
         if job.has_ended and running:
             await asyncio.wait([running], timeout=CLOSING_SECONDS)
         return job.has_ended and job.id not in self._running
 
-    async def _health(self) -> Json:
+    async def _health(self) -> HealthAnswer:
         if self.failure:
             raise JobError(self.failure)
         return {"service": self.about()}
 
 
 def _new_id(spec: AnySpec, text: str) -> str:
-    """A name for a job that was given none: what, when, and of what."""
+    """An id for a job that was submitted without one: its method, the time, and a digest."""
     now = datetime.now(UTC)
     digest = hashlib.sha256(f"{now.isoformat()}{text}".encode()).hexdigest()
     return f"{getattr(spec, 'method', 'score')}-{now:%Y%m%d-%H%M%S}-{digest[:6]}"
 
 
-def _handler(asked: Callable[..., Awaitable[Json]]) -> Callable[..., Awaitable[Json]]:
-    """A handler of the scheduler, whose refusals are answers."""
+def _handler(call: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T | RefusedAnswer]]:
+    """A handler for the scheduler, which answers a refusal instead of raising it."""
 
-    async def answer(**given: Any) -> Json:
+    async def answer(**arguments: object) -> T | RefusedAnswer:
         try:
-            return await asked(**given)
-        except Exception as error:  # an error that went over the comm would be pickled
+            return await call(**arguments)
+        except Exception as error:  # an error that is raised would be pickled
             if not isinstance(error, DistforestError):
-                logging.getLogger("distforest").exception("%s", asked.__name__)
+                logging.getLogger("distforest").exception("%s", call.__name__)
             known = isinstance(error, (DistforestError, OSError))
             faults = list(error.faults) if isinstance(error, SpecError) else [str(error) if known else repr(error)]
             kind = type(error).__name__ if isinstance(error, DistforestError) else "JobError"

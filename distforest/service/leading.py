@@ -1,14 +1,14 @@
-"""Jobs that ask a user's function: one worker leads, and the function is called on all of them.
+"""Jobs that evaluate a user's function: one worker leads the job, and all workers call the function.
 
-Growth is cheap where a similarity is expensive, so all trees grow on the worker that leads, which holds the ledger. If
-it dies another one leads, and what was paid for is in the ledger.
+If a similarity is expensive, growth is cheap by comparison. So all trees grow on the leading worker, which holds the
+ledger. If that worker dies, another one leads, and finds in the ledger what was evaluated.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distributed import get_worker, worker_client
 
@@ -30,18 +30,19 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Progress
     from distforest.jobs.shards import Receipt
     from distforest.jobs.spec import Spec
+    from distforest.service.messages import JobNote, JobResult
     from distforest.stores.claims import Claim
 
 TOPIC, ANSWER_TOPIC = "distforest-progress", "distforest-answer"
-"""Topics of the events in which a leading worker reports its progress and its tasks' answers."""
+"""Topics of Dask events in which a leading worker reports its progress and the answers of its tasks."""
 
 TELLING_SECONDS = 1.0
-"""Between two of them."""
+"""Seconds between two reports of progress."""
 
 
 @dataclass(frozen=True)
 class LeadTask:
-    """A job's spec, its working folder, its name, its claim on its output, and the growth of who hands it out."""
+    """A job's spec, its working folder, its id, its claim on its output, and the service's version of the growth."""
 
     spec: AnySpec
     folder: str
@@ -53,57 +54,74 @@ class LeadTask:
         return "the job as a whole"
 
 
-def lead(task: LeadTask) -> dict[str, Any]:
-    """Run a job on the worker that is asked, with all workers for a cluster; its result."""
+def lead(task: LeadTask) -> JobResult:
+    """Run a job on the worker of this task, with all workers as its cluster; returns the result."""
     spec, folder = task.spec, Folder(task.folder)
     if not isinstance(spec, ScoreSpec):
         check_own_growth(task.growth)
     stop = Stop(task.folder.rsplit("/", 1)[0])
-    watch = _Telling(task.job, stop)
-    with worker_client() as client, overheard() as told:
+    watch = _ProgressReport(task.job, stop)
+    with worker_client() as client, overheard() as warnings:
         cluster = OnDask(client, task.job, lambda _threads, _seconds: stop.check())
         if isinstance(spec, ScoreSpec):
             asked, overwrite = spec.question(), spec.run.overwrite
-            return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), told)
+            return score_result(score(asked, spec.output, cluster, overwrite, watch, folder, task.claim), warnings)
         options = replace(options_of(spec), watch=watch, on_answer=watch.on_answer, stop=stop.address, claim=task.claim)
         inputs = check_and_stage(spec, folder.address, cluster.memory_limit)
-        return fit_result(fit(inputs, spec.output, folder, cluster, options), told)
+        return fit_result(fit(inputs, spec.output, folder, cluster, options), warnings)
 
 
-def event_of(answer: Receipt | Lost) -> dict[str, Any]:
-    """What readers are told of a task's answer: an event, in words and numbers."""
+def event_of(answer: Receipt | Lost) -> JobNote:
+    """The event for a task's answer, in words and numbers."""
     if isinstance(answer, Lost):
         return {"event": "quarantine", "message": f"{answer.why}; its trees are tried once more at the end, each alone"}
-    numbers = {name: getattr(answer, name) for name in ("first", "last", "seconds", "peak_bytes")}
-    told = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
-    return {"event": "trees", "message": f"{told} committed", **numbers}
+    trees = f"tree {answer.first} is" if answer.first == answer.last else f"trees {answer.first} to {answer.last} are"
+    return {
+        "event": "trees",
+        "message": f"{trees} committed",
+        "first": answer.first,
+        "last": answer.last,
+        "seconds": answer.seconds,
+        "peak_bytes": answer.peak_bytes,
+    }
 
 
 def options_of(spec: Spec) -> Options:
-    """How a spec wants its fit to run."""
+    """The options of a fit that its spec sets."""
     return Options(spec.run.batch, spec.run.retries, spec.run.overwrite, spec.run.keep_shards)
 
 
-def fit_result(done: Fitted, told: Sequence[str] = ()) -> dict[str, Any]:
-    """What readers are told of a forest that is sealed; with what was warned of before."""
-    found = asdict(done)
-    return {"forest": found.pop("address"), **found, "warnings": [*told, *done.warnings]}
+def fit_result(done: Fitted, warnings: Sequence[str] = ()) -> JobResult:
+    """The result of a fit; ``warnings`` are those of its staging."""
+    return {
+        "forest": done.address,
+        "digest": done.digest,
+        "n_trees": done.n_trees,
+        "n_grown": done.n_grown,
+        "seconds": done.seconds,
+        "growing_seconds": done.growing_seconds,
+        "peak_bytes": done.peak_bytes,
+        "projected_bytes": done.projected_bytes,
+        "evaluations": done.evaluations,
+        "closed": done.closed,
+        "warnings": [*warnings, *done.warnings],
+    }
 
 
-def score_result(done: Scored, told: Sequence[str]) -> dict[str, Any]:
-    """What readers are told of answers that are complete; with what was warned of before."""
+def score_result(done: Scored, warnings: Sequence[str]) -> JobResult:
+    """The result of a scoring; with its ``warnings``."""
     shapes = {name: list(shape) for name, shape in done.shapes.items()}
-    return {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(told)}
+    return {"output": done.address, "digest": done.digest, "arrays": shapes, "warnings": list(warnings)}
 
 
-class _Telling:
-    """A watcher on a worker: tells the scheduler how far the job is, and stops where the sign is."""
+class _ProgressReport:
+    """A watcher on a worker: reports progress to the scheduler, and stops the job when its sign appears."""
 
     def __init__(self, job: str, stop: Stop) -> None:
         self._job, self._stop, self._next = job, stop, 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Tell, if it is time or the run is at its end."""
+        """Report, if it is time or the run has ended."""
         if time.monotonic() < self._next and progress.done < progress.total:
             return
         self._next = time.monotonic() + TELLING_SECONDS
@@ -111,5 +129,5 @@ class _Telling:
         get_worker().log_event(TOPIC, {"job": self._job, **asdict(progress)})
 
     def on_answer(self, answer: Receipt | Lost) -> None:
-        """Tell what a task has answered, or what is odd."""
+        """Report the receipt of a task, or its loss."""
         get_worker().log_event(ANSWER_TOPIC, {"job": self._job, "event": event_of(answer)})

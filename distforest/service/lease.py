@@ -1,9 +1,9 @@
 """The lease of a job root: one service at a time, known by its heartbeat in ``service.json``.
 
-A service writes its heartbeat only over its last one, so that of two that want a root at the same moment one is
-refused, if the store compares (`distforest.service.slot`). One that finds the name of another one in its place has been
-taken for dead, and ends itself; one whose heartbeats have not come through for as long as others wait writes nothing of
-a job.
+A service overwrites only its own last heartbeat. So if two services want a root at the same moment, one is refused,
+provided that the store compares (`distforest.service.slot`). A service that finds the id of another one in the file was
+taken for dead, and ends itself. A service whose heartbeats have failed for as long as others wait writes nothing of a
+job.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -29,32 +29,30 @@ from distforest.service.registry import LEASE, STALE, Registry, lease_in
 from distforest.service.slot import Slot, TakenError, slot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from distforest.service.registry import Json
+    from distforest.service.messages import LeaseRecord
 
 POLL = 0.5
-"""Seconds between two looks at the heartbeat of a service that may be dead."""
+"""Seconds between two reads of the heartbeat of a service that may be dead."""
 
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def _host() -> str:
-    """The name of the host and, where the system tells it, of its present run."""
+    """The name of the host and, if the system has one, the id of its current boot."""
     boot = BOOT_ID.read_text().strip() if BOOT_ID.exists() else ""
     return f"{platform.node()}/{boot}"
 
 
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A clock that nobody sets, and that goes on while the machine sleeps if the system has such a one."""
+"""A monotonic clock; one that also counts while the machine sleeps, if the system has one."""
 
 
-def _ticks() -> float:
+def _clock() -> float:
     return time.clock_gettime(CLOCK)
 
 
-def _born() -> float:
+def _start_of_process() -> float:
     return psutil.Process().create_time()
 
 
@@ -75,11 +73,11 @@ class Lease:
 
     @property
     def excludes(self) -> bool:
-        """Whether no other service can have taken the root in the same moment; known once it is taken."""
+        """Whether no other service can have taken the root at the same moment; known once the lease is taken."""
         return self._slot.compares
 
-    def record(self) -> dict[str, Any]:
-        """What ``service.json`` says."""
+    def record(self) -> LeaseRecord:
+        """The content of ``service.json``."""
         return {
             "id": self.id,
             "address": self.address,
@@ -91,82 +89,82 @@ class Lease:
             "host": platform.node(),
             "boot": _host(),
             "pid": os.getpid(),
-            "born": _born(),
+            "born": _start_of_process(),
         }
 
     async def take(self) -> None:
-        """Take the lease, from a dead service at once, from a silent one when its heartbeat has not moved for long.
+        """Take the lease; from a dead service at once, from a silent one after `STALE` seconds without a heartbeat.
 
         Raises
         ------
         ConflictError
             Another service is alive and serves the root.
         """
-        held, start = await asyncio.to_thread(self._held), _ticks()
-        while not await self._taken(held, start):
+        held, start = await asyncio.to_thread(self._holder), _clock()
+        while not await self._try_to_take(held, start):
             await asyncio.sleep(POLL)
-            found = await asyncio.to_thread(self._held)
+            found = await asyncio.to_thread(self._holder)
             if held and found and found["heartbeat"] != held["heartbeat"]:
                 raise ConflictError(
                     f"the job root {self.registry.root} is served already, by {found.get('address')} (process "
                     f"{found.get('pid')} on {found.get('host')}); stop that service, or give this one another root"
                 )
-            held, start = found, start if held else _ticks()
+            held, start = found, start if held else _clock()
 
-    async def _taken(self, held: Json | None, start: float) -> bool:
-        """Take the lease where nobody holds it, or nothing was heard since ``start``; false where one is to wait."""
-        if held and not died(held) and _ticks() - start < STALE:
+    async def _try_to_take(self, held: LeaseRecord | None, start: float) -> bool:
+        """Take the lease if nobody holds it or its holder is dead or silent since ``start``; False if it must wait."""
+        if held and not died(held) and _clock() - start < STALE:
             return False
         try:
             await asyncio.to_thread(self._write)
-        except TakenError:  # another one was quicker: it beats, or dies
+        except TakenError:  # another service was faster
             return False
         return True
 
     def beat(self) -> None:
-        """Tell readers that this service lives.
+        """Write a heartbeat.
 
         Raises
         ------
         JobError
             Another service has taken the lease.
         OSError
-            The store does not answer, or not yet.
+            The store does not answer.
         """
         try:
             self._write()
         except TakenError:
-            held = self._held()
+            held = self._holder()
             if held and held.get("id") != self.id:
                 raise JobError(
                     f"the job root {self.registry.root} has been taken over by {held.get('address')}"
                 ) from None
-            self._write()  # somebody has removed it, or this service has written more than it knows
+            self._write()  # the file was removed, or a write of this service succeeded without an answer
 
-    def hold(self) -> None:
-        """Raise OSError where another service may have taken the lease, as no heartbeat has come through for long."""
-        if (silent := _ticks() - self._sure) >= STALE:
+    def check_held(self) -> None:
+        """Raise OSError if another service may have taken the lease, because no heartbeat was written for long."""
+        if (silent := _clock() - self._sure) >= STALE:
             what = f"no heartbeat of the service has come through to {self.registry.root} for {silent:.0f} s"
             raise OSError(errno.EAGAIN, f"{what}; until one does it writes nothing of a job")
 
     def release(self) -> None:
-        """Give the lease back, so that the next service need not wait; readers see jobs as interrupted."""
-        held = self._held()
+        """Release the lease, so that the next service need not wait; readers then see jobs as interrupted."""
+        held = self._holder()
         if held and held.get("id") == self.id:
             with suppress(TakenError):
                 self._slot.clear()
 
-    def _held(self) -> Json | None:
-        """Who holds the lease, or did last."""
+    def _holder(self) -> LeaseRecord | None:
+        """The record of the last holder of the lease."""
         return lease_in(self._slot.read() or b"")
 
     def _write(self) -> None:
-        self.heartbeat, start = time.time(), _ticks()
+        self.heartbeat, start = time.time(), _clock()
         self._slot.put(json.dumps(self.record()).encode())
         self._sure = start
 
 
-def died(held: Mapping[str, Any]) -> bool:
+def died(held: LeaseRecord) -> bool:
     """Whether the service of a record is known to be dead: its process ran on this host and is gone."""
     if held.get("boot") != _host():
         return False

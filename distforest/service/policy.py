@@ -1,6 +1,6 @@
-"""What an operator lets jobs do: which stores they may name, which functions they may call, how large they may be.
+"""What an operator allows jobs to do: which stores and functions they may name, and how large they may be.
 
-A spec comes from a client, a policy from the command that starts the scheduler; nothing in a spec can widen it.
+A spec comes from a client, the policy from the command that starts the scheduler. Nothing in a spec can extend it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 EVERY = "*"
-"""In the list of functions: every public name of a module."""
+"""Stands for every public name of a module in the list of allowed functions."""
 
 MOST_DECODINGS = 8
-"""How often an address is decoded to see what it hides; one that is still encoded then is refused."""
+"""How often an address is percent-decoded; one that is still encoded after that is refused."""
 
 _CALLBACK = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:([^\W\d]\w*(\.[^\W\d]\w*)*|\*)")
 
 
 class _RefusedError(ValueError):
-    """What is wrong with an address or the name of a function, in words."""
+    """An address is refused; the message continues a sentence that begins with the address."""
 
 
 @dataclass(frozen=True)
 class StorePlace:
-    """Where an address leads: a protocol, and the parts of the path; a local path with its links followed.
+    """The place of an address: a protocol and the parts of the path, with the links of a local path followed.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class StorePlace:
 
     @classmethod
     def of(cls, address: str) -> StorePlace:
-        """Read an address; raises a ValueError that says what it may not hold."""
+        """Read an address; raises a ValueError with what it must not hold."""
         if not address.isprintable():
             raise _RefusedError("holds a character that is not printable")
         if "::" in address:
@@ -69,12 +69,12 @@ class StorePlace:
 
     def is_within(self, prefix: StorePlace) -> bool:
         """Whether this is the place of ``prefix``, or below it."""
-        held = [part for part in prefix.parts if part]  # the root of the local file system has one empty part
-        return self.protocol == prefix.protocol and list(self.parts[: len(held)]) == held
+        parts = [part for part in prefix.parts if part]  # the root of the local file system has one empty part
+        return self.protocol == prefix.protocol and list(self.parts[: len(parts)]) == parts
 
 
 def _parts(path: str) -> tuple[str, ...]:
-    """The parts of a path; refuses those that do not name anything, also where they are percent-encoded."""
+    """The parts of a path; refuses empty parts, and ``.`` and ``..``, also if they are percent-encoded."""
     decoded = path
     for _ in range(MOST_DECODINGS):
         if any(part in (".", "..") for part in re.split(r"[/\\]", decoded)):
@@ -91,7 +91,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _check_plain(protocol: str, path: str) -> None:
-    """Refuse a URL that holds more than a bucket and a key."""
+    """Refuse a URL with more than a bucket and a key."""
     if not path.strip("/"):
         raise _RefusedError("names no bucket")
     if "?" in path or "#" in path:
@@ -103,32 +103,31 @@ def _check_plain(protocol: str, path: str) -> None:
 
 @dataclass(frozen=True)
 class Policy:
-    """What jobs may do.
+    """The rules that the spec of a job must keep.
 
     Parameters
     ----------
     prefixes
-        Addresses at or below which all that a job reads and writes must lie, by whole parts of the path; none: any
-        store of a known protocol that the users of scheduler and workers can reach. Links in a local path are followed,
-        as this host sees them.
+        Addresses; all that a job reads and writes must be at or below one of them, by whole parts of the path. Without
+        prefixes, any store of a known protocol is allowed that the users of scheduler and workers can reach. Links in
+        a local path are followed as this host sees them.
     callbacks
-        Functions that a job may have called: ``"module:function"``, or ``"module:*"`` for every public name of a
-        module, those that it imports among them. Entry points of the group ``distforest.similarity`` are allowed as
+        Functions that a job may name: ``"module:function"``, or ``"module:*"`` for every public name of a module,
+        including the names that it imports. Entry points of the group ``distforest.similarity`` are allowed as
         installed.
     max_spec_bytes
         Largest spec, as UTF-8.
     max_trees
         Largest forest.
     max_jobs
-        Most jobs that are not finished; who admits a job counts them.
+        Most jobs that are not finished; the service counts them.
     reserved
-        Addresses at or below which nothing of a job may lie, such as the job root.
+        Addresses such as the job root; nothing of a job may be at or below them.
 
     Raises
     ------
     InputError
-        A prefix is not an absolute address of a known protocol, a callback is neither of the two forms, or a limit is
-        below 1.
+        A prefix is not an absolute address of a known protocol, a callback has neither form, or a limit is below 1.
 
     Examples
     --------
@@ -161,7 +160,7 @@ class Policy:
                 raise InputError(f"{name} must be an integer from 1, found {getattr(self, name)}")
 
     def read(self, text: object) -> None:
-        """Refuse what is no text, or too long for a spec, before it is parsed.
+        """Refuse a spec that is no text or too long, before it is parsed.
 
         Raises
         ------
@@ -176,40 +175,40 @@ class Policy:
         """
         if not isinstance(text, str):
             raise SpecError([sentence((), 0, f"must be a JSON text, found {shown(text)}")])
-        found = len(text.encode("utf-8", "surrogatepass"))
-        if found > self.max_spec_bytes:
-            what = f"must have at most {self.max_spec_bytes} bytes for this service, found {found}"
+        n_bytes = len(text.encode("utf-8", "surrogatepass"))
+        if n_bytes > self.max_spec_bytes:
+            what = f"must have at most {self.max_spec_bytes} bytes for this service, found {n_bytes}"
             raise SpecError([sentence((), 0, what)])
 
     def check(self, addresses: Mapping[str, str], callbacks: Mapping[str, str], n_trees: int | None) -> None:
-        """Refuse a job that asks for more than is allowed.
+        """Refuse a job that names or needs more than is allowed.
 
-        Links are followed when this is called: a job that waits is checked again when it starts.
+        Links are followed at the time of the call, so a job that waits is checked again when it starts.
 
         Parameters
         ----------
         addresses
-            What a job reads and writes, by its place in the spec, such as ``"input.features"``.
+            Addresses that a job reads and writes, by their place in the spec, such as ``"input.features"``.
         callbacks
-            Functions that it has called, by their place in the spec.
+            Functions that the job calls, by their place in the spec.
         n_trees
-            Trees that it grows; None for a job that grows none.
+            Trees that the job grows; None for a job that grows none.
 
         Raises
         ------
         SpecError
-            Every fault: an address that is relative, has a part ``.`` or ``..``, chains file systems, names another
-            protocol, holds a query or a password, or lies, with its links followed, outside the prefixes; where there
-            are prefixes, an input with a link in it; a function that is not allowed; too many trees.
+            All faults: an address that is relative, has a part ``.`` or ``..``, chains file systems, names an unknown
+            protocol, holds a query or a password, or leads outside the prefixes; if there are prefixes, an input that
+            contains a link; a function that is not allowed; too many trees.
         """
-        faults = [*self._of_addresses(addresses), *self._of_callbacks(callbacks)]
+        faults = [*self._address_faults(addresses), *self._callback_faults(callbacks)]
         if n_trees is not None and n_trees > self.max_trees:
             what = f"{n_trees} trees were requested, this service allows at most {self.max_trees}"
             faults.append(sentence(("params", "n_estimators"), 0, what))
         if faults:
             raise SpecError(faults)
 
-    def _of_addresses(self, addresses: Mapping[str, str]) -> Iterator[str]:
+    def _address_faults(self, addresses: Mapping[str, str]) -> Iterator[str]:
         allowed, reserved = ([StorePlace.of(prefix) for prefix in own] for own in (self.prefixes, self.reserved))
         for key, address in addresses.items():
             try:
@@ -218,7 +217,7 @@ class Policy:
                 yield sentence(tuple(key.split(".")), 0, f"{shown(address)} {error}")
                 continue
             if allowed and not any(found.is_within(prefix) for prefix in allowed):
-                what = f"{shown(address)}{_led(address, found)} is outside what this service allows"
+                what = f"{shown(address)}{_link_target(address, found)} is outside what this service allows"
                 yield sentence(tuple(key.split(".")), 0, f"{what}: {listed(self.prefixes)}")
             elif allowed and key.startswith("input.") and (link := _link_inside(found)):
                 what = f"{shown(address)} holds the link {shown(link)}, which this service does not follow"
@@ -227,7 +226,7 @@ class Policy:
                 what = f"{shown(address)} lies where this service keeps its jobs; choose another place"
                 yield sentence(tuple(key.split(".")), 0, what)
 
-    def _of_callbacks(self, callbacks: Mapping[str, str]) -> Iterator[str]:
+    def _callback_faults(self, callbacks: Mapping[str, str]) -> Iterator[str]:
         for key, name in callbacks.items():
             module, _, function = name.partition(":")
             is_public = function.isidentifier() and not function.startswith("_")
@@ -243,7 +242,7 @@ class Policy:
 
 
 def _link_inside(place: StorePlace) -> str | None:
-    """The path of the first link in a local folder, at any depth: Zarr would follow it, chunk by chunk."""
+    """The path of the first link in a local folder, at any depth; Zarr would follow it for each chunk."""
     if place.protocol != "file":
         return None
     top = "/" + "/".join(place.parts)
@@ -254,8 +253,8 @@ def _link_inside(place: StorePlace) -> str | None:
     return None
 
 
-def _led(address: str, found: StorePlace) -> str:
-    """Where a local address leads by its links, if it has any."""
+def _link_target(address: str, found: StorePlace) -> str:
+    """The target of a local address in words, if links lead elsewhere."""
     real = "/" + "/".join(found.parts)
     is_linked = found.protocol == "file" and real != "/" + address.removeprefix("file://").strip("/")
     return f", which leads to {shown(real)}," if is_linked else ""

@@ -1,6 +1,6 @@
-"""What the files of a job may say, value by value: a store is not only written by services.
+"""Checks of the values in the files of a job: not only services write to a store.
 
-Readers count, compare and format what they find, so nothing gets past here that they could stumble over.
+Readers count, compare and format these values, so a value of the wrong kind is refused here.
 """
 
 from __future__ import annotations
@@ -8,23 +8,24 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    Json = dict[str, Any]
-    Kind = Callable[[Any], bool]
+    from distforest.service.messages import JobEvent, JobState, LeaseRecord
+
+    Kind = Callable[[object], bool]
 
 MOST_WHOLE, LAST_MOMENT = 2**53, 253_000_000_000.0
 """The greatest whole number that JSON's readers agree on, and a time in the year 9987: later ones have no date."""
 
 NUMBER = re.compile(rb'\{"n":(\d{1,16}),')
-"""How a line of an event begins that a service has written."""
+"""The beginning of an event's line that a service has written."""
 
 
-def _is_plain(value: Any, depth: int = 8) -> bool:
-    """Whether a value goes over JSON, the comm and a page as it is: no NaN, no half of a letter, nothing too deep."""
+def _is_plain(value: object, depth: int = 8) -> bool:
+    """Whether JSON, the comm and a page can carry a value: no NaN, no lone surrogate, no deep nesting."""
     if isinstance(value, str):
         return value.isascii() or _is_whole_text(value)
     if isinstance(value, float):
@@ -46,35 +47,35 @@ def _is_whole_text(value: str) -> bool:
     return True
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> TypeGuard[int]:
     return type(value) is int and 0 <= value <= MOST_WHOLE
 
 
-def _is_amount(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and value >= 0
+def _is_amount(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
 
 
-def _is_moment(value: Any) -> bool:
+def _is_moment(value: object) -> bool:
     return _is_amount(value) and value <= LAST_MOMENT
 
 
-def _is_error(value: Any) -> bool:
+def _is_error(value: object) -> bool:
     return isinstance(value, dict) and all(_is_text(value.get(name)) for name in ("kind", "message"))
 
 
-def _is_result(value: Any) -> bool:
+def _is_result(value: object) -> bool:
     return isinstance(value, dict) and _wrong(value, RESULT) is None
 
 
-def _are_shapes(value: Any) -> bool:
+def _are_shapes(value: object) -> bool:
     return isinstance(value, dict) and all(map(_is_shape, value.values()))
 
 
-def _is_shape(value: Any) -> bool:
+def _is_shape(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_whole, value))
 
 
@@ -100,7 +101,7 @@ STATE_VALUES: dict[str, Kind] = {
     "error": _or_none(_is_error),
     "result": _or_none(_is_result),
 }
-"""What the values of a state are; that of a job which a service has written has all of them."""
+"""The kind of each value of a state; a state that a service has written has all of these keys."""
 
 OPTIONAL: dict[str, Kind] = dict.fromkeys(("waiting", "was"), _or_none(_is_text))
 EVENT: dict[str, Kind] = {"n": _is_whole, "time": _is_moment, "event": _is_text, "message": _is_text}
@@ -110,19 +111,19 @@ TREES: dict[str, Kind] = {
     "seconds": _is_amount,
     "peak_bytes": _or_none(_is_whole),
 }
-"""What an event says, and one of trees that are committed."""
+"""The values of any event, and further values of an event about committed trees."""
 
 
-def _wrong(found: Mapping[str, Any], kinds: Mapping[str, Kind]) -> str | None:
-    """The name of something that is not of its kind, or not plain; None where all is."""
+def _wrong(found: Mapping[str, object], kinds: Mapping[str, Kind]) -> str | None:
+    """The key of the first value that is not of its kind, or not plain; None if all values are right."""
     for name, value in found.items():
         if not (_is_plain(name) and _is_plain(value) and kinds.get(name, _is_plain)(value)):
             return name
     return None
 
 
-def wrong_in_state(found: Mapping[str, Any]) -> str | None:
-    """Name a value of a job's state that no service writes; None where all are well.
+def wrong_in_state(found: Mapping[str, object]) -> str | None:
+    """The key of a value in a job's state that no service writes; None if all values are right.
 
     Examples
     --------
@@ -132,21 +133,29 @@ def wrong_in_state(found: Mapping[str, Any]) -> str | None:
     return _wrong(found, STATE_VALUES | OPTIONAL)
 
 
-def is_event(found: Mapping[str, Any]) -> bool:
-    """Whether an object can be an event."""
+def is_state(found: Mapping[str, object]) -> TypeGuard[JobState]:
+    """Whether every value of a job's state is one that a service can have written."""
+    return wrong_in_state(found) is None
+
+
+def is_event(found: Mapping[str, object]) -> TypeGuard[JobEvent]:
+    """Whether an object has the values of an event."""
     kinds = EVENT | TREES if found.get("event") == "trees" else EVENT
     if not kinds.keys() <= found.keys() or _wrong(found, kinds) is not None:
         return False
-    return kinds is EVENT or bool(found["first"] <= found["last"])
+    if kinds is EVENT:
+        return True
+    first, last = found["first"], found["last"]
+    return _is_whole(first) and _is_whole(last) and first <= last
 
 
-def is_lease(found: Mapping[str, Any]) -> bool:
-    """Whether an object can tell who serves a job root."""
+def is_lease(found: Mapping[str, object]) -> TypeGuard[LeaseRecord]:
+    """Whether an object has the heartbeat of a lease."""
     return _is_moment(found.get("heartbeat"))
 
 
-def parsed(line: bytes) -> Json | None:
-    """The object of a line; None for what is cut off, or none."""
+def parsed(line: bytes) -> dict[str, object] | None:
+    """The JSON object of a line; None if the line is cut off or holds something else."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -154,13 +163,13 @@ def parsed(line: bytes) -> Json | None:
     return found if isinstance(found, dict) else None
 
 
-def line_of(value: Json) -> bytes:
-    """An object as a line."""
+def line_of(value: Mapping[str, object]) -> bytes:
+    """Write an object as a line of JSON."""
     return json.dumps(value, allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
-def events_in(lines: Iterator[bytes], after: int) -> Iterator[Json]:
-    """The events of some lines whose numbers are greater; those that are not are not parsed."""
+def events_in(lines: Iterator[bytes], after: int) -> Iterator[JobEvent]:
+    """The events of some lines with numbers greater than ``after``; earlier ones are not parsed."""
     for line in lines:
         number = NUMBER.match(line)
         if number and int(number[1]) <= after:

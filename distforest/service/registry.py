@@ -1,13 +1,13 @@
-"""The job root: a folder for each job on any fsspec store, from which a reader learns all without a scheduler.
+"""The job root: a folder for each job on any fsspec store; readers need no scheduler.
 
 ::
 
     root/
-      service.json        who serves this root, and its last heartbeat
-      ID/spec.json        what was asked
-      ID/state.json       what has become of it, replaced as a whole
-      ID/events.jsonl     what happened, a line each
-      ID/stop             there: trees of this job stop and commit nothing
+      service.json        the service of this root, and its last heartbeat
+      ID/spec.json        the spec of a job
+      ID/state.json       its state, replaced as a whole
+      ID/events.jsonl     its events, one in each line
+      ID/stop             the sign: trees of this job stop and commit nothing
       ID/work/            shards, staged inputs, a forest that is being merged; removed at the end
 """
 
@@ -16,20 +16,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.errors import InputError, JobError, NotFoundError
 from distforest.jobs.reader import shown
-from distforest.service.records import events_in, is_lease, line_of, parsed, wrong_in_state
+from distforest.service.records import events_in, is_lease, is_state, line_of, parsed, wrong_in_state
 from distforest.stores.addresses import may_pass
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from distforest.service.messages import JobEvent, JobState, LeaseRecord
     from distforest.stores.folder import End
-
-    Json = dict[str, Any]
 
 STATE_FORMAT = 1
 """Of state.json."""
@@ -39,7 +38,7 @@ SUCCEEDED, FAILED, CANCELLING, CANCELLED, INTERRUPTED = "SUCCEEDED", "FAILED", "
 WRITTEN = (QUEUED, WAITING, RUNNING, MERGING, SUCCEEDED, FAILED, CANCELLING, CANCELLED, INTERRUPTED)
 UNREADABLE = "UNREADABLE"
 JOB_STATES = (*WRITTEN, UNREADABLE)
-"""States of a job: those that are written, and the one of a job of which nothing can be read."""
+"""States of a job: those that are written, and that of a job whose folder cannot be read."""
 
 ENDS = (SUCCEEDED, FAILED, CANCELLED)
 """States that a job leaves only by being resumed."""
@@ -47,29 +46,29 @@ ENDS = (SUCCEEDED, FAILED, CANCELLED)
 SPEC, STATE, EVENTS, LEASE, WORK = "spec.json", "state.json", "events.jsonl", "service.json", "work"
 
 STALE = 10.0
-"""Seconds without a heartbeat after which a reader takes a service to be gone."""
+"""Seconds without a heartbeat after which readers take a service for dead."""
 
 JOB_FILE_BYTES = 8 << 20
-"""Of a file of a job. A larger state or spec is not read; of events the oldest are dropped, so that half is left."""
+"""Largest file of a job. A larger state or spec is not read; of larger events the older half is dropped."""
 
 LATEST_BYTES = 256 << 10
-"""In which the latest event is looked for first; none is longer."""
+"""Bytes at the end of the events in which the latest one is searched first; no event is longer."""
 
 STATES_AT_ONCE = 256
 """States that are read at once."""
 
 NO_SUCH_FILE = (FileNotFoundError, NotADirectoryError)
-"""What a store answers where there is no such file."""
+"""What a store raises for a file that does not exist."""
 
 ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class UnreadableError(JobError):
-    """The folder of a job holds what no service has written; the job is set aside."""
+    """The folder of a job holds something that no service has written; the job is set aside."""
 
 
 def check_id(name: str) -> str:
-    """A job's id; raises InputError for what could be no folder's name on every store.
+    """Check the id of a job; raises InputError for one that cannot name a folder on every store.
 
     Examples
     --------
@@ -77,20 +76,40 @@ def check_id(name: str) -> str:
     'smerf-20261122-4f3a'
     """
     if not isinstance(name, str) or not ID.fullmatch(name):
-        asked = "up to 64 of a-z, 0-9, '_' and '-' were expected, beginning with a letter or digit"
-        raise InputError(f"id: {asked}, found {shown(name)}")
+        expected = "up to 64 of a-z, 0-9, '_' and '-' were expected, beginning with a letter or digit"
+        raise InputError(f"id: {expected}, found {shown(name)}")
     return name
 
 
-def unreadable(job: str, error: Exception) -> Json:
-    """What is told of a job that is set aside."""
-    none = dict.fromkeys(("method", "service", "started", "ended", "phase", "remaining", "n_trees", "result"))
-    counts = dict.fromkeys(("revision", "done", "total", "retries", "lost_workers", "attempt"), 0)
-    what = "mend or remove its folder, and start the service anew"
+def unreadable(job: str, error: Exception) -> JobState:
+    """The state that readers see of a job that is set aside."""
+    what = "repair or remove its folder, and restart the service"
     message = f"{job} cannot be read and is left alone: {_why(error)}; {what}"
-    known = {"format": STATE_FORMAT, "id": job, "state": UNREADABLE, "kind": "", "output": ""}
-    times = {"submitted": 0.0, "heartbeat": 0.0, "rate": 0.0}
-    return {**known, **none, **counts, **times, "error": {"kind": "UnreadableError", "message": message}}
+    return {
+        "format": STATE_FORMAT,
+        "id": job,
+        "state": UNREADABLE,
+        "kind": "",
+        "output": "",
+        "method": None,
+        "service": None,
+        "started": None,
+        "ended": None,
+        "phase": None,
+        "remaining": None,
+        "n_trees": None,
+        "result": None,
+        "revision": 0,
+        "done": 0,
+        "total": 0,
+        "retries": 0,
+        "lost_workers": 0,
+        "attempt": 0,
+        "submitted": 0.0,
+        "heartbeat": 0.0,
+        "rate": 0.0,
+        "error": {"kind": "UnreadableError", "message": message},
+    }
 
 
 def _why(error: Exception) -> str:
@@ -98,7 +117,7 @@ def _why(error: Exception) -> str:
 
 
 def _unguarded() -> None:
-    """Let everybody write."""
+    """Allow every write."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +129,7 @@ class Registry:
     root
         Its path or URL.
     guard
-        Called before anything is written of a job; what it raises keeps that from being written.
+        Called before each write to a job's folder; the write is not made if it raises.
 
     Examples
     --------
@@ -128,7 +147,7 @@ class Registry:
         return Folder(self.root).within(check_id(job)) if job else Folder(self.root)
 
     def ids(self) -> list[str]:
-        """Of all that may be jobs' folders; none where there is no root."""
+        """The ids of all folders that may be jobs; none if there is no root."""
         try:
             return [name for name in self.folder().folders() if ID.fullmatch(name)]
         except FileNotFoundError:
@@ -136,79 +155,79 @@ class Registry:
 
     # --- what a service writes --------------------------------------------------------------------------------
 
-    def create(self, job: str, spec: str, state: Json) -> None:
-        """Write a new job; when this returns it is durable."""
+    def create(self, job: str, spec: str, state: JobState) -> None:
+        """Write a new job; when this returns, it is on disk."""
         self.guard()
         self.folder(job).write(SPEC, spec.encode())
         self.write(job, state)
 
-    def write(self, job: str, state: Json) -> None:
+    def write(self, job: str, state: JobState) -> None:
         """Replace the state of a job."""
         self.guard()
         self.folder(job).write(STATE, line_of(state))
 
-    def note(self, job: str, events: Sequence[Json]) -> None:
-        """Append to a job's events; where they are too many the oldest are dropped, and a line says so."""
+    def note(self, job: str, events: Sequence[JobEvent]) -> None:
+        """Append to a job's events; if the file is too large, the older half is dropped, and an event says so."""
         self.guard()
         if self.folder(job).append(EVENTS, b"".join(map(line_of, events))) > JOB_FILE_BYTES:
             kept = events_in(self._event_lines(job, JOB_FILE_BYTES // 2), 0)
             self.folder(job).write(EVENTS, b"".join(map(line_of, kept)))
 
     def remove(self, job: str) -> None:
-        """Remove a job's folder; what it made elsewhere stays."""
+        """Remove a job's folder; its output stays."""
         self.guard()
         self.folder(job).remove()
 
-    # --- what anybody reads -----------------------------------------------------------------------------------
+    # --- what readers call ------------------------------------------------------------------------------------
 
     def check_own(self, job: str) -> None:
-        """Raise UnreadableError where a job's folder, or that of its work, is a link: what is behind is not its own."""
+        """Raise UnreadableError if a job's folder, or its working folder, is a link: it would lead out of the root."""
         for folder in (self.folder(job), self.folder(job).within(WORK)):
             if folder.is_link:
                 raise UnreadableError(f"{folder.address} is a link, and links are not followed")
 
     def spec(self, job: str) -> str | None:
-        """The spec of a job; None where there is none. Raises UnreadableError."""
+        """The spec of a job; None if it has none. Raises UnreadableError."""
         found = self._read(job, SPEC)
         try:
             return None if found is None else found.decode()
         except UnicodeDecodeError as error:
             raise UnreadableError(f"{self.folder(job).address}/{SPEC} is no text: {error}") from error
 
-    def state(self, job: str) -> Json | None:
-        """The state of a job as its service wrote it; None where there is none, or only a part of one.
+    def state(self, job: str) -> JobState | None:
+        """The state of a job as its service wrote it; None if there is none, or only a part of one.
 
-        Raises UnreadableError for one that no service has written.
+        Raises UnreadableError for a state that no service has written.
         """
         found = self._read(job, STATE)
         return None if found is None else self._state(job, found)
 
-    def states(self) -> Iterator[tuple[str, Json | UnreadableError | None]]:
-        """The state of each folder that may be a job's, or why it cannot be read; as `state` for the rest."""
+    def states(self) -> Iterator[tuple[str, JobState | UnreadableError | None]]:
+        """The id and state of each folder that may be a job's, as `state` reads it; or the error that it raises."""
         ids = self.ids()
         for names in (ids[first : first + STATES_AT_ONCE] for first in range(0, len(ids), STATES_AT_ONCE)):
             ends = self.folder().ends([f"{name}/{STATE}" for name in names], JOB_FILE_BYTES)
             for name, end in zip(names, ends, strict=True):
                 try:
-                    found = self._whole(name, STATE, end)
+                    found = self._whole_file(name, STATE, end)
                     yield name, None if found is None else self._state(name, found)
                 except UnreadableError as error:
                     yield name, error
 
-    def events(self, job: str, after: int = 0, limit: int | None = None) -> list[Json]:
+    def events(self, job: str, after: int = 0, limit: int | None = None) -> list[JobEvent]:
         """A job's events with greater numbers than ``after``, the first ``limit`` of them.
 
-        A line that a crash has cut off is left out, as is one that was written twice, or says what no service does.
+        Lines are left out that a crash has cut off, that were written twice, or that no service has written.
 
         Raises
         ------
         NotFoundError
             There is no such job.
         UnreadableError
-            Its events are no file.
+            The events are not in a file.
         """
-        self._there(job)
-        found: dict[int, Json] = {}
+        self._check_exists(job)
+        found: dict[int, JobEvent] = {}
         for event in events_in(self._event_lines(job, JOB_FILE_BYTES), after):
             found[event["n"]] = event
             if len(found) == limit:
@@ -216,46 +235,47 @@ class Registry:
         return list(found.values())
 
     def last_number(self, job: str) -> int:
-        """The number of a job's latest event; 0 if there is none. Raises UnreadableError."""
+        """The number of a job's latest event; 0 if it has none. Raises UnreadableError."""
         for most in (LATEST_BYTES, JOB_FILE_BYTES):  # a loss of power may have left zeros at the end
             if numbers := [event["n"] for event in events_in(self._event_lines(job, most), 0)]:
                 return max(numbers)
         return 0
 
-    def lease(self) -> Json | None:
-        """Who serves the root, or did last."""
+    def lease(self) -> LeaseRecord | None:
+        """The record of the service that serves the root, or was the last to serve it."""
         try:
             return lease_in(self.folder().end(LEASE, JOB_FILE_BYTES).content)
         except (*NO_SUCH_FILE, ValueError):
             return None
 
-    def job(self, job: str, now: float) -> Json:
-        """What has become of a job, as can be told without its service.
+    def job(self, job: str, now: float) -> JobState:
+        """The state of a job as it can be read without its service.
 
         Raises
         ------
         NotFoundError
             There is no such job.
         """
-        self._there(job)
+        self._check_exists(job)
         try:
             found = self.state(job)
         except UnreadableError as error:
             return unreadable(job, error)
-        return self._told(job, found, self.lease(), now)
+        return self._as_read(job, found, self.lease(), now)
 
-    def listed(self, now: float) -> list[Json]:
-        """All jobs, newest first, as can be told without their service."""
-        lease, jobs = self.lease(), []
+    def listed(self, now: float) -> list[JobState]:
+        """All jobs, newest first, as they can be read without their service."""
+        lease = self.lease()
+        jobs: list[JobState] = []
         for name, found in self.states():
             if isinstance(found, UnreadableError):
                 jobs.append(unreadable(name, found))
-            elif found is not None or self._is_there(name):
-                jobs.append(self._told(name, found, lease, now))
+            elif found is not None or self._exists(name):
+                jobs.append(self._as_read(name, found, lease, now))
         return sorted(jobs, key=lambda job: (job.get("submitted") or 0.0, job["id"]), reverse=True)
 
-    def _told(self, job: str, state: Json | None, lease: Json | None, now: float) -> Json:
-        """A job's state as a reader tells it: interrupted where nothing was heard of its service for long."""
+    def _as_read(self, job: str, state: JobState | None, lease: LeaseRecord | None, now: float) -> JobState:
+        """The state that a reader reports: interrupted if its service has written no heartbeat for long."""
         state = state or {"format": STATE_FORMAT, "id": job, "state": QUEUED}
         if state["state"] in ENDS:
             return state
@@ -263,19 +283,19 @@ class Registry:
             self.check_own(job)
             self.spec(job)
             self.last_number(job)
-        except UnreadableError as error:  # a service leaves it alone
+        except UnreadableError as error:  # a service sets it aside, too
             return unreadable(job, error)
         if lease and now - lease["heartbeat"] <= STALE:
             return state
         was = state.get("was") if state["state"] == INTERRUPTED else state["state"]
         return {**state, "state": INTERRUPTED, "was": was}
 
-    def _there(self, job: str) -> None:
-        if not self._is_there(job):
+    def _check_exists(self, job: str) -> None:
+        if not self._exists(job):
             raise NotFoundError(f"there is no job {job} in {self.root}")
 
-    def _is_there(self, job: str) -> bool:
-        """Whether anything stands where a job's state and spec do, be it what it may."""
+    def _exists(self, job: str) -> bool:
+        """Whether anything is at the place of a job's state or spec, also if it cannot be read."""
         ends = self.folder().ends([f"{check_id(job)}/{name}" for name in (STATE, SPEC)], 1)
         for end in ends:
             if isinstance(end, OSError) and may_pass(end, self.root):
@@ -285,12 +305,12 @@ class Registry:
     # --- its files --------------------------------------------------------------------------------------------
 
     def _read(self, job: str, name: str) -> bytes | None:
-        """The content of a file; None where there is none."""
+        """The content of a file; None if it does not exist."""
         [end] = self.folder().ends([f"{check_id(job)}/{name}"], JOB_FILE_BYTES)
-        return self._whole(job, name, end)
+        return self._whole_file(job, name, end)
 
-    def _whole(self, job: str, name: str, end: End | Exception) -> bytes | None:
-        """What `_read` answers, from the end of the file."""
+    def _whole_file(self, job: str, name: str, end: End | Exception) -> bytes | None:
+        """The content of a file that was read from its end, as `_read` returns it."""
         if (found := self._end(end)) is None:
             return None
         if not found.is_whole:
@@ -298,7 +318,7 @@ class Registry:
         return found.content
 
     def _end(self, end: End | Exception) -> End | None:
-        """The end of a file, None where there is none; raises what keeps it from being read, now or for ever."""
+        """The end of a file, None if it does not exist; raises UnreadableError, or OSError if the store may recover."""
         if isinstance(end, NO_SUCH_FILE):
             return None
         if not isinstance(end, Exception):
@@ -307,8 +327,8 @@ class Registry:
             raise end
         raise UnreadableError(str(end)) from end
 
-    def _state(self, job: str, content: bytes) -> Json | None:
-        """The state that a file holds."""
+    def _state(self, job: str, content: bytes) -> JobState | None:
+        """The checked state in the content of a file."""
         found = parsed(content)
         if found is None:
             return None
@@ -319,33 +339,34 @@ class Registry:
         ):
             named = ", ".join(f"{name} {shown(found.get(name))}" for name in ("format", "id", "state"))
             raise UnreadableError(f"{self.folder(job).address}/{STATE} is of no job {job} that is known here: {named}")
-        if (wrong := wrong_in_state(found)) is not None:
+        if not is_state(found):
+            wrong = str(wrong_in_state(found))
             what = f"{shown(wrong)} is {shown(found[wrong])}, which no service has written"
             raise UnreadableError(f"{self.folder(job).address}/{STATE}: {what}")
         return found
 
     def _event_lines(self, job: str, most: int) -> Iterator[bytes]:
-        """The last lines of a job's events; where there are more, the first one says so."""
+        """The last lines of a job's events; if earlier ones are missing, the first line says so."""
         [end] = self.folder().ends([f"{check_id(job)}/{EVENTS}"], most)
         if (found := self._end(end)) is None:
             return
         lines = iter(found.content.splitlines())
         if not found.is_whole:
-            next(lines, None)  # a part of one
+            next(lines, None)  # a part of a line
             if first := next(events_in(lines, 0), None):
                 yield line_of(_dropped(first))
                 yield line_of(first)
         yield from lines
 
 
-def _dropped(first: Json) -> Json:
-    """The event that says that those before the first one are not kept."""
+def _dropped(first: JobEvent) -> JobEvent:
+    """The event that stands for those before the first one, which are not kept."""
     n = first["n"] - 1
     message = f"events up to number {n} are not kept; of a job the latest {JOB_FILE_BYTES >> 20} MiB are, at most"
     return {"n": n, "time": first["time"], "event": "dropped", "message": message}
 
 
-def lease_in(content: bytes) -> Json | None:
-    """Who serves a root, by the content of its ``service.json``; None where that tells nobody."""
+def lease_in(content: bytes) -> LeaseRecord | None:
+    """The record in the content of ``service.json``; None if it is not one."""
     found = parsed(content)
     return found if found and is_lease(found) else None

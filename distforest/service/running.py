@@ -1,11 +1,11 @@
-"""A job that runs: a thread of the service that plans and waits, while all work is done by tasks on workers.
+"""Running a job: a thread of the service plans and waits, while tasks on workers do all the work.
 
 ::
 
     stage -> survey -> (screen) -> grow, grow, ... -> lay out -> merge, merge, ... -> seal
 
-It is `distforest.jobs.train.fit` (or `distforest.jobs.score.score`) as it runs on a laptop, with the service's client
-for a cluster. A run that ends with its scheduler leaves its shards, and the next service starts the same run.
+It is the same `distforest.jobs.train.fit` (or `distforest.jobs.score.score`) as on a laptop, with the service's client
+as its cluster. A run that ends with its scheduler leaves its shards, and the next service starts the same run again.
 """
 
 from __future__ import annotations
@@ -39,25 +39,26 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from distforest.service.job import Job
+    from distforest.service.messages import JobResult, StateChanges
     from distforest.service.policy import Policy
-    from distforest.service.registry import Json, Registry
+    from distforest.service.registry import Registry
     from distforest.stores.claims import Claim
     from distforest.stores.folder import Folder
 
 ATTEMPTS, PAUSE = 4, 0.5
-"""How often a run is tried whose store or connection fails, and the seconds before the second try; they double."""
+"""How often a run is tried if its store or connection fails; seconds before a second try, doubled at each try."""
 
 UNSTEADY = (OSError, CancelledError, TimeoutError)
-"""What another try may mend."""
+"""Errors that may not recur at another try."""
 
 
 class ClosingError(Exception):
-    """The service closes; its jobs stay as they are, for the next one."""
+    """The service closes; its jobs stay as they are for the next service."""
 
 
 @dataclass(frozen=True)
 class ServiceContext:
-    """What all running jobs of a service share; ``busy`` says with what workers are busy for whom a job waits."""
+    """What all running jobs of a service share; ``busy`` says which other work keeps the workers from a job."""
 
     registry: Registry
     client: Client
@@ -70,28 +71,28 @@ class ServiceContext:
 
 @dataclass
 class WorkerWatch:
-    """Looks after one running job: whether it shall stop, and whether there are workers."""
+    """Checks for one running job whether it must stop, and whether there are workers."""
 
     job: Job
-    desk: ServiceContext
+    context: ServiceContext
     _since: float | None = None
 
     def __call__(self, threads: int, _seconds: float) -> None:
-        """Be told of the workers' threads; raises what ends the run."""
-        if self.desk.closing.is_set():
+        """Take the number of the workers' threads; raises the error that ends the run."""
+        if self.context.closing.is_set():
             raise ClosingError
         if self.job.is_cancelled:
             raise CancelledJobError("the job was cancelled")
-        self.job.attend(threads, self.desk.busy(self.job.id))
+        self.job.attend(threads, self.context.busy(self.job.id))
         self._since = None if threads else self._since or time.monotonic()
-        waited, most = time.monotonic() - (self._since or time.monotonic()), self.desk.no_workers_timeout
+        waited, most = time.monotonic() - (self._since or time.monotonic()), self.context.no_workers_timeout
         if most is not None and waited > most:
             raise JobError(f"no worker came in {most:g} s; start some, and resume the job")
 
 
 @dataclass(frozen=True)
 class StageTask:
-    """Inputs of a spec, to be checked and staged by a worker; what a worker has for them."""
+    """A spec whose inputs a worker checks and stages, the job's folder, and the memory of a worker."""
 
     spec: Spec
     folder: str
@@ -102,90 +103,92 @@ class StageTask:
 
 
 def stage_there(task: StageTask) -> tuple[Inputs, list[str]]:
-    """Check and stage the inputs of a job, on the worker that is asked; with what is warned of them."""
-    with overheard() as told:
-        return check_and_stage(task.spec, task.folder, task.memory_limit), told
+    """Check and stage the inputs of a job on the worker of this task; also returns the warnings."""
+    with overheard() as warnings:
+        return check_and_stage(task.spec, task.folder, task.memory_limit), warnings
 
 
-def run_job(job: Job, desk: ServiceContext) -> None:
-    """Run a job until it has ended, which is durable if the store answers."""
-    _run(job, desk)
+def run_job(job: Job, context: ServiceContext) -> None:
+    """Run a job until it has ended; its end is on disk when this returns, if the store answers."""
+    _run(job, context)
     if job.has_ended:
-        job.save(desk.registry, at_once=True)
-        give_back(desk.registry, job.state)
+        job.save(context.registry, at_once=True)
+        give_back(context.registry, job.state)
 
 
-def _run(job: Job, desk: ServiceContext) -> None:
-    """Run a job; what goes wrong becomes its state, in words."""
-    job.set(state=RUNNING, service=desk.service, started=job.state["started"] or time.time(), ended=None, error=None)
+def _run(job: Job, context: ServiceContext) -> None:
+    """Run a job; an error becomes its state."""
+    job.set(state=RUNNING, service=context.service, started=job.state["started"] or time.time(), ended=None, error=None)
     job.note("started", f"the job has started, attempt {job.state['attempt']}")
     try:
-        result = _tried(job, desk)
+        result = _with_retries(job, context)
     except CancelledJobError:
-        _close(job, desk)
+        _clean_up(job, context)
         job.end(CANCELLED, "the job was cancelled; nothing of it is kept")
     except ClosingError:
         job.note("interrupted", "the service has stopped; the next one resumes this job")
     except BaseException as error:
-        if desk.closing.is_set():
+        if context.closing.is_set():
             job.note("interrupted", "the service has stopped; the next one resumes this job")
             return
         if not isinstance(error, (DistforestError, *UNSTEADY)):
             logging.getLogger("distforest").exception("job %s", job.id)
         message = str(error) if isinstance(error, DistforestError) else repr(error)
-        _sign(job, desk)
+        _write_sign(job, context)
         job.end(FAILED, message, error={"kind": type(error).__name__, "message": message})
     else:
-        _close(job, desk)
+        _clean_up(job, context)
         job.warn(result.pop("warnings", ()))
-        grown = {name: result["n_trees"] for name in ("done", "total") if "n_trees" in result}
-        job.end(SUCCEEDED, f"{job.state['output']} is complete", result=result, phase=None, **grown)
+        last: StateChanges = {"result": result, "phase": None}
+        if "n_trees" in result:
+            last |= {"done": result["n_trees"], "total": result["n_trees"]}
+        job.end(SUCCEEDED, f"{job.state['output']} is complete", **last)
 
 
-def _tried(job: Job, desk: ServiceContext) -> Json:
-    """Run a job, again where its store or its connection has failed; what is committed is not done again."""
+def _with_retries(job: Job, context: ServiceContext) -> JobResult:
+    """Run a job, again if its store or its connection has failed; what is committed is not repeated."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return _work(job, desk)
+            return _work(job, context)
         except UNSTEADY as error:
-            if attempt == ATTEMPTS or isinstance(error, DistforestError) or desk.closing.is_set():
+            if attempt == ATTEMPTS or isinstance(error, DistforestError) or context.closing.is_set():
                 raise
             job.note("running", f"the job is taken up again after {error!r}")
             job.count("retries")
-            desk.closing.wait(PAUSE * 2**attempt)
+            context.closing.wait(PAUSE * 2**attempt)
     raise AssertionError("unreachable")
 
 
-def _work(job: Job, desk: ServiceContext) -> Json:
+def _work(job: Job, context: ServiceContext) -> JobResult:
     job.set(phase="stage", done=0, total=0, rate=0.0, remaining=None)
-    text = desk.registry.spec(job.id)
+    text = context.registry.spec(job.id)
     if text is None:
         raise InputError("the job has no spec.json (any more); submit it again")
     spec = spec_from_json(text)
-    allow(spec, desk.policy)
-    cluster = OnDask(desk.client, job.id, WorkerWatch(job, desk))
-    work = desk.registry.folder(job.id).within(WORK)
-    claim = claim_of(desk.registry, job.id, spec.output)
-    claim.take()  # of a job that an older service has taken in, or that somebody has removed
+    check_allowed(spec, context.policy)
+    cluster = OnDask(context.client, job.id, WorkerWatch(job, context))
+    work = context.registry.folder(job.id).within(WORK)
+    claim = claim_of(context.registry, job.id, spec.output)
+    claim.take()  # an older service may have accepted the job without one, or somebody has removed it
     if functions_of(spec):
         task = LeadTask(spec, work.address, job.id, claim, GROWTH)
         [result] = cluster.each(lead, [task], Work("lead", spec.run.retries))
         return result
     if isinstance(spec, ScoreSpec):
-        return _scored(job, spec, cluster, work, claim)
-    return _fitted(job, spec, cluster, work, claim)
+        return _score(job, spec, cluster, work, claim)
+    return _fit(job, spec, cluster, work, claim)
 
 
-def allow(spec: AnySpec, policy: Policy) -> None:
-    """Refuse a spec that names what the operator does not allow; raises SpecError with every fault."""
+def check_allowed(spec: AnySpec, policy: Policy) -> None:
+    """Refuse a spec that names something the operator does not allow; raises SpecError with all faults."""
     n_trees = spec.params.get("n_estimators")
     policy.check(addresses_of(spec), functions_of(spec), n_trees if isinstance(n_trees, int) else None)
 
 
-def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> Json:
+def _fit(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
     task = StageTask(spec, work.address, cluster.memory_limit)
-    [(inputs, told)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
-    job.warn(told)
+    [(inputs, warnings)] = cluster.each(stage_there, [task], Work("stage", spec.run.retries))
+    job.warn(warnings)
     sign = work.address.removesuffix(f"/{WORK}")
     options = replace(
         options_of(spec), watch=job.watch, on_answer=lambda answer: job.note(**event_of(answer)), stop=sign
@@ -194,24 +197,24 @@ def _fitted(job: Job, spec: Spec, cluster: OnDask, work: Folder, claim: Claim) -
     return fit_result(fit(inputs, spec.output, work, cluster, options))
 
 
-def _scored(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> Json:
-    with overheard() as told:
+def _score(job: Job, spec: ScoreSpec, cluster: OnDask, work: Folder, claim: Claim) -> JobResult:
+    with overheard() as warnings:
         done = score(spec.question(), spec.output, cluster, spec.run.overwrite, job.watch, work, claim)
-    return score_result(done, told)
+    return score_result(done, warnings)
 
 
-def _sign(job: Job, desk: ServiceContext) -> None:
-    """Tell trees that may still grow somewhere that they are not wanted any more."""
+def _write_sign(job: Job, context: ServiceContext) -> None:
+    """Write the sign that stops trees of the job that may still grow somewhere."""
     try:
-        desk.registry.folder(job.id).write(SIGN, b"")
+        context.registry.folder(job.id).write(SIGN, b"")
     except OSError as error:
         logging.getLogger("distforest").warning("job %s: %r", job.id, error)
 
 
-def _close(job: Job, desk: ServiceContext) -> None:
-    """Leave nothing behind but what readers need."""
-    _sign(job, desk)
+def _clean_up(job: Job, context: ServiceContext) -> None:
+    """Remove everything of a job but the files that readers need."""
+    _write_sign(job, context)
     try:
-        desk.registry.folder(job.id).within(WORK).remove()
+        context.registry.folder(job.id).within(WORK).remove()
     except OSError as error:
         logging.getLogger("distforest").warning("job %s: %r", job.id, error)

@@ -1,4 +1,4 @@
-"""A service on this machine: its scheduler in this process, workers in processes that nannies watch over."""
+"""A service on this machine: its scheduler in this process, its workers in processes under nannies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import dask
 from distributed import LocalCluster, Nanny
@@ -20,27 +20,29 @@ from distforest.service.calls import first_cause
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from distributed import Scheduler
+
 PRELOAD, PAGE = "distforest.service", "/distforest/jobs"
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What ends a service in good order, unless who has started it wants it ignored (``nohup``); a second one ends it at
+"""Signals that end a service in good order, unless its parent has them ignored (``nohup``); a second one ends it at
 once."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What a service takes of this machine; what is None, is chosen by what the machine has.
+    """The share of this machine that a service uses; None: chosen by the size of the machine.
 
     Attributes
     ----------
     workers, threads
         Processes, and threads of each.
     memory_limit
-        Of each process, in bytes.
+        Memory of each process, in bytes.
     host
-        Address that is listened at.
+        Address at which the scheduler listens.
     port, dashboard_port
-        Of the scheduler and of its pages; 0: any that is free.
+        Ports of the scheduler and of its pages; 0: any free port.
     """
 
     workers: int | None = None
@@ -53,7 +55,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class ServiceAddresses:
-    """Where a service is found: addresses of its scheduler and of its page."""
+    """The addresses of a service: of its scheduler and of its page."""
 
     address: str
     page: str
@@ -67,21 +69,21 @@ def serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddresses], N
     job_root
         Its path or URL.
     machine
-        What is taken of this machine.
+        The share of this machine that it uses.
     ready
-        Told where the service is, once it and its workers are there.
+        Called with its addresses once it and its workers run.
 
     Raises
     ------
     JobError
-        A port is taken; or the service could not start or was ended by its scheduler, which says why on stderr.
+        A port is taken; or the service could not start, or its scheduler has ended it and says why on stderr.
     MemoryLimitError
-        No worker starts with so little memory.
+        A worker cannot start with so little memory.
     """
     check_worker_memory(machine.memory_limit)
     try:
         asyncio.run(_serve(job_root, machine, ready))
-    except SystemExit:  # how the service ends a scheduler that has not to run without it
+    except SystemExit:  # the service raises it to end a scheduler that must not run without it
         raise JobError(f"the service of {job_root} could not start") from None
 
 
@@ -95,7 +97,7 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddres
         end.set()
 
     with dask.config.set(DASK_SETTINGS):
-        async with await _started(job_root, machine) as cluster:
+        async with await _start_cluster(job_root, machine) as cluster:
             for number in signals:
                 loop.add_signal_handler(number, stop)
             ready(ServiceAddresses(cluster.scheduler.address, _page(cluster.scheduler, machine.host)))
@@ -107,10 +109,10 @@ async def _serve(job_root: str, machine: Machine, ready: Callable[[ServiceAddres
         raise JobError(f"the scheduler that served {job_root} has ended itself")
 
 
-async def _started(job_root: str, machine: Machine) -> LocalCluster:
+async def _start_cluster(job_root: str, machine: Machine) -> LocalCluster:
     try:
         with quiet_start():
-            return await LocalCluster(**_asked(job_root, machine))
+            return await LocalCluster(**_cluster_arguments(job_root, machine))
     except RuntimeError as error:  # of Dask, around the cause
         raise JobError(
             f"no scheduler could be started at {machine.host}, port {machine.port or 'any'}: {first_cause(error)}; "
@@ -118,7 +120,7 @@ async def _started(job_root: str, machine: Machine) -> LocalCluster:
         ) from error
 
 
-def _asked(job_root: str, machine: Machine) -> dict[str, Any]:
+def _cluster_arguments(job_root: str, machine: Machine) -> dict[str, object]:
     """The arguments of the cluster."""
     return {
         "n_workers": machine.workers or min(os.cpu_count() or 1, 4),
@@ -134,6 +136,6 @@ def _asked(job_root: str, machine: Machine) -> dict[str, Any]:
     }
 
 
-def _page(scheduler: Any, host: str) -> str:
+def _page(scheduler: Scheduler, host: str) -> str:
     scheme = "https" if dask.config.get("distributed.scheduler.dashboard.tls.cert") else "http"
     return f"{scheme}://{host}:{scheduler.http_server.port}{PAGE}"

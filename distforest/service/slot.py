@@ -1,9 +1,9 @@
-"""A small file that several processes may want to write: each writes only over what it has seen there.
+"""A small file that several processes may write: each one overwrites only the content that it has seen.
 
-A file system is locked for the moment in which a file is compared and replaced. S3, and what speaks its protocol,
-compares by itself where it is asked to (``If-None-Match`` and ``If-Match``); older stores of the kind pass over that
-without a word, so a store is tried out before it is trusted. On others a file is compared here and then written, which
-leaves a moment in between.
+In a file system a lock is held while a file is compared and replaced. S3, and stores with its protocol, compare by
+themselves on request (``If-None-Match`` and ``If-Match``). Older stores of this kind silently ignore the request, so a
+store is tested before it is trusted. On other stores a file is compared here and then written, which leaves a moment
+in between.
 """
 
 from __future__ import annotations
@@ -15,57 +15,67 @@ import time
 import uuid
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from distforest.stores.addresses import reaching, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from distforest.stores.folder import Folder
 
 SLOT_BYTES = 1 << 16
-"""Of such a file."""
+"""Largest size of such a file."""
 
 LOCK_SECONDS, LOCK_POLL = 10.0, 0.05
-"""How long a lock is waited for that is held for a moment only, and between two tries."""
+"""Seconds to wait for a lock, which is normally held for a moment only, and between two tries."""
 
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
-"""What a file system answers that has no locks."""
+"""Error numbers of a file system without locks."""
 
 GONE, REFUSED = 404, {409, 412}
-"""What S3 answers to a condition that does not hold: the object is gone; is just being written, or is another one."""
+"""S3's status if a condition does not hold: the object is gone; is being written, or has changed."""
 
 NOT_KNOWN = {400, 501}
-"""What a store of its kind answers that knows no conditions."""
+"""Status of a store with S3's protocol that does not support conditions."""
 
 NO_TAG = '"00000000000000000000000000000000"'
-"""Of no object."""
+"""A tag that no object has."""
 
 
 class TakenError(OSError):
-    """Somebody else has written since this process looked, or writes just now."""
+    """Another process has written since this one read the file, or is writing it now."""
 
 
 class Slot(Protocol):
-    """The file; whoever holds a slot has seen what he read or wrote last.
+    """The file, with the content that this process has seen last, by reading or writing it.
 
     Attributes
     ----------
     compares
-        Whether a write over what somebody else has written meanwhile is refused for certain.
+        Whether a write over a newer content of another process is certain to be refused.
     """
 
     compares: bool
 
     def read(self) -> bytes | None:
-        """What stands there now; None: nothing. Raises OSError for what is no regular file, or too large."""
+        """The present content; None: no file. Raises OSError for what is no file, or too large."""
 
     def put(self, content: bytes) -> None:
-        """Write over what was seen last; raises `TakenError` where something else stands there."""
+        """Overwrite the content that was seen last; raises `TakenError` if it has changed."""
 
     def clear(self) -> None:
-        """Remove what was seen last; raises `TakenError` where something else stands there."""
+        """Remove the content that was seen last; raises `TakenError` if it has changed."""
+
+
+class S3Client(Protocol):
+    """The file system of s3fs, as far as a slot uses it."""
+
+    def split_path(self, path: str) -> tuple[str, str, str | None]:
+        """The bucket, the key and the version of a path."""
+
+    def call_s3(self, method: str, **arguments: str | bytes) -> Mapping[str, object]:
+        """The answer to a request; raises OSError."""
 
 
 def slot(folder: Folder, name: str) -> Slot:
@@ -77,7 +87,7 @@ def slot(folder: Folder, name: str) -> Slot:
 
 
 class PlainSlot:
-    """A slot on a store that does not compare: it is read right before it is written."""
+    """A slot on a store that does not compare: the file is read right before it is written."""
 
     compares = False
 
@@ -87,7 +97,7 @@ class PlainSlot:
 
     def read(self) -> bytes | None:
         """See `Slot`."""
-        self._seen = self._now()
+        self._seen = self._content()
         return self._seen
 
     def put(self, content: bytes) -> None:
@@ -102,7 +112,7 @@ class PlainSlot:
         self._folder.discard(self._name)
         self._seen = None
 
-    def _now(self) -> bytes | None:
+    def _content(self) -> bytes | None:
         try:
             found = self._folder.end(self._name, SLOT_BYTES)
         except FileNotFoundError:
@@ -114,15 +124,15 @@ class PlainSlot:
         return found.content
 
     def _compare(self) -> None:
-        if self._now() != self._seen:
-            raise self._taken()
+        if self._content() != self._seen:
+            raise self._taken_error()
 
-    def _taken(self) -> TakenError:
+    def _taken_error(self) -> TakenError:
         return TakenError(errno.EBUSY, f"{self._folder.address}/{self._name} was written by another process")
 
 
 class LocalSlot(PlainSlot):
-    """A slot in a file system, which is locked while it is compared and written, if that can be done there."""
+    """A slot in a file system; it is locked while it is compared and written, if the file system has locks."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         super().__init__(folder, name)
@@ -130,7 +140,7 @@ class LocalSlot(PlainSlot):
         self._path = Path(store_of(f"{folder.address}/{name}")[1])
 
     def put(self, content: bytes) -> None:
-        """See `Slot`; the content is on disk before the file is locked."""
+        """See `Slot`; the content is written before the file is locked."""
         new = self._path.with_name(f".{self._name}.{uuid.uuid4().hex}.partial")
         self._folder.write(new.name, content)
         try:
@@ -160,7 +170,7 @@ class LocalSlot(PlainSlot):
             os.close(file)
 
     def _lock(self, file: int) -> bool:
-        """Whether the file is locked, as far as it can be."""
+        """Try to lock the file; False if another process holds it."""
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -173,11 +183,11 @@ class LocalSlot(PlainSlot):
 
 
 class S3Slot(PlainSlot):
-    """A slot on S3, or on what speaks its protocol: the store compares, by the tag of what was seen last."""
+    """A slot on S3, or on a store with its protocol: the store compares the tag of the content that was seen last."""
 
-    def __init__(self, folder: Folder, name: str, fs: Any, path: str) -> None:
+    def __init__(self, folder: Folder, name: str, fs: S3Client, path: str) -> None:
         super().__init__(folder, name)
-        self._fs, (bucket, key, _) = fs, fs.split_path(path)
+        self._client, (bucket, key, _) = fs, fs.split_path(path)
         self._place = {"Bucket": bucket, "Key": key}
         self._tag: str | None = None
         self._is_tried = False
@@ -188,7 +198,7 @@ class S3Slot(PlainSlot):
         return self._seen
 
     def put(self, content: bytes) -> None:
-        """See `Slot`; the first time, the store is tried out."""
+        """See `Slot`; the first call tests the store."""
         if self.compares:
             self._put(content)
             return
@@ -208,18 +218,18 @@ class S3Slot(PlainSlot):
         """See `Slot`."""
         self._compare()
         with suppress(NotImplementedError):
-            self._asked("delete_object", **(self._condition() if self.compares else {}))
+            self._request("delete_object", **(self._condition() if self.compares else {}))
             self._seen = self._tag = None
             return
         super().clear()
 
     def _tagged(self) -> tuple[bytes | None, str | None]:
-        """What stands there, and its tag, which is asked for first, so that it is never that of something newer."""
+        """The content and its tag; the tag is read first, so that it never belongs to newer content."""
         try:
-            tag = str(self._asked("head_object")["ETag"])
+            tag = str(self._request("head_object")["ETag"])
         except FileNotFoundError:
             return None, None
-        return (found, tag) if (found := self._now()) is not None else (None, None)
+        return (found, tag) if (found := self._content()) is not None else (None, None)
 
     def _condition(self) -> dict[str, str]:
         return {"IfNoneMatch": "*"} if self._tag is None else {"IfMatch": self._tag}
@@ -232,37 +242,37 @@ class S3Slot(PlainSlot):
             found, tag = self._tagged()
             if found != content:
                 raise
-            self._seen, self._tag = found, tag  # the client has sent it again, as the first answer was lost
+            self._seen, self._tag = found, tag  # the first answer was lost, and the client has repeated the request
 
     def _write(self, content: bytes, **condition: str) -> None:
-        answer = self._asked("put_object", Body=content, **condition)
+        answer = self._request("put_object", Body=content, **condition)
         self._seen, self._tag = content, str(answer["ETag"])
 
     def _refuses(self, **condition: str) -> bool:
-        """Whether the store refuses what stands there already under a condition that does not hold."""
+        """Whether the store refuses to rewrite its present content under a condition that does not hold."""
         try:
             self._write(self._seen or b"", **condition)
         except (TakenError, NotImplementedError) as error:
             return isinstance(error, TakenError)
         return False
 
-    def _asked(self, method: str, **given: Any) -> dict[str, Any]:
-        """Ask the store; raises `TakenError` for a refused condition, NotImplementedError for an unknown one."""
+    def _request(self, method: str, **arguments: str | bytes) -> Mapping[str, object]:
+        """Send a request; raises `TakenError` if its condition does not hold, NotImplementedError if it is unknown."""
         try:
             with reaching(self._folder.address):
-                return dict(self._fs.call_s3(method, **self._place, **given))
+                return self._client.call_s3(method, **self._place, **arguments)
         except OSError as error:
             status = _status(error)
-            if status in REFUSED or (status == GONE and "IfMatch" in given):
-                raise self._taken() from error
-            if {"IfMatch", "IfNoneMatch"} & given.keys() and status in NOT_KNOWN:
+            if status in REFUSED or (status == GONE and "IfMatch" in arguments):
+                raise self._taken_error() from error
+            if {"IfMatch", "IfNoneMatch"} & arguments.keys() and status in NOT_KNOWN:
                 raise NotImplementedError from error
             raise
 
 
 def _status(error: OSError) -> int:
-    """The status of S3's answer; 0 if there was none."""
-    cause: Any = error
+    """The HTTP status of S3's answer; 0 if there was no answer."""
+    cause: BaseException | None = error
     while cause is not None and not hasattr(cause, "response"):
         cause = cause.__cause__
-    return int(cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)) if cause is not None else 0
+    return int(getattr(cause, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0))

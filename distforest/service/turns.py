@@ -1,84 +1,86 @@
-"""Whose turn it is: jobs whose tasks wait while the workers are busy with those of others, and of whom.
+"""Jobs whose tasks wait because the workers are busy with tasks of other jobs, and which jobs these are.
 
-Dask serves first what came first, and does not stop a task that runs: a job whose tasks hang holds its workers, and
-others wait. That is no fault of theirs, so they say whom they wait for.
+Dask runs first the tasks that came first, and does not stop a running task. So a job whose tasks hang keeps its
+workers, and other jobs wait. Their state then names the jobs they wait for.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.jobs.on_dask import job_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from distributed.scheduler import SchedulerState, TaskState, WorkerState
+
 LOOK_AT_TASKS, PATIENCE = 1.0, 5.0
-"""Seconds between two looks at the scheduler's tasks, and after which a job waits none of whose tasks has its turn."""
+"""Seconds between two looks at the scheduler's tasks, and without a running task after which a job is waiting."""
 
 MOST_NAMES = 5
-"""Of jobs that are named."""
+"""Most jobs that a message names."""
 
 OTHERS = ""
-"""Who has tasks that are no job's."""
+"""Stands for the owner of tasks that belong to no job."""
 
 
 class Turns:
-    """Looks at a scheduler now and then, in its event loop; `why` may be asked in any thread."""
+    """Which jobs wait for which: `look` runs in the event loop of the scheduler, `why` in any thread."""
 
     def __init__(self) -> None:
         self._next = 0.0
         self._since: dict[str, float] = {}
-        self._told: dict[str, str] = {}
+        self._reasons: dict[str, str] = {}
 
     def why(self, job: str) -> str | None:
-        """Say whom a job waits for; None where it does not wait."""
-        return self._told.get(job)
+        """Why a job waits, in words; None if it does not wait."""
+        return self._reasons.get(job)
 
-    def look(self, scheduler: Any) -> None:
-        """Look, if it is time."""
+    def look(self, scheduler: SchedulerState) -> None:
+        """Look at the tasks of a scheduler, if it is time."""
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + LOOK_AT_TASKS
         at_work = Counter(_jobs(_at_work(scheduler)))
         waiting = {job for job in _jobs(_waiting(scheduler)) if job != OTHERS} - at_work.keys()
-        if not scheduler.total_nthreads:  # it is no worker that is waited for, not a busy one
+        if not scheduler.total_nthreads:  # jobs then wait for a first worker, not for a busy one
             waiting = set()
         self._since = {job: self._since.get(job, now) for job in waiting}
-        told = _in_words(at_work, scheduler.total_nthreads)
-        self._told = {job: told for job, since in self._since.items() if now - since >= PATIENCE}
+        reason = _in_words(at_work, scheduler.total_nthreads)
+        self._reasons = {job: reason for job, since in self._since.items() if now - since >= PATIENCE}
 
 
-def _jobs(tasks: Iterator[Any]) -> Iterator[str]:
+def _jobs(tasks: Iterator[TaskState]) -> Iterator[str]:
     """The jobs of some tasks."""
     return (job_of(task.key) or OTHERS for task in tasks)
 
 
-def _at_work(scheduler: Any) -> Iterator[Any]:
-    """The tasks that have a thread of a worker; one that has given it back, as who leads a job does, has none."""
-    return (task for worker in scheduler.workers.values() for task in _held(worker))
+def _at_work(scheduler: SchedulerState) -> Iterator[TaskState]:
+    """The tasks that occupy a thread; a task that has left its thread, as one that leads a job, does not count."""
+    return (task for worker in scheduler.workers.values() for task in _running_tasks(worker))
 
 
-def _held(worker: Any) -> list[Any]:
-    """The tasks that have a thread of one worker: all, or if they are too many those that it says it works on."""
-    own = [task for task in worker.processing if task not in worker.long_running]
-    return own if len(own) <= worker.nthreads else [task for task in own if task in worker.executing]
+def _running_tasks(worker: WorkerState) -> list[TaskState]:
+    """The tasks that occupy a thread of one worker: all, or if these exceed its threads those it reports."""
+    tasks = [task for task in worker.processing if task not in worker.long_running]
+    return tasks if len(tasks) <= worker.nthreads else [task for task in tasks if task in worker.executing]
 
 
-def _waiting(scheduler: Any) -> Iterator[Any]:
-    """The tasks that could run, and have no thread."""
+def _waiting(scheduler: SchedulerState) -> Iterator[TaskState]:
+    """The tasks that could run, but have no thread."""
     yield from scheduler.queued
     yield from scheduler.unrunnable
     for worker in scheduler.workers.values():
-        held = set(_held(worker))
+        held = set(_running_tasks(worker))
         yield from (task for task in worker.processing if task not in held and task not in worker.long_running)
 
 
 def _in_words(at_work: Counter[str], threads: int) -> str:
-    """Say what the workers do.
+    """Describe what the workers do.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where the jobs of a service are read: from its scheduler, from its job root, or from the root when nobody answers."""
+"""Where jobs are read: from the scheduler, from the job root, or from the root if no scheduler answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import dask.config
 
@@ -17,30 +17,33 @@ from distforest.service.registry import Registry
 
 if TYPE_CHECKING:
     from distforest.service.calls import Service
+    from distforest.service.messages import JobEvent, JobsAnswer, JobState
+
+R = TypeVar("R")
 
 SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT = "DASK_SCHEDULER_ADDRESS", "DISTFOREST_SCHEDULER_FILE", "DISTFOREST_JOB_ROOT"
-"""What the environment says of the scheduler's address, of the file that holds it, and of the job root."""
+"""Environment variables: the scheduler's address, the file that holds it, and the job root."""
 
 
 class Jobs(Protocol):
-    """What can be read of jobs, from wherever."""
+    """A reader of jobs, from any place."""
 
-    def listed(self) -> dict[str, Any]:
-        """``jobs``, newest first, and ``service``, which is None where it is not asked."""
+    def listed(self) -> JobsAnswer:
+        """List ``jobs``, newest first, and ``service``, which is None if the job root is read."""
 
-    def job(self, job_id: str) -> dict[str, Any]:
-        """What is known of a job."""
+    def job(self, job_id: str) -> JobState:
+        """Return the state of a job."""
 
-    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
-        """Events of a job after number ``after``, the first of them if they are many."""
+    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
+        """Return events of a job after number ``after``; only the first of them if there are many."""
 
     def within(self, seconds: float) -> Jobs:
-        """Give the same, for an answer within so many seconds."""
+        """Return a reader that must reach the service within so many seconds."""
 
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where the service is, and how to speak with it, as given; what is None, the environment or Dask says.
+    """How to reach the service, as the user gave it; None: read from the environment or from Dask's configuration.
 
     Attributes
     ----------
@@ -62,7 +65,7 @@ class Whereabouts:
     job_root: str | None = None
 
     def service(self, seconds: float = math.inf) -> Service:
-        """The service of the scheduler, to be reached within so many seconds.
+        """The service of the scheduler, which must be reached within so many seconds.
 
         Raises
         ------
@@ -80,15 +83,14 @@ class Whereabouts:
         return Service(self._address(), security, seconds)
 
     def jobs(self, tell: Callable[[str], None]) -> Jobs:
-        """What reads jobs.
+        """The reader of jobs.
 
-        A job root that is given without a scheduler is read alone. Where both are known, from wherever, the scheduler
-        is asked first.
+        A job root that is given without a scheduler is read alone. If both are known, the scheduler is called first.
 
         Parameters
         ----------
         tell
-            Told why the root is read in place of a service.
+            Called with the reason if the root is read instead of the service.
         """
         root = self.job_root or os.environ.get(JOB_ROOT)
         if not root:
@@ -104,7 +106,7 @@ class Whereabouts:
 
     @property
     def _named(self) -> tuple[str | None, str | None]:
-        """Address, or file that holds it: as given, of the environment, of Dask's configuration."""
+        """The address, or the file that holds it: as given, from the environment, or from Dask's configuration."""
         if self._is_given:
             return self.scheduler, self.scheduler_file
         address, file = os.environ.get(SCHEDULER_ADDRESS), os.environ.get(ADDRESS_FILE)
@@ -138,20 +140,20 @@ def _address_in(path: str) -> str:
 
 @dataclass(frozen=True)
 class FromScheduler:
-    """The jobs as the service tells them; where it is, is found out for each call, as it may have moved."""
+    """The jobs as the service reports them; each call finds its address anew, because it may have moved."""
 
     where: Whereabouts
     seconds: float = math.inf
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> JobsAnswer:
         """See `Jobs`."""
         return self.where.service(self.seconds).listed()
 
-    def job(self, job_id: str) -> dict[str, Any]:
+    def job(self, job_id: str) -> JobState:
         """See `Jobs`."""
         return self.where.service(self.seconds).job(job_id)
 
-    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
+    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
         """See `Jobs`."""
         return self.where.service(self.seconds).events(job_id, after)
 
@@ -166,20 +168,20 @@ class FromRoot:
 
     registry: Registry
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> JobsAnswer:
         """See `Jobs`."""
-        return {"jobs": self._held().listed(time.time()), "service": None}
+        return {"jobs": self._checked_registry().listed(time.time()), "service": None}
 
-    def job(self, job_id: str) -> dict[str, Any]:
+    def job(self, job_id: str) -> JobState:
         """See `Jobs`."""
-        return self._held().job(job_id, time.time())
+        return self._checked_registry().job(job_id, time.time())
 
-    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
+    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
         """See `Jobs`."""
-        return self._held().events(job_id, after)
+        return self._checked_registry().events(job_id, after)
 
-    def _held(self) -> Registry:
-        """The registry of a root that is one."""
+    def _checked_registry(self) -> Registry:
+        """The registry, if its root is a folder; raises InputError if not."""
         kind = self.registry.folder().kind
         if kind == "directory":
             return self.registry
@@ -193,28 +195,28 @@ class FromRoot:
 
 @dataclass(frozen=True)
 class FromEither:
-    """The jobs as the service tells them; where no scheduler answers, as the job root has them: ``tell`` hears why."""
+    """The jobs as the service reports them, or as in the job root if nobody answers; ``tell`` gets the reason."""
 
     service: Jobs
     root: Jobs
     tell: Callable[[str], None]
 
-    def _read(self, read: Callable[[Jobs], Any]) -> Any:
+    def _read(self, read: Callable[[Jobs], R]) -> R:
         try:
             return read(self.service)
         except UnreachableError as error:
             self.tell(f"the job root is read, and not the service: {error}")
             return read(self.root)
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> JobsAnswer:
         """See `Jobs`."""
         return self._read(lambda jobs: jobs.listed())
 
-    def job(self, job_id: str) -> dict[str, Any]:
+    def job(self, job_id: str) -> JobState:
         """See `Jobs`."""
         return self._read(lambda jobs: jobs.job(job_id))
 
-    def events(self, job_id: str, after: int = 0) -> list[dict[str, Any]]:
+    def events(self, job_id: str, after: int = 0) -> list[JobEvent]:
         """See `Jobs`."""
         return self._read(lambda jobs: jobs.events(job_id, after))
 

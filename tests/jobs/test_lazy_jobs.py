@@ -453,5 +453,5 @@ def test_jobs_of_one_forest_ask_as_each_was_told(place: str) -> None:
     assert patient.callback is not None
     hasty = replace(patient, callback=replace(patient.callback, timeout=5.0, retries=0, ledger=f"{place}/own.ledger"))
     assert hasty.fingerprint == patient.fingerprint
-    assert (patient.asked().lazy.timeout, hasty.asked().lazy.timeout) == (None, 5.0)
-    assert hasty.asked().lazy.ledger == f"{place}/own.ledger" != patient.asked().lazy.ledger
+    assert (patient.lazy_source().lazy.timeout, hasty.lazy_source().lazy.timeout) == (None, 5.0)
+    assert hasty.lazy_source().lazy.ledger == f"{place}/own.ledger" != patient.lazy_source().lazy.ledger

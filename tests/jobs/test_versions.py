@@ -146,7 +146,7 @@ def test_a_run_that_goes_on_with_another_numba_says_so(spec: Spec, monkeypatch: 
     monkeypatch.setitem(versions.VERSIONS_HERE, "numba", "99.0")
     done = run(spec, Here(1))
     (told,) = done.warnings
-    assert re.search(r"not all worked out by the same .* numba 99\.0.*run\.overwrite", told)
+    assert re.search(r"not all grown with the same .* numba 99\.0.*run\.overwrite", told)
     found = read_manifest(done.address)["provenance"]["grown_by"]
     assert [(own["trees"], own["numba"]) for own in found] == [(8, "99.0"), (4, version("numba"))]
 
@@ -167,7 +167,7 @@ def test_workers_of_two_numbas_are_told(two_workers: Any, spec: Spec) -> None:
     first, *_ = two_workers.client.nthreads()
     two_workers.client.run(of_another_numba, workers=[first])
     done = run(replace(spec, params={**spec.params, "n_estimators": 60}), two_workers)
-    assert any("not all worked out by the same versions" in told for told in done.warnings)
+    assert any("not all grown with the same versions" in told for told in done.warnings)
     found = open_forest(done.address).provenance["grown_by"]
     assert sum(own["trees"] for own in found) == 60
     assert {own["numba"] for own in found} == {"99.0", VERSIONS_HERE["numba"]}

@@ -287,7 +287,7 @@ def install_in_tasks(site: Site) -> None:
     around(merge, "write_rows", chunks)
     around(score, "answer_rows", scoring)
     around(leading, "lead", leads)
-    around(leading._Telling, "__call__", tells)
+    around(leading._ProgressReport, "__call__", tells)
 
 
 def around(holder: Any, name: str, wrapper: Callable[..., Any]) -> None:

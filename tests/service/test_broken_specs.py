@@ -19,7 +19,7 @@ from distforest.jobs.any_spec import spec_from_dict
 from distforest.service.job import first_state
 from distforest.service.policy import Policy
 from distforest.service.registry import Registry
-from distforest.service.running import allow
+from distforest.service.running import check_allowed
 from tests.service.processes import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
@@ -126,7 +126,7 @@ def test_the_specs_are_sound_before_they_are_broken(door: Door, table: dict[str,
 def test_the_stores_and_functions_of_the_specs_are_allowed() -> None:
     policy = Policy(prefixes=(ALLOWED,), callbacks=("ours:alike",))
     for table in SOUND:
-        allow(spec_from_dict(table), policy)
+        check_allowed(spec_from_dict(table), policy)
 
 
 # --- how a spec is broken ---------------------------------------------------------------------------------

@@ -302,7 +302,7 @@ def test_a_call_by_tls_to_a_plain_scheduler(ours):
     with FakeService({"health": {"service": ABOUT}}) as fake:
         told = why(Service(fake.address.replace("tcp://", "tls://"), ours))
         assert "does not speak TLS; is the address tcp://...?" in told
-        assert "its address is without TLS and TLS is demanded" in why(Service(fake.address, ours))
+        assert "its address is without TLS, and TLS is demanded" in why(Service(fake.address, ours))
     assert fake.asked == []
 
 

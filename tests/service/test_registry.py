@@ -171,7 +171,7 @@ def test_what_no_service_has_written_is_no_state(registry: Registry) -> None:
     assert len(told) == len(values) + 2
     assert registry.job("large", 0.0)["error"]["message"] == (
         f"large cannot be read and is left alone: {registry.root}/large/state.json has more than 8,388,608 bytes; "
-        "mend or remove its folder, and start the service anew"
+        "repair or remove its folder, and restart the service"
     )
     assert reported(registry.job("large", 0.0)).lines[1] == ("state", "UNREADABLE")
 
@@ -280,10 +280,10 @@ def test_the_lease_of_a_silent_service_is_taken_and_that_of_a_living_one_is_not(
 def test_of_two_services_that_start_at_once_one_is_refused(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each sees that nobody holds the root, before the other one writes."""
     first, second = Lease(registry, "tcp://first"), Lease(registry, "tcp://second")
-    look, sleep = second._held, asyncio.sleep
+    look, sleep = second._holder, asyncio.sleep
 
     def looked() -> dict[str, Any] | None:
-        monkeypatch.setattr(second, "_held", look)
+        monkeypatch.setattr(second, "_holder", look)
         found = look()
         asyncio.run(first.take())
         return found
@@ -292,7 +292,7 @@ def test_of_two_services_that_start_at_once_one_is_refused(registry: Registry, m
         first.beat()
         await sleep(0)
 
-    monkeypatch.setattr(second, "_held", looked)
+    monkeypatch.setattr(second, "_holder", looked)
     monkeypatch.setattr(asyncio, "sleep", beaten)
     with pytest.raises(ConflictError, match="is served already, by tcp://first"):
         asyncio.run(second.take())
@@ -312,7 +312,7 @@ def test_whose_heartbeats_do_not_come_through_writes_nothing_of_a_job(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = Lease(registry, "tcp://own")
-    guarded = replace(registry, guard=own.hold)
+    guarded = replace(registry, guard=own.check_held)
     writes: list[Callable[[], None]] = [
         lambda: guarded.create("b", spec_text(), state_of("b")),
         lambda: guarded.write("a", state_of(state="RUNNING")),

@@ -58,7 +58,7 @@ def test_a_job_tells_what_is_odd_once() -> None:
     job.warn(["labels are many"])
     job.warn(["labels are many", "no tree has a cut"])
     assert job.state["warnings"] == ["labels are many", "no tree has a cut"]
-    assert [event["message"] for event in job._unsaid] == ["warning: labels are many", "warning: no tree has a cut"]
+    assert [event["message"] for event in job._unsaved] == ["warning: labels are many", "warning: no tree has a cut"]
     job.queue_again()
     assert job.state["warnings"] == []
 
@@ -128,7 +128,7 @@ def test_what_a_store_refuses_is_written_the_next_time(registry: Registry, monke
 
 
 @pytest.fixture
-def desk(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
+def context(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> ServiceContext:
     monkeypatch.setattr(running, "PAUSE", 0.0)
     registry.create("a", spec_text(), state_of())
     registry.folder("a").within("work").write("shard", b"")
@@ -148,21 +148,21 @@ def plays(monkeypatch: pytest.MonkeyPatch, *acts: BaseException | dict[str, Any]
     monkeypatch.setattr(running, "_work", work)
 
 
-def ran(desk: ServiceContext) -> Job:
+def ran(context: ServiceContext) -> Job:
     job = Job(state_of())
-    running.run_job(job, desk)
-    job.save(desk.registry, at_once=True)
+    running.run_job(job, context)
+    job.save(context.registry, at_once=True)
     return job
 
 
 def test_a_run_that_fails_for_its_store_or_connection_is_tried_again(
-    desk: ServiceContext, monkeypatch: pytest.MonkeyPatch
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plays(monkeypatch, OSError(5, "disk"), CancelledError("gone"), TimeoutError("slow"), {"digest": "d"})
-    job = ran(desk)
+    job = ran(context)
     assert (job.state["state"], job.state["result"], job.state["retries"]) == ("SUCCEEDED", {"digest": "d"}, 3)
-    assert not desk.registry.folder("a").within("work").exists()
-    kinds = [event["event"] for event in desk.registry.events("a")]
+    assert not context.registry.folder("a").within("work").exists()
+    kinds = [event["event"] for event in context.registry.events("a")]
     assert kinds == ["started", "running", "running", "running", "succeeded"]
 
 
@@ -177,50 +177,50 @@ def test_a_run_that_fails_for_its_store_or_connection_is_tried_again(
     ],
 )
 def test_a_run_that_fails_says_why_and_keeps_what_is_committed(
-    desk: ServiceContext, monkeypatch: pytest.MonkeyPatch, acts: list[BaseException], kind: str, message: str
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch, acts: list[BaseException], kind: str, message: str
 ) -> None:
     plays(monkeypatch, *acts)
-    job = ran(desk)
+    job = ran(context)
     assert job.state["state"] == "FAILED"
     assert job.state["error"]["kind"] == kind
     assert message in job.state["error"]["message"]
-    assert desk.registry.events("a")[-1]["event"] == "failed"
-    folder = desk.registry.folder("a")
+    assert context.registry.events("a")[-1]["event"] == "failed"
+    folder = context.registry.folder("a")
     assert folder.within("work").exists("shard")
     assert folder.exists(SIGN)  # trees that still grow somewhere are not wanted
 
 
-def test_a_cancelled_run_keeps_nothing(desk: ServiceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_run_keeps_nothing(context: ServiceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     plays(monkeypatch, CancelledJobError("stop"))
-    assert ran(desk).state["state"] == "CANCELLED"
-    folder = desk.registry.folder("a")
+    assert ran(context).state["state"] == "CANCELLED"
+    folder = context.registry.folder("a")
     assert not folder.within("work").exists()
     assert folder.exists(SIGN)
 
 
 @pytest.mark.parametrize("act", [ClosingError(), OSError(5, "disk"), CancelledError()])
 def test_a_run_that_the_closing_service_ends_is_left_to_the_next_one(
-    desk: ServiceContext, monkeypatch: pytest.MonkeyPatch, act: BaseException
+    context: ServiceContext, monkeypatch: pytest.MonkeyPatch, act: BaseException
 ) -> None:
-    desk.closing.set()
+    context.closing.set()
     plays(monkeypatch, act)
-    job = ran(desk)
+    job = ran(context)
     assert job.is_at_work  # the service then writes that it is interrupted
-    assert desk.registry.events("a")[-1]["event"] == "interrupted"
-    folder = desk.registry.folder("a")
+    assert context.registry.events("a")[-1]["event"] == "interrupted"
+    folder = context.registry.folder("a")
     assert folder.within("work").exists("shard")
     assert not folder.exists(SIGN)
 
 
-def test_whoever_looks_after_a_run_ends_it_in_time(desk: ServiceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_looks_after_a_run_ends_it_in_time(context: ServiceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     job = Job(state_of(state="RUNNING"))
-    patient = WorkerWatch(job, replace(desk, no_workers_timeout=1000.0))
+    patient = WorkerWatch(job, replace(context, no_workers_timeout=1000.0))
     patient(0, 0.0)
     patient(0, 1e9)
     assert job.state["state"] == "WAITING_FOR_WORKERS"
     clock = itertools.count(100)
     monkeypatch.setattr("distforest.service.running.time.monotonic", lambda: next(clock))
-    hasty = WorkerWatch(job, replace(desk, no_workers_timeout=1.5))
+    hasty = WorkerWatch(job, replace(context, no_workers_timeout=1.5))
     hasty(0, 0.0)
     hasty(1, 0.0)  # from here on it waits anew
     hasty(0, 0.0)
@@ -230,7 +230,7 @@ def test_whoever_looks_after_a_run_ends_it_in_time(desk: ServiceContext, monkeyp
     job.is_cancelled = True
     with pytest.raises(CancelledJobError):
         patient(2, 0.0)
-    desk.closing.set()
+    context.closing.set()
     with pytest.raises(ClosingError):
         patient(2, 0.0)
 

@@ -143,7 +143,7 @@ def test_who_resumes_a_job_at_once_waits_for_its_thread(root: str, monkeypatch: 
         await ask("cancel", id="a")
         await reached(lambda: service.job("a")["state"] == "CANCELLED" and not service._running)
         ending = service._running["a"] = asyncio.get_running_loop().create_future()
-        ending.add_done_callback(partial(service._ran, "a"))
+        ending.add_done_callback(partial(service._run_ended, "a"))
         with monkeypatch.context() as patch:
             patch.setattr(jobs, "CLOSING_SECONDS", 0.0)
             for name in ("resume", "remove"):

@@ -199,7 +199,7 @@ def test_of_a_job_that_has_ended_only_its_state_is_read(tmp_path: Path, monkeypa
 def test_the_lease_is_held_while_a_large_root_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is answered meanwhile, but told to try again."""
     monkeypatch.setattr(jobs, "LEASE_BEAT", 0.01)
-    take_up = JobService._take_up
+    take_up = JobService._read_jobs
     answers: list[dict[str, Any]] = []
 
     def slowly(service: JobService) -> None:
@@ -214,7 +214,7 @@ def test_the_lease_is_held_while_a_large_root_is_read(tmp_path: Path, monkeypatc
     async def use(service: JobService, ask: Ask) -> None:
         assert (await ask("list"))["jobs"] == []
 
-    monkeypatch.setattr(JobService, "_take_up", slowly)
+    monkeypatch.setattr(JobService, "_read_jobs", slowly)
     in_a_service(f"{tmp_path}/root", use)
     assert len(answers) == 2
     for answer in answers:

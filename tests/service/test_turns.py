@@ -113,9 +113,9 @@ def test_a_job_that_shares_busy_workers_does_not_tell_of_each_turn() -> None:
         assert job.state["waiting"] == "with x and y"
         job.attend(2)
         assert (job.state["state"], job.state["waiting"]) == ("RUNNING", None)
-    assert [event["event"] for event in job._unsaid] == ["waiting", "running"]
+    assert [event["event"] for event in job._unsaved] == ["waiting", "running"]
     job.attend(2, "with x")
     job.attend(0, None)
     assert job.state["waiting"] == "there are no workers; the job goes on when one comes"
     job.attend(2)
-    assert [event["event"] for event in job._unsaid[2:]] == ["waiting", "running"]
+    assert [event["event"] for event in job._unsaved[2:]] == ["waiting", "running"]

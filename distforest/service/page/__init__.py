@@ -1,8 +1,8 @@
-"""Pages of the service on the scheduler's own HTTP server: what is asked for is read, nothing can be changed.
+"""Pages of the service on the scheduler's HTTP server; they only read.
 
-Named in ``distributed.scheduler.http.routes``, where the scheduler finds `routes`. All links are relative, so that a
-prefix or a proxy in front of the scheduler does no harm. A page is rendered here, by templates that escape every value;
-the script in the browser only asks for the same page again and puts in what has changed.
+``distributed.scheduler.http.routes`` names this module, and the scheduler reads `routes`. All links are relative, so
+that they work under a prefix or behind a proxy. The server renders the pages with templates that escape every value;
+the script in the browser only requests the same page again and inserts what has changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
 from tornado.template import Loader
@@ -25,8 +25,15 @@ from distforest.service.page import charts, exposition, facts, words
 from distforest.service.page.measured import Measurements, Serving
 from distforest.service.registry import UNREADABLE, UnreadableError
 
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from distributed import Scheduler
+
+    ExcInfo = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+
 _FOLDER = Path(__file__).parent
-_TEMPLATES = Loader(str(_FOLDER))  # not the server's own: these escape, whatever the server was set to
+_TEMPLATES = Loader(str(_FOLDER))  # our own loader, which escapes whatever the settings of the server
 _FILES = {
     "style.css": "text/css; charset=utf-8",
     "watch.js": "text/javascript; charset=utf-8",
@@ -47,7 +54,7 @@ _EXTENSION = "distforest"
 _LARGEST_NUMBER = 2**53
 N_ON_A_PAGE = 50
 HEARTBEAT_PATIENCE = 60.0
-"""Seconds without a heartbeat of the service after which its health is bad."""
+"""Seconds without a heartbeat after which the health of the service is bad."""
 
 
 class RefusedError(HTTPError):  # type: ignore[misc]  # of a package whose types are not read
@@ -59,8 +66,8 @@ class RefusedError(HTTPError):  # type: ignore[misc]  # of a package whose types
 
 
 @contextmanager
-def _known() -> Iterator[None]:
-    """Say of a job that is not there, or not any more, that it was not found; and why one cannot be read."""
+def _answering_errors() -> Iterator[None]:
+    """Answer 404 for a job that does not exist, and 500 with the reason for one that cannot be read."""
     try:
         yield
     except NotFoundError as error:
@@ -70,16 +77,16 @@ def _known() -> Iterator[None]:
 
 
 class PageReading(RequestHandler):  # type: ignore[misc]  # as above
-    """A request that reads: what all handlers here share."""
+    """A request that reads; the base of all handlers here."""
 
     SUPPORTED_METHODS = ("GET", "HEAD")
 
-    def initialize(self, dask_server: Any = None) -> None:
-        """Take the scheduler, as its HTTP server hands it to a handler."""
+    def initialize(self, dask_server: Scheduler) -> None:
+        """Take the scheduler, which its HTTP server passes to each handler."""
         self.server = dask_server
 
     def set_default_headers(self) -> None:
-        """Let a browser load and run only what is served here, and keep nothing."""
+        """Let a browser load and run only files of this server, and cache nothing."""
         for name, value in _HEADERS.items():
             self.set_header(name, value)
 
@@ -99,7 +106,7 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
 
     @property
     def measurements(self) -> Measurements:
-        """What was read from events so far; it lives as long as the service."""
+        """The numbers from events that were read so far; they live as long as the service."""
         service, known = self.service, self.server.extensions
         kept = known.get(f"{_EXTENSION}-measurements")
         if kept is None or kept.service is not service:
@@ -107,17 +114,17 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
         return kept
 
     def number(self, name: str) -> int:
-        """A whole number of the query, zero where it is not given."""
+        """A whole number of the query; 0 if it is missing."""
         text = self.get_query_argument(name, "0")
         if not re.fullmatch("[0-9]{1,16}", text) or int(text) > _LARGEST_NUMBER:
             raise RefusedError(400, "InputError", f"{name} is a whole number from 0, got {text[:40]!r}")
         return int(text)
 
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Say what went wrong; of a fault of ours only that the log has it."""
+    def write_error(self, status_code: int, *, exc_info: ExcInfo = (None, None, None), **_more: object) -> None:
+        """Answer an error; for an internal one only refer to the log."""
         if status_code == 405:
             self.set_header("Allow", "GET, HEAD")
-        error = (kwargs.get("exc_info") or (None, None, None))[1]
+        error = exc_info[1]
         if isinstance(error, RefusedError):
             self.refuse(error.kind, error.message)
         elif status_code < 500:
@@ -129,7 +136,7 @@ class PageReading(RequestHandler):  # type: ignore[misc]  # as above
         """Answer an error."""
         self.tell({"error": {"kind": kind, "message": message, "faults": [message]}})
 
-    def tell(self, answer: Mapping[str, Any]) -> None:
+    def tell(self, answer: Mapping[str, object]) -> None:
         """Answer JSON."""
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(json.dumps(answer))
@@ -139,13 +146,13 @@ class Page(PageReading):
     """A page for a person."""
 
     root: ClassVar[str]
-    """The way from the page to the folder of jobs.json."""
+    """The relative path from the page to the folder of jobs.json."""
 
     def refuse(self, _kind: str, message: str) -> None:
         """Answer an error as a page."""
         self.show("trouble.html", message=message)
 
-    def show(self, template: str, **values: Any) -> None:
+    def show(self, template: str, **values: object) -> None:
         """Answer a template, in which every value is escaped."""
         self.set_header("Content-Type", "text/html; charset=utf-8")
         self.finish(_TEMPLATES.load(template).generate(root=self.root, words=words, now=time.time(), **values))
@@ -183,7 +190,7 @@ class JobPage(Page):
 
     async def get(self, name: str) -> None:
         """Answer the page."""
-        with _known():
+        with _answering_errors():
             job, now = self.service.job(name), time.time()
             columns, events = await self.measurements.of_job(job)
         self.show(
@@ -200,7 +207,7 @@ class JobPage(Page):
 
 
 class JobsJSON(PageReading):
-    """The service and all jobs, as `distforest list --json` tells them."""
+    """The service and all jobs, as `distforest list --json` prints them."""
 
     def get(self) -> None:
         """Answer JSON."""
@@ -208,11 +215,11 @@ class JobsJSON(PageReading):
 
 
 class JobJSON(PageReading):
-    """One job, as `distforest status --json` tells it."""
+    """One job, as `distforest status --json` prints it."""
 
     def get(self, name: str) -> None:
         """Answer JSON."""
-        with _known():
+        with _answering_errors():
             self.tell({"job": self.service.job(name)})
 
 
@@ -221,13 +228,13 @@ class EventsJSON(PageReading):
 
     async def get(self, name: str) -> None:
         """Answer JSON."""
-        with _known():
-            job = self.service.job(name)  # before its events: a job that has ended has told all of them
+        with _answering_errors():
+            job = self.service.job(name)  # read before the events, so that an ended job comes with all of them
             self.tell({"job": job, "events": await self.service.events(name, after=self.number("after"))})
 
 
 class Health(PageReading):
-    """Whether the service works: 200, or 503 with the reason; without addresses, so that anybody may ask."""
+    """Whether the service works: 200, or 503 with the reason; without addresses, so that it may be public."""
 
     def get(self) -> None:
         """Answer JSON."""
@@ -236,16 +243,16 @@ class Health(PageReading):
         age = max(0.0, now - about["heartbeat"])
         late = f"the service's last heartbeat was {words.seconds(age)} ago" if age > HEARTBEAT_PATIENCE else None
         reason = service.failure or late
-        told = {key: about[key] for key in ("id", "version", "started", "heartbeat", "workers", "threads")}
+        record = {key: about[key] for key in ("id", "version", "started", "heartbeat", "workers", "threads")}
         states = Counter(job["state"] for job in service.listed())
         if reason is None:
-            self.tell({"status": "ok", **told, "jobs": states})
+            self.tell({"status": "ok", **record, "jobs": states})
         else:
             self.set_status(503)
-            self.tell({"status": "failed", "reason": _without_password(reason), **told, "jobs": states})
+            self.tell({"status": "failed", "reason": _without_password(reason), **record, "jobs": states})
 
     def refuse(self, _kind: str, message: str) -> None:
-        """Answer that the service is not there."""
+        """Answer that there is no service."""
         self.tell({"status": "failed", "reason": message})
 
 
@@ -261,7 +268,7 @@ class Metrics(PageReading):
 
 
 class File(PageReading):
-    """The style, the script and the icon of the pages."""
+    """The style sheet, the script or the icon of the pages."""
 
     def get(self, name: str) -> None:
         """Answer a file's content."""
@@ -272,20 +279,20 @@ class File(PageReading):
 
 
 class ToJobs(PageReading):
-    """The way to the list of jobs from addresses beside it."""
+    """Redirects addresses beside the list of jobs to it."""
 
-    def initialize(self, dask_server: Any = None, target: str = "") -> None:
+    def initialize(self, dask_server: Scheduler, target: str = "") -> None:
         """Take the scheduler, and the list's address relative to this one."""
         super().initialize(dask_server)
         self._target = target
 
     def get(self) -> None:
-        """Send the browser there."""
+        """Redirect the browser."""
         self.redirect(self._target)
 
 
 def _without_password(text: str) -> str:
-    """A text whose addresses say nothing of who may enter.
+    """A text whose addresses have no user, password or query.
 
     Examples
     --------
@@ -295,7 +302,7 @@ def _without_password(text: str) -> str:
     return re.sub(r"(://)(?:[^\s/@]*@)?([^\s?]*)(?:\?\S*?(?=[.:,]?(?:\s|$)))?", r"\1\2", text)
 
 
-routes: list[tuple[str, type[RequestHandler], dict[str, Any]]] = [
+routes: list[tuple[str, type[RequestHandler], dict[str, str]]] = [
     (r"/distforest", ToJobs, {"target": "distforest/jobs"}),
     (r"/distforest/", ToJobs, {"target": "jobs"}),
     (r"/distforest/jobs", JobsPage, {}),

@@ -1,4 +1,4 @@
-"""Small charts of a job's trees: columns over the trees, of which those that are not there yet stay empty."""
+"""Small charts of a job's trees: a column for each run of trees; trees that are not grown yet leave a gap."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from distforest.service.page.measured import ChartColumn
 from distforest.service.page.words import seconds
 
 CHART_WIDTH, HEIGHT = 360.0, 90.0
-"""Of a chart's own units: the page stretches it."""
+"""Size of a chart in its own units; the page stretches it."""
 _GAP = 0.2
-"""Between two columns, as a share of their width, where they are few enough to be told apart."""
+"""Gap between two columns as a share of their width, if there are few enough columns to tell apart."""
 _FEW = 60
 
 
 class Bar(NamedTuple):
-    """A column as a rectangle, and what it stands for."""
+    """A column as a rectangle, and its meaning in words."""
 
     x: str
     y: str
@@ -28,7 +28,7 @@ class Bar(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A drawn chart, with all that stands around it."""
+    """A chart with its captions."""
 
     title: str
     summary: str
@@ -40,25 +40,25 @@ class Chart(NamedTuple):
 
 
 def of_trees(columns: Sequence[ChartColumn], n_trees: int) -> list[Chart]:
-    """Charts of the seconds and of the memory of a job's trees; none where no tree is known."""
+    """Charts of the seconds and of the memory of a job's trees; none if no tree is committed."""
     if not columns:
         return []
     known = [Measure("Seconds per tree", [column.seconds for column in columns], seconds)]
     peaks = [float(column.peak_bytes) for column in columns]
     if any(peaks):
         known.append(Measure("Peak memory of a worker", peaks, in_bytes))
-    return [_drawn(measure, columns, n_trees) for measure in known]
+    return [_chart(measure, columns, n_trees) for measure in known]
 
 
 class Measure(NamedTuple):
-    """What a chart shows: a number for each column, and how such a number is written."""
+    """The numbers that a chart shows, one for each column, and how such a number is written."""
 
     title: str
     values: Sequence[float]
     written: Callable[[float], str]
 
 
-def _drawn(measure: Measure, columns: Sequence[ChartColumn], n_trees: int) -> Chart:
+def _chart(measure: Measure, columns: Sequence[ChartColumn], n_trees: int) -> Chart:
     least, middle, most = (measure.written(f(measure.values)) for f in (min, median, max))
     full = max(measure.values) or 1.0
     scale = CHART_WIDTH / n_trees

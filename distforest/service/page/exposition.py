@@ -19,7 +19,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metric(NamedTuple):
-    """One metric and its samples, each by its label of the state, or by none."""
+    """One metric and its samples by the label of a state; the label is empty if there is one sample."""
 
     name: str
     kind: str
@@ -28,24 +28,24 @@ class Metric(NamedTuple):
 
 
 def metrics(service: Serving, totals: Mapping[str, float], now: float) -> list[Metric]:
-    """All metrics of a service, with what was counted since its start."""
+    """All metrics of a service; ``totals`` were counted since its start."""
     about = service.about()
     by_state = Counter(dict.fromkeys(STATE_WORDS, 0))
     by_state.update(job["state"] for job in service.listed())
     age, working = max(0.0, now - about["heartbeat"]), float(service.failure is None)
     return [
         Metric("distforest_jobs", "gauge", "Jobs under the job root, by state.", by_state),
-        _one("distforest_working", "gauge", "1 while the service works, 0 when it has failed.", working),
-        _one("distforest_heartbeat_age_seconds", "gauge", "Seconds since the service's last heartbeat.", age),
-        _one("distforest_start_time_seconds", "gauge", "Unix time at which the service started.", about["started"]),
-        _one("distforest_workers", "gauge", "Workers that are connected.", about["workers"]),
-        _one("distforest_threads", "gauge", "Threads of the workers that are connected.", about["threads"]),
-        *(_one(f"distforest_{name}_total", "counter", told, totals[key]) for name, key, told in _COUNTERS),
+        _single("distforest_working", "gauge", "1 while the service works, 0 when it has failed.", working),
+        _single("distforest_heartbeat_age_seconds", "gauge", "Seconds since the service's last heartbeat.", age),
+        _single("distforest_start_time_seconds", "gauge", "Unix time at which the service started.", about["started"]),
+        _single("distforest_workers", "gauge", "Workers that are connected.", about["workers"]),
+        _single("distforest_threads", "gauge", "Threads of the workers that are connected.", about["threads"]),
+        *(_single(f"distforest_{name}_total", "counter", help_text, totals[key]) for name, key, help_text in _COUNTERS),
     ]
 
 
-def _one(name: str, kind: str, told: str, value: float) -> Metric:
-    return Metric(name, kind, told, {"": value})
+def _single(name: str, kind: str, help_text: str, value: float) -> Metric:
+    return Metric(name, kind, help_text, {"": value})
 
 
 def written(found: Iterable[Metric]) -> str:
@@ -70,5 +70,5 @@ def _lines(metric: Metric) -> Iterator[str]:
 
 
 def _in_quotes(value: str) -> str:
-    """A label's value with what the format escapes."""
+    """Escape the value of a label."""
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,21 +1,22 @@
-"""What the events of a job tell of its trees, kept small: an event is read once, however often it is asked for."""
+"""Numbers from the events of jobs, in bounded memory; each event is read once, however often a page is requested."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from distforest.errors import DistforestError
+from distforest.service.messages import JobEvent, JobState, ServiceRecord
 from distforest.service.page.words import ENDED
 
 N_BINS = 120
-"""Columns of a chart: neighbouring trees share one where there are more."""
+"""Most columns of a chart; neighbouring trees share a column if there are more trees."""
 N_AT_ONCE, N_LATEST = 1000, 200
-"""Events that are asked for at once, and that a page looks at."""
+"""Events that are read at once, and that a page shows."""
 
 
 class Serving(Protocol):
@@ -23,17 +24,17 @@ class Serving(Protocol):
 
     failure: str | None
 
-    def about(self) -> Mapping[str, Any]:
-        """Tell which service this is."""
+    def about(self) -> ServiceRecord:
+        """Return the record of the service."""
 
-    def listed(self) -> Sequence[Mapping[str, Any]]:
-        """All jobs, newest first."""
+    def listed(self) -> Sequence[JobState]:
+        """Return all jobs, newest first."""
 
-    def job(self, id: str, /) -> Mapping[str, Any]:  # noqa: A002 - the word of the contract
-        """One job; raises NotFoundError."""
+    def job(self, id: str, /) -> JobState:  # noqa: A002 - the key of the message
+        """Return one job; raises NotFoundError."""
 
-    async def events(self, id: str, /, after: int = 0, limit: int = N_AT_ONCE) -> Sequence[Mapping[str, Any]]:  # noqa: A002
-        """Events of a job whose number is greater than ``after``; raises NotFoundError."""
+    async def events(self, id: str, /, after: int = 0, limit: int = N_AT_ONCE) -> Sequence[JobEvent]:  # noqa: A002
+        """Return events of a job with numbers greater than ``after``; raises NotFoundError."""
 
 
 class ChartColumn(NamedTuple):
@@ -46,15 +47,15 @@ class ChartColumn(NamedTuple):
 
 
 class ChartColumns:
-    """Seconds and memory of a job's trees, added up over neighbours so that their number is bounded."""
+    """Seconds and memory of a job's trees, added up over neighbouring trees so that the columns are few."""
 
     def __init__(self, n_trees: int) -> None:
         self.n_trees = n_trees
         self._edges = np.linspace(0, n_trees, min(n_trees, N_BINS) + 1).round().astype(int)
         self._trees, self._seconds, self._peak = np.zeros((3, len(self._edges) - 1))
 
-    def add(self, event: Mapping[str, Any]) -> None:
-        """Share the seconds of a task out to its trees."""
+    def add(self, event: JobEvent) -> None:
+        """Divide the seconds of a task among its trees."""
         first, last = max(0, event["first"]), min(event["last"], self.n_trees - 1)
         inside = np.minimum(self._edges[1:], last + 1) - np.maximum(self._edges[:-1], first)
         inside = np.maximum(inside, 0)
@@ -63,7 +64,7 @@ class ChartColumns:
         self._peak = np.maximum(self._peak, np.where(inside, event["peak_bytes"] or 0, 0))
 
     def told(self) -> list[ChartColumn]:
-        """The columns of which something is known, in the order of the trees."""
+        """The columns with committed trees, in the order of the trees."""
         return [
             ChartColumn(
                 int(self._edges[at]),
@@ -76,7 +77,7 @@ class ChartColumns:
 
 
 class _Followed:
-    """How far the events of one job have been read, and what they have told."""
+    """How far the events of one job have been read, and the numbers in them."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -86,34 +87,34 @@ class _Followed:
 
 
 class Measurements:
-    """All that the pages and the metrics know from events; one for each service.
+    """The numbers that pages and metrics take from events; one object for each service.
 
-    Numbers in `totals` count from the start of the service and only grow, also when a job is removed.
+    `totals` count from the start of the service and never fall, also when a job is removed.
     """
 
     def __init__(self, service: Serving) -> None:
         self.service = service
         self._followed: dict[tuple[str, float], _Followed] = {}
-        self.totals: Counter[str] = Counter()
+        self.totals = defaultdict[str, float](int)  # whole numbers stay whole
 
-    async def of_job(self, job: Mapping[str, Any]) -> tuple[list[ChartColumn], list[Mapping[str, Any]]]:
+    async def of_job(self, job: JobState) -> tuple[list[ChartColumn], list[JobEvent]]:
         """The columns of a job's charts, and its latest events; raises NotFoundError."""
-        followed, latest = self._followed.setdefault(_key(job), _Followed()), deque[Mapping[str, Any]](maxlen=N_LATEST)
+        followed, latest = self._followed.setdefault(_key(job), _Followed()), deque[JobEvent](maxlen=N_LATEST)
         await self._read_on(followed, job, max(0, followed.n - N_LATEST), latest)
         return (followed.columns.told() if followed.columns else []), list(latest)
 
     async def count(self) -> None:
-        """Bring the totals up to date; jobs that had ended before the service started are not looked into."""
+        """Update the totals; jobs that had ended before the service started are not read."""
         jobs, started = self.service.listed(), self.service.about()["started"]
         listed = {_key(job) for job in jobs}
         for key in [key for key in self._followed if key not in listed]:
             del self._followed[key]
         for job in jobs:
             if job["ended"] is None or job["ended"] >= started:
-                with suppress(DistforestError, OSError):  # removed since it was listed, or not to be read just now
+                with suppress(DistforestError, OSError):  # removed since it was listed, or unreadable at the moment
                     await self._count(job)
 
-    async def _count(self, job: Mapping[str, Any]) -> None:
+    async def _count(self, job: JobState) -> None:
         followed = self._followed.setdefault(_key(job), _Followed())
         if job["state"] not in ENDED or followed.revision != job["revision"]:
             await self._read_on(followed, job, followed.n, deque(maxlen=0))
@@ -121,8 +122,8 @@ class Measurements:
         self.totals["retries"] += max(0, job["retries"] - followed.retries)
         followed.retries = max(followed.retries, job["retries"])
 
-    async def _read_on(self, followed: _Followed, job: Mapping[str, Any], after: int, latest: deque[Any]) -> None:
-        """Read all events after one of them; those that were read before are only told again."""
+    async def _read_on(self, followed: _Followed, job: JobState, after: int, latest: deque[JobEvent]) -> None:
+        """Read all events after number ``after``; those that were read before are not counted again."""
         while events := await self.service.events(job["id"], after=after, limit=N_AT_ONCE):
             latest.extend(events)
             for event in events:
@@ -131,7 +132,7 @@ class Measurements:
                 break
             after = events[-1]["n"]
 
-    def _read(self, followed: _Followed, job: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+    def _read(self, followed: _Followed, job: JobState, event: JobEvent) -> None:
         if event["n"] <= followed.n:  # this or another request has read it
             return
         followed.n = event["n"]
@@ -148,6 +149,6 @@ class Measurements:
                 followed.columns.add(event)
 
 
-def _key(job: Mapping[str, Any]) -> tuple[str, float]:
-    """What a job is known by: its name may be given again once it was removed."""
+def _key(job: JobState) -> tuple[str, float]:
+    """The identity of a job: its id may be used again after its removal."""
     return job["id"], job["submitted"]

@@ -1,24 +1,24 @@
-"""A job in words, as a page says them: states, durations, how far it is and what is left."""
+"""A job in words for a page: its state, its times and its progress."""
 
 from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from distforest.amounts import counted
 from distforest.service.following import waiting_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from distforest.service.messages import JobState
 
 ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED"})
 WORKING = frozenset({"RUNNING", "MERGING"})
 
 
 class StateWords(NamedTuple):
-    """How a state is told: its word, the colour that goes with it, and a sentence."""
+    """A state in words: its name, its colour, and a sentence."""
 
     word: str
     tone: str
@@ -51,11 +51,11 @@ PHASE_WORDS = {
 
 _EACH = ((1, "a second"), (60, "a minute"), (3600, "an hour"))
 LOUD = frozenset({"lost", "memory", "quarantine", "warning", "failed", "interrupted"})
-"""Events that a reader looks for first."""
+"""Events that a page emphasizes."""
 
 
-def state_of(job: Mapping[str, Any]) -> StateWords:
-    """The words of a job's state, with what it waits for; a state that is not known here is told as it stands."""
+def state_of(job: JobState) -> StateWords:
+    """The words of a job's state, with what it waits for; an unknown state is shown by its name."""
     state = str(job["state"])
     words = STATE_WORDS.get(state) or StateWords(state.lower(), "still", "")
     return words._replace(sentence=_as_sentence(waiting)) if (waiting := waiting_for(job)) else words
@@ -66,7 +66,7 @@ def _as_sentence(text: str) -> str:
 
 
 def seconds(count: float) -> str:
-    """Write a duration with two places of meaning.
+    """Write a duration with two significant digits or units.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def clock(time: float) -> str:
 
 
 def moment(time: float, now: float) -> str:
-    """Write a Unix time as the time of this day, or as a date and time.
+    """Write a Unix time as a time of day if it is today, else as date and time.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def moment(time: float, now: float) -> str:
 
 
 def stamp(time: float) -> str:
-    """Write a Unix time as HTML's ``datetime`` wants it.
+    """Write a Unix time in the form of HTML's ``datetime``.
 
     Examples
     --------
@@ -139,11 +139,11 @@ def stamp(time: float) -> str:
 
 
 def speed_in_words(per_second: float | None, unit: str) -> str:
-    """Write a speed by the second, the minute or the hour, whichever gives a number above one; nothing without one.
+    """Write a speed per second, minute or hour, the first that gives a number above one; empty if there is none.
 
     Examples
     --------
-    >>> [speed_in_words(*told) for told in ((20.0, "trees"), (0.05, "trees"), (0.001, ""), (None, "trees"))]
+    >>> [speed_in_words(*pair) for pair in ((20.0, "trees"), (0.05, "trees"), (0.001, ""), (None, "trees"))]
     ['20 trees a second', '3 trees a minute', '3.6 an hour', '']
     """
     if not per_second or not math.isfinite(per_second):
@@ -154,7 +154,7 @@ def speed_in_words(per_second: float | None, unit: str) -> str:
 
 
 class JobWords(NamedTuple):
-    """What a page says of a job; every field is text that a template escapes."""
+    """A job as a page shows it; templates escape every text."""
 
     id: str
     link: str
@@ -174,7 +174,7 @@ class JobWords(NamedTuple):
     error: str
 
 
-def job_in_words(job: Mapping[str, Any], now: float) -> JobWords:
+def job_in_words(job: JobState, now: float) -> JobWords:
     """A job in words, at the time ``now``."""
     done, total = _progress(job)
     unit = "trees" if total == job["n_trees"] else ""
@@ -185,7 +185,7 @@ def job_in_words(job: Mapping[str, Any], now: float) -> JobWords:
         link=quote(str(job["id"]), safe=""),
         state=state_of(job),
         over=over,
-        doing=PHASE_WORDS.get(job["phase"], job["phase"] or "") if job["state"] == "RUNNING" else waiting_for(job),
+        doing=_phase(job["phase"]) if job["state"] == "RUNNING" else waiting_for(job),
         what=f"{job['kind']}, {job['method']}" if job["method"] else str(job["kind"]),
         done=done,
         total=total,
@@ -200,30 +200,35 @@ def job_in_words(job: Mapping[str, Any], now: float) -> JobWords:
     )
 
 
-def _progress(job: Mapping[str, Any]) -> tuple[int, int]:
-    """How many of how many are done: of what is done now, in the end of the trees."""
+def _phase(phase: str | None) -> str:
+    """A phase in words; an unknown one is shown by its name."""
+    return PHASE_WORDS.get(phase, phase) if phase else ""
+
+
+def _progress(job: JobState) -> tuple[int, int]:
+    """How much is done of how much: of the current phase, and of the trees when the job has ended."""
     if job["state"] == "SUCCEEDED" and job["n_trees"]:
         return job["n_trees"], job["n_trees"]
     return int(job["done"] or 0), int(job["total"] or 0)
 
 
-def _took(job: Mapping[str, Any], now: float) -> str:
-    """How long a job has been worked on: to its end, to the last sign of its service, or until now."""
+def _took(job: JobState, now: float) -> str:
+    """How long a job has run: until its end, until the last heartbeat of its service, or until now."""
     if job["started"] is None:
         return ""
     until = job["heartbeat"] if job["state"] == "INTERRUPTED" else now
     return seconds(max(0.0, (until if job["ended"] is None else job["ended"]) - job["started"]))
 
 
-def _trouble(job: Mapping[str, Any]) -> str:
-    """Tasks that were tried again, workers that were lost, and warnings, as far as there are any."""
+def _trouble(job: JobState) -> str:
+    """Numbers of repeated tasks, lost workers and warnings, as far as there are any."""
     lost, again, warned = job["lost_workers"], job["retries"], len(job.get("warnings") or ())
-    told = [f"{again:,} tried again"] if again else []
-    told += [f"{counted(lost, 'worker')} lost"] if lost else []
-    return ", ".join([*told, counted(warned, "warning")] if warned else told)
+    parts = [f"{again:,} tried again"] if again else []
+    parts += [f"{counted(lost, 'worker')} lost"] if lost else []
+    return ", ".join([*parts, counted(warned, "warning")] if warned else parts)
 
 
 def _in_short(message: str, most: int = 160) -> str:
-    """The first line of a message, as far as it fits into a list."""
+    """The first line of a message, shortened to fit into a list."""
     first = message.strip().split("\n", 1)[0]
     return first if len(first) <= most else f"{first[: most - 1]}…"

@@ -1,0 +1,171 @@
+"""Types of messages about jobs, which are written into the job root, sent over the comm, and shown on the page."""
+
+from __future__ import annotations
+
+from typing import Required, TypedDict
+
+
+class JobFault(TypedDict):
+    """Why a job failed: the name of an error's class, and its message."""
+
+    kind: str
+    message: str
+
+
+class JobResult(TypedDict, total=False):
+    """The result of a job: of a fit its forest, of a scoring its answers."""
+
+    forest: str
+    output: str
+    digest: str
+    n_trees: int
+    n_grown: int
+    seconds: float
+    growing_seconds: float
+    peak_bytes: int
+    projected_bytes: int
+    evaluations: int
+    closed: int
+    arrays: dict[str, list[int]]
+    warnings: list[str]
+
+
+class StateChanges(TypedDict, total=False):
+    """The part of a job's state that changes while the job lives."""
+
+    state: str
+    was: str | None
+    waiting: str | None
+    service: str | None
+    heartbeat: float
+    started: float | None
+    ended: float | None
+    phase: str | None
+    done: int
+    total: int
+    rate: float
+    remaining: float | None
+    retries: int
+    lost_workers: int
+    warnings: list[str]
+    attempt: int
+    error: JobFault | None
+    result: JobResult | None
+
+
+class JobState(StateChanges, total=False):
+    """The state of a job; one that is read from a job root may lack any key but ``id``.
+
+    ``was`` is the state before an interruption, ``workers`` the number of workers that the service has now.
+    """
+
+    format: int
+    id: Required[str]
+    revision: int
+    kind: str
+    method: str | None
+    output: str
+    submitted: float
+    n_trees: int | None
+    workers: int
+
+
+class EventDetails(TypedDict, total=False):
+    """Numbers of an event: which trees a task has committed and what they took; which worker was lost."""
+
+    first: int
+    last: int
+    seconds: float
+    peak_bytes: int | None
+    worker: str
+
+
+class JobNote(EventDetails):
+    """The kind of an event, and a sentence about it."""
+
+    event: Required[str]
+    message: Required[str]
+
+
+class TimedNote(JobNote):
+    """A note with its time in Unix seconds."""
+
+    time: Required[float]
+
+
+class JobEvent(TimedNote):
+    """An event of a job, by its number: the first one is 1."""
+
+    n: Required[int]
+
+
+class LeaseRecord(TypedDict, total=False):
+    """Which service holds a job root; one that is read from the root may lack any key but ``heartbeat``."""
+
+    id: str
+    address: str
+    job_root: str
+    started: float
+    heartbeat: Required[float]
+    excludes: bool
+    version: str
+    host: str
+    boot: str
+    pid: int
+    born: float
+
+
+class ServiceRecord(LeaseRecord, total=False):
+    """A service that runs, and the workers that it has."""
+
+    workers: int
+    threads: int
+
+
+class JobAnswer(TypedDict):
+    """The answer about one job."""
+
+    job: JobState
+
+
+class SubmitAnswer(JobAnswer):
+    """The answer to a submit; ``created`` is False where the same job was submitted before."""
+
+    created: bool
+
+
+class EventsAnswer(JobAnswer):
+    """A job and some of its events."""
+
+    events: list[JobEvent]
+
+
+class JobsAnswer(TypedDict):
+    """All jobs, newest first, and their service; None where the job root was read without one."""
+
+    service: ServiceRecord | None
+    jobs: list[JobState]
+
+
+class RemoveAnswer(TypedDict):
+    """The id of a job that was removed."""
+
+    id: str
+
+
+class HealthAnswer(TypedDict):
+    """The answer about the service."""
+
+    service: ServiceRecord
+
+
+class Refusal(JobFault):
+    """Why a call was refused: an error as `JobFault` has it, and each fault by itself."""
+
+    faults: list[str]
+
+
+class RefusedAnswer(TypedDict):
+    """The answer to a call that was refused."""
+
+    error: Refusal
