@@ -39,19 +39,8 @@ from distforest.stores.addresses import (
     real_address,
     store_of,
 )
-from distforest.stores.outputs import (
-    ANSWERS_KIND,
-    ARRAY,
-    BUILDINGS,
-    FOREST_KIND,
-    PUBLISHING,
-    check_place,
-    clear,
-    job_folder,
-    look,
-    mend,
-    object_in,
-)
+from distforest.stores.building import BUILDINGS, PUBLISHING, clear, mend
+from distforest.stores.outputs import ANSWERS_KIND, ARRAY, FOREST_KIND, check_place, job_folder, look, object_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -273,9 +262,7 @@ class Claim:
         path = Path(self.address)
         with self._writing(), _alone(path, raw) as is_there:
             if is_there:
-                fresh = path.with_name(f".{CLAIM}.{uuid.uuid4().hex}.partial")
-                _write_new(fresh, self._content())
-                fresh.replace(path)
+                put_file(self.address, self._content())
 
     def _content(self) -> bytes:
         return json.dumps(self.record(), indent=1).encode()
@@ -446,7 +433,7 @@ def _silence(address: str) -> float:
     """Seconds since a claim was last written, by the clock of its store."""
     clock = f"{address.removesuffix(CLAIM)}.{uuid.uuid4().hex}.partial"
     fs, path = store_of(clock)
-    put_file(clock, b"1")
+    put_file(clock, b"1", lasting=False)
     try:
         with reaching(address):
             return float((fs.modified(path) - fs.modified(store_of(address)[1])).total_seconds())

@@ -5,14 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from distforest.stores.addresses import names_in, reaching, store_of
-from distforest.stores.room import told_if_full
+from distforest.stores.addresses import is_of_this_host, names_in, put_file, reaching, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -48,8 +46,7 @@ class Folder:
     @property
     def is_local(self) -> bool:
         """Whether the folder lies in this host's file system."""
-        protocol = self._at("")[0].protocol
-        return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+        return is_of_this_host(self._at("")[0])
 
     @property
     def kind(self) -> str | None:
@@ -71,28 +68,8 @@ class Folder:
         return Folder(f"{self.address.rstrip('/')}/{name}")
 
     def write(self, name: str, content: bytes | memoryview, lasting: bool = True) -> None:
-        """Write a file in one step: readers see the old one or the new one.
-
-        One that is ``lasting`` is on disk before it has its name. Another may be damaged if the host loses its power,
-        which a reader must be able to tell; it takes a seventh of the time, and less to remove.
-        """
-        fs, path = self._at(name)
-        if not self.is_local:
-            with reaching(self.address):
-                fs.pipe_file(path, bytes(content))  # one put; object stores show it whole or not at all
-            return
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
-        try:
-            with told_if_full(target.parent, len(content)), partial.open("wb") as file:
-                file.write(content)
-                if lasting:
-                    file.flush()
-                    os.fsync(file.fileno())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        """Write a file in one step; see `put_file`."""
+        put_file(f"{self.address.rstrip('/')}/{name}", content, lasting)
 
     def append(self, name: str, content: bytes) -> int:
         """Add whole lines at the end of a file that nobody else writes; a line that a crash has cut off is ended.

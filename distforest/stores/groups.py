@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
-from distforest.stores.addresses import put_file, reaching, read_file, real_address, store_of
+from distforest.stores.addresses import put_file, read_file
+from distforest.stores.building import Building
 from distforest.stores.claims import owned
-from distforest.stores.outputs import (
-    ARRAYS_KIND,
-    BEGUN,
-    GROUP,
-    MAX_METADATA,
-    check_new,
-    check_place,
-    look,
-    object_in,
-    publish,
-)
+from distforest.stores.outputs import ARRAYS_KIND, BEGUN, GROUP, MAX_METADATA, check_new, check_place, object_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,16 +62,18 @@ def destination(target: str, overwrite: bool, job: str = "another writing of arr
     """
     with owned(target, job) as claim:
         check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
-        place = real_address(target)
-        if "://" in place and look(place) is None:
-            with _in_place(place):
-                yield place
-            return
-        building = f"{claim.folder}/arrays.zarr"
-        yield building
-        claim.take()  # it may have been taken over, if this process was frozen for long
-        check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
-        publish(building, target, GROUP)
+        building = Building.of(target, ARRAYS_KIND, {"type": BEGUN})
+        building.begin()
+        try:
+            yield building.address
+        except BaseException:
+            with suppress(OSError):  # the bad end itself is to be told
+                building.withdraw()
+            raise
+        if not building.is_in_place:
+            claim.take()  # it may have been taken over, if this process was frozen for long
+            check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
+        building.publish()
 
 
 def seal_group(group: str, attributes: Mapping[str, object]) -> None:
@@ -100,17 +93,3 @@ def attributes_of(group: str) -> dict[str, Any]:
         return {}
     attributes = metadata.get("attributes")
     return attributes if isinstance(attributes, dict) else {}
-
-
-@contextmanager
-def _in_place(place: str) -> Iterator[None]:
-    """Write a group where nothing is, which says that it is unfinished; at a bad end it goes."""
-    begun = {"zarr_format": 3, "node_type": "group", "attributes": {"distforest": {"type": BEGUN}}}
-    put_file(f"{place}/{GROUP}", json.dumps(begun).encode())
-    try:
-        yield
-    except BaseException:
-        files, path = store_of(place)
-        with reaching(place):
-            files.rm(path, recursive=True)
-        raise

@@ -1,22 +1,19 @@
-"""Outputs: what distforest writes as a whole, how it is known again, what it may replace, and how it appears.
+"""Outputs: what distforest writes as a whole, how it is known again, and what it may replace.
 
 An output is a forest, the answers of a scoring, or arrays: one folder. It replaces what distforest wrote of the same
-kind, if that is allowed, and never anything else. The new one is whole before the old one goes: in a local file system
-it is renamed, and on an object store, which cannot rename, copied, with the file that makes it whole at last.
+kind, if that is allowed, and never anything else.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import shutil
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from distforest.errors import InputError
-from distforest.stores.addresses import is_within, names_in, put_file, reaching, read_file, real_address, store_of
+from distforest.stores.addresses import is_within, names_in, reaching, read_file, real_address, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,12 +32,6 @@ ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", 
 
 BEGUN = "unfinished"
 """The type of a group of arrays that is being written in place."""
-
-BUILDINGS = ("forest.zarr", "answers.zarr", "arrays.zarr", "nodes.zarr")
-"""Folders in a job's folder in which an output is built, or nodes are kept that its answers follow from."""
-
-PUBLISHING = "publishing.json"
-"""The file, in an output's job folder, that says which whole one is being copied to its address."""
 
 MAX_METADATA = 64 << 20
 """Bytes of a file that is read to learn what an output is."""
@@ -77,9 +68,6 @@ def job_folder(output: str) -> str:
     '/data/wine.forest.zarr.job'
     """
     return f"{real_address(output)}.job"
-
-
-# --- what may be replaced ---------------------------------------------------------------------------------
 
 
 def look(address: str) -> Found | None:
@@ -156,10 +144,10 @@ def check_apart(output: str, addresses: Mapping[str, str]) -> None:
 
 def _forest_at(place: str, names: set[str]) -> Found | None:
     if MANIFEST in names:
-        manifest = _json(place, MANIFEST)
+        manifest = object_at(f"{place}/{MANIFEST}")
         if set(manifest) == MANIFEST_KEYS and isinstance(manifest["arrays"], dict):
             return Found("a sealed forest", FOREST_KIND, frozenset({MANIFEST, UNFINISHED, *manifest["arrays"]}))
-    elif UNFINISHED in names and set(_json(place, UNFINISHED)) == {"fingerprint"}:
+    elif UNFINISHED in names and set(object_at(f"{place}/{UNFINISHED}")) == {"fingerprint"}:
         return Found("an unfinished forest", FOREST_KIND, frozenset(names))
     return None
 
@@ -167,11 +155,10 @@ def _forest_at(place: str, names: set[str]) -> Found | None:
 def _group_at(place: str, names: set[str]) -> Found | None:
     if GROUP not in names:
         return None
-    metadata = _json(place, GROUP)
+    metadata = object_at(f"{place}/{GROUP}")
     if metadata.get("node_type") == "array":
         return Found("a Zarr array", ARRAY, frozenset(names))
-    attributes = metadata.get("attributes")
-    told = attributes.get("distforest") if isinstance(attributes, dict) else None
+    told = own_attribute(metadata)
     if not isinstance(told, dict):
         return Found("a Zarr group")
     if set(told) == {"forest", "answer", "complete"}:
@@ -185,11 +172,23 @@ def _group_at(place: str, names: set[str]) -> Found | None:
     return Found("a Zarr group")
 
 
-def _json(place: str, name: str) -> Mapping[str, Any]:
-    """The object in a file; an empty one where it holds none."""
+def own_attribute(metadata: Mapping[str, Any]) -> object:
+    """The attribute ``distforest`` in the metadata of a group; None where there is none.
+
+    Examples
+    --------
+    >>> own_attribute({"node_type": "group", "attributes": {"distforest": {"type": "arrays"}}}), own_attribute({})
+    ({'type': 'arrays'}, None)
+    """
+    attributes = metadata.get("attributes")
+    return attributes.get("distforest") if isinstance(attributes, dict) else None
+
+
+def object_at(address: str) -> dict[str, Any]:
+    """The object that a file of JSON at an address holds; an empty one where there is none."""
     try:
-        return object_in(read_file(f"{place}/{name}", MAX_METADATA))
-    except (ValueError, FileNotFoundError):
+        return object_in(read_file(address, MAX_METADATA))
+    except (ValueError, FileNotFoundError, NotADirectoryError):
         return {}
 
 
@@ -211,131 +210,3 @@ def object_in(content: bytes) -> dict[str, Any]:
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMES_TOLD:,} more" if len(names) > NAMES_TOLD else ""
     return f"{', '.join(names[:NAMES_TOLD])}{more}"
-
-
-# --- how it appears ---------------------------------------------------------------------------------------
-
-
-def publish(building: str, output: str, last: str) -> None:
-    """Give what was built whole the address of its output, in place of what is there, which goes after that.
-
-    Parameters
-    ----------
-    building
-        Where it was built: for an object store in the output's job folder, for this host in any store.
-    output
-        The address.
-    last
-        Name of the file without which no reader takes it for what it is.
-    """
-    place = real_address(output)
-    if "://" not in place and "://" in real_address(building):
-        _fetch(building, Path(place))
-        return
-    if "://" not in place:
-        _rename(Path(real_address(building)), Path(place))
-        return
-    journal = json.dumps({"from": PurePosixPath(building).name, "last": last}).encode()
-    put_file(f"{job_folder(output)}/{PUBLISHING}", journal)
-    _finish(output)
-
-
-def mend(output: str) -> None:
-    """Mend what a publishing that was cut off has left; for who owns the output alone.
-
-    In a local file system the older one comes back to its address, and on an object store the whole new one arrives.
-    """
-    place = real_address(output)
-    if "://" not in place:
-        _step_back(Path(place))
-    elif PUBLISHING in names_in(job_folder(output)):
-        _finish(output)
-
-
-def clear(output: str) -> None:
-    """Remove what was built in an output's job folder."""
-    folder = job_folder(output)
-    fs, path = store_of(folder)
-    for name in set(names_in(folder)).intersection(BUILDINGS):
-        with reaching(folder):
-            fs.rm(f"{path}/{name}", recursive=True)
-
-
-def _step_back(target: Path) -> None:
-    older, copy = _beside(target, "older"), _beside(target, "partial")
-    shutil.rmtree(copy, ignore_errors=True)
-    if older.exists() and not target.exists():
-        older.rename(target)
-    shutil.rmtree(older, ignore_errors=True)
-
-
-def _beside(target: Path, suffix: str) -> Path:
-    """A hidden folder in the same file system."""
-    return target.with_name(f".{target.name}.{suffix}")
-
-
-def _rename(source: Path, target: Path) -> None:
-    """Rename a folder; into another file system it is copied beside its target first."""
-    copy = _beside(target, "partial")
-    try:
-        _exchange(source, target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        try:
-            shutil.copytree(source, copy)
-            _exchange(copy, target)
-        finally:
-            shutil.rmtree(copy, ignore_errors=True)
-        shutil.rmtree(source)
-    shutil.rmtree(_beside(target, "older"), ignore_errors=True)
-
-
-def _fetch(building: str, target: Path) -> None:
-    """Copy from an object store beside a folder, then give the copy its name."""
-    copy = _beside(target, "partial")
-    fs, source = store_of(building)
-    try:
-        with reaching(building):
-            files = fs.find(source)
-            fs.get(files, [f"{copy}{file[len(source) :]}" for file in files])
-        _exchange(copy, target)
-    finally:
-        shutil.rmtree(copy, ignore_errors=True)
-    shutil.rmtree(_beside(target, "older"), ignore_errors=True)
-    with reaching(building):
-        fs.rm(source, recursive=True)
-
-
-def _exchange(source: Path, target: Path) -> None:
-    """Rename a folder; what has its name steps aside, and comes back if that fails."""
-    older = _beside(target, "older")
-    if target.exists():
-        shutil.rmtree(older, ignore_errors=True)  # of a publishing that was cut off at its very end
-        target.rename(older)
-    try:
-        source.rename(target)
-    except BaseException:
-        if older.exists():
-            older.rename(target)
-        raise
-
-
-def _finish(output: str) -> None:
-    """Copy what the journal names to the output; begun anew where that was cut off."""
-    folder = job_folder(output)
-    journal = _json(folder, PUBLISHING)
-    fs, path = store_of(folder)
-    name, last = str(journal.get("from")), str(journal.get("last"))
-    source, target = f"{path}/{name}", store_of(real_address(output))[1]
-    with reaching(output):
-        if fs.exists(f"{source}/{last}"):
-            if fs.exists(target):
-                fs.rm(target, recursive=True)
-            files = sorted(fs.find(source), key=lambda file: file == f"{source}/{last}")
-            copies = [target + file[len(source) :] for file in files]
-            fs.copy(files[:-1], copies[:-1])
-            fs.cp_file(files[-1], copies[-1])
-        fs.rm_file(f"{path}/{PUBLISHING}")  # before its source: what is half removed must not be copied again
-        if fs.exists(source):
-            fs.rm(source, recursive=True)
