@@ -11,7 +11,7 @@ import os
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import fsspec.core
 
@@ -21,13 +21,15 @@ from distforest.stores.room import told_if_full
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fsspec import AbstractFileSystem
+
 CLIENTS = {"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "requests", "s3fs", "urllib3"}
 """Packages whose errors are those of a store's client."""
 
-UNCACHED: dict[str, Any] = {"use_listings_cache": False}
+UNCACHED: dict[str, object] = {"use_listings_cache": False}
 """Others write to a store, too: what a listing said once is not true for ever."""
 
-S3_READING: dict[str, Any] = {"max_concurrency": 1}
+S3_READING: dict[str, object] = {"max_concurrency": 1}
 """S3's client would ask for the size of each file before it reads it, to read large ones in parts."""
 
 SAME_STORE = {"s3a": "s3", "gcs": "gs"}
@@ -86,7 +88,7 @@ def is_within(address: str, folder: str) -> bool:
     return f"{real_address(address)}/".startswith(f"{real_address(folder).rstrip('/')}/")
 
 
-def store_options(address: str) -> dict[str, Any]:
+def store_options(address: str) -> dict[str, object]:
     """How the store of an address is opened.
 
     Examples
@@ -99,7 +101,7 @@ def store_options(address: str) -> dict[str, Any]:
     return UNCACHED | S3_READING if address.startswith(("s3://", "s3a://")) else UNCACHED
 
 
-def store_of(address: str) -> tuple[Any, str]:
+def store_of(address: str) -> tuple[AbstractFileSystem, str]:
     """The store of an address, and the path there.
 
     Raises
@@ -169,7 +171,7 @@ def may_pass(error: Exception, address: str) -> bool:
     return error.errno != errno.EINVAL  # what was asked for cannot be: the first bytes of an empty file, for one
 
 
-def file_size(fs: Any, path: str, most: int) -> int:
+def file_size(fs: AbstractFileSystem, path: str, most: int) -> int:
     """The size of a regular file of at most so many bytes: no pipe, which hangs its reader, and no device without end.
 
     Raises
@@ -208,7 +210,7 @@ def read_file(address: str, most: int) -> bytes:
         return bytes(fs.cat_file(path))
 
 
-def is_of_this_host(fs: Any) -> bool:
+def is_of_this_host(fs: AbstractFileSystem) -> bool:
     """Whether a store is the file system of this host."""
     return "file" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
 

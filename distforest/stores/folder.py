@@ -7,13 +7,16 @@ import os
 import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple, NoReturn
 
 from distforest.stores.addresses import is_of_this_host, names_in, put_file, reaching, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from fsspec import AbstractFileSystem
 
 
 class End(NamedTuple):
@@ -40,7 +43,7 @@ class Folder:
 
     address: str
 
-    def _at(self, name: str) -> tuple[Any, str]:
+    def _at(self, name: str) -> tuple[AbstractFileSystem, str]:
         return store_of(f"{self.address.rstrip('/')}/{name}" if name else self.address)
 
     @property
@@ -113,7 +116,7 @@ class Folder:
         """
         fs, path = self._at("")
         if self.is_local:
-            return [_tried(_end_here, path, name, most) for name in names]
+            return [_end_or_error(partial(_end_here, path, name, most)) for name in names]
         paths = [f"{path.rstrip('/')}/{name}" for name in names]
         with reaching(self.address):
             found = fs.cat_ranges(paths, [-most - 1] * len(paths), [None] * len(paths), on_error="return")
@@ -124,11 +127,11 @@ class Folder:
         if isinstance(found, OSError) and found.errno == errno.EINVAL:  # an empty file has no last bytes
             return End(b"", is_whole=True)
         if isinstance(found, Exception):
-            return _tried(self._told, found)
+            return _end_or_error(partial(self._raise_translated, found))
         return End(bytes(found[-most:]), len(found) <= most)
 
-    def _told(self, error: Exception) -> End:
-        """Raise what a store's client has answered, as all its errors are told."""
+    def _raise_translated(self, error: Exception) -> NoReturn:
+        """Raise the error of a store's client, translated by `reaching`."""
         with reaching(self.address):
             raise error
 
@@ -146,7 +149,7 @@ class Folder:
             return b""
 
     @contextmanager
-    def open(self, name: str) -> Iterator[Any]:
+    def open(self, name: str) -> Iterator[IO[bytes]]:
         """A file, open for reading in any order within a block; raises FileNotFoundError."""
         fs, path = self._at(name)
         with reaching(self.address), fs.open(path, "rb") as file:
@@ -223,10 +226,10 @@ def _end_here(folder: str, name: str, most: int) -> End:
         os.close(file)
 
 
-def _tried(read: Callable[..., End], *given: Any) -> End | Exception:
-    """What is read, or why it cannot be."""
+def _end_or_error(read: Callable[[], End]) -> End | Exception:
+    """Return the end of a file, or the error of reading it."""
     try:
-        return read(*given)
+        return read()
     except (OSError, ValueError) as error:
         return error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
 from distforest.stores.addresses import put_file, read_file
@@ -83,7 +83,7 @@ def seal_group(group: str, attributes: Mapping[str, object]) -> None:
     put_file(address, json.dumps({**metadata, "attributes": dict(attributes)}, indent=2).encode())
 
 
-def attributes_of(group: str) -> dict[str, Any]:
+def attributes_of(group: str) -> dict[str, object]:
     """The attributes of the group at an address; none where there is no group that can be read."""
     try:
         metadata = object_in(read_file(f"{group.rstrip('/')}/{GROUP}", MAX_METADATA))

@@ -10,7 +10,7 @@ import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
 from distforest.stores.addresses import is_within, names_in, reaching, read_file, real_address, store_of
@@ -172,7 +172,7 @@ def _group_at(place: str, names: set[str]) -> Found | None:
     return Found("a Zarr group")
 
 
-def own_attribute(metadata: Mapping[str, Any]) -> object:
+def own_attribute(metadata: Mapping[str, object]) -> object:
     """The attribute ``distforest`` in the metadata of a group; None where there is none.
 
     Examples
@@ -184,7 +184,7 @@ def own_attribute(metadata: Mapping[str, Any]) -> object:
     return attributes.get("distforest") if isinstance(attributes, dict) else None
 
 
-def object_at(address: str) -> dict[str, Any]:
+def object_at(address: str) -> dict[str, object]:
     """The object that a file of JSON at an address holds; an empty one where there is none."""
     try:
         return object_in(read_file(address, MAX_METADATA))
@@ -192,7 +192,7 @@ def object_at(address: str) -> dict[str, Any]:
         return {}
 
 
-def object_in(content: bytes) -> dict[str, Any]:
+def object_in(content: bytes) -> dict[str, object]:
     """The object that a file of JSON holds; an empty one where it holds none, or a part of one.
 
     Examples

@@ -7,7 +7,7 @@ import re
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 
     from distforest.sources.files.tables import Record
     from distforest.sources.source import Floats
+
+
+class _Reader(Protocol):
+    """A reader of the module csv, which has no type by a public name."""
+
+    @property
+    def line_num(self) -> int: ...
+
+    def __iter__(self) -> Iterator[list[str]]: ...
+
 
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": "blanks"}
 """What separates the cells of files that are often met, in words."""
@@ -195,7 +205,7 @@ class CsvTable:
                     raise InputError(f"{self._place(row, reader.line_num)}: {self._told_of_cells(cells)}")
                 yield row, reader.line_num, cells
 
-    def _written(self, file: RowFile, reader: Any) -> Iterator[list[str]]:
+    def _written(self, file: RowFile, reader: _Reader) -> Iterator[list[str]]:
         """Pass over empty lines; one amid the only column may stand for a number, and is refused."""
         begun, empty = False, 0
         for cells in reader:
@@ -264,7 +274,7 @@ class CsvTable:
         return f"{self.path}: row {row} (line {line})"
 
 
-def _filled(file: RowFile, reader: Any) -> Iterator[list[str]]:
+def _filled(file: RowFile, reader: _Reader) -> Iterator[list[str]]:
     """Pass over empty lines."""
     for cells in reader:
         file.held = 0
@@ -272,5 +282,5 @@ def _filled(file: RowFile, reader: Any) -> Iterator[list[str]]:
             yield cells
 
 
-def _reader(stream: TextIO, separator: str) -> Any:
+def _reader(stream: TextIO, separator: str) -> _Reader:
     return csv.reader(stream, delimiter=separator, strict=True)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s
 
     ArrayBlocks = Callable[[], Iterable[np.ndarray]]
+    Strings = str | list["Strings"]
 
 FORMATS = {
     ".npy": "npy",
@@ -78,7 +79,7 @@ class Ingested:
     shape: tuple[int, ...]
     dtype: str
     sha256: str
-    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    attributes: Mapping[str, object] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -87,13 +88,32 @@ class _Array:
 
     name: str
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     blocks: ArrayBlocks
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, object] = field(default_factory=dict)
     told: str = ""
 
 
-def ingest(
+@dataclass(frozen=True)
+class _Options:
+    """Options of `ingest` that some formats have; None: not given."""
+
+    name: str | None
+    label: str | None
+    header: bool | None
+    separator: str | None
+    n_features: int | None
+    zero_based: bool | None
+
+    def check(self, source: str, kind: str) -> None:
+        """Refuse an option that a file's format does not have; raises InputError."""
+        for option, value in vars(self).items():
+            thing, kinds = INGEST_OPTIONS[option]
+            if value is not None and kind not in kinds:
+                raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
+
+
+def ingest(  # its keyword arguments are the options of the command line, one for one
     source: str,
     target: str,
     *,
@@ -191,16 +211,11 @@ def ingest(
         raise InputError(f"chunk_bytes must be at least 1, found {chunk_bytes!r}")
     most = None if max_bytes is None else whole("max_bytes", max_bytes, 1)
     kind = _format_of(source, format)
-    of_csv = {"header": header, "separator": separator}
-    given = {"name": name, "label": label, **of_csv, "n_features": n_features, "zero_based": zero_based}
-    asked = {option: value for option, value in given.items() if value is not None}
-    for option, value in asked.items():
-        thing, kinds = INGEST_OPTIONS[option]
-        if kind not in kinds:
-            raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
+    options = _Options(name, label, header, separator, n_features, zero_based)
+    options.check(source, kind)
     check_target(target, overwrite)
     try:
-        arrays, attributes = _read(source, kind, asked, chunk_bytes, most)
+        arrays, attributes = _read(source, kind, options, chunk_bytes, most)
     except MemoryError as error:
         raise out_of_memory(source, error) from error
     for array in arrays:
@@ -237,11 +252,11 @@ def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
 
 
 def _read(
-    source: str, kind: str, asked: Mapping[str, Any], block_bytes: int, max_bytes: int | None
-) -> tuple[list[_Array], dict[str, Any]]:
+    source: str, kind: str, options: _Options, block_bytes: int, max_bytes: int | None
+) -> tuple[list[_Array], dict[str, object]]:
     """Find the arrays to write and the group's attributes."""
     if kind == "npy":
-        array = StoredArray.open(source, asked.get("name", PurePath(source).stem))
+        array = StoredArray.open(source, PurePath(source).stem if options.name is None else options.name)
         check_unfolded(source, array.n_bytes, max_bytes)
         return _read_arrays(source, [array], block_bytes)
     if kind == "npz":
@@ -249,20 +264,20 @@ def _read(
         if is_of_sparse_matrix(source):
             return _read_sparse(source, max_bytes)
         return _read_arrays(source, stored_arrays(source), block_bytes)
-    table = _table(source, kind, asked, block_bytes)
+    table = _table(source, kind, options, block_bytes)
     check_unfolded(source, table.n_bytes, max_bytes)
     return _read_table(source, table), {}
 
 
-def _table(source: str, kind: str, asked: Mapping[str, Any], block_bytes: int) -> Table:
+def _table(source: str, kind: str, options: _Options, block_bytes: int) -> Table:
     """Open a file of rows."""
-    label = asked.get("label")
     if kind == "parquet":
-        return ParquetTable.open(source, label, block_bytes)
+        return ParquetTable.open(source, options.label, block_bytes)
     if kind == "libsvm":
-        return LibsvmTable.open(source, block_bytes, **asked)
+        return LibsvmTable.open(source, block_bytes, options.n_features, options.zero_based)
     usual = "\t" if source.lower().endswith(".tsv") else ","
-    return CsvTable.open(source, label, block_bytes, asked.get("header"), asked.get("separator", usual))
+    separator = usual if options.separator is None else options.separator
+    return CsvTable.open(source, options.label, block_bytes, options.header, separator)
 
 
 def _read_table(source: str, table: Table) -> list[_Array]:
@@ -357,7 +372,7 @@ def _labels(source: str, table: Table) -> _Array:
         raise InputError(f"{source}: labels of at most {MAX_CLASSES} classes were expected, found more strings")
     classes = sorted(strings) if kind == "U" else []
     codes = {label: code for code, label in enumerate(classes)}
-    convert: Callable[[Any], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
+    convert: Callable[[str], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
     dtype = np.dtype(np.float64 if kind == "f" else np.int64)
 
     def blocks() -> Iterator[np.ndarray]:
@@ -403,7 +418,7 @@ def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
         n_rows += len(block)
 
 
-def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict[str, Any]]:
+def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict[str, object]]:
     """The three arrays of a sparse matrix, and the attribute that tells them from any others."""
     matrix = stored_sparse(source, max_bytes)
     try:
@@ -421,10 +436,10 @@ def _held(name: str, values: np.ndarray) -> _Array:
 # Arrays of numpy
 
 
-def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
+def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tuple[list[_Array], dict[str, object]]:
     """Find the arrays to write and the group's attributes, which are the strings that are no labels of rows."""
     labels = _labels_beside(arrays)
-    texts = {a.name: _strings(a) for a in arrays if a.is_text and a.name not in {"X", "y", *labels}}
+    texts: dict[str, Strings] = {a.name: _strings(a) for a in arrays if a.is_text and a.name not in {"X", "y", *labels}}
     found = []
     for array in arrays:
         if array.name == "X":
@@ -440,7 +455,7 @@ def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tu
         cure = "; if these are labels, give `name='y'`" if source.endswith(".npy") else ""
         raise InputError(f"{source}: an array of numbers was expected, found none{cure}")
     _check_alike(source, found)
-    return found, texts
+    return found, {**texts}
 
 
 def _is_code(array: StoredArray) -> bool:
@@ -457,10 +472,11 @@ def _labels_beside(arrays: list[StoredArray]) -> set[str]:
     return {a.name for a in arrays if a.is_text and len(a.shape) == 1 and a.shape[0] in n_rows} - own
 
 
-def _strings(array: StoredArray) -> Any:
+def _strings(array: StoredArray) -> Strings:
     """Read an array of strings as JSON: nested lists, or one string."""
     _check_text(array, array.dtype.itemsize // 4 * math.prod(array.shape))
-    return array.whole().tolist()
+    strings: Strings = array.whole().tolist()
+    return strings
 
 
 def _check_text(array: StoredArray, size: int) -> None:
@@ -472,12 +488,12 @@ def _check_text(array: StoredArray, size: int) -> None:
         )
 
 
-def _are_names(strings: Any) -> bool:
+def _are_names(strings: Strings | None) -> TypeGuard[list[str]]:
     """Whether the strings stood in an array of one dimension."""
     return isinstance(strings, list) and all(isinstance(string, str) for string in strings)
 
 
-def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array:
+def _stored_features(array: StoredArray, names: Strings | None, block_bytes: int) -> _Array:
     if array.is_text or len(array.shape) != 2:
         raise InputError(
             f"{array.path}: X of numbers and of shape (n_rows, n_columns) was expected, "
@@ -489,7 +505,7 @@ def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array
     return _features(array.path, array.shape[1], partial(array.blocks, block_bytes), named)
 
 
-def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array:
+def _stored_labels(array: StoredArray, classes: Strings | None, block_bytes: int) -> _Array:
     """``y``: strings become places in ``classes``, which integers must be already; numbers become float64."""
     if len(array.shape) != 1 and (array.is_text or len(array.shape) != 2):
         raise InputError(f"{array.path}: y with a label for each row was expected, found shape {array.shape}")

@@ -9,7 +9,7 @@ import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
@@ -51,7 +51,7 @@ class StoredArray:
     name: str
     shape: tuple[int, ...]
     in_row_order: bool
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
 
     @classmethod
     def open(cls, path: str, name: str) -> StoredArray:
@@ -132,7 +132,7 @@ class _Head:
     name: str
     shape: tuple[int, ...]
     in_columns: bool
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     n_left: int
 
     @classmethod
@@ -238,7 +238,7 @@ def is_of_sparse_matrix(path: str) -> bool:
     return {"format", "shape", "data"} <= names and bool({"indptr", "row", "coords", "offsets"} & names)
 
 
-def stored_sparse(path: str, max_bytes: int | None) -> Any:
+def stored_sparse(path: str, max_bytes: int | None) -> object:
     """Read the sparse matrix of a file of `scipy.sparse.save_npz`, which unpickles nothing.
 
     Raises
@@ -283,7 +283,7 @@ def _stream(path: str, member: str | None) -> Iterator[IO[bytes]]:
             yield stream
 
 
-def header_of(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def header_of(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
     """Read shape, Fortran order and dtype; ValueError for what is no .npy file."""
     version = np.lib.format.read_magic(stream)
     if version not in {(1, 0), (2, 0), (3, 0)}:

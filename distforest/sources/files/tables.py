@@ -11,7 +11,7 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,11 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import RowFile, brief, out_of_memory, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from types import ModuleType
+
+    from pyarrow import Array, DataType, Schema
+    from pyarrow.parquet import FileMetaData, ParquetFile
 
     from distforest.sources.source import Floats
 
@@ -367,19 +371,19 @@ class ParquetTable:
                 yield _labels_of(column)
                 first += len(column)
 
-    def _batches(self, columns: list[str]) -> Iterator[Any]:
+    def _batches(self, columns: list[str]) -> Iterator[Mapping[str, Array]]:
         rows = max(1, self.block_bytes // (8 * len(self.columns)))
-        with _parquet(self.path, read_dictionary=[self.label] if self.labelled else None) as file:
+        with _parquet(self.path, [self.label] if self.label is not None else None) as file:
             yield from file.iter_batches(batch_size=rows, columns=columns)
 
 
 @contextmanager
-def _parquet(path: str, **options: Any) -> Iterator[Any]:
+def _parquet(path: str, read_dictionary: list[str] | None = None) -> Iterator[ParquetFile]:
     """Open a Parquet file; what Arrow raises, then and later, becomes an `InputError`."""
     pyarrow = _pyarrow()
     with readable(path):
         try:
-            with pyarrow.parquet.ParquetFile(path, **options) as file:
+            with pyarrow.parquet.ParquetFile(path, read_dictionary=read_dictionary) as file:
                 yield file
         except (MemoryError, *FILE_ERRORS):
             raise
@@ -387,13 +391,13 @@ def _parquet(path: str, **options: Any) -> Iterator[Any]:
             raise ValueError(str(error)) from error
 
 
-def _unfolded(metadata: Any) -> int:
+def _unfolded(metadata: FileMetaData) -> int:
     """What a Parquet file says that it unfolds to: its pages, and its rows, which runs may repeat, as float64."""
     pages = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     return max(int(pages), 8 * metadata.num_rows * metadata.num_columns)
 
 
-def _index_of(schema: Any) -> list[str]:
+def _index_of(schema: Schema) -> list[str]:
     """Columns that were the index of a data frame, where the file says so as pandas does."""
     said = schema.pandas_metadata
     index = said.get("index_columns") if isinstance(said, dict) else None
@@ -407,13 +411,13 @@ def _tell_of_index(path: str, index: list[str]) -> None:
         warn_caller(f"{path}: {text}; leave it out if it only names the rows")
 
 
-def _floats_of(column: Any) -> Floats:
+def _floats_of(column: Array) -> Floats:
     """Turn a pyarrow array of numbers into float64, null into NaN."""
     values: Floats = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
     return values
 
 
-def _labels_of(column: Any) -> np.ndarray | list[str]:
+def _labels_of(column: Array) -> np.ndarray | list[str]:
     """Turn a pyarrow array without nulls into int64, float64 or strings."""
     types = _pyarrow().types
     if types.is_dictionary(column.type):  # a string that runs repeat is held once
@@ -421,25 +425,24 @@ def _labels_of(column: Any) -> np.ndarray | list[str]:
         return [words[code] for code in column.indices.to_pylist()]
     if _is_text(column.type):
         return [str(label) for label in column.to_pylist()]
-    whole = types.is_integer(column.type) or types.is_boolean(column.type)
-    if not whole:
+    if not (types.is_integer(column.type) or types.is_boolean(column.type)):
         return _floats_of(column)
     labels: np.ndarray = column.cast("int64").to_numpy(zero_copy_only=False)
     return labels
 
 
-def _is_numeric(kind: Any) -> bool:
+def _is_numeric(kind: DataType) -> bool:
     types = _pyarrow().types
     return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: DataType) -> bool:
     types = _pyarrow().types
     kind = kind.value_type if types.is_dictionary(kind) else kind
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _pyarrow() -> Any:
+def _pyarrow() -> ModuleType:
     """Import pyarrow, an optional dependency, with what is used here."""
     try:
         import pyarrow.parquet  # noqa: PLC0415

@@ -9,24 +9,26 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import CancelledJobError, InputError
-from distforest.sources.lazy.identity import name_of, signature
+from distforest.sources.lazy.identity import Items, UserFunction, name_of, signature
 from distforest.sources.masked import unmasked
 from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats
+
+R = TypeVar("R")
 
 _GRACE = 5.0  # seconds that a loop whose coroutines were cancelled has to end, before its thread is abandoned
 
@@ -69,8 +71,8 @@ class Lazy:
     ('distance', 1000)
     """
 
-    function: Callable[..., Any]
-    objects: Any = field(default=None, repr=False)
+    function: UserFunction
+    objects: object = field(default=None, repr=False)
     _: KW_ONLY
     symmetric: bool = True
     kind: str = "similarity"
@@ -114,16 +116,16 @@ class Lazy:
         """What the function is; a state without content is refused where a ledger has to tell it apart."""
         return signature(self.function, strict=self.ledger is not None)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Lazy:
+    def __deepcopy__(self, memo: dict[int, object]) -> Lazy:
         # Nothing here is ever changed, objects may be many, and a function may hold a connection.
         return self
 
 
-def _is_count(value: Any, least: int) -> bool:
+def _is_count(value: object, least: int) -> bool:
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
-def _is_time(value: Any) -> bool:
+def _is_time(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, Real) and 0 < float(value) < float("inf")
 
 
@@ -144,7 +146,7 @@ class PairFault(Exception):  # noqa: N818 - it carries what was paid for, and no
 class Pairwise:
     """A function of two objects as one of two sequences; made by `pairwise`."""
 
-    function: Callable[[Any, Any], Any]
+    function: UserFunction
 
     def __post_init__(self) -> None:
         # functools.update_wrapper would assign, and this is frozen
@@ -153,7 +155,7 @@ class Pairwise:
                 object.__setattr__(self, name, getattr(self.function, name))
         object.__setattr__(self, "__wrapped__", self.function)
 
-    def __call__(self, left: Sequence[Any], right: Sequence[Any]) -> Any:
+    def __call__(self, left: Items, right: Items) -> Floats | Coroutine[object, object, Floats]:
         """Values of the pairs, shape (n,); a coroutine that gives them if the function is one."""
         if is_async(self.function):
             return self._awaited(left, right)
@@ -165,7 +167,7 @@ class Pairwise:
             raise PairFault(values, len(values), cause) from cause
         return np.array(values, np.float64)
 
-    async def _awaited(self, left: Sequence[Any], right: Sequence[Any]) -> Floats:
+    async def _awaited(self, left: Items, right: Items) -> Floats:
         values: list[float] = []
         try:
             for a, b in zip(left, right, strict=True):
@@ -174,17 +176,17 @@ class Pairwise:
             raise PairFault(values, len(values), cause) from cause
         return np.array(values, np.float64)
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
+    def __reduce__(self) -> str | tuple[object, ...]:
         # A decorated function is found under its name, where this object stands in its place.
         module = getattr(self, "__module__", None)
-        found: Any = sys.modules.get(module) if module and module != "__main__" else None
+        found: object = sys.modules.get(module) if module and module != "__main__" else None
         name: str = getattr(self, "__qualname__", "")
         for part in name.split("."):
             found = getattr(found, part, None)
         return name if found is self else (Pairwise, (self.function,))
 
 
-def pairwise(scalar: Callable[[Any, Any], Any]) -> Pairwise:
+def pairwise(scalar: UserFunction) -> Pairwise:
     """Adapt a function of two objects, also a coroutine function, to sequences of them.
 
     Parameters
@@ -211,13 +213,21 @@ class AskingPolicy:
     timeout: float | None = None
 
 
+class PairNames(Protocol):
+    """What messages call the pairs of a batch: a list, or anything else with a length that gives one after another."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, pair: SupportsIndex, /) -> tuple[object, object]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Pairs to ask for in one call: their objects, and their names for messages; three sequences of length n."""
 
-    left: Any
-    right: Any
-    names: Sequence[tuple[object, object]]
+    left: Items
+    right: Items
+    names: PairNames
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +241,7 @@ class FunctionAnswer:
 class _Asking:
     """A batch being asked for: what was paid for, where it stands, and how often the pair there has failed."""
 
-    def __init__(self, function: Callable[..., Any], batch: Batch, policy: AskingPolicy, stop: threading.Event) -> None:
+    def __init__(self, function: UserFunction, batch: Batch, policy: AskingPolicy, stop: threading.Event) -> None:
         self.function, self.batch, self.policy, self.stop = function, batch, policy, stop
         self.kept: list[Floats] = []
         self.start = self.tries = 0
@@ -242,10 +252,10 @@ class _Asking:
         is_open = self.start < len(self.batch.names) and self.tries <= self.policy.retries
         return is_open and not self.stop.is_set()
 
-    def rest(self) -> tuple[Sequence[Any], Sequence[Any]]:
+    def rest(self) -> tuple[Items, Items]:
         return self.batch.left[self.start :], self.batch.right[self.start :]
 
-    def take(self, raw: Any) -> None:
+    def take(self, raw: object) -> None:
         self._keep(checked(raw, len(self.batch.names) - self.start))
 
     def fail(self, error: BaseException) -> None:
@@ -297,7 +307,7 @@ def reason_of(error: BaseException) -> str:
     return text if isinstance(error, Reason) else f"{type(error).__name__}{': ' if text else ''}{text}"
 
 
-def checked(raw: Any, n: int) -> Floats:
+def checked(raw: object, n: int) -> Floats:
     """What a function returned for n pairs, as numbers; raises `Reason`, or `PairFault` at the first infinite one.
 
     Examples
@@ -310,7 +320,7 @@ def checked(raw: Any, n: int) -> Floats:
     return values
 
 
-def _number(value: Any) -> float:
+def _number(value: SupportsFloat | str | bytes | None) -> float:
     if value is None or value is np.ma.masked:
         return float("nan")
     if isinstance(value, (str, bytes, bytearray)):
@@ -318,7 +328,7 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _floats(raw: Any, n: int) -> Floats:
+def _floats(raw: object, n: int) -> Floats:
     if inspect.iscoroutine(raw):
         raw.close()
         raise Reason("returned a coroutine; declare the function itself with async def")
@@ -332,7 +342,7 @@ def _floats(raw: Any, n: int) -> Floats:
     return array.astype(np.float64)  # a copy: the function may use its buffer again
 
 
-def _finite(value: Any) -> float:
+def _finite(value: SupportsFloat | None) -> float:
     number = _number(value)
     if math.isinf(number):
         raise _infinite(number)
@@ -350,7 +360,7 @@ def _check_infinite(values: Floats) -> None:
         raise PairFault(values[:place], place, _infinite(float(values[place])))
 
 
-def is_async(function: Callable[..., Any]) -> bool:
+def is_async(function: UserFunction) -> bool:
     """Whether a function, or an object that is called, must be awaited.
 
     Examples
@@ -363,7 +373,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def answer_batch(function: Callable[..., Any], batch: Batch, policy: AskingPolicy) -> FunctionAnswer:
+def answer_batch(function: UserFunction, batch: Batch, policy: AskingPolicy) -> FunctionAnswer:
     """Ask a function for the values of one batch.
 
     After a fault the batch is asked for again from the pair at fault on, or from its first pair without a value where
@@ -382,7 +392,7 @@ def answer_batch(function: Callable[..., Any], batch: Batch, policy: AskingPolic
 
 
 def answers(
-    function: Callable[..., Any], batches: Iterable[Batch], policy: AskingPolicy, concurrency: int
+    function: UserFunction, batches: Iterable[Batch], policy: AskingPolicy, concurrency: int
 ) -> Iterator[tuple[int, FunctionAnswer]]:
     """Ask for many batches, at most ``concurrency`` at once; give (place of the batch, answer) as they complete.
 
@@ -405,7 +415,7 @@ def answers(
                 yield place, _answered(_Asking(function, batch, policy, stop))
         else:
 
-            def start(batch: Batch, report: Callable[[Any], None]) -> None:
+            def start(batch: Batch, report: _Report) -> None:
                 asking = _Asking(function, batch, policy, stop)
                 _in_thread(lambda: _answered(asking)).add_done_callback(report)
 
@@ -414,8 +424,12 @@ def answers(
         stop.set()
 
 
+_Report: TypeAlias = "Callable[[Future[FunctionAnswer]], None]"
+"""Told once the answer to a batch is there."""
+
+
 def _as_completed(
-    start: Callable[[Batch, Callable[[Any], None]], None], batches: Iterable[Batch], concurrency: int
+    start: Callable[[Batch, _Report], None], batches: Iterable[Batch], concurrency: int
 ) -> Iterator[tuple[int, FunctionAnswer]]:
     done: SimpleQueue[tuple[int, Future[FunctionAnswer]]] = SimpleQueue()
     running = 0
@@ -444,7 +458,7 @@ def _answered(asking: _Asking) -> FunctionAnswer:
     return asking.answer()
 
 
-def _within(call: Callable[[], Any], timeout: float) -> Any:
+def _within(call: Callable[[], R], timeout: float) -> R:
     future = _in_thread(call)
     try:
         return future.result(timeout)
@@ -454,9 +468,9 @@ def _within(call: Callable[[], Any], timeout: float) -> Any:
         raise Late(timeout) from None
 
 
-def _in_thread(call: Callable[[], Any]) -> Future[Any]:
+def _in_thread(call: Callable[[], R]) -> Future[R]:
     # Not an executor: its threads are joined at exit, and a call that hangs would keep the process.
-    future: Future[Any] = Future()
+    future: Future[R] = Future()
 
     def run() -> None:
         try:
@@ -489,11 +503,11 @@ def _running_loop(stop: threading.Event) -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def _start_on(
-    loop: asyncio.AbstractEventLoop, function: Callable[..., Any], policy: AskingPolicy, stop: threading.Event
-) -> Callable[[Batch, Callable[[Any], None]], None]:
-    held: set[Future[Any]] = set()  # a loop refers to its tasks weakly
+    loop: asyncio.AbstractEventLoop, function: UserFunction, policy: AskingPolicy, stop: threading.Event
+) -> Callable[[Batch, _Report], None]:
+    held: set[Future[None]] = set()  # a loop refers to its tasks weakly
 
-    async def guarded(asking: _Asking, future: Future[Any]) -> None:
+    async def guarded(asking: _Asking, future: Future[FunctionAnswer]) -> None:
         try:
             future.set_result(await _awaited(asking))
         except asyncio.CancelledError:
@@ -501,8 +515,8 @@ def _start_on(
         except BaseException as error:  # noqa: BLE001 - an interrupt too: raised again in the caller's thread
             future.set_exception(error)
 
-    def start(batch: Batch, report: Callable[[Any], None]) -> None:
-        future: Future[Any] = Future()
+    def start(batch: Batch, report: _Report) -> None:
+        future: Future[FunctionAnswer] = Future()
         future.add_done_callback(report)
         task = asyncio.run_coroutine_threadsafe(guarded(_Asking(function, batch, policy, stop), future), loop)
         held.add(task)

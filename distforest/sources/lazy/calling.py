@@ -15,13 +15,13 @@ import threading
 import time
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.lazy.callbacks import Late, PairFault, Pairwise, checked, is_async, reason_of
-from distforest.sources.lazy.identity import resolve, signature
+from distforest.sources.lazy.identity import UserFunction, resolve, signature
 from distforest.sources.lazy.messages import Code, FunctionWarning, packed_message, receive, send, unpacked
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def serve_pipes(asks: int, answers: int, parent: int) -> None:
         _serve(serving, asks, concurrency)
 
 
-def loaded(code: Code) -> Callable[..., Any]:
+def loaded(code: Code) -> UserFunction:
     """The function that is to be called.
 
     Raises
@@ -75,7 +75,7 @@ def loaded(code: Code) -> Callable[..., Any]:
     True
     """
     if isinstance(code.held, bytes):
-        function: Callable[..., Any] = unpacked(code.held)
+        function: UserFunction = unpacked(code.held)
         return function
     function = resolve(code.held)
     found = str(signature(function, strict=False)["sha256"])
@@ -155,7 +155,7 @@ class _Pace:
 class _Serving:
     """A function, and where its answers go."""
 
-    def __init__(self, function: Callable[..., Any], answering: _Answering) -> None:
+    def __init__(self, function: UserFunction, answering: _Answering) -> None:
         self._function, self._answering = function, answering
         self._pace = _Pace() if isinstance(function, Pairwise) else None
         self._at_work = 0
@@ -205,7 +205,7 @@ class _Serving:
         finally:
             self._end()
 
-    def _take(self, number: int, asked: Call, piece: slice, raw: Any) -> None:
+    def _take(self, number: int, asked: Call, piece: slice, raw: object) -> None:
         values = checked(raw, piece.stop - piece.start)
         self._answering.tell(number, FunctionWarning(values, piece.stop == len(asked.left)))
 

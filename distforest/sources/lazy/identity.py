@@ -13,24 +13,30 @@ import struct
 import tokenize
 from contextlib import contextmanager
 from pathlib import PurePath
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+
+Items: TypeAlias = "Sequence[object] | NDArray[np.generic]"
+"""Objects in an order: an array of rows, or a sequence of anything."""
+
+UserFunction: TypeAlias = "Callable[..., Any]"
+"""A function that a user has written: what it returns is looked at before it is used."""
 
 ENTRY_POINTS = "distforest.similarity"
 """The group in which packages announce similarity functions by name."""
 
 
-def _layers(function: Any) -> list[Any]:
+def _layers(function: object) -> list[object]:
     """A function and, ever further within, what its partials and wrappers hold."""
     found = [function]
     while True:
@@ -43,21 +49,21 @@ def _layers(function: Any) -> list[Any]:
         found.append(function)
 
 
-def name_of(function: Any) -> str:
+def name_of(function: object) -> str:
     """``module:qualname`` of a function, of a partial's innermost one, or of a callable object's class.
 
     Of a wrapper's layers the outermost one tells: it has the public name.
     """
     layers = _layers(function)
-    named = type(layers[-1])
+    named: object = type(layers[-1])
     for layer in reversed(layers):
         if isinstance(layer, functools.partial):  # a wrapper of a partial finds no name to take over
             break
         named = layer if hasattr(layer, "__qualname__") else named
-    return f"{getattr(named, '__module__', None) or 'builtins'}:{named.__qualname__}"
+    return f"{getattr(named, '__module__', None) or 'builtins'}:{getattr(named, '__qualname__', '')}"
 
 
-def resolve(name: str) -> Callable[..., Any]:
+def resolve(name: str) -> UserFunction:
     """Import the function that a name stands for.
 
     Parameters
@@ -87,11 +93,11 @@ def resolve(name: str) -> Callable[..., Any]:
         raise InputError(f"a similarity is {wanted}; found {name!r} ({type(error).__name__}: {error})") from error
     if not callable(found):
         raise InputError(f"a similarity is a function; {name!r} is a {type(found).__name__}")
-    function: Callable[..., Any] = found
+    function: UserFunction = found
     return function
 
 
-def signature(function: Callable[..., Any], *, strict: bool = True) -> dict[str, str | None]:
+def signature(function: UserFunction, *, strict: bool = True) -> dict[str, str | None]:
     """What a function is, for a ledger to compare.
 
     Parameters
@@ -131,6 +137,10 @@ def signature(function: Callable[..., Any], *, strict: bool = True) -> dict[str,
     }
 
 
+_PLAIN = (tuple, list, dict)
+"""Collections that are read by their content; a class that inherits from one is read as it is pickled."""
+
+
 class _Held:
     """Bytes of what a function is made of and holds, free of addresses and of the order of sets and dicts."""
 
@@ -139,9 +149,9 @@ class _Held:
         self._strict = strict
         self._is_fixed = False  # only what cannot change counts
         self._path: list[str] = []  # where the value being read is held, for messages
-        self._open: list[Any] = []  # what is being read, outermost first: a function may hold itself
+        self._open: list[object] = []  # what is being read, outermost first: a function may hold itself
 
-    def function(self, function: Any) -> bytes:
+    def function(self, function: object) -> bytes:
         """Anything that can be called: its innermost function, and what each layer around it adds."""
         layers = _layers(function)
         parts = [self._bare(layers[-1])]
@@ -153,7 +163,7 @@ class _Held:
                 parts.append(self._wrapper(layer, inner))
         return b"".join(parts)
 
-    def _bare(self, bare: Any) -> bytes:
+    def _bare(self, bare: object) -> bytes:
         if isinstance(bare, FunctionType):
             return self._python(bare)
         if isinstance(bare, type):
@@ -172,7 +182,7 @@ class _Held:
             is_plain = type(owner).__module__ == "builtins"  # the bound method of a list or a dict
             return code + (self.value(owner) if is_plain else self._class(type(owner)) + self._state(owner))
 
-    def _wrapper(self, layer: Any, inner: Any) -> bytes:
+    def _wrapper(self, layer: object, inner: object) -> bytes:
         """What a decorator added: its code, and what it holds but for caches, counts, locks, which decide no value."""
         if isinstance(layer, MethodType):  # it shows what its function wraps, but has an object
             return self._bare(layer)
@@ -186,7 +196,7 @@ class _Held:
             state = {key: one for key, one in vars(layer).items() if key not in taken and one is not inner}
             return self._class(type(layer)) + b"".join(key.encode() + self.value(state[key]) for key in sorted(state))
 
-    def _python(self, function: FunctionType, inner: Any = None) -> bytes:
+    def _python(self, function: FunctionType, inner: object = None) -> bytes:
         """Source, code, defaults and closure of a function; of the closure without what it wraps."""
         with self._reading(function) as known:
             if known:
@@ -199,7 +209,7 @@ class _Held:
                     parts.append(name.encode() + self._cell(cell, inner))
             return hashlib.sha256(b"".join(parts)).digest()
 
-    def _cell(self, cell: Any, inner: Any) -> bytes:
+    def _cell(self, cell: CellType, inner: object) -> bytes:
         try:
             content = cell.cell_contents
         except ValueError:  # not assigned yet
@@ -226,7 +236,7 @@ class _Held:
                         parts += [name.encode() + self._python(method)] if isinstance(method, FunctionType) else []
             return hashlib.sha256(b"".join(parts)).digest()
 
-    def _state(self, one: Any) -> bytes:
+    def _state(self, one: object) -> bytes:
         """What an object is pickled by."""
         if self._is_fixed:
             return _typed(one)
@@ -246,13 +256,13 @@ class _Held:
             held = (*parts, list(items) if items else None, dict(pairs) if pairs else None)
             return b"o" + _named(type(one)) + name_of(maker).encode() + b"".join(map(self.value, held))
 
-    def value(self, one: Any) -> bytes:
+    def value(self, one: object) -> bytes:
         """A value that something holds: its type and content."""
         if one is None or one is Ellipsis:
             return b"n" if one is None else b"..."
         if self._is_fixed and isinstance(one, (list, dict, set)):
             return _typed(one)
-        if type(one) in (tuple, list, dict) or isinstance(one, (set, frozenset)):
+        if isinstance(one, (set, frozenset)) or (isinstance(one, _PLAIN) and type(one) in _PLAIN):
             with self._reading(one) as known:
                 return known or self._collection(one)
         if isinstance(one, np.ndarray):
@@ -270,7 +280,7 @@ class _Held:
             return b"F" + hashlib.sha256(name_of(one).encode() + self.function(one)).digest()
         return self._state(one)
 
-    def _collection(self, one: Any) -> bytes:
+    def _collection(self, one: Collection[object]) -> bytes:
         if isinstance(one, dict):
             parts = []
             for key, value in one.items():
@@ -281,7 +291,7 @@ class _Held:
         is_set = isinstance(one, (set, frozenset))
         return f"{'u' if is_set else '('}{len(one)}:".encode() + b"".join(sorted(parts) if is_set else parts)
 
-    def _without_content(self, one: Any) -> bytes:
+    def _without_content(self, one: object) -> bytes:
         if not self._strict:
             return _typed(one)
         path = [name for place, name in enumerate(self._path) if place == 0 or name != "self"]
@@ -301,7 +311,7 @@ class _Held:
         self._path.pop()
 
     @contextmanager
-    def _reading(self, one: Any) -> Iterator[bytes]:
+    def _reading(self, one: object) -> Iterator[bytes]:
         """Keep in mind what is being read; gives a reference if it is read already, further out."""
         places = [place for place, other in enumerate(self._open) if other is one]
         self._open.append(one)
@@ -315,13 +325,13 @@ class _Held:
         self._is_fixed = before
 
 
-def _call_of(one: Any) -> FunctionType | None:
+def _call_of(one: object) -> FunctionType | None:
     """What runs when an object is called, if it is written in Python."""
     call = getattr(type(one), "__call__", None)  # noqa: B004 - the function itself is wanted
     return call if isinstance(call, FunctionType) else None
 
 
-def _text(source: Any) -> bytes:
+def _text(source: type | CodeType | FunctionType) -> bytes:
     """The source of a class, a code or a function; nothing where there is none."""
     try:
         return inspect.getsource(source).encode()
@@ -329,7 +339,7 @@ def _text(source: Any) -> bytes:
         return b""
 
 
-def _typed(one: Any) -> bytes:
+def _typed(one: object) -> bytes:
     return b"?" + name_of(type(one)).encode()
 
 
@@ -357,7 +367,7 @@ def _ratio(one: Any) -> bytes:
     return f"{above}/{below};".encode()
 
 
-def keys_of(objects: Any) -> NDArray[np.int64]:
+def keys_of(objects: Items) -> NDArray[np.int64]:
     """A key of each object's content, the same in every process, shape (n,).
 
     Parameters
@@ -379,16 +389,17 @@ def keys_of(objects: Any) -> NDArray[np.int64]:
     >>> len(set(keys_of(["cat", "dog", "cat"]).tolist()))
     2
     """
-    kind = objects.dtype.kind if isinstance(objects, np.ndarray) and _is_packable(objects) else ""
-    if kind and kind in "iu" and objects.ndim == 1:
-        return np.array(objects, np.int64)
-    if kind and objects.ndim == 2:
-        head = _head(objects.shape[1], kind)
-        return np.array([_digest(head + row.astype(_PACKED[kind]).tobytes()) for row in objects], np.int64)
+    if isinstance(objects, np.ndarray) and _is_packable(objects):
+        kind = objects.dtype.kind
+        if kind in "iu" and objects.ndim == 1:
+            return np.array(objects, np.int64)
+        if objects.ndim == 2:
+            head = _head(objects.shape[1], kind)
+            return np.array([_digest(head + row.astype(_PACKED[kind]).tobytes()) for row in objects], np.int64)
     return np.array([_key(one) for one in objects], np.int64)
 
 
-def _key(one: Any) -> int:
+def _key(one: object) -> int:
     if isinstance(one, (int, np.integer)) and not isinstance(one, bool) and -(1 << 63) <= int(one) < 1 << 63:
         return int(one)
     return _digest(_content(one))
@@ -419,7 +430,7 @@ def _is_packable(array: np.ndarray) -> bool:
         return bool(((array.astype(packed) == array) | np.isnan(array)).all())
 
 
-def _numbers(parts: tuple[Any, ...] | list[Any]) -> bytes | None:
+def _numbers(parts: Sequence[Any]) -> bytes | None:
     """The content of a list of numbers, which is that of an array of them; None where it is no such list."""
     kinds = {_kind(one) for one in set(map(type, parts))}
     if not kinds or not (kinds == {"b"} or kinds <= set("ifc")):
@@ -448,7 +459,7 @@ def _kind(one: type) -> str:
     return found[0] if found else ""
 
 
-def _content(one: Any) -> bytes:
+def _content(one: object) -> bytes:
     if isinstance(one, np.ndarray) and one.dtype.kind in "biufcSUO":
         if one.ndim == 1 and _is_packable(one):
             return _head(len(one), one.dtype.kind) + one.astype(_PACKED[one.dtype.kind]).tobytes()

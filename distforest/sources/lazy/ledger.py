@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str] | None, *, signature: Mapping[str, Any], symmetric: bool, kind: str
+        cls, path: str | os.PathLike[str] | None, *, signature: Mapping[str, object], symmetric: bool, kind: str
     ) -> Self:
         """Open a ledger, or start one where there is none; warns where the function has changed since it was started.
 
@@ -196,7 +196,7 @@ def _find(places: tuple[Ints, Ints], asked: Ints) -> Ints:
     return np.where(keys[near] == asked, first[near], -1)
 
 
-def _enter(connection: sqlite3.Connection, name: str, asked: dict[str, Any]) -> None:
+def _enter(connection: sqlite3.Connection, name: str, asked: dict[str, object]) -> None:
     """Lock the file, then start the ledger in it or check the one that is there; a refused file is not written to."""
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # a lock, once taken, is kept until the connection closes
     connection.execute("PRAGMA synchronous = FULL")
@@ -221,7 +221,7 @@ def _enter(connection: sqlite3.Connection, name: str, asked: dict[str, Any]) -> 
     _compare(name, asked, found)
 
 
-def _compare(name: str, asked: dict[str, Any], found: dict[str, Any]) -> None:
+def _compare(name: str, asked: dict[str, object], found: dict[str, object]) -> None:
     differing = (part for part in asked if asked[part] != found.get(part))
     differs = {part: f"{part}: asked {asked[part]!r}, found {found.get(part)!r}" for part in differing}
     refused = [text for part, text in differs.items() if part in ("function", "symmetric", "kind")]

@@ -20,7 +20,7 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.lazy.callbacks import is_async
-from distforest.sources.lazy.identity import name_of
+from distforest.sources.lazy.identity import Items, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,8 +93,8 @@ class Code:
 class Call(NamedTuple):
     """Two equally long sequences of objects, and the seconds that the answer may take."""
 
-    left: Any
-    right: Any
+    left: Items
+    right: Items
     timeout: float | None
 
 
@@ -110,7 +110,7 @@ class FunctionWarning(NamedTuple):
     is_exact: bool = False
 
 
-def packed_message(number: int, content: Any) -> bytes:
+def packed_message(number: int, content: object) -> bytes:
     """A message; what only `cloudpickle` can pickle, such as objects of a notebook's classes, is pickled by it.
 
     Examples

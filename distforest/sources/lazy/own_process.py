@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from distforest.sources.lazy.callbacks import Batch, FunctionAnswer, Lazy
+    from distforest.sources.lazy.identity import Items
     from distforest.sources.lazy.source import Ask
     from distforest.sources.source import Floats
 
@@ -125,7 +126,7 @@ class _Apart:
         self._processes: list[Process] = []
         self._is_closed = False
 
-    def __call__(self, left: Any, right: Any) -> Floats:
+    def __call__(self, left: Items, right: Items) -> Floats:
         """Values of the pairs, shape (n,)."""
         return self._process().ask(Call(left, right, self._timeout), self._look)
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
 from distforest.errors import InputError, JobError
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, answers
-from distforest.sources.lazy.identity import keys_of, name_of
+from distforest.sources.lazy.identity import Items, keys_of, name_of
 from distforest.sources.lazy.ledger import Ledger
 from distforest.sources.lazy.pairs import PAID, PairCodes, Pairs
 from distforest.sources.masked import unmasked
@@ -23,9 +23,6 @@ from distforest.sources.source import Projections, block_entries
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
-
-Items = Any
-"""A sequence of objects: a list, or an array of rows."""
 
 Ask = Callable[[Iterable[Batch]], Iterator[tuple[int, FunctionAnswer]]]
 """Asks for batches; gives (place of the batch, its answer) as they complete."""
@@ -81,7 +78,7 @@ class Objects:
 
 
 @dataclass(frozen=True, eq=False)
-class Names(Sequence[tuple[str, str]]):
+class Names:
     """What messages call pairs, worked out only where one is told: the places of their objects among all items."""
 
     left: Ints
@@ -91,11 +88,12 @@ class Names(Sequence[tuple[str, str]]):
     def __len__(self) -> int:
         return len(self.left)
 
-    def __getitem__(self, pair: Any) -> Any:
+    def __getitem__(self, pair: SupportsIndex, /) -> tuple[str, str]:
         """Two numbers among the columns, or among the rows asked about."""
-        places = int(self.left[pair]), int(self.right[pair])
-        n = self.n_columns
-        return tuple(str(place) if place < n else f"query {place - n}" for place in places)
+        return self._name(int(self.left[pair])), self._name(int(self.right[pair]))
+
+    def _name(self, place: int) -> str:
+        return str(place) if place < self.n_columns else f"query {place - self.n_columns}"
 
 
 def chosen(items: Items, places: Ints) -> Items:
@@ -110,7 +108,7 @@ def joined(left: Items, right: Items) -> Items:
     return [*left, *right]
 
 
-def items_of(lazy: Lazy, given: Any) -> Items:
+def items_of(lazy: Lazy, given: object) -> Items:
     """The objects that rows stand for: themselves, or places in ``lazy.objects``.
 
     Raises
@@ -131,7 +129,7 @@ def items_of(lazy: Lazy, given: Any) -> Items:
     return chosen(objects, places)
 
 
-def sequence_of(given: Any) -> Items:
+def sequence_of(given: object) -> Items:
     """Objects in an order of their own: an array as it is, a column or table of pandas as an array, else a list.
 
     Raises
@@ -139,16 +137,20 @@ def sequence_of(given: Any) -> Items:
     InputError
         What has no order of its own (a set, a dict, a generator), no length, or nothing in it.
     """
-    given = unmasked(given.to_numpy() if hasattr(given, "to_numpy") else given)
-    is_array = isinstance(given, np.ndarray) and given.ndim > 0
-    if not is_array and (isinstance(given, (str, bytes)) or not isinstance(given, Sequence)):
-        raise InputError(f"objects must be a sequence, one for each row; found {type(given).__name__}")
-    if len(given) == 0:
+    plain = unmasked(given.to_numpy() if hasattr(given, "to_numpy") else given)
+    items: Items
+    if isinstance(plain, np.ndarray) and plain.ndim > 0:
+        items = plain
+    elif isinstance(plain, Sequence) and not isinstance(plain, (str, bytes)):
+        items = list(plain)
+    else:
+        raise InputError(f"objects must be a sequence, one for each row; found {type(plain).__name__}")
+    if len(items) == 0:
         raise InputError("objects: found none, while a minimum of 1 is required")
-    return given if is_array else list(given)
+    return items
 
 
-def origin_of(lazy: Lazy, objects: Objects) -> dict[str, Any]:
+def origin_of(lazy: Lazy, objects: Objects) -> dict[str, object]:
     """What a forest's provenance says of its similarities: which function is asked, and about which objects."""
     return {**lazy.signature, "symmetric": bool(lazy.symmetric), "objects": objects.sha256}
 
