@@ -1,4 +1,4 @@
-"""The building of an output: where it is built, how it says that it is begun, and how it appears as a whole.
+"""The building of an output: where it is built, how it is marked as begun, and how it appears as a whole.
 
 ::
 
@@ -27,10 +27,10 @@ from distforest.stores.outputs import (
     GROUP,
     MANIFEST,
     UNFINISHED,
+    distforest_attribute,
     job_folder,
     look,
     object_at,
-    own_attribute,
 )
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ class OutputKind(NamedTuple):
     Attributes
     ----------
     name
-        Of the folder in a job's folder.
+        Name of the folder in which it is built, in a job's folder.
     begun
-        The file that says, in place, that the output is begun.
+        The file that marks an output built in place as begun.
     last
-        The file without which no reader takes it for what it is.
+        The file without which no reader recognises the output; it is written last.
     is_resumed
-        Whether a later run of the same job goes on with what is begun in place.
+        Whether a later run of the same job continues an output that is begun in place.
     """
 
     name: str
@@ -66,29 +66,29 @@ OUTPUT_KINDS = {
 """The kinds of outputs, by what they are called in messages."""
 
 NODES = "nodes.zarr"
-"""The group in a job's folder that keeps the nodes from which answers follow."""
+"""Name of the group in a job's folder that keeps the nodes from which answers follow."""
 
 BUILDINGS = (*(kind.name for kind in OUTPUT_KINDS.values()), NODES)
-"""Folders in a job's folder in which something is built."""
+"""Names of the folders in a job's folder in which outputs are built, or nodes kept."""
 
 PUBLISHING = "publishing.json"
-"""The file, in an output's job folder, that says which whole one is being copied to its address."""
+"""The file in an output's job folder that names the building that is being copied to the output's address."""
 
 
 @dataclass(frozen=True)
 class Building:
-    """An output that is being built. Its methods raise OSError where a store does not answer, or a disk is full.
+    """An output that is being built. Its methods raise OSError if a store does not answer or a disk is full.
 
     Attributes
     ----------
     output
-        The address that it is to have.
+        The address that the output will have.
     kind
-        Of the output: a key of `OUTPUT_KINDS`.
+        The kind of output: a key of `OUTPUT_KINDS`.
     folder
         Where it is built.
     mark
-        What says of an output that is begun whose it is.
+        JSON that marks the output as begun, and says by which job.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Building:
         return self.address == real_address(self.output)
 
     def begin(self) -> None:
-        """Make room for the output; one in place says whose it is, and a group is there to be filled."""
+        """Empty the folder, and mark an output in place as begun; a group is there to be filled."""
         begun = OUTPUT_KINDS[self.kind].begun
         if begun == GROUP:
             new_group(self.address, self.mark)
@@ -139,11 +139,11 @@ class Building:
             self.folder.write(begun, json.dumps(self.mark).encode())
 
     def withdraw(self) -> None:
-        """Remove what is built."""
+        """Remove what has been built."""
         self.folder.remove()
 
     def publish(self) -> None:
-        """Give what is whole its address, over an older one if there is one."""
+        """Give the whole output its address, in place of an older one."""
         built = OUTPUT_KINDS[self.kind]
         if not self.is_in_place:
             publish(self.address, self.output, built.last)
@@ -152,19 +152,19 @@ class Building:
 
 
 def is_begun(output: str, kind: str, mark: Mapping[str, object]) -> bool:
-    """Whether an output is one of a kind that is begun in place, by the job with this mark."""
+    """Whether an output of this kind has been begun in place by the job with this mark."""
     return mark_of(output, kind) == mark
 
 
 def mark_of(output: str, kind: str) -> object:
-    """What an output of a kind says of itself: a group always, a forest while it is begun; nothing or None: nothing."""
+    """The mark of an output: of a group always, of a forest while it is begun; None or empty if there is none."""
     begun = OUTPUT_KINDS[kind].begun
     content = object_at(f"{real_address(output)}/{begun}")
-    return own_attribute(content) if begun == GROUP else content
+    return distforest_attribute(content) if begun == GROUP else content
 
 
 def new_group(address: str, mark: Mapping[str, object]) -> None:
-    """Begin an empty Zarr group in place of what is there; ``mark`` is its attribute ``distforest``."""
+    """Write an empty Zarr group in place of what is there, with ``mark`` as its attribute ``distforest``."""
     Folder(address).remove()
     metadata = {"zarr_format": 3, "node_type": "group", "attributes": {"distforest": mark}}
     put_file(f"{address}/{GROUP}", json.dumps(metadata).encode())
@@ -174,16 +174,17 @@ def new_group(address: str, mark: Mapping[str, object]) -> None:
 
 
 def publish(building: str, output: str, last: str) -> None:
-    """Give what was built whole the address of its output, in place of what is there, which goes after that.
+    """Give a whole building the address of its output; an older output is removed after that.
 
     Parameters
     ----------
     building
-        Where it was built: for an object store in the output's job folder, for this host in any store.
+        Address of the building. If the output is on an object store, it is in the output's job folder; if the output is
+        on this host, it may be in any store.
     output
-        The address.
+        Address of the output.
     last
-        Name of the file without which no reader takes it for what it is.
+        Name of the file that is copied last, without which no reader recognises the output.
     """
     place = real_address(output)
     if "://" not in place and "://" in real_address(building):
@@ -198,9 +199,9 @@ def publish(building: str, output: str, last: str) -> None:
 
 
 def mend(output: str) -> None:
-    """Mend what a publishing that was cut off has left; for who owns the output alone.
+    """Mend an output whose publishing was cut off; only its owner may do so.
 
-    In a local file system the older one comes back to its address, and on an object store the whole new one arrives.
+    In a local file system the older output comes back. On an object store the copy of the new one is completed.
     """
     place = real_address(output)
     if "://" not in place:
@@ -210,7 +211,7 @@ def mend(output: str) -> None:
 
 
 def clear(output: str) -> None:
-    """Remove what was built in an output's job folder."""
+    """Remove all buildings from an output's job folder."""
     folder = job_folder(output)
     fs, path = store_of(folder)
     for name in set(names_in(folder)).intersection(BUILDINGS):
@@ -227,12 +228,12 @@ def _step_back(target: Path) -> None:
 
 
 def _beside(target: Path, suffix: str) -> Path:
-    """A hidden folder in the same file system."""
+    """A hidden folder beside a target, in the same file system."""
     return target.with_name(f".{target.name}.{suffix}")
 
 
 def _rename(source: Path, target: Path) -> None:
-    """Rename a folder; into another file system it is copied beside its target first."""
+    """Rename a folder; for another file system it is copied beside its target first."""
     copy = _beside(target, "partial")
     try:
         _exchange(source, target)
@@ -249,7 +250,7 @@ def _rename(source: Path, target: Path) -> None:
 
 
 def _fetch(building: str, target: Path) -> None:
-    """Copy from an object store beside a folder, then give the copy its name."""
+    """Copy a building from an object store beside its target, then rename the copy."""
     copy = _beside(target, "partial")
     fs, source = store_of(building)
     try:
@@ -265,10 +266,10 @@ def _fetch(building: str, target: Path) -> None:
 
 
 def _exchange(source: Path, target: Path) -> None:
-    """Rename a folder; what has its name steps aside, and comes back if that fails."""
+    """Rename a folder; an older one of that name is moved aside first, and comes back if the renaming fails."""
     older = _beside(target, "older")
     if target.exists():
-        shutil.rmtree(older, ignore_errors=True)  # of a publishing that was cut off at its very end
+        shutil.rmtree(older, ignore_errors=True)  # left by a publishing that was cut off at its very end
         target.rename(older)
     try:
         source.rename(target)
@@ -279,7 +280,7 @@ def _exchange(source: Path, target: Path) -> None:
 
 
 def _finish(output: str) -> None:
-    """Copy what the journal names to the output; begun anew where that was cut off."""
+    """Copy the building that the journal names to the output; a copy that was cut off is begun anew."""
     folder = job_folder(output)
     journal = object_at(f"{folder}/{PUBLISHING}")
     fs, path = store_of(folder)
@@ -293,6 +294,6 @@ def _finish(output: str) -> None:
             copies = [target + file[len(source) :] for file in files]
             fs.copy(files[:-1], copies[:-1])
             fs.cp_file(files[-1], copies[-1])
-        fs.rm_file(f"{path}/{PUBLISHING}")  # before its source: what is half removed must not be copied again
+        fs.rm_file(f"{path}/{PUBLISHING}")  # before the building: one that is half removed must not be copied again
         if fs.exists(source):
             fs.rm(source, recursive=True)

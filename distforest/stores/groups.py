@@ -1,4 +1,4 @@
-"""Zarr groups of arrays as a whole: where a new one may lie, that it appears whole or not at all, its attributes."""
+"""Zarr groups of arrays: what a new one may be called, its writing as a whole, and its attributes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ALLOWING = "`overwrite=True`"
-"""How arrays are allowed to replace others."""
+"""The argument that lets arrays replace others, as messages name it."""
 
 FILES = (".csv", ".tsv", ".txt", ".json", ".npy", ".npz", ".parquet", ".feather", ".xlsx", ".h5", ".hdf5", ".pkl")
-"""Suffixes of files, which a Zarr group, a folder, must not seem to be."""
+"""Suffixes of files; a Zarr group is a folder, and must not look like a file."""
 
 
 def check_name(target: str) -> None:
@@ -40,7 +40,7 @@ def check_name(target: str) -> None:
 
 
 def check_target(target: str, overwrite: bool) -> None:
-    """Refuse a target that is in the way or cannot be written to; raises InputError."""
+    """Refuse a target that exists and may not be replaced, or cannot be written; raises InputError."""
     check_place(target)
     check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
     check_name(target)
@@ -48,17 +48,18 @@ def check_target(target: str, overwrite: bool) -> None:
 
 @contextmanager
 def destination(target: str, overwrite: bool, job: str = "another writing of arrays") -> Iterator[str]:
-    """Own a target, and give a place to write to; at the block's good end it becomes the target, at a bad end it goes.
+    """Own a target, and yield the address to write to.
 
-    What is built lies in the target's job folder; at a URL, which knows no renaming, new arrays are written in place:
-    a group that is unfinished says so in its attribute ``distforest``.
+    When the block ends, the group there becomes the target; when the block raises, it is removed. The group is built in
+    the target's job folder. At a URL, where nothing can be renamed, a new group is written in place, and says in its
+    attribute ``distforest`` that it is unfinished.
 
     Raises
     ------
     ConflictError
-        Another job owns the target; ``job`` is what this one is called then.
+        Another job owns the target; the message calls this one ``job``.
     InputError
-        Something is in the way.
+        There is something at the target that may not be replaced.
     """
     with owned(target, job) as claim:
         check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
@@ -67,7 +68,7 @@ def destination(target: str, overwrite: bool, job: str = "another writing of arr
         try:
             yield building.address
         except BaseException:
-            with suppress(OSError):  # the bad end itself is to be told
+            with suppress(OSError):  # the error of the block is the one to raise
                 building.withdraw()
             raise
         if not building.is_in_place:
@@ -77,14 +78,14 @@ def destination(target: str, overwrite: bool, job: str = "another writing of arr
 
 
 def seal_group(group: str, attributes: Mapping[str, object]) -> None:
-    """Write the group's attributes, the last of all: Zarr keeps them in the group's ``zarr.json``."""
+    """Write the attributes of a group, after its arrays; Zarr keeps them in the group's ``zarr.json``."""
     address = f"{group}/{GROUP}"
     metadata = json.loads(read_file(address, MAX_METADATA))
     put_file(address, json.dumps({**metadata, "attributes": dict(attributes)}, indent=2).encode())
 
 
 def attributes_of(group: str) -> dict[str, object]:
-    """The attributes of the group at an address; none where there is no group that can be read."""
+    """The attributes of the group at an address; empty if there is no group that can be read."""
     try:
         metadata = object_in(read_file(f"{group.rstrip('/')}/{GROUP}", MAX_METADATA))
     except (OSError, ValueError):

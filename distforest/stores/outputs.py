@@ -1,4 +1,4 @@
-"""Outputs: what distforest writes as a whole, how it is known again, and what it may replace.
+"""Outputs: what distforest writes as a whole, how it is recognised, and what it may replace.
 
 An output is a forest, the answers of a scoring, or arrays: one folder. It replaces what distforest wrote of the same
 kind, if that is allowed, and never anything else.
@@ -19,34 +19,46 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FOREST_KIND, ANSWERS_KIND, ARRAYS_KIND, ARRAY = "a forest", "answers", "arrays", "an array"
-"""The kinds of outputs; and a single array, which is none."""
+"""The kinds of outputs; and a single array, which is no output."""
 
 MANIFEST, UNFINISHED, GROUP = "manifest.json", "unfinished.json", "zarr.json"
-"""Files of an output: the seal of a forest; which job builds a forest in place; the metadata of a group."""
+"""Files of an output: the seal of a forest; the mark of a forest that is built in place; the metadata of a group."""
 
 MANIFEST_KEYS = {"format", "digest", "meaning", "arrays", "provenance"}
-"""What a manifest holds, in every format."""
+"""Keys of a manifest, in every format."""
 
 ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", "proba"}
-"""Arrays that a scoring writes, beside one of the answer's own name."""
+"""Arrays that a scoring writes, beside the array that is called as the answer is."""
 
 BEGUN = "unfinished"
 """The type of a group of arrays that is being written in place."""
 
 MAX_METADATA = 64 << 20
-"""Bytes of a file that is read to learn what an output is."""
+"""Bytes of the largest file that is read to recognise an output."""
 
 NAMES_TOLD = 3
-"""So many names of strange files are told."""
+"""The most names of other files that a message lists."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is at an address: in words, of what kind, the names that belong to it, and what else is there."""
+    """What is at an address.
+
+    Attributes
+    ----------
+    words
+        What it is, for messages.
+    kind
+        The kind of output; None if it is no output.
+    parts
+        Names of files and folders that belong to it.
+    beside
+        Names of other files and folders there.
+    """
 
     words: str
     kind: str | None = None
-    own: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
     beside: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -54,8 +66,8 @@ class Found:
         return f"{self.words}{beside}{' beside it' if beside and self.kind else ''}"
 
     def among(self, names: set[str]) -> Found:
-        """The same, told what there is."""
-        strange = sorted(name for name in names - self.own - {GROUP} if not name.endswith(".partial"))
+        """Itself, with the other names that are in its folder."""
+        strange = sorted(name for name in names - self.parts - {GROUP} if not name.endswith(".partial"))
         return replace(self, beside=tuple(strange))
 
 
@@ -71,7 +83,7 @@ def job_folder(output: str) -> str:
 
 
 def look(address: str) -> Found | None:
-    """Say what is at an address; an empty folder is nothing."""
+    """Recognise what is at an address; None if nothing is there, or an empty folder."""
     place = real_address(address)
     fs, path = store_of(place)
     with reaching(place):
@@ -85,25 +97,25 @@ def look(address: str) -> Found | None:
 
 
 def check_kind(output: str, kind: str) -> Found | None:
-    """Refuse an output at which there is one of another kind, or anything else; raises InputError."""
+    """Refuse an address at which there is anything but an output of this kind; raises InputError."""
     found = look(output)
     if found and found.kind != kind:
-        raise _never(output, kind, found)
+        raise _irreplaceable(output, kind, found)
     return found
 
 
 def check_new(output: str, kind: str, overwrite: bool, allowing: str = "`run.overwrite`") -> None:
-    """Refuse an output at which there is something that may not be replaced; raises InputError."""
+    """Refuse an address at which there is something that may not be replaced; raises InputError."""
     found = check_kind(output, kind)
     if found and found.beside:
-        raise _never(output, kind, found)
+        raise _irreplaceable(output, kind, found)
     if found and not overwrite:
         raise InputError(
             f"{output}: a new name was expected, found {found}; choose another, or allow overwriting ({allowing})"
         )
 
 
-def _never(output: str, kind: str, found: Found) -> InputError:
+def _irreplaceable(output: str, kind: str, found: Found) -> InputError:
     return InputError(
         f"{output}: a new name, or {kind} to replace, was expected, found {found}, which is never replaced; choose "
         "another name, or move it away"
@@ -111,7 +123,7 @@ def _never(output: str, kind: str, found: Found) -> InputError:
 
 
 def check_place(output: str) -> None:
-    """Refuse an output whose folder is not there: a typo must not become one. Raises InputError."""
+    """Refuse an output whose folder does not exist: a typo must not create one. Raises InputError."""
     place = real_address(output)
     if "://" not in place and not Path(place).parent.is_dir():
         raise InputError(
@@ -121,7 +133,7 @@ def check_place(output: str) -> None:
 
 
 def in_the_way(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
-    """Those of the addresses, by their names, that an output is, holds, or lies in; links are followed.
+    """Addresses, by name, that an output equals, contains or lies in; links are followed.
 
     Examples
     --------
@@ -130,11 +142,11 @@ def in_the_way(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
     >>> in_the_way("/data/X.zarr/forest.zarr", {"similarity": "/data/X.zarr"})
     {'similarity': '/data/X.zarr'}
     """
-    return {name: own for name, own in addresses.items() if is_within(own, output) or is_within(output, own)}
+    return {name: place for name, place in addresses.items() if is_within(place, output) or is_within(output, place)}
 
 
 def check_apart(output: str, addresses: Mapping[str, str]) -> None:
-    """Refuse an output that is, holds, or lies in what its job reads; raises InputError."""
+    """Refuse an output that equals, contains or lies in an input of its job; raises InputError."""
     for name, address in in_the_way(output, addresses).items():
         raise InputError(
             f"output: must not be, hold or lie in what is read, found {output!r}, and {name} is {address!r}; choose "
@@ -158,34 +170,34 @@ def _group_at(place: str, names: set[str]) -> Found | None:
     metadata = object_at(f"{place}/{GROUP}")
     if metadata.get("node_type") == "array":
         return Found("a Zarr array", ARRAY, frozenset(names))
-    told = own_attribute(metadata)
-    if not isinstance(told, dict):
+    mark = distforest_attribute(metadata)
+    if not isinstance(mark, dict):
         return Found("a Zarr group")
-    if set(told) == {"forest", "answer", "complete"}:
-        unfinished = "" if told["complete"] else "unfinished "
-        own = frozenset({*ARRAYS_OF_ANSWERS, str(told["answer"])})
-        return Found(f"{unfinished}answers about a forest", ANSWERS_KIND, own)
-    if told.get("type") == BEGUN:
+    if set(mark) == {"forest", "answer", "complete"}:
+        unfinished = "" if mark["complete"] else "unfinished "
+        arrays = frozenset({*ARRAYS_OF_ANSWERS, str(mark["answer"])})
+        return Found(f"{unfinished}answers about a forest", ANSWERS_KIND, arrays)
+    if mark.get("type") == BEGUN:
         return Found("unfinished arrays", ARRAYS_KIND, frozenset(names))
-    if told.get("type") in ("arrays", "simulation") and isinstance(told.get("arrays"), list):
-        return Found("arrays of `distforest`", ARRAYS_KIND, frozenset(map(str, told["arrays"])))
+    if mark.get("type") in ("arrays", "simulation") and isinstance(mark.get("arrays"), list):
+        return Found("arrays of `distforest`", ARRAYS_KIND, frozenset(map(str, mark["arrays"])))
     return Found("a Zarr group")
 
 
-def own_attribute(metadata: Mapping[str, object]) -> object:
+def distforest_attribute(metadata: Mapping[str, object]) -> object:
     """The attribute ``distforest`` in the metadata of a group; None where there is none.
 
     Examples
     --------
-    >>> own_attribute({"node_type": "group", "attributes": {"distforest": {"type": "arrays"}}}), own_attribute({})
-    ({'type': 'arrays'}, None)
+    >>> distforest_attribute({"node_type": "group", "attributes": {"distforest": {"type": "arrays"}}})
+    {'type': 'arrays'}
     """
     attributes = metadata.get("attributes")
     return attributes.get("distforest") if isinstance(attributes, dict) else None
 
 
 def object_at(address: str) -> dict[str, object]:
-    """The object that a file of JSON at an address holds; an empty one where there is none."""
+    """The JSON object in the file at an address; an empty one if there is none."""
     try:
         return object_in(read_file(address, MAX_METADATA))
     except (ValueError, FileNotFoundError, NotADirectoryError):
@@ -193,7 +205,7 @@ def object_at(address: str) -> dict[str, object]:
 
 
 def object_in(content: bytes) -> dict[str, object]:
-    """The object that a file of JSON holds; an empty one where it holds none, or a part of one.
+    """The JSON object in the content of a file; an empty one if there is none, or only a part of one.
 
     Examples
     --------
@@ -201,10 +213,10 @@ def object_in(content: bytes) -> dict[str, object]:
     ({'from': 'forest.zarr'}, {})
     """
     try:
-        found = json.loads(content)
+        value = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _some(names: Sequence[str]) -> str:
