@@ -1,4 +1,4 @@
-"""Files into Zarr: .npy, .npz, csv, Parquet and libsvm become one group of arrays, all of it or nothing."""
+"""Files into Zarr: an .npy, .npz, csv, Parquet or libsvm file becomes one group of arrays, as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -53,27 +53,27 @@ INGEST_OPTIONS = {
     "n_features": ("the rows of a libsvm file", ("libsvm",)),
     "zero_based": ("the indices of a libsvm file", ("libsvm",)),
 }
-"""What an option is for, and the formats that have it."""
+"""The purpose of each option, and the formats that have it."""
 
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
-"""Suffixes of files that hold another one."""
+"""Suffixes of compressed files."""
 
 MISSING_LABELS = MISSING_WORDS | {"NaN", "nan"}
-"""Labels that may say that there is none."""
+"""Labels that may mean a missing label."""
 
 FEWEST_TO_COUNT = 10
-"""Rows that a column numbers by intent; fewer may go up by one by chance."""
+"""The fewest rows that a column seems to number on purpose; fewer may rise by one by chance."""
 
 MAX_CLASSES = 1 << 16
-"""More different strings than this in a label column are no classes."""
+"""The most classes; more different strings in a label column are no classes."""
 
 MAX_TEXT = 1 << 20
-"""Strings of more characters than this do not belong into attributes, which are read at every opening."""
+"""The most characters of strings in attributes, which are read at every opening."""
 
 
 @dataclass(frozen=True)
 class Ingested:
-    """An array that was written: its name, shape, dtype, the sha256 of its values in row order, and its attributes."""
+    """A written array: its name, shape, dtype, the sha256 of its values in row order, and its attributes."""
 
     name: str
     shape: tuple[int, ...]
@@ -84,14 +84,14 @@ class Ingested:
 
 @dataclass(frozen=True)
 class _Array:
-    """An array to write: found good, its blocks not yet read for good; ``told`` is what may be misread in it."""
+    """A checked array, to be written block by block; ``warning`` says what may be misread in it, if anything."""
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
     blocks: ArrayBlocks
     attributes: Mapping[str, object] = field(default_factory=dict)
-    told: str = ""
+    warning: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class _Options:
                 raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
 
 
-def ingest(  # its keyword arguments are the options of the command line, one for one
+def ingest(
     source: str,
     target: str,
     *,
@@ -123,7 +123,7 @@ def ingest(  # its keyword arguments are the options of the command line, one fo
     separator: str | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
-    format: str | None = None,  # noqa: A002 - the word that people say
+    format: str | None = None,  # noqa: A002 - the usual word
     max_bytes: int | None = None,
     overwrite: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
@@ -131,20 +131,22 @@ def ingest(  # its keyword arguments are the options of the command line, one fo
     r"""Turn a file into a Zarr group with one array for each of its arrays.
 
     Features become ``X``, float32. Labels become ``y``: integers stay integers, numbers become float64,
-    strings become their places in the attribute ``classes`` of ``y``. The other arrays of an .npz file keep
+    strings become their positions in the attribute ``classes`` of ``y``. The other arrays of an .npz file keep
     their names and dtypes and may hold NaN; a vector of strings, one for each row, becomes labels as those of ``y``
     do. Its other strings become attributes, ``feature_names`` of ``X``, ``classes`` of ``y``, the others of the group.
     Nothing is ever unpickled.
 
     The names of the columns of a csv or Parquet file become the attribute ``feature_names`` of ``X`` too, and
-    their dtypes, where the file says them, ``feature_dtypes``: a forest that learns from ``X`` keeps both.
+    their dtypes, if the file states them, ``feature_dtypes``: a forest that learns from ``X`` keeps both.
 
-    An .npz file of `scipy.sparse.save_npz` becomes ``data``, ``indices`` and ``indptr``, of which the group's
-    attribute ``sparse`` says that they are a sparse matrix: the group's address stands for it.
+    An .npz file of `scipy.sparse.save_npz` becomes ``data``, ``indices`` and ``indptr``. The group's attribute
+    ``sparse`` says that they are a sparse matrix, and the group's address stands for it.
 
-    The file is read in blocks of rows, more than once: what is wrong with it is found before anything is
-    written. Of an .npz file only arrays in Fortran order, strings and sparse matrices are read as a whole. What a
-    file announces is compared with what it holds, and with ``max_bytes``, before a value is read.
+    The file is read in blocks of rows, more than once: all faults are found before anything is written. Of an .npz
+    file only arrays in Fortran order, strings and sparse matrices are read as a whole. The sizes that a file announces
+    are compared with its content, and with ``max_bytes``, before a value is read.
+
+    The keyword arguments are the options of the command ``distforest ingest``, which is why there are so many.
 
     Parameters
     ----------
@@ -152,9 +154,9 @@ def ingest(  # its keyword arguments are the options of the command line, one fo
         Path of the file.
     target
         Path or fsspec URL of the Zarr group. A path appears when everything is written, and not at all after
-        an error; until then the group is beside it, named ``<target>.partial-`` and eight digits, where it
-        stays only if the process is killed. At a URL, which knows no renaming, the arrays are written in
-        place and the group's attributes last: a group without the attribute ``distforest`` is unfinished.
+        an error; until then the group is in the folder ``<target>.job``, which stays only if the process is killed.
+        At a URL, where nothing can be renamed, a new group is written in place, and its attribute ``distforest`` says
+        until the end that it is unfinished.
     name
         Name of the array of an .npy file; without it, the name of the file. ``"X"`` means features, ``"y"``
         labels.
@@ -162,20 +164,19 @@ def ingest(  # its keyword arguments are the options of the command line, one fo
         Column of a csv or Parquet file that holds the labels; all other columns are features. The columns of
         a csv file without a header row are called ``"0"``, ``"1"`` and so on.
     header
-        Whether the first row of a csv file names its columns. None: where none of its cells is a number, one is the
-        label's name, or its numbers, two at least, are 0, 1, 2 and so on, as pandas writes them for a frame without
-        names, which is told by a warning.
+        Whether the first row of a csv file names its columns. None: it does if none of its cells is a number, if one
+        is the label's name, or if its numbers are 0, 1, 2 and so on, at least two, as pandas writes them for a frame
+        without names; the last gives a warning.
     separator
         The character that separates the cells of a csv file, ``"tab"`` for the tab; None: a comma, in a file ``.tsv``
         the tab.
     n_features
-        Features of a libsvm file; without it, as many as its highest index says. A file to be asked about may lack
-        the last features of the one that a forest was trained with.
+        Number of features of a libsvm file; None: as its highest index says. A file of queries may lack the last
+        features of the training file.
     zero_based
-        Whether the indices of a libsvm file count from 0. None: where one of them is 0, which is told by a warning.
+        Whether the indices of a libsvm file count from 0. None: they do if one of them is 0, which gives a warning.
     format
-        ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"`` or ``"libsvm"``; without it, what the file's suffix
-        says.
+        ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"`` or ``"libsvm"``; None: by the file's suffix.
     max_bytes
         The most bytes that the file may unfold to: the arrays of an .npy or .npz file, the rows of a Parquet file as
         float64 and those of a libsvm file as float32, which are stored densely; a csv file is as large as its text.
@@ -183,7 +184,7 @@ def ingest(  # its keyword arguments are the options of the command line, one fo
     overwrite
         Whether to replace a Zarr group at ``target``; nothing else is ever replaced.
     chunk_bytes
-        Size of a chunk of the arrays, and about that of a block that is read.
+        Size of a chunk of the arrays in bytes, and about that of a block that is read.
 
     Returns
     -------
@@ -193,10 +194,9 @@ def ingest(  # its keyword arguments are the options of the command line, one fo
     Raises
     ------
     InputError
-        The file cannot be read or does not hold what was asked for (rows and columns are counted from 0,
-        lines from 1); it announces more than it holds or may unfold to, has a row of text of more than 32 MiB
-        or more than 1000 members; a feature, as float32, or a label is NaN or infinite; or the target
-        exists.
+        The file cannot be read, or does not hold the requested columns (messages count rows and columns from 0, lines
+        from 1); it announces more than it holds or may unfold to; it has a row of text of more than 32 MiB, or more
+        than 1000 members; a feature, as float32, or a label is NaN or infinite; or the target exists.
 
     Examples
     --------
@@ -219,29 +219,29 @@ def ingest(  # its keyword arguments are the options of the command line, one fo
     except MemoryError as error:
         raise out_of_memory(source, error) from error
     for array in arrays:
-        if array.told:
-            warn_caller(f"{source}: {array.told}")
+        if array.warning:
+            warn_caller(f"{source}: {array.warning}")
     with destination(target, overwrite, f"the ingest of {source}") as group:
         records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
         seal_group(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
     return records
 
 
-def _format_of(source: str, asked: str | None) -> str:
-    """Tell the format of a local file."""
+def _format_of(source: str, option: str | None) -> str:
+    """The format of a local file, by the option ``format`` or its suffix; raises InputError."""
     if "://" in source:
         raise InputError(f"a local file was expected, found the URL {source!r}; fetch it first")
     if not Path(source).is_file():
         other = "a pipe or a device" if Path(source).exists() else "none"
         raise InputError(f"{source}: a file was expected, found {'a folder' if Path(source).is_dir() else other}")
     known = sorted(set(FORMATS.values()))
-    found = FORMATS.get(PurePath(source).suffix.lower()) if asked is None else asked
-    if found not in known:
+    kind = FORMATS.get(PurePath(source).suffix.lower()) if option is None else option
+    if kind not in known:
         suffix = PurePath(source).suffix
-        told = f"the suffix {suffix!r}" if asked is None else repr(asked)
+        found = f"the suffix {suffix!r}" if option is None else repr(option)
         cure = "unpack it" if suffix.lower() in PACKED else "give `format`"
-        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {told}; {cure}")
-    return found
+        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {found}; {cure}")
+    return kind
 
 
 def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
@@ -254,7 +254,7 @@ def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
 def _read(
     source: str, kind: str, options: _Options, block_bytes: int, max_bytes: int | None
 ) -> tuple[list[_Array], dict[str, object]]:
-    """Find the arrays to write and the group's attributes."""
+    """The arrays to write, and the group's attributes."""
     if kind == "npy":
         array = StoredArray.open(source, PurePath(source).stem if options.name is None else options.name)
         check_unfolded(source, array.n_bytes, max_bytes)
@@ -270,7 +270,7 @@ def _read(
 
 
 def _table(source: str, kind: str, options: _Options, block_bytes: int) -> Table:
-    """Open a file of rows."""
+    """Open a table."""
     if kind == "parquet":
         return ParquetTable.open(source, options.label, block_bytes)
     if kind == "libsvm":
@@ -281,7 +281,7 @@ def _table(source: str, kind: str, options: _Options, block_bytes: int) -> Table
 
 
 def _read_table(source: str, table: Table) -> list[_Array]:
-    """``X``, and ``y`` where there are labels."""
+    """``X``, and ``y`` if there are labels."""
     names = FeatureNames(tuple(table.names), tuple(table.dtypes)) if table.names else None
     arrays = [_features(source, table.n_columns, table.features, names)]
     if table.labelled:
@@ -291,7 +291,7 @@ def _read_table(source: str, table: Table) -> list[_Array]:
 
 
 def _check_alike(source: str, arrays: list[_Array]) -> None:
-    """Refuse features and labels of different numbers of rows; raises InputError."""
+    """Raise InputError if features and labels differ in their number of rows."""
     n_rows = {array.name: array.shape[0] for array in arrays if array.name in ("X", "y")}
     if len(set(n_rows.values())) > 1:
         raise InputError(
@@ -301,7 +301,7 @@ def _check_alike(source: str, arrays: list[_Array]) -> None:
 
 
 def _features(source: str, n_columns: int, blocks: ArrayBlocks, names: FeatureNames | None) -> _Array:
-    """``X``, once every value is found finite as float32."""
+    """``X``, after all values are found finite as float32."""
     n_rows, n_bad, place, numbering, sample = 0, 0, "", _Numbering(), Sample()
     for block in blocks():
         bad = np.argwhere(~np.isfinite(_as_float32(block)))
@@ -319,11 +319,14 @@ def _features(source: str, n_columns: int, blocks: ArrayBlocks, names: FeatureNa
         )
     if n_rows == 0:
         raise InputError(f"{source}: rows were expected, found none")
-    if told := told_of_rounding(sample, names):
-        warn_caller(f"{source}: {told}")
-    told = f"{_column(0, names)} {numbering.told()}" if n_columns > 1 and numbering.told() else ""
+    if rounding := told_of_rounding(sample, names):
+        warn_caller(f"{source}: {rounding}")
+    doubt = numbering.doubt()
+    warning = f"{_column(0, names)} {doubt}" if n_columns > 1 and doubt else ""
     attributes = names.attributes() if names else {}
-    return _Array("X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes, told)
+    return _Array(
+        "X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes, warning
+    )
 
 
 def _column(column: int, names: FeatureNames | None) -> str:
@@ -332,14 +335,14 @@ def _column(column: int, names: FeatureNames | None) -> str:
 
 @dataclass
 class _Numbering:
-    """Whether a column, read block by block, numbers the rows from 0 or 1, as the index of a data frame does."""
+    """Whether a column, read block by block, numbers the rows from 0 or 1 like the index of a data frame."""
 
     first: float = math.nan
     n_rows: int = 0
     goes_on: bool = True
 
     def follow(self, values: np.ndarray) -> None:
-        """Go on with the values of the next rows."""
+        """Take the values of the next rows into account."""
         if self.n_rows == 0 and len(values):
             self.first = float(values[0])
             self.goes_on = self.first in {0.0, 1.0}
@@ -347,20 +350,20 @@ class _Numbering:
             self.goes_on = bool((values == self.first + np.arange(self.n_rows, self.n_rows + len(values))).all())
         self.n_rows += len(values)
 
-    def told(self) -> str:
-        """What to say of it; nothing where it does not, or of so few rows that it may be chance."""
+    def doubt(self) -> str:
+        """The warning about such a column; empty if it is none, or may be one by chance."""
         if not self.goes_on or self.n_rows < FEWEST_TO_COUNT:
             return ""
         return f"numbers the rows from {self.first:.0f}, and is read as a feature; leave it out if it is an index"
 
 
 def _as_float32(block: np.ndarray) -> Float32s:
-    with np.errstate(over="ignore"):  # what is too large becomes infinite and is found as such
+    with np.errstate(over="ignore"):  # a value that is too large becomes infinite, and is found as such
         return block.astype(np.float32)
 
 
 def _labels(source: str, table: Table) -> _Array:
-    """``y`` of integers; of numbers or, failing that, of classes where a label is none."""
+    """``y``: integers if all labels are integers, else numbers if all are numbers, else classes."""
     n_rows, kind = 0, "i"
     strings: set[str] = set()
     for block in table.labels():
@@ -380,12 +383,12 @@ def _labels(source: str, table: Table) -> _Array:
 
     if kind == "f":
         _check_labels(source, blocks())
-    told = _told_of_classes(classes, table.typed)
-    return _Array("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, told)
+    warning = _doubt_of_classes(classes, table.typed)
+    return _Array("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, warning)
 
 
-def _told_of_classes(classes: Sequence[str], typed: bool) -> str:
-    """What may be no class among the strings that are: a label that is missing, or where targets were meant."""
+def _doubt_of_classes(classes: Sequence[str], typed: bool) -> str:
+    """A warning about strings that may be no classes: missing labels, or targets; empty if there is no doubt."""
     missing = [label for label in classes if label in MISSING_LABELS]
     if missing:
         found = ", ".join(map(repr, missing))
@@ -398,17 +401,17 @@ def _told_of_classes(classes: Sequence[str], typed: bool) -> str:
 
 
 def _label_kind(block: np.ndarray | list[str], typed: bool) -> str:
-    """``"i"``, ``"f"`` or ``"U"``: what the labels of a block are."""
+    """The kind of the labels of a block: ``"i"`` integers, ``"f"`` numbers, ``"U"`` strings."""
     if not isinstance(block, list):
         return "i" if block.dtype.kind == "i" else "f"
     if typed or not all(map(is_number, block)):
         return "U"
-    whole = all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in block)  # 18 digits fit int64
-    return "i" if whole else "f"
+    are_whole = all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in block)  # 18 digits fit int64
+    return "i" if are_whole else "f"
 
 
 def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
-    """Every label is finite."""
+    """Raise InputError if a label is not finite."""
     n_rows = 0
     for block in blocks:
         bad = np.argwhere(~np.isfinite(block))
@@ -419,7 +422,7 @@ def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
 
 
 def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict[str, object]]:
-    """The three arrays of a sparse matrix, and the attribute that tells them from any others."""
+    """The three arrays of a sparse matrix, and the attribute by which they are recognised."""
     matrix = stored_sparse(source, max_bytes)
     try:
         arrays, attributes = csr_arrays(matrix)
@@ -429,7 +432,7 @@ def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict
 
 
 def _held(name: str, values: np.ndarray) -> _Array:
-    """An array that is in memory."""
+    """An array in memory."""
     return _Array(name, values.shape, values.dtype, lambda: [values])
 
 
@@ -437,7 +440,7 @@ def _held(name: str, values: np.ndarray) -> _Array:
 
 
 def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tuple[list[_Array], dict[str, object]]:
-    """Find the arrays to write and the group's attributes, which are the strings that are no labels of rows."""
+    """The arrays to write, and the group's attributes: strings that are not the labels of rows."""
     labels = _labels_beside(arrays)
     texts: dict[str, Strings] = {a.name: _strings(a) for a in arrays if a.is_text and a.name not in {"X", "y", *labels}}
     found = []
@@ -459,28 +462,28 @@ def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tu
 
 
 def _is_code(array: StoredArray) -> bool:
-    """Whether labels may be places in ``classes``."""
+    """Whether labels may be positions in ``classes``."""
     return array.is_text or array.dtype.kind in "iu"
 
 
 def _labels_beside(arrays: list[StoredArray]) -> set[str]:
-    """Names of the vectors of strings, one for each row, that are neither ``y`` nor belong to it or ``X``."""
+    """Names of the vectors of strings, one for each row, except ``y``, its ``classes`` and ``feature_names``."""
     n_rows = {array.shape[0] for array in arrays if not array.is_text or (array.name == "y" and array.shape)}
-    own = {"y"}
-    own |= {"feature_names" for array in arrays if array.name == "X"}
-    own |= {"classes" for array in arrays if array.name == "y" and _is_code(array)}
-    return {a.name for a in arrays if a.is_text and len(a.shape) == 1 and a.shape[0] in n_rows} - own
+    known = {"y"}
+    known |= {"feature_names" for array in arrays if array.name == "X"}
+    known |= {"classes" for array in arrays if array.name == "y" and _is_code(array)}
+    return {a.name for a in arrays if a.is_text and len(a.shape) == 1 and a.shape[0] in n_rows} - known
 
 
 def _strings(array: StoredArray) -> Strings:
-    """Read an array of strings as JSON: nested lists, or one string."""
+    """The content of an array of strings as JSON: nested lists, or one string."""
     _check_text(array, array.dtype.itemsize // 4 * math.prod(array.shape))
     strings: Strings = array.whole().tolist()
     return strings
 
 
 def _check_text(array: StoredArray, size: int) -> None:
-    """Refuse so many characters in an attribute; raises InputError."""
+    """Raise InputError if an attribute would have too many characters."""
     if size > MAX_TEXT:
         raise InputError(
             f"{array.path}: array {array.name!r}: at most {MAX_TEXT} characters were expected, "
@@ -489,7 +492,7 @@ def _check_text(array: StoredArray, size: int) -> None:
 
 
 def _are_names(strings: Strings | None) -> TypeGuard[list[str]]:
-    """Whether the strings stood in an array of one dimension."""
+    """Whether strings come from an array of one dimension."""
     return isinstance(strings, list) and all(isinstance(string, str) for string in strings)
 
 
@@ -506,7 +509,7 @@ def _stored_features(array: StoredArray, names: Strings | None, block_bytes: int
 
 
 def _stored_labels(array: StoredArray, classes: Strings | None, block_bytes: int) -> _Array:
-    """``y``: strings become places in ``classes``, which integers must be already; numbers become float64."""
+    """``y``: strings become positions in ``classes``, integers must be such positions; numbers become float64."""
     if len(array.shape) != 1 and (array.is_text or len(array.shape) != 2):
         raise InputError(f"{array.path}: y with a label for each row was expected, found shape {array.shape}")
     if classes is not None and not (_are_names(classes) and len(set(classes)) == len(classes)):
@@ -534,15 +537,15 @@ def _stored_labels(array: StoredArray, classes: Strings | None, block_bytes: int
 
 
 def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
-    """Labels of strings: their places in ``classes``, without these in the sorted strings."""
+    """Labels of strings, coded by their positions in ``classes``, or else in the sorted strings."""
     labels = array.whole().tolist()
     names = sorted(set(labels)) if classes is None else classes
     _check_text(array, sum(map(len, names)))
     codes = {name: code for code, name in enumerate(names)}
     unknown = sorted(set(labels) - codes.keys())
     if unknown:
-        asked = f"labels among the classes {brief(str(names))} were expected"
-        raise InputError(f"{array.path}: {asked}, found {quoted(unknown[0])}")
+        wanted = f"labels among the classes {brief(str(names))} were expected"
+        raise InputError(f"{array.path}: {wanted}, found {quoted(unknown[0])}")
     values = np.array([codes[label] for label in labels], np.int64)
-    told = "" if classes else _told_of_classes(names, typed=True)
-    return _Array(array.name, array.shape, values.dtype, lambda: [values], {"classes": names}, told)
+    warning = "" if classes else _doubt_of_classes(names, typed=True)
+    return _Array(array.name, array.shape, values.dtype, lambda: [values], {"classes": names}, warning)
