@@ -1,6 +1,6 @@
-"""Pairs of objects and what is known of them: a hash table that kernels read and fill.
+"""Pairs of objects and their known values: a hash table that kernels read and fill.
 
-A pair is one number, its code: a * n + b for the objects a and b of n, the smaller first where the order says nothing.
+A pair has a code: a * n + b for the objects a and b of n, the smaller one first if pairs are symmetric.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Pairs:
 
 @kernel
 def pair_code(a: int, b: int, n_objects: int, symmetric: bool) -> int:
-    """Code a * n + b of a pair, the smaller object first where the order says nothing."""
+    """Code a * n + b of a pair, the smaller object first if pairs are symmetric."""
     if symmetric and b < a:
         return b * n_objects + a
     return a * n_objects + b
@@ -179,7 +179,7 @@ def pair_code(a: int, b: int, n_objects: int, symmetric: bool) -> int:
 
 @borrowing
 def slot_of(wanted: int, table: PairTable) -> int:
-    """The slot of a pair: the first one from its hash on that holds it or nothing (Fibonacci hashing)."""
+    """The slot of a pair: from its hash on, the first that holds the pair or is empty (Fibonacci hashing)."""
     mask = table.code.shape[0] - 1
     slot = np.int64((np.uint64(wanted) * _GOLDEN) >> np.uint64(20)) & mask
     while table.state[slot] != EMPTY and table.code[slot] != wanted:
@@ -189,7 +189,7 @@ def slot_of(wanted: int, table: PairTable) -> int:
 
 @kernel
 def put_values(codes: Ints, values: Floats, new_state: int, table: PairTable) -> int:
-    """value[codes[e]] = values[e], all in ``new_state``; how many pairs are new."""
+    """Set value[codes[e]] = values[e], all in ``new_state``; return how many pairs are new."""
     code, state, value = table
     n_new = 0
     for e in range(codes.shape[0]):
@@ -201,7 +201,7 @@ def put_values(codes: Ints, values: Floats, new_state: int, table: PairTable) ->
 
 @kernel
 def recall(codes: Ints, table: PairTable, again: NDArray[np.bool_]) -> None:
-    """again[e] = whether pair codes[e] is charged again; such a pair is known now."""
+    """Set again[e] to whether pair codes[e] is charged again; such a pair is known from here on."""
     state = table.state
     for e in range(codes.shape[0]):
         slot = slot_of(codes[e], table)
