@@ -39,7 +39,7 @@ WITH_A_SCHEDULER = ("calls", "jobs", "leading", "page", "serving", "watching", "
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 ONLY_IN = {
     "distributed": {"jobs.on_dask", *SERVICE},
-    "zarr": {"sources.arrays", "sources.guarded", "forest.sealed.artifact", "jobs.score"},
+    "zarr": {"sources.arrays", "sources.guarded", "forest.sealed.artifact"},
     "numcodecs": {"sources.guarded"},
     "sklearn": {"evaluation.metrics", "growth.pairs.linear_cells", *(f"estimators.{name}" for name in ESTIMATORS)},
     "matplotlib": {"pictures.plotting", "pictures.ranking_plots"},

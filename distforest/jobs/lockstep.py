@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from distforest.growth.methods import Params
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.inputs import Inputs
-    from distforest.sources.lazy.source import Ask, Items
+    from distforest.sources.lazy.identity import Items
+    from distforest.sources.lazy.source import Ask
     from distforest.sources.source import Int32s
     from distforest.sources.truth import Truth
     from distforest.stores.folder import Folder

@@ -6,7 +6,6 @@ tasks share nothing, and a task that runs twice writes the same chunks again.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,7 +15,7 @@ from operator import itemgetter
 import numpy as np
 
 from distforest.errors import JobError
-from distforest.forest.forest import SEALED_CHUNK_BYTES, Meaning, array_entry, canonical, chunk_rows
+from distforest.forest.forest import SEALED_CHUNK_BYTES, Meaning, array_entry, chunk_rows
 from distforest.forest.sealed.artifact import Prepared, prepare, seal, write_rows
 from distforest.jobs.cluster import Cluster, Work
 from distforest.jobs.inputs import Inputs, scratch_of
@@ -29,8 +28,8 @@ from distforest.sources.lazy.source import origin_of
 from distforest.sources.source import offsets
 from distforest.sources.staging import Staged
 from distforest.sources.truth import TruthKind
+from distforest.stores.building import Building
 from distforest.stores.folder import Folder
-from distforest.stores.outputs import MANIFEST, UNFINISHED, job_folder, publish
 
 _begin = itemgetter(1)
 """The row at which a part of a column begins."""
@@ -167,55 +166,21 @@ def grouped(columns: Sequence[Column], slots: int) -> list[tuple[Span, ...]]:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the merged forest goes: built elsewhere, then given its own address as a whole.
+    """Where the merged forest goes.
 
     Attributes
     ----------
-    output
-        The address.
-    folder, shards
-        The job's folder, and in it that of the shards.
+    building
+        Where it is built as a whole.
+    shards
+        The folder of the shards.
     hold
         Called before anything at the output changes; raises where it is another job's.
-    replaces
-        Whether there is a forest that the new one takes the place of.
     """
 
-    output: str
-    folder: Folder
+    building: Building
     shards: Folder
     hold: Callable[[], None] = lambda: None
-    replaces: bool = False
-
-    @property
-    def building(self) -> Folder:
-        """Where it is built: beside the shards; on an object store in place, or beside the forest that it replaces."""
-        if Folder(self.output).is_local:
-            return self.folder.within("forest.zarr")
-        return Folder(job_folder(self.output)).within("forest.zarr") if self.replaces else Folder(self.output)
-
-    @property
-    def is_in_place(self) -> bool:
-        """Whether readers see it being built."""
-        return self.building.address == self.output
-
-    def clear(self, fingerprint: str) -> None:
-        """Make room for the building; one in place says whose it is."""
-        self.hold()
-        self.building.remove()
-        if self.is_in_place:
-            self.building.write(UNFINISHED, canonical({"fingerprint": fingerprint}))
-
-    def withdraw(self) -> None:
-        """Leave nothing of a merge that has failed: what is built of a forest is of no use to the next one."""
-        self.building.remove()
-
-    def publish(self) -> None:
-        """Give the sealed forest its address, over an older one if there is one."""
-        if self.is_in_place:
-            self.building.discard(UNFINISHED)
-            return
-        publish(self.building.address, self.output, MANIFEST)
 
 
 def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: Cluster, work: Work) -> str:
@@ -239,8 +204,9 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
     """
     [layout] = cluster.each(lay_out, [LayoutTask.of(inputs, receipts, target.shards)], replace(work, watch=None))
     columns = layout.columns(receipts, inputs)
-    target.clear(inputs.fingerprint)
     building = target.building
+    target.hold()
+    building.begin()
     arrays = {c.name: prepare(building.address, c.name, c.shape, np.dtype(c.dtype)) for c in columns}
     tasks = [
         MergeTask(spans, target.shards.address, {span.name: arrays[span.name] for span in spans}, inputs.scratch)
@@ -250,21 +216,12 @@ def merge(inputs: Inputs, receipts: Sequence[Receipt], target: Target, cluster: 
         entries = _merged(columns, tasks, cluster, work)
     except JobError:
         with suppress(OSError):  # the disk may be full, and tasks may still be writing
-            target.withdraw()
+            building.withdraw()
         raise
     target.hold()
     digest = seal(building.address, layout.meaning, entries, provenance(inputs, receipts) | layout.features)
-    target.publish()
+    building.publish()
     return digest
-
-
-def is_unfinished(output: str, fingerprint: str) -> bool:
-    """Whether an output holds a forest that an earlier run of the same job began in place and did not finish."""
-    try:
-        sign = json.loads(Folder(output).read(UNFINISHED))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return False
-    return bool(sign == {"fingerprint": fingerprint})
 
 
 def _merged(columns: Sequence[Column], tasks: Sequence[MergeTask], cluster: Cluster, work: Work) -> dict[str, object]:

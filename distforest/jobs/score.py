@@ -6,14 +6,12 @@ and no pair is paid for by two of them.
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import zarr
 
 from distforest.errors import warn_caller
 from distforest.forest.leaf_index import LeafIndex
@@ -26,14 +24,14 @@ from distforest.jobs.asked import VOTERS, Asked, opened_forest
 from distforest.jobs.cluster import Clock, Cluster, Stream, Work
 from distforest.jobs.lockstep import BoundSimilarity, check_origin, warn_of_change
 from distforest.jobs.outline import Outline, outline
-from distforest.sources.arrays import create_array, open_array, writable_array, zarr_store
+from distforest.sources.arrays import create_array, open_array, writable_array
 from distforest.sources.lazy.source import Objects, joined
 from distforest.sources.staging import read_objects
-from distforest.stores.addresses import real_address
+from distforest.stores.building import NODES, Building, mark_of, new_group
 from distforest.stores.claims import owned
 from distforest.stores.folder import Folder
-from distforest.stores.groups import check_name
-from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new, job_folder, look, publish
+from distforest.stores.groups import check_name, seal_group
+from distforest.stores.outputs import ANSWERS_KIND, GROUP, check_apart, check_new, job_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,18 +137,19 @@ def score(
             found = outline(question)
         for told in found.told:
             warn_caller(told)
-        target, building = Folder(real_address(output)), _building(output, question, found, folder)
+        here = folder.within(f"answers-{found.digest[:16]}.zarr") if folder else None
+        building = Building.of(output, ANSWERS_KIND, _seal(question, found, is_complete=False), here)
         done = folder.within(f"done-{found.digest[:16]}") if folder else None
-        names, is_in_place = set(done.names()) if done else set(), building == target
-        if names and _says(target) == _seal(question, found) and (is_in_place or not building.exists()):
+        names, said = set(done.names()) if done else set(), mark_of(output, ANSWERS_KIND)
+        if names and said == _seal(question, found) and (building.is_in_place or not building.folder.exists()):
             return _scored(output, found)  # by an earlier run, which ended before it could say so
-        if not building.exists(GROUP):
+        if not building.folder.exists(GROUP):
             names = set()
-        if not (is_in_place and _is_begun(target, question, found)):
+        if not (building.is_in_place and said == building.mark):
             check_new(output, ANSWERS_KIND, overwrite)
         with _routed(question, found, output, cluster, watch) as routed:
             if not names:
-                _prepare(building.address, question, found)
+                _prepare(building, found)
             tasks = (ScoreTask(question, found.digest, building.address, *span, routed, done) for span in _spans(found))
             missing = [task for task in tasks if task.name not in names]
             work = Work("score", weight=lambda task: task.last - task.first, watch=watch)
@@ -159,11 +158,10 @@ def score(
                 told = told_of_rows_without_values(len(lacking), found.n_answers, min(lacking))
                 warn_caller(f"{question.queries}: {told}")
         own.take()  # another job may have taken the output over, if this one was frozen for long
-        group = zarr.open_group(zarr_store(building.address), mode="r+", zarr_format=3)
-        group.attrs["distforest"] = _seal(question, found)
-        if not is_in_place:
+        seal_group(building.address, {"distforest": _seal(question, found)})
+        if not building.is_in_place:
             check_new(output, ANSWERS_KIND, overwrite)
-            publish(building.address, output, GROUP)
+        building.publish()
     return _scored(output, found)
 
 
@@ -181,27 +179,6 @@ def _scored(output: str, found: Outline) -> Scored:
 def _seal(question: Question, found: Outline, is_complete: bool = True) -> dict[str, Any]:
     """What the attributes of the answers say."""
     return {"forest": found.digest, "answer": question.answer, "complete": is_complete}
-
-
-def _says(target: Folder) -> Any:
-    """What the attributes of the group at a target say; None where they say nothing of ours."""
-    try:
-        return json.loads(target.read("zarr.json"))["attributes"]["distforest"]
-    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _is_begun(target: Folder, question: Question, found: Outline) -> bool:
-    """Whether what is at a target are answers to the same question that were not completed."""
-    return bool(_says(target) == _seal(question, found, is_complete=False))
-
-
-def _building(output: str, question: Question, found: Outline, folder: Folder | None) -> Folder:
-    """Where answers are before they are whole: in the job's folder, or where nothing is at a URL in place."""
-    target, beside = Folder(real_address(output)), Folder(job_folder(output)).within("answers.zarr")
-    if not target.is_local:
-        return target if look(output) is None or _is_begun(target, question, found) else beside
-    return beside if folder is None else folder.within(f"answers-{found.digest[:16]}.zarr")
 
 
 @contextmanager
@@ -223,9 +200,9 @@ def _routed(
     warn_of_change(forest, lazy)
     code = question.callback.code(lazy)
     supplied = BoundSimilarity(lazy, training, cluster if isinstance(cluster, Stream) else None, code)
-    folder = Folder(job_folder(output)).within("nodes.zarr")
+    folder = Folder(job_folder(output)).within(NODES)
     try:
-        zarr.open_group(zarr_store(folder.address), mode="w")  # before anything is paid for: it can be written
+        new_group(folder.address, {})  # before anything is paid for: it can be written
         votes = forest.nearest_votes and answers.ANSWERS[question.answer].is_predicted
         with supplied.source(objects, "scoring", None) as source:
             _route(forest, source, about, folder.address, LeafIndex.of(forest.training_nodes) if votes else None, watch)
@@ -289,11 +266,10 @@ def _step(arrays: dict[str, tuple[str, tuple[int, ...]]]) -> int:
     return max(1, min(ANSWERS_PER_TASK // max(1, widest), 1 << 16))
 
 
-def _prepare(address: str, question: Question, found: Outline) -> None:
-    attributes: dict[str, Any] = {"distforest": _seal(question, found, is_complete=False)}
-    zarr.open_group(zarr_store(address), mode="w", attributes=attributes)
+def _prepare(building: Building, found: Outline) -> None:
+    building.begin()
     for name, (dtype, tail) in found.arrays.items():
-        array = create_array(address, name, (found.n_answers, *tail), np.dtype(dtype), _step(found.arrays))
+        array = create_array(building.address, name, (found.n_answers, *tail), np.dtype(dtype), _step(found.arrays))
         if found.classes is not None:
             array.attrs["classes"] = found.classes
 

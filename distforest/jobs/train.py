@@ -26,7 +26,7 @@ from distforest.growth.standstill import told_of_roots
 from distforest.jobs.cluster import Cluster, Here, Lost, Watch, Work
 from distforest.jobs.inputs import Inputs
 from distforest.jobs.lockstep import evaluations_of, grow_together
-from distforest.jobs.merge import Target, is_unfinished, merge
+from distforest.jobs.merge import Target, merge
 from distforest.jobs.plan import Size, check_memory, check_worker_memory, plan
 from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name, told_of_versions
@@ -34,9 +34,10 @@ from distforest.jobs.stop import Stop
 from distforest.jobs.versions import check_growth, check_own_growth, versions
 from distforest.sources.array_files import held
 from distforest.sources.truth import TruthKind
+from distforest.stores.building import Building, is_begun
 from distforest.stores.claims import CLAIM, Claim, owned
 from distforest.stores.folder import Folder
-from distforest.stores.outputs import FOREST_KIND, check_kind, check_new, look
+from distforest.stores.outputs import FOREST_KIND, check_kind, check_new
 
 
 @dataclass(frozen=True)
@@ -265,8 +266,13 @@ def _target(inputs: Inputs, output: str, folder: Folder, shards: Folder, options
         if _already_sealed(inputs, output, options):  # by another run of the same job
             check_new(output, FOREST_KIND, overwrite=True)
 
-    replaces = look(output) is not None and not is_unfinished(output, inputs.fingerprint)
-    return Target(output, folder, shards, hold, replaces)
+    building = Building.of(output, FOREST_KIND, _mark(inputs), folder.within("forest.zarr"))
+    return Target(building, shards, hold)
+
+
+def _mark(inputs: Inputs) -> dict[str, object]:
+    """What says of a forest that is begun in place which job builds it."""
+    return {"fingerprint": inputs.fingerprint}
 
 
 def survey(inputs: Inputs) -> Size:
@@ -333,7 +339,7 @@ def _already_sealed(inputs: Inputs, output: str, options: Options) -> Fitted | N
     try:
         manifest = read_manifest(output)
     except ArtifactError:  # from another version, or begun in place
-        if not is_unfinished(output, inputs.fingerprint):
+        if not is_begun(output, FOREST_KIND, _mark(inputs)):
             check_new(output, FOREST_KIND, options.overwrite)
         return None
     if manifest["provenance"].get("fingerprint") == inputs.fingerprint:

@@ -1,1 +1,1 @@
-"""Where files lie: addresses of any store, folders, groups, and outputs that appear whole or not at all."""
+"""Where files are: addresses of any store, folders, groups, and outputs that appear whole or not at all."""

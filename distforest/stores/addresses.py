@@ -1,44 +1,49 @@
-"""Stores by address, through fsspec: how one is reached, and whether what went wrong there may pass.
+"""Stores by address, through fsspec: how to reach one, and which of its errors may pass.
 
-An object store is reached through a client with errors of its own. Here they become `OSError`, which is what tasks and
-jobs are tried again after; what is not there, or not allowed, stays what it is.
+The client of an object store has its own errors. Here they become `OSError`, after which tasks and jobs are tried
+again. `FileNotFoundError` and `PermissionError` stay as they are.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import uuid
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import fsspec.core
 
 from distforest.errors import InputError
+from distforest.stores.room import told_if_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from fsspec import AbstractFileSystem
+
 CLIENTS = {"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "requests", "s3fs", "urllib3"}
 """Packages whose errors are those of a store's client."""
 
-UNCACHED: dict[str, Any] = {"use_listings_cache": False}
-"""Others write to a store, too: what a listing said once is not true for ever."""
+UNCACHED: dict[str, object] = {"use_listings_cache": False}
+"""Options of a remote store: others write to it too, so listings are not kept."""
 
-S3_READING: dict[str, Any] = {"max_concurrency": 1}
-"""S3's client would ask for the size of each file before it reads it, to read large ones in parts."""
+S3_READING: dict[str, object] = {"max_concurrency": 1}
+"""Options of S3: with more, its client asks for the size of each file first, to read large files in parts."""
 
 SAME_STORE = {"s3a": "s3", "gcs": "gs"}
 """Protocols by another name."""
 
 PROTOCOLS = ("file", "s3", "gs", "abfs", "memory", *SAME_STORE)
-"""Stores that hold files, and whose keys mean what they say. Those of fsspec that fetch from anywhere, unpack, or keep
-a copy on this host are not among them."""
+"""Protocols of stores that hold files under their own keys. Protocols of fsspec that fetch from anywhere, unpack, or
+keep a copy on this host are not among them."""
 
 LOCAL = ("file", "local")
 """Protocols of this host's file system."""
 
 LASTING_ERRORS = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
-"""What another try will not mend."""
+"""Errors that another try does not mend."""
 
 
 def is_remote(address: str) -> bool:
@@ -68,7 +73,7 @@ def real_address(address: str) -> str:
         return f"{SAME_STORE.get(protocol, protocol)}://{path.strip('/')}"
     try:
         return os.path.realpath(path if colons else address)
-    except ValueError:  # no path has a NUL in it: who opens it will say so
+    except ValueError:  # a path with a NUL: opening it tells so
         return address
 
 
@@ -77,14 +82,14 @@ def is_within(address: str, folder: str) -> bool:
 
     Examples
     --------
-    >>> [is_within(own, "/data/X.zarr") for own in ("/data/X.zarr/c", "file:///data/X.zarr", "/data/X.zarr.job")]
+    >>> [is_within(inner, "/data/X.zarr") for inner in ("/data/X.zarr/c", "file:///data/X.zarr", "/data/X.zarr.job")]
     [True, True, False]
     """
     return f"{real_address(address)}/".startswith(f"{real_address(folder).rstrip('/')}/")
 
 
-def store_options(address: str) -> dict[str, Any]:
-    """How the store of an address is opened.
+def store_options(address: str) -> dict[str, object]:
+    """Options of fsspec with which the store of an address is opened.
 
     Examples
     --------
@@ -96,13 +101,13 @@ def store_options(address: str) -> dict[str, Any]:
     return UNCACHED | S3_READING if address.startswith(("s3://", "s3a://")) else UNCACHED
 
 
-def store_of(address: str) -> tuple[Any, str]:
-    """The store of an address, and the path there.
+def store_of(address: str) -> tuple[AbstractFileSystem, str]:
+    """Open the store of an address; return it and the path there.
 
     Raises
     ------
     InputError
-        The protocol is unknown, or what speaks it is not installed.
+        The protocol is unknown, or the package for it is not installed.
     """
     try:
         fs, path = fsspec.core.url_to_fs(address, **store_options(address))
@@ -113,14 +118,14 @@ def store_of(address: str) -> tuple[Any, str]:
 
 @contextmanager
 def reaching(address: str) -> Iterator[None]:
-    """Turn the errors of a store's client, in a block that uses the store, into OSError.
+    """Turn the errors of a store's client into OSError, in a block that uses the store.
 
     Raises
     ------
     PermissionError
-        There are no credentials, or not enough of them.
+        There are no credentials, or they do not suffice.
     OSError
-        The store does not answer, or not as it should.
+        The store does not answer, or answers with an error.
     """
     try:
         yield
@@ -133,14 +138,14 @@ def reaching(address: str) -> Iterator[None]:
 
 @contextmanager
 def naming(place: str, address: str) -> Iterator[None]:
-    """Put the name of an input before what goes wrong with it in a block; what another try may mend stays an OSError.
+    """Put the name of an input before the errors of a block that reads it; an OSError stays one.
 
     Raises
     ------
     InputError
-        It is at fault.
+        The input is at fault.
     OSError
-        It cannot be read: of the same kind, and with the same number, as what was raised.
+        The input cannot be read; the error has the kind and the number of the one in the block.
     """
     try:
         yield
@@ -148,13 +153,13 @@ def naming(place: str, address: str) -> Iterator[None]:
         raise InputError(f"{place}: {error}") from error
     except OSError as error:
         kind = type(error) if type(error).__module__ == "builtins" else OSError
-        told = kind(f"{place}: {address} cannot be read: {error}")
-        told.errno = error.errno
-        raise told from error
+        named = kind(f"{place}: {address} cannot be read: {error}")
+        named.errno = error.errno
+        raise named from error
 
 
 def may_pass(error: Exception, address: str) -> bool:
-    """Whether an error says that a store could not be used just now, rather than what is there.
+    """Whether an error says that a store could not be used just now, and not that a file is missing or damaged.
 
     Examples
     --------
@@ -163,30 +168,32 @@ def may_pass(error: Exception, address: str) -> bool:
     """
     if not is_remote(address) or not isinstance(error, OSError) or isinstance(error, LASTING_ERRORS):
         return False
-    return error.errno != errno.EINVAL  # what was asked for cannot be: the first bytes of an empty file, for one
+    return error.errno != errno.EINVAL  # an impossible request, such as for the first bytes of an empty file
 
 
-def file_size(fs: Any, path: str, most: int) -> int:
-    """The size of a regular file of at most so many bytes: no pipe, which hangs its reader, and no device without end.
+def file_size(fs: AbstractFileSystem, path: str, most: int) -> int:
+    """The size of a regular file of at most ``most`` bytes.
+
+    A pipe would hang its reader, and a device may have no end.
 
     Raises
     ------
     ValueError
-        It is something else, or larger.
+        It is no regular file, or it is larger.
     OSError
-        There is none, or the store does not answer.
+        There is no file, or the store does not answer.
     """
-    found = fs.info(path)
-    if found["type"] != "file":
-        kind = "a folder" if found["type"] == "directory" else "a device, pipe or socket"
+    info = fs.info(path)
+    if info["type"] != "file":
+        kind = "a folder" if info["type"] == "directory" else "a device, pipe or socket"
         raise ValueError(f"a regular file was expected at {path}, found {kind}")
-    if found["size"] > most:
-        raise ValueError(f"at most {most:,} bytes were expected at {path}, found {found['size']:,}")
-    return int(found["size"])
+    if info["size"] > most:
+        raise ValueError(f"at most {most:,} bytes were expected at {path}, found {info['size']:,}")
+    return int(info["size"])
 
 
 def names_in(address: str) -> list[str]:
-    """Names of all that is in a folder, sorted; none where there is no folder."""
+    """Names of the files and folders in a folder, sorted; empty if there is no folder."""
     fs, path = store_of(address)
     try:
         with reaching(address):
@@ -205,11 +212,49 @@ def read_file(address: str, most: int) -> bytes:
         return bytes(fs.cat_file(path))
 
 
-def put_file(address: str, content: bytes) -> None:
-    """Write a file in one put: on an object store readers see it whole or not at all. Raises OSError as `reaching`."""
+def is_of_this_host(fs: AbstractFileSystem) -> bool:
+    """Whether a store is the file system of this host."""
+    return "file" in ((fs.protocol,) if isinstance(fs.protocol, str) else fs.protocol)
+
+
+def put_file(address: str, content: bytes | memoryview, lasting: bool = True) -> None:
+    """Write a file in one step: readers see the old one or the new one.
+
+    On an object store it is one put. In a local file system it is written beside its name first; folders that are
+    missing are made.
+
+    Parameters
+    ----------
+    address
+        Path or URL of the file.
+    content
+        All of it.
+    lasting
+        Whether a local file is on disk before it has its name. If not, a loss of power may damage it, which its reader
+        must be able to tell; it is written in a seventh of the time, and removed faster.
+
+    Raises
+    ------
+    OSError
+        The store does not answer, or the disk is full; as `reaching` and `told_if_full`.
+    """
     fs, path = store_of(address)
-    with reaching(address):
-        fs.pipe_file(path, content)
+    if not is_of_this_host(fs):
+        with reaching(address):
+            fs.pipe_file(path, bytes(content))
+        return
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with told_if_full(target.parent, len(content)), partial.open("wb") as file:
+            file.write(content)
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _is_of_client(error: Exception) -> bool:

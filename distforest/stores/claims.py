@@ -1,13 +1,13 @@
-"""Claims: an output has one owner, named in a file of the folder beside it, from the submit on until its job has ended.
+"""Claims: an output has one owner, from the submission of its job until the job has ended.
 
 ::
 
     wine.forest.zarr          the output
-    wine.forest.zarr.job/     what its job works in
+    wine.forest.zarr.job/     the folder in which its job works
         owner.json            the claim: which job, of which process or service
 
-The claim of a process beats for as long as the process lives; that of a service's job holds until the job has ended.
-So the claim of an owner that has crashed is told from one that is alive, and is taken over.
+The claim of a process beats for as long as the process lives. The claim of a service's job holds until the job has
+ended. So the claim of an owner that has crashed can be recognised, and is taken over.
 """
 
 from __future__ import annotations
@@ -39,19 +39,8 @@ from distforest.stores.addresses import (
     real_address,
     store_of,
 )
-from distforest.stores.outputs import (
-    ANSWERS_KIND,
-    ARRAY,
-    BUILDINGS,
-    FOREST_KIND,
-    PUBLISHING,
-    check_place,
-    clear,
-    job_folder,
-    look,
-    mend,
-    object_in,
-)
+from distforest.stores.building import BUILDINGS, PUBLISHING, clear, mend
+from distforest.stores.outputs import ANSWERS_KIND, ARRAY, FOREST_KIND, check_place, job_folder, look, object_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,45 +48,44 @@ if TYPE_CHECKING:
     Record = dict[str, Any]
 
 CLAIM = "owner.json"
-"""The name of a claim."""
+"""Name of the file of a claim."""
 
 CLAIM_BEAT, CLAIM_STALE = 5.0, 30.0
-"""Seconds between two heartbeats of a process; and without one, by the clock of the store, until it counts as dead."""
+"""Seconds between two heartbeats of a process; and seconds without one after which it counts as dead."""
 
 CLAIM_BYTES, MOST_OF_STATE = 64 << 10, 8 << 20
-"""No claim, and no state of a job, is read that is larger."""
+"""Bytes of the largest claim, and of the largest state of a job, that is read."""
 
 TAKES = 8
-"""So often a claim is looked at while others come and go."""
+"""How often a claim is read at most while other jobs make and release theirs."""
 
 JOB_FILES = re.compile(
     "|".join([*map(re.escape, (CLAIM, PUBLISHING, "inputs.zarr", *BUILDINGS)), r"shards-.*", r"\..*\.partial"])
 )
-"""Names of all that a job puts into the folder beside its output."""
+"""Names of the files and folders that a job puts into the folder beside its output."""
 
 LASTING_ERRNOS = {errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG}
-"""What keeps a claim from being written whenever it is tried, beside a folder or a right that is missing."""
+"""Numbers of errors because of which a claim can never be written, beside a missing folder or right."""
 
 BOOT, PIDS = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A job's hold of its output.
+    """The claim of a job on its output.
 
     Attributes
     ----------
     output
         The address, as the user wrote it.
     job
-        What the job is called.
+        Name of the job, for messages.
     id
-        Of the job: a claim with the same one is its own.
+        Id of the job: a claim with the same id is its own.
     root
-        Of a service's job: the address of its folder, whose ``state.json`` says what has become of it. None for the
-        claim of a process.
+        Address of the folder of a service's job, whose ``state.json`` holds its state. None for the claim of a process.
     ends
-        The states in which such a job has ended.
+        The states in which a service's job has ended.
 
     Examples
     --------
@@ -120,7 +108,7 @@ class Claim:
 
     @property
     def address(self) -> str:
-        """Where the claim is."""
+        """Address of the claim's file."""
         return f"{self.folder}/{CLAIM}"
 
     @contextmanager
@@ -139,14 +127,14 @@ class Claim:
             self.release()
 
     def take(self) -> None:
-        """Own the output, if nobody does who is alive; its owner goes on owning it.
+        """Own the output, unless another owner is alive; a job that owns it already keeps it.
 
-        What an owner before has left half done is mended, and what it had built is removed.
+        An output that an earlier owner has half published is mended, and what it has built is removed.
 
         Raises
         ------
         ConflictError
-            Another job owns the output, or one around it.
+            Another job owns the output, or an output around it.
         InputError
             Nothing can be written there.
         OSError
@@ -170,7 +158,7 @@ class Claim:
         raise self._unwritable("its folder comes and goes")
 
     def release(self) -> None:
-        """Give the output back, with nothing left of what was built in its folder; what fails is left to the next."""
+        """Give the output back and remove what was built in its folder; errors are left to the next owner."""
         with suppress(OSError, InputError):
             raw = _read(self.address)
             if raw is not None and object_in(raw).get("id") == self.id:
@@ -180,15 +168,15 @@ class Claim:
                 os.rmdir(self.folder)  # if it is empty
 
     def record(self) -> Record:
-        """What the claim says."""
-        told = {"id": self.id, "job": self.job, "output": self.output, "since": time.time(), "host": platform.node()}
-        told |= {"machine": _machine(), "pid": os.getpid(), "born": _born(os.getpid())}
-        return told if self.root is None else {**told, "root": self.root, "ends": list(self.ends)}
+        """The content of the claim's file."""
+        record = {"id": self.id, "job": self.job, "output": self.output, "since": time.time(), "host": platform.node()}
+        record |= {"machine": _machine(), "pid": os.getpid(), "born": _born(os.getpid())}
+        return record if self.root is None else {**record, "root": self.root, "ends": list(self.ends)}
 
-    # --- at the door --------------------------------------------------------------------------------------
+    # --- checks ------------------------------------------------------------------------------------------
 
     def _check_place(self) -> None:
-        """Refuse a place where no output can be; raises as `take`."""
+        """Refuse an address at which no output can be; raises as `take`."""
         check_place(self.output)
         self._check_outside()
         path = Path(self.folder)
@@ -221,23 +209,23 @@ class Claim:
             if found and found.kind in (FOREST_KIND, ANSWERS_KIND, ARRAY):
                 raise InputError(f"output: {self.output} lies inside {found} at {outer.output}; choose another place")
 
-    def _refusal(self, found: Record) -> str:
-        """Who has the output, who wanted it, and what to do."""
-        who = f"{found.get('job', 'a job that has just begun')}{_since(found)}"
+    def _refusal(self, owner: Record) -> str:
+        """The message to a job that wants the output of another one: who owns it, and what to do."""
+        who = f"{owner.get('job', 'a job that has just begun')}{_since(owner)}"
         gone = ""
-        if "root" in found:
-            cure = f"wait for its end, cancel it (`distforest cancel {PurePosixPath(str(found['root'])).name}`)"
+        if "root" in owner:
+            cure = f"wait for its end, cancel it (`distforest cancel {PurePosixPath(str(owner['root'])).name}`)"
             gone = f"; if its service will never be started again, remove {self.address}"
         else:
-            who += f", process {found.get('pid')} on {found.get('host')}"
+            who += f", process {owner.get('pid')} on {owner.get('host')}"
             cure = "wait for its end, stop it"
-            if found.get("machine") != _machine():
+            if owner.get("machine") != _machine():
                 gone = f"; {CLAIM_STALE:g} s after its death it does not count any more"
         return f"{self.output} belongs to {who}; {self.job} would write it too: {cure}, or choose another output{gone}"
 
     def _unwritable(self, why: object) -> InputError:
-        what = f"{self.folder}, in which the job works, cannot be written: {why}"
-        return InputError(f"output: {self.output}: {what}; make a place for it, or choose another output")
+        fault = f"{self.folder}, in which the job works, cannot be written: {why}"
+        return InputError(f"output: {self.output}: {fault}; make a place for it, or choose another output")
 
     # --- the claim on the store ---------------------------------------------------------------------------
 
@@ -247,7 +235,7 @@ class Claim:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Tell what keeps a claim from being written whenever that is tried."""
+        """Turn errors because of which the claim can never be written into InputError."""
         try:
             yield
         except OSError as error:
@@ -256,7 +244,7 @@ class Claim:
             raise self._unwritable(error.strerror or error) from error
 
     def _create(self) -> None:
-        """Write the claim where there is none; where another one comes first, that one stays."""
+        """Write the claim if there is none; if another one is written first, that one stays."""
         with self._writing():
             if "://" in self.address:
                 _put_new(self.address, self._content())
@@ -266,22 +254,20 @@ class Claim:
                 _write_new(Path(self.address), self._content())
 
     def _seize(self, raw: bytes) -> None:
-        """Put this claim in the place of one that holds no more; of several who try, one succeeds."""
+        """Replace a claim that holds no more; of several jobs that try, one succeeds."""
         if "://" in self.address:
             _discard(self.address, raw)
             return
         path = Path(self.address)
         with self._writing(), _alone(path, raw) as is_there:
             if is_there:
-                fresh = path.with_name(f".{CLAIM}.{uuid.uuid4().hex}.partial")
-                _write_new(fresh, self._content())
-                fresh.replace(path)
+                put_file(self.address, self._content())
 
     def _content(self) -> bytes:
         return json.dumps(self.record(), indent=1).encode()
 
     def _beat(self, ending: Event) -> None:
-        """Tell others that this process lives, until the end; what a store refuses is tried again."""
+        """Touch the claim again and again until ``ending`` is set; errors of the store are left to the next beat."""
         while not ending.wait(CLAIM_BEAT):
             with suppress(OSError, InputError):
                 raw = _read(self.address)
@@ -295,32 +281,32 @@ class Claim:
 
 @contextmanager
 def owned(output: str, job: str, claim: Claim | None = None) -> Iterator[Claim]:
-    """Own an output for a block, by the claim of a job that was made before or by one of this process.
+    """Own an output for a block, by a claim that the job has made before, or by a new one of this process.
 
-    What an earlier run of the same job has left half done is mended, too.
+    An output that an earlier run of the same job has half published is mended, too.
 
     Raises
     ------
     ConflictError, InputError, OSError
         As `Claim.take`.
     """
-    with nullcontext(claim) if claim is not None else Claim(output, job).held() as own:
-        own.take()
+    with nullcontext(claim) if claim is not None else Claim(output, job).held() as held:
+        held.take()
         mend(output)
         try:
-            yield own
+            yield held
         except (OSError, JobError):
-            own.take()  # where another one has taken it over, that is the cause, and is told
+            held.take()  # if another job has taken the output over, that is the cause, and is raised
             raise
 
 
 # --- files --------------------------------------------------------------------------------------------------
 
 
-def _since(found: Record) -> str:
-    """When a claim was made, in words."""
+def _since(owner: Record) -> str:
+    """When a claim was made, for messages; empty if it does not say so."""
     try:
-        return time.strftime(", since %Y-%m-%d %H:%M:%S UTC", time.gmtime(found["since"]))
+        return time.strftime(", since %Y-%m-%d %H:%M:%S UTC", time.gmtime(owner["since"]))
     except (KeyError, TypeError, ValueError, OverflowError, OSError):
         return ""
 
@@ -331,16 +317,16 @@ def _read(address: str) -> bytes | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except PermissionError as error:
-        what = f"{address} cannot be read, so another user's job may own the output ({error})"
-        raise InputError(f"output: {what}; choose another output") from error
-    except InputError:  # of a store that is not known
+        fault = f"{address} cannot be read, so another user's job may own the output ({error})"
+        raise InputError(f"output: {fault}; choose another output") from error
+    except InputError:  # the protocol is not known
         raise
-    except ValueError as error:  # no file, or a huge one
+    except ValueError as error:  # no regular file, or a huge one
         raise InputError(f"output: {address} is no claim ({error}); remove it") from error
 
 
 def _put_new(address: str, content: bytes) -> None:
-    """Put a file if there is none; a store that knows of no such condition is asked first."""
+    """Put a file if there is none; a store without conditional puts is read first."""
     fs, path = store_of(address)
     try:
         with reaching(address):
@@ -365,7 +351,7 @@ def _write_new(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _alone(path: Path, raw: bytes) -> Iterator[bool]:
-    """Lock a claim for a block, against others who would change it too; whether it still is what was read."""
+    """Lock a claim for a block against others who want to change it; yield whether its content is still ``raw``."""
     try:
         file = path.open("r+b")
     except FileNotFoundError:
@@ -382,7 +368,7 @@ def _alone(path: Path, raw: bytes) -> Iterator[bool]:
 
 
 def _discard(address: str, raw: bytes) -> None:
-    """Remove a claim if it still is what was read."""
+    """Remove a claim if its content is still ``raw``."""
     if "://" not in address:
         with _alone(Path(address), raw) as is_there:
             if is_there:
@@ -394,22 +380,22 @@ def _discard(address: str, raw: bytes) -> None:
             fs.rm_file(path)
 
 
-# --- whether an owner lives ---------------------------------------------------------------------------------
+# --- whether an owner is alive ------------------------------------------------------------------------------
 
 
-def _is_over(address: str, found: Record) -> bool:
-    """Whether the owner of a claim has ended or is dead."""
-    if "root" in found:
-        return _has_ended(found)
-    pid = found.get("pid")
-    if found.get("machine") == _machine() and isinstance(pid, int):
+def _is_over(address: str, owner: Record) -> bool:
+    """Whether the owner of a claim has ended or died."""
+    if "root" in owner:
+        return _has_ended(owner)
+    pid = owner.get("pid")
+    if owner.get("machine") == _machine() and isinstance(pid, int):
         born = _born(pid)
-        return born is None or born != found.get("born")
+        return born is None or born != owner.get("born")
     return _silence(address) > CLAIM_STALE
 
 
 def _machine() -> str:
-    """The host, its present run, and the processes that this one can see: the same only where their numbers agree."""
+    """The host, its boot and its process namespace: process ids can be compared only where all three agree."""
     boot = pids = ""
     with suppress(OSError):
         boot, pids = BOOT.read_text().strip(), os.readlink(PIDS)
@@ -417,7 +403,7 @@ def _machine() -> str:
 
 
 def _born(pid: int) -> float | None:
-    """When a process has begun, by a clock that nobody sets; None where there is none, or one that has ended."""
+    """Start time of a process, by a clock that nobody sets; None if there is no such process, or it has ended."""
     try:
         if PIDS.exists():
             state, *_, ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:20]
@@ -427,30 +413,30 @@ def _born(pid: int) -> float | None:
         return None
 
 
-def _has_ended(found: Record) -> bool:
-    """Whether the job of a claim has ended, or was removed, as its service's job root tells."""
-    folder, ends = str(found["root"]), found.get("ends")
+def _has_ended(owner: Record) -> bool:
+    """Whether the job of a claim has ended or was removed, according to its folder in the service's job root."""
+    folder, ends = str(owner["root"]), owner.get("ends")
     protocol, colons, _ = folder.partition("://")
     if colons and protocol not in PROTOCOLS:
         return False
     try:
         if not names_in(folder):  # removed, unless its job root is one of another host
-            return is_remote(folder) or found.get("machine") == _machine() or Path(folder).parent.is_dir()
-        told = object_in(read_file(f"{folder}/state.json", MOST_OF_STATE))
+            return is_remote(folder) or owner.get("machine") == _machine() or Path(folder).parent.is_dir()
+        state = object_in(read_file(f"{folder}/state.json", MOST_OF_STATE))
     except (OSError, ValueError):
         return False
-    return isinstance(ends, list) and told.get("state") in ends
+    return isinstance(ends, list) and state.get("state") in ends
 
 
 def _silence(address: str) -> float:
     """Seconds since a claim was last written, by the clock of its store."""
     clock = f"{address.removesuffix(CLAIM)}.{uuid.uuid4().hex}.partial"
     fs, path = store_of(clock)
-    put_file(clock, b"1")
+    put_file(clock, b"1", lasting=False)
     try:
         with reaching(address):
             return float((fs.modified(path) - fs.modified(store_of(address)[1])).total_seconds())
-    except (FileNotFoundError, NotImplementedError):  # it was given back meanwhile; or the store tells no times
+    except (FileNotFoundError, NotImplementedError):  # it was released meanwhile, or the store keeps no times
         return 0.0
     finally:
         with reaching(address):

@@ -1,21 +1,22 @@
-"""A job's folder on any fsspec store: small files that appear whole or not at all."""
+"""A folder on any fsspec store: small files that appear whole or not at all."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple, NoReturn
 
-from distforest.stores.addresses import names_in, reaching, store_of
-from distforest.stores.room import told_if_full
+from distforest.stores.addresses import is_of_this_host, names_in, put_file, reaching, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from fsspec import AbstractFileSystem
 
 
 class End(NamedTuple):
@@ -29,8 +30,8 @@ class End(NamedTuple):
 class Folder:
     """A folder by path or URL.
 
-    Every method raises OSError where the store does not answer, or refuses: `FileNotFoundError` for what is not there,
-    `PermissionError` for what is not allowed. Where the protocol is unknown or not installed, it is InputError.
+    Every method raises OSError if the store does not answer or refuses: `FileNotFoundError` if a file is missing,
+    `PermissionError` if access is not allowed. It raises InputError if the protocol is unknown or not installed.
 
     Examples
     --------
@@ -42,18 +43,17 @@ class Folder:
 
     address: str
 
-    def _at(self, name: str) -> tuple[Any, str]:
+    def _at(self, name: str) -> tuple[AbstractFileSystem, str]:
         return store_of(f"{self.address.rstrip('/')}/{name}" if name else self.address)
 
     @property
     def is_local(self) -> bool:
-        """Whether the folder lies in this host's file system."""
-        protocol = self._at("")[0].protocol
-        return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+        """Whether the folder is in this host's file system."""
+        return is_of_this_host(self._at("")[0])
 
     @property
     def kind(self) -> str | None:
-        """What stands at the address: ``"directory"``, ``"file"``, or another word of fsspec's; None: nothing."""
+        """The type of what is at the address: ``"directory"``, ``"file"`` or another of fsspec's; None: nothing."""
         fs, path = self._at("")
         try:
             with reaching(self.address):
@@ -63,7 +63,7 @@ class Folder:
 
     @property
     def is_link(self) -> bool:
-        """Whether another place in this host's file system stands behind the name."""
+        """Whether the address is a symbolic link in this host's file system."""
         return self.is_local and os.path.islink(self._at("")[1].rstrip("/"))
 
     def within(self, name: str) -> Folder:
@@ -71,39 +71,19 @@ class Folder:
         return Folder(f"{self.address.rstrip('/')}/{name}")
 
     def write(self, name: str, content: bytes | memoryview, lasting: bool = True) -> None:
-        """Write a file in one step: readers see the old one or the new one.
-
-        One that is ``lasting`` is on disk before it has its name. Another may be damaged if the host loses its power,
-        which a reader must be able to tell; it takes a seventh of the time, and less to remove.
-        """
-        fs, path = self._at(name)
-        if not self.is_local:
-            with reaching(self.address):
-                fs.pipe_file(path, bytes(content))  # one put; object stores show it whole or not at all
-            return
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.partial")
-        try:
-            with told_if_full(target.parent, len(content)), partial.open("wb") as file:
-                file.write(content)
-                if lasting:
-                    file.flush()
-                    os.fsync(file.fileno())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        """Write a file in one step; see `put_file`."""
+        put_file(f"{self.address.rstrip('/')}/{name}", content, lasting)
 
     def append(self, name: str, content: bytes) -> int:
-        """Add whole lines at the end of a file that nobody else writes; a line that a crash has cut off is ended.
+        """Add whole lines at the end of a file that nobody else writes; return the size of the file.
 
-        An object store cannot append: there the file is written anew, without lines that are its last ones already, as
-        a put may have been done whose answer was lost. Returns the size of the file.
+        A line that a crash has cut off is ended first. An object store cannot append, so the file is written anew.
+        Lines that the file ends with already are left out: an earlier put may have succeeded, its answer being lost.
         """
         path = Path(self._at(name)[1])
         if not self.is_local:
-            held = self._read_if_there(name)
-            whole = held + _not_yet(held, content)
+            before = self._read_if_there(name)
+            whole = before + _not_yet(before, content)
             self.write(name, whole)
             return len(whole)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,45 +102,45 @@ class Folder:
                 fs.rm_file(path)
 
     def read(self, name: str) -> bytes:
-        """A file's content; raises FileNotFoundError."""
+        """The content of a file; raises FileNotFoundError."""
         fs, path = self._at(name)
         with reaching(self.address):
             return bytes(fs.cat_file(path))
 
     def ends(self, names: Sequence[str], most: int) -> list[End | Exception]:
-        """The last bytes of regular files, at most so many of each; in place of one that cannot be read, why.
+        """The last bytes of regular files, at most ``most`` of each; an error in place of a file that cannot be read.
 
-        That is FileNotFoundError or another OSError, or ValueError for what is no regular file: a link, also in the
-        midst of a name, a folder, or a pipe, which would hang its reader. An object store is asked for many files at
+        The error is FileNotFoundError or another OSError. It is ValueError if there is no regular file: a folder, a
+        pipe, which would hang its reader, or a link, also within the path. An object store is asked for many files at
         once.
         """
         fs, path = self._at("")
         if self.is_local:
-            return [_tried(_end_here, path, name, most) for name in names]
+            return [_end_or_error(partial(_end_here, path, name, most)) for name in names]
         paths = [f"{path.rstrip('/')}/{name}" for name in names]
         with reaching(self.address):
-            found = fs.cat_ranges(paths, [-most - 1] * len(paths), [None] * len(paths), on_error="return")
-        return [self._end(content, most) for content in found]
+            ends = fs.cat_ranges(paths, [-most - 1] * len(paths), [None] * len(paths), on_error="return")
+        return [self._end(end, most) for end in ends]
 
-    def _end(self, found: bytes | Exception, most: int) -> End | Exception:
-        """What a store has answered to the question for the end of a file, of one byte more than may be."""
-        if isinstance(found, OSError) and found.errno == errno.EINVAL:  # an empty file has no last bytes
+    def _end(self, answer: bytes | Exception, most: int) -> End | Exception:
+        """Read a store's answer to a request for the last ``most`` + 1 bytes of a file."""
+        if isinstance(answer, OSError) and answer.errno == errno.EINVAL:  # an empty file has no last bytes
             return End(b"", is_whole=True)
-        if isinstance(found, Exception):
-            return _tried(self._told, found)
-        return End(bytes(found[-most:]), len(found) <= most)
+        if isinstance(answer, Exception):
+            return _end_or_error(partial(self._raise_translated, answer))
+        return End(bytes(answer[-most:]), len(answer) <= most)
 
-    def _told(self, error: Exception) -> End:
-        """Raise what a store's client has answered, as all its errors are told."""
+    def _raise_translated(self, error: Exception) -> NoReturn:
+        """Raise the error of a store's client, translated by `reaching`."""
         with reaching(self.address):
             raise error
 
     def end(self, name: str, most: int) -> End:
-        """The last bytes of a regular file; raises what `ends` answers."""
-        [found] = self.ends([name], most)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        """The last bytes of a regular file; raises the error that `ends` returns."""
+        [end] = self.ends([name], most)
+        if isinstance(end, Exception):
+            raise end
+        return end
 
     def _read_if_there(self, name: str) -> bytes:
         try:
@@ -169,14 +149,14 @@ class Folder:
             return b""
 
     @contextmanager
-    def open(self, name: str) -> Iterator[Any]:
-        """A file, open for reading in any order within a block; raises FileNotFoundError."""
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """Open a file for reading in any order within a block; raises FileNotFoundError."""
         fs, path = self._at(name)
         with reaching(self.address), fs.open(path, "rb") as file:
             yield file
 
     def exists(self, name: str = "") -> bool:
-        """Whether the file (or, without a name, the folder) is there."""
+        """Whether there is the file ``name``; without a name, whether there is the folder."""
         fs, path = self._at(name)
         with reaching(self.address):
             return bool(fs.exists(path))
@@ -186,26 +166,26 @@ class Folder:
         return [name for name in names_in(self.address) if not name.endswith(".partial")]
 
     def folders(self) -> list[str]:
-        """Names of the folders in the folder, sorted, and of links, wherever they lead."""
+        """Names of the folders in the folder, and of links to anything, sorted."""
         fs, path = self._at("")
         if self.is_local:
             with os.scandir(path) as entries:
                 return sorted(entry.name for entry in entries if entry.is_symlink() or entry.is_dir())
         try:
             with reaching(self.address):
-                found = [str(entry["name"]) for entry in fs.ls(path, detail=True) if entry["type"] == "directory"]
+                folders = [str(entry["name"]) for entry in fs.ls(path, detail=True) if entry["type"] == "directory"]
         except FileNotFoundError:
             return []
-        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in found if name.rstrip("/") != path.rstrip("/"))
+        return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in folders if name.rstrip("/") != path.rstrip("/"))
 
     def sweep(self) -> None:
-        """Remove what a process that was killed has left half written in the folder; nobody may be writing there."""
+        """Remove files that a killed process has left half written; nobody may be writing in the folder."""
         if self.is_local:
             for path in Path(self._at("")[1]).glob(".*.partial"):
                 path.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it; of a link the link alone."""
+        """Remove the folder and all that is in it; of a link only the link itself."""
         fs, path = self._at("")
         if self.is_link:
             os.unlink(path.rstrip("/"))
@@ -215,7 +195,7 @@ class Folder:
                 fs.rm(path, recursive=True)
 
     def clear(self, but: str) -> None:
-        """Remove all that is in the folder but one file; without that, the folder too."""
+        """Remove all that is in the folder except the file ``but``; if that is missing, remove the folder too."""
         if not self.exists(but):
             self.remove()
             return
@@ -227,7 +207,7 @@ class Folder:
 
 
 def _end_here(folder: str, name: str, most: int) -> End:
-    """The end of a file of this host; a link is not followed, and a pipe is not waited for."""
+    """The end of a file on this host; links are not followed, and a pipe does not block."""
     path = folder
     for part in name.split("/"):
         path = os.path.join(path, part)
@@ -235,27 +215,27 @@ def _end_here(folder: str, name: str, most: int) -> End:
             raise ValueError(f"{path} is a link, and links are not followed")
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            kind = "a folder" if stat.S_ISDIR(found.st_mode) else "a device, pipe or socket"
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device, pipe or socket"
             raise ValueError(f"a regular file was expected at {path}, found {kind}")
-        os.lseek(file, max(0, found.st_size - most), os.SEEK_SET)
+        os.lseek(file, max(0, status.st_size - most), os.SEEK_SET)
         with open(file, "rb", closefd=False) as opened:
-            return End(opened.read(most), found.st_size <= most)
+            return End(opened.read(most), status.st_size <= most)
     finally:
         os.close(file)
 
 
-def _tried(read: Callable[..., End], *given: Any) -> End | Exception:
-    """What is read, or why it cannot be."""
+def _end_or_error(read: Callable[[], End]) -> End | Exception:
+    """Return the end of a file, or the error of reading it."""
     try:
-        return read(*given)
+        return read()
     except (OSError, ValueError) as error:
         return error
 
 
-def _not_yet(held: bytes, content: bytes) -> bytes:
-    """Lines of ``content`` without the first ones that ``held`` ends with."""
+def _not_yet(before: bytes, content: bytes) -> bytes:
+    """Lines of ``content`` without the first ones that ``before`` ends with."""
     lines = content.splitlines(keepends=True)
-    done = next((n for n in range(len(lines), 0, -1) if held.endswith(b"".join(lines[:n]))), 0)
+    done = next((n for n in range(len(lines), 0, -1) if before.endswith(b"".join(lines[:n]))), 0)
     return b"".join(lines[done:])

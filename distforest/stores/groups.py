@@ -1,35 +1,26 @@
-"""Zarr groups of arrays as a whole: where a new one may lie, that it appears whole or not at all, its attributes."""
+"""Zarr groups of arrays: what a new one may be called, its writing as a whole, and its attributes."""
 
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
-from distforest.stores.addresses import put_file, reaching, read_file, real_address, store_of
+from distforest.stores.addresses import put_file, read_file
+from distforest.stores.building import Building
 from distforest.stores.claims import owned
-from distforest.stores.outputs import (
-    ARRAYS_KIND,
-    BEGUN,
-    GROUP,
-    MAX_METADATA,
-    check_new,
-    check_place,
-    look,
-    object_in,
-    publish,
-)
+from distforest.stores.outputs import ARRAYS_KIND, BEGUN, GROUP, MAX_METADATA, check_new, check_place, object_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ALLOWING = "`overwrite=True`"
-"""How arrays are allowed to replace others."""
+"""The argument that lets arrays replace others, as messages name it."""
 
 FILES = (".csv", ".tsv", ".txt", ".json", ".npy", ".npz", ".parquet", ".feather", ".xlsx", ".h5", ".hdf5", ".pkl")
-"""Suffixes of files, which a Zarr group, a folder, must not seem to be."""
+"""Suffixes of files; a Zarr group is a folder, and must not look like a file."""
 
 
 def check_name(target: str) -> None:
@@ -49,7 +40,7 @@ def check_name(target: str) -> None:
 
 
 def check_target(target: str, overwrite: bool) -> None:
-    """Refuse a target that is in the way or cannot be written to; raises InputError."""
+    """Refuse a target that exists and may not be replaced, or cannot be written; raises InputError."""
     check_place(target)
     check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
     check_name(target)
@@ -57,41 +48,44 @@ def check_target(target: str, overwrite: bool) -> None:
 
 @contextmanager
 def destination(target: str, overwrite: bool, job: str = "another writing of arrays") -> Iterator[str]:
-    """Own a target, and give a place to write to; at the block's good end it becomes the target, at a bad end it goes.
+    """Own a target, and yield the address to write to.
 
-    What is built lies in the target's job folder; at a URL, which knows no renaming, new arrays are written in place:
-    a group that is unfinished says so in its attribute ``distforest``.
+    When the block ends, the group there becomes the target; when the block raises, it is removed. The group is built in
+    the target's job folder. At a URL, where nothing can be renamed, a new group is written in place, and says in its
+    attribute ``distforest`` that it is unfinished.
 
     Raises
     ------
     ConflictError
-        Another job owns the target; ``job`` is what this one is called then.
+        Another job owns the target; the message calls this one ``job``.
     InputError
-        Something is in the way.
+        There is something at the target that may not be replaced.
     """
     with owned(target, job) as claim:
         check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
-        place = real_address(target)
-        if "://" in place and look(place) is None:
-            with _in_place(place):
-                yield place
-            return
-        building = f"{claim.folder}/arrays.zarr"
-        yield building
-        claim.take()  # it may have been taken over, if this process was frozen for long
-        check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
-        publish(building, target, GROUP)
+        building = Building.of(target, ARRAYS_KIND, {"type": BEGUN})
+        building.begin()
+        try:
+            yield building.address
+        except BaseException:
+            with suppress(OSError):  # the error of the block is the one to raise
+                building.withdraw()
+            raise
+        if not building.is_in_place:
+            claim.take()  # it may have been taken over, if this process was frozen for long
+            check_new(target, ARRAYS_KIND, overwrite, ALLOWING)
+        building.publish()
 
 
 def seal_group(group: str, attributes: Mapping[str, object]) -> None:
-    """Write the group's attributes, the last of all: Zarr keeps them in the group's ``zarr.json``."""
+    """Write the attributes of a group, after its arrays; Zarr keeps them in the group's ``zarr.json``."""
     address = f"{group}/{GROUP}"
     metadata = json.loads(read_file(address, MAX_METADATA))
     put_file(address, json.dumps({**metadata, "attributes": dict(attributes)}, indent=2).encode())
 
 
-def attributes_of(group: str) -> dict[str, Any]:
-    """The attributes of the group at an address; none where there is no group that can be read."""
+def attributes_of(group: str) -> dict[str, object]:
+    """The attributes of the group at an address; empty if there is no group that can be read."""
     try:
         metadata = object_in(read_file(f"{group.rstrip('/')}/{GROUP}", MAX_METADATA))
     except (OSError, ValueError):
@@ -100,17 +94,3 @@ def attributes_of(group: str) -> dict[str, Any]:
         return {}
     attributes = metadata.get("attributes")
     return attributes if isinstance(attributes, dict) else {}
-
-
-@contextmanager
-def _in_place(place: str) -> Iterator[None]:
-    """Write a group where nothing is, which says that it is unfinished; at a bad end it goes."""
-    begun = {"zarr_format": 3, "node_type": "group", "attributes": {"distforest": {"type": BEGUN}}}
-    put_file(f"{place}/{GROUP}", json.dumps(begun).encode())
-    try:
-        yield
-    except BaseException:
-        files, path = store_of(place)
-        with reaching(place):
-            files.rm(path, recursive=True)
-        raise

@@ -1,61 +1,64 @@
-"""Outputs: what distforest writes as a whole, how it is known again, what it may replace, and how it appears.
+"""Outputs: what distforest writes as a whole, how it is recognised, and what it may replace.
 
 An output is a forest, the answers of a scoring, or arrays: one folder. It replaces what distforest wrote of the same
-kind, if that is allowed, and never anything else. The new one is whole before the old one goes: in a local file system
-it is renamed, and on an object store, which cannot rename, copied, with the file that makes it whole at last.
+kind, if that is allowed, and never anything else.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import shutil
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
-from distforest.stores.addresses import is_within, names_in, put_file, reaching, read_file, real_address, store_of
+from distforest.stores.addresses import is_within, names_in, reaching, read_file, real_address, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FOREST_KIND, ANSWERS_KIND, ARRAYS_KIND, ARRAY = "a forest", "answers", "arrays", "an array"
-"""The kinds of outputs; and a single array, which is none."""
+"""The kinds of outputs; and a single array, which is no output."""
 
 MANIFEST, UNFINISHED, GROUP = "manifest.json", "unfinished.json", "zarr.json"
-"""Files of an output: the seal of a forest; which job builds a forest in place; the metadata of a group."""
+"""Files of an output: the seal of a forest; the mark of a forest that is built in place; the metadata of a group."""
 
 MANIFEST_KEYS = {"format", "digest", "meaning", "arrays", "provenance"}
-"""What a manifest holds, in every format."""
+"""Keys of a manifest, in every format."""
 
 ARRAYS_OF_ANSWERS = {"distance", "proximity", "indices", "nodes", "prediction", "proba"}
-"""Arrays that a scoring writes, beside one of the answer's own name."""
+"""Arrays that a scoring writes, beside the array that is called as the answer is."""
 
 BEGUN = "unfinished"
 """The type of a group of arrays that is being written in place."""
 
-BUILDINGS = ("forest.zarr", "answers.zarr", "arrays.zarr", "nodes.zarr")
-"""Folders in a job's folder in which an output is built, or nodes are kept that its answers follow from."""
-
-PUBLISHING = "publishing.json"
-"""The file, in an output's job folder, that says which whole one is being copied to its address."""
-
 MAX_METADATA = 64 << 20
-"""Bytes of a file that is read to learn what an output is."""
+"""Bytes of the largest file that is read to recognise an output."""
 
 NAMES_TOLD = 3
-"""So many names of strange files are told."""
+"""The most names of other files that a message lists."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is at an address: in words, of what kind, the names that belong to it, and what else is there."""
+    """What is at an address.
+
+    Attributes
+    ----------
+    words
+        What it is, for messages.
+    kind
+        The kind of output; None if it is no output.
+    parts
+        Names of files and folders that belong to it.
+    beside
+        Names of other files and folders there.
+    """
 
     words: str
     kind: str | None = None
-    own: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
     beside: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -63,8 +66,8 @@ class Found:
         return f"{self.words}{beside}{' beside it' if beside and self.kind else ''}"
 
     def among(self, names: set[str]) -> Found:
-        """The same, told what there is."""
-        strange = sorted(name for name in names - self.own - {GROUP} if not name.endswith(".partial"))
+        """Itself, with the other names that are in its folder."""
+        strange = sorted(name for name in names - self.parts - {GROUP} if not name.endswith(".partial"))
         return replace(self, beside=tuple(strange))
 
 
@@ -79,11 +82,8 @@ def job_folder(output: str) -> str:
     return f"{real_address(output)}.job"
 
 
-# --- what may be replaced ---------------------------------------------------------------------------------
-
-
 def look(address: str) -> Found | None:
-    """Say what is at an address; an empty folder is nothing."""
+    """Recognise what is at an address; None if nothing is there, or an empty folder."""
     place = real_address(address)
     fs, path = store_of(place)
     with reaching(place):
@@ -97,25 +97,25 @@ def look(address: str) -> Found | None:
 
 
 def check_kind(output: str, kind: str) -> Found | None:
-    """Refuse an output at which there is one of another kind, or anything else; raises InputError."""
+    """Refuse an address at which there is anything but an output of this kind; raises InputError."""
     found = look(output)
     if found and found.kind != kind:
-        raise _never(output, kind, found)
+        raise _irreplaceable(output, kind, found)
     return found
 
 
 def check_new(output: str, kind: str, overwrite: bool, allowing: str = "`run.overwrite`") -> None:
-    """Refuse an output at which there is something that may not be replaced; raises InputError."""
+    """Refuse an address at which there is something that may not be replaced; raises InputError."""
     found = check_kind(output, kind)
     if found and found.beside:
-        raise _never(output, kind, found)
+        raise _irreplaceable(output, kind, found)
     if found and not overwrite:
         raise InputError(
             f"{output}: a new name was expected, found {found}; choose another, or allow overwriting ({allowing})"
         )
 
 
-def _never(output: str, kind: str, found: Found) -> InputError:
+def _irreplaceable(output: str, kind: str, found: Found) -> InputError:
     return InputError(
         f"{output}: a new name, or {kind} to replace, was expected, found {found}, which is never replaced; choose "
         "another name, or move it away"
@@ -123,7 +123,7 @@ def _never(output: str, kind: str, found: Found) -> InputError:
 
 
 def check_place(output: str) -> None:
-    """Refuse an output whose folder is not there: a typo must not become one. Raises InputError."""
+    """Refuse an output whose folder does not exist: a typo must not create one. Raises InputError."""
     place = real_address(output)
     if "://" not in place and not Path(place).parent.is_dir():
         raise InputError(
@@ -133,7 +133,7 @@ def check_place(output: str) -> None:
 
 
 def in_the_way(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
-    """Those of the addresses, by their names, that an output is, holds, or lies in; links are followed.
+    """Addresses, by name, that an output equals, contains or lies in; links are followed.
 
     Examples
     --------
@@ -142,11 +142,11 @@ def in_the_way(output: str, addresses: Mapping[str, str]) -> dict[str, str]:
     >>> in_the_way("/data/X.zarr/forest.zarr", {"similarity": "/data/X.zarr"})
     {'similarity': '/data/X.zarr'}
     """
-    return {name: own for name, own in addresses.items() if is_within(own, output) or is_within(output, own)}
+    return {name: place for name, place in addresses.items() if is_within(place, output) or is_within(output, place)}
 
 
 def check_apart(output: str, addresses: Mapping[str, str]) -> None:
-    """Refuse an output that is, holds, or lies in what its job reads; raises InputError."""
+    """Refuse an output that equals, contains or lies in an input of its job; raises InputError."""
     for name, address in in_the_way(output, addresses).items():
         raise InputError(
             f"output: must not be, hold or lie in what is read, found {output!r}, and {name} is {address!r}; choose "
@@ -156,10 +156,10 @@ def check_apart(output: str, addresses: Mapping[str, str]) -> None:
 
 def _forest_at(place: str, names: set[str]) -> Found | None:
     if MANIFEST in names:
-        manifest = _json(place, MANIFEST)
+        manifest = object_at(f"{place}/{MANIFEST}")
         if set(manifest) == MANIFEST_KEYS and isinstance(manifest["arrays"], dict):
             return Found("a sealed forest", FOREST_KIND, frozenset({MANIFEST, UNFINISHED, *manifest["arrays"]}))
-    elif UNFINISHED in names and set(_json(place, UNFINISHED)) == {"fingerprint"}:
+    elif UNFINISHED in names and set(object_at(f"{place}/{UNFINISHED}")) == {"fingerprint"}:
         return Found("an unfinished forest", FOREST_KIND, frozenset(names))
     return None
 
@@ -167,34 +167,45 @@ def _forest_at(place: str, names: set[str]) -> Found | None:
 def _group_at(place: str, names: set[str]) -> Found | None:
     if GROUP not in names:
         return None
-    metadata = _json(place, GROUP)
+    metadata = object_at(f"{place}/{GROUP}")
     if metadata.get("node_type") == "array":
         return Found("a Zarr array", ARRAY, frozenset(names))
-    attributes = metadata.get("attributes")
-    told = attributes.get("distforest") if isinstance(attributes, dict) else None
-    if not isinstance(told, dict):
+    mark = distforest_attribute(metadata)
+    if not isinstance(mark, dict):
         return Found("a Zarr group")
-    if set(told) == {"forest", "answer", "complete"}:
-        unfinished = "" if told["complete"] else "unfinished "
-        own = frozenset({*ARRAYS_OF_ANSWERS, str(told["answer"])})
-        return Found(f"{unfinished}answers about a forest", ANSWERS_KIND, own)
-    if told.get("type") == BEGUN:
+    if set(mark) == {"forest", "answer", "complete"}:
+        unfinished = "" if mark["complete"] else "unfinished "
+        arrays = frozenset({*ARRAYS_OF_ANSWERS, str(mark["answer"])})
+        return Found(f"{unfinished}answers about a forest", ANSWERS_KIND, arrays)
+    if mark.get("type") == BEGUN:
         return Found("unfinished arrays", ARRAYS_KIND, frozenset(names))
-    if told.get("type") in ("arrays", "simulation") and isinstance(told.get("arrays"), list):
-        return Found("arrays of `distforest`", ARRAYS_KIND, frozenset(map(str, told["arrays"])))
+    if mark.get("type") in ("arrays", "simulation") and isinstance(mark.get("arrays"), list):
+        return Found("arrays of `distforest`", ARRAYS_KIND, frozenset(map(str, mark["arrays"])))
     return Found("a Zarr group")
 
 
-def _json(place: str, name: str) -> Mapping[str, Any]:
-    """The object in a file; an empty one where it holds none."""
+def distforest_attribute(metadata: Mapping[str, object]) -> object:
+    """The attribute ``distforest`` in the metadata of a group; None where there is none.
+
+    Examples
+    --------
+    >>> distforest_attribute({"node_type": "group", "attributes": {"distforest": {"type": "arrays"}}})
+    {'type': 'arrays'}
+    """
+    attributes = metadata.get("attributes")
+    return attributes.get("distforest") if isinstance(attributes, dict) else None
+
+
+def object_at(address: str) -> dict[str, object]:
+    """The JSON object in the file at an address; an empty one if there is none."""
     try:
-        return object_in(read_file(f"{place}/{name}", MAX_METADATA))
-    except (ValueError, FileNotFoundError):
+        return object_in(read_file(address, MAX_METADATA))
+    except (ValueError, FileNotFoundError, NotADirectoryError):
         return {}
 
 
-def object_in(content: bytes) -> dict[str, Any]:
-    """The object that a file of JSON holds; an empty one where it holds none, or a part of one.
+def object_in(content: bytes) -> dict[str, object]:
+    """The JSON object in the content of a file; an empty one if there is none, or only a part of one.
 
     Examples
     --------
@@ -202,140 +213,12 @@ def object_in(content: bytes) -> dict[str, Any]:
     ({'from': 'forest.zarr'}, {})
     """
     try:
-        found = json.loads(content)
+        value = json.loads(content)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMES_TOLD:,} more" if len(names) > NAMES_TOLD else ""
     return f"{', '.join(names[:NAMES_TOLD])}{more}"
-
-
-# --- how it appears ---------------------------------------------------------------------------------------
-
-
-def publish(building: str, output: str, last: str) -> None:
-    """Give what was built whole the address of its output, in place of what is there, which goes after that.
-
-    Parameters
-    ----------
-    building
-        Where it was built: for an object store in the output's job folder, for this host in any store.
-    output
-        The address.
-    last
-        Name of the file without which no reader takes it for what it is.
-    """
-    place = real_address(output)
-    if "://" not in place and "://" in real_address(building):
-        _fetch(building, Path(place))
-        return
-    if "://" not in place:
-        _rename(Path(real_address(building)), Path(place))
-        return
-    journal = json.dumps({"from": PurePosixPath(building).name, "last": last}).encode()
-    put_file(f"{job_folder(output)}/{PUBLISHING}", journal)
-    _finish(output)
-
-
-def mend(output: str) -> None:
-    """Mend what a publishing that was cut off has left; for who owns the output alone.
-
-    In a local file system the older one comes back to its address, and on an object store the whole new one arrives.
-    """
-    place = real_address(output)
-    if "://" not in place:
-        _step_back(Path(place))
-    elif PUBLISHING in names_in(job_folder(output)):
-        _finish(output)
-
-
-def clear(output: str) -> None:
-    """Remove what was built in an output's job folder."""
-    folder = job_folder(output)
-    fs, path = store_of(folder)
-    for name in set(names_in(folder)).intersection(BUILDINGS):
-        with reaching(folder):
-            fs.rm(f"{path}/{name}", recursive=True)
-
-
-def _step_back(target: Path) -> None:
-    older, copy = _beside(target, "older"), _beside(target, "partial")
-    shutil.rmtree(copy, ignore_errors=True)
-    if older.exists() and not target.exists():
-        older.rename(target)
-    shutil.rmtree(older, ignore_errors=True)
-
-
-def _beside(target: Path, suffix: str) -> Path:
-    """A hidden folder in the same file system."""
-    return target.with_name(f".{target.name}.{suffix}")
-
-
-def _rename(source: Path, target: Path) -> None:
-    """Rename a folder; into another file system it is copied beside its target first."""
-    copy = _beside(target, "partial")
-    try:
-        _exchange(source, target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        try:
-            shutil.copytree(source, copy)
-            _exchange(copy, target)
-        finally:
-            shutil.rmtree(copy, ignore_errors=True)
-        shutil.rmtree(source)
-    shutil.rmtree(_beside(target, "older"), ignore_errors=True)
-
-
-def _fetch(building: str, target: Path) -> None:
-    """Copy from an object store beside a folder, then give the copy its name."""
-    copy = _beside(target, "partial")
-    fs, source = store_of(building)
-    try:
-        with reaching(building):
-            files = fs.find(source)
-            fs.get(files, [f"{copy}{file[len(source) :]}" for file in files])
-        _exchange(copy, target)
-    finally:
-        shutil.rmtree(copy, ignore_errors=True)
-    shutil.rmtree(_beside(target, "older"), ignore_errors=True)
-    with reaching(building):
-        fs.rm(source, recursive=True)
-
-
-def _exchange(source: Path, target: Path) -> None:
-    """Rename a folder; what has its name steps aside, and comes back if that fails."""
-    older = _beside(target, "older")
-    if target.exists():
-        shutil.rmtree(older, ignore_errors=True)  # of a publishing that was cut off at its very end
-        target.rename(older)
-    try:
-        source.rename(target)
-    except BaseException:
-        if older.exists():
-            older.rename(target)
-        raise
-
-
-def _finish(output: str) -> None:
-    """Copy what the journal names to the output; begun anew where that was cut off."""
-    folder = job_folder(output)
-    journal = _json(folder, PUBLISHING)
-    fs, path = store_of(folder)
-    name, last = str(journal.get("from")), str(journal.get("last"))
-    source, target = f"{path}/{name}", store_of(real_address(output))[1]
-    with reaching(output):
-        if fs.exists(f"{source}/{last}"):
-            if fs.exists(target):
-                fs.rm(target, recursive=True)
-            files = sorted(fs.find(source), key=lambda file: file == f"{source}/{last}")
-            copies = [target + file[len(source) :] for file in files]
-            fs.copy(files[:-1], copies[:-1])
-            fs.cp_file(files[-1], copies[-1])
-        fs.rm_file(f"{path}/{PUBLISHING}")  # before its source: what is half removed must not be copied again
-        if fs.exists(source):
-            fs.rm(source, recursive=True)

@@ -1,6 +1,6 @@
-"""Room on disks: reserved before a file is mapped, and told of where there is none.
+"""Room on disks: reserved before a file is mapped, and missing room named in an error.
 
-Who writes to a map of a file for which a full disk has no room is ended by a signal, without a word.
+A process that writes to a mapped file for which a full disk has no room is killed by a signal, without a message.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from typing import IO
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
-"""Numbers of the errors that say that a disk, or what one may use of it, is full."""
+"""Numbers of the errors of a full disk, or a full quota."""
 
 CANNOT_RESERVE = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
-"""Numbers of the errors of file systems that cannot reserve."""
+"""Numbers of the errors of file systems that cannot reserve room."""
 
 ZEROS = 1 << 20
-"""Bytes that are written at once where a file system cannot reserve."""
+"""Bytes of zeros written at once on a file system that cannot reserve room."""
 
 
 def reserve(file: IO[bytes], n_bytes: int) -> None:
-    """Make room for a file of ``n_bytes``, which may then be mapped and filled; what it holds already stays.
+    """Reserve room for a file of ``n_bytes``, which may then be mapped and filled; its present content stays.
 
     Raises
     ------
     OSError
-        There is no room.
+        The disk is full.
     """
     begin = file.tell()
     file.flush()
@@ -51,23 +51,23 @@ def reserve(file: IO[bytes], n_bytes: int) -> None:
 
 @contextmanager
 def told_if_full(where: str | Path, n_bytes: int, cure: str | None = None) -> Iterator[None]:
-    """Tell of a full disk, in a block that writes about ``n_bytes``.
+    """Say how much room is missing and where, if a block that writes about ``n_bytes`` finds a disk full.
 
     Parameters
     ----------
     where
-        Path of the folder, some of which may be missing, or URL.
+        Path of the folder, the last parts of which need not exist, or URL.
     n_bytes
-        How much.
+        How many bytes the block writes.
     cure
-        What to do, if waiting will not do.
+        What to do, if trying again does not help.
 
     Raises
     ------
     JobError
-        The disk is full and there is a cure.
+        The disk is full, and there is a ``cure``.
     OSError
-        Any other error of the system in the block; of a full disk with both numbers.
+        Any other OSError of the block; of a full disk it names the bytes needed and free.
     """
     try:
         yield
@@ -76,9 +76,9 @@ def told_if_full(where: str | Path, n_bytes: int, cure: str | None = None) -> It
             raise
         place = str(where).removeprefix("file://")
         path = Path(place)
-        there = next((own for own in (path, *path.parents) if path.is_absolute() and own.exists()), None)
+        there = next((folder for folder in (path, *path.parents) if path.is_absolute() and folder.exists()), None)
         free = f", {shutil.disk_usage(there).free:,} are free" if there else ""
-        told = f"{os.strerror(error.errno)}: {n_bytes:,} bytes are needed in {place} on {platform.node()}{free}"
+        message = f"{os.strerror(error.errno)}: {n_bytes:,} bytes are needed in {place} on {platform.node()}{free}"
         if cure is None:
-            raise OSError(error.errno, told) from error
-        raise JobError(f"{told}; {cure}") from error
+            raise OSError(error.errno, message) from error
+        raise JobError(f"{message}; {cure}") from error

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from distforest.forest.forest import SEALED_CHUNK_BYTES
 from distforest.forest.sealed.artifact import prepare
 from distforest.jobs import merge
-from distforest.jobs.merge import Column, MergeTask, Span, Target, grouped, merge_rows
+from distforest.jobs.merge import Column, MergeTask, Span, grouped, merge_rows
 from distforest.jobs.plan import MERGE_BYTES, merge_bytes
 from distforest.sources.arrays import open_array
+from distforest.stores.building import Building
 from distforest.stores.folder import Folder
+from distforest.stores.outputs import FOREST_KIND
 
 TAILS: tuple[tuple[str, tuple[int, ...]], ...] = (("int32", ()), ("float64", ()), ("uint8", (500,)), ("int32", (2,)))
 
@@ -77,10 +79,10 @@ def test_a_task_writes_what_comes_from_few_shards() -> None:
 def test_a_forest_takes_the_place_of_an_older_one(tmp_path: Path, is_there: bool, left_behind: bool) -> None:
     """Nothing of an older one stays, nor of one that a killed run had put aside."""
     job = Folder(f"{tmp_path}/job")
-    target = Target(f"{tmp_path}/forest.zarr", job, job.within("shards"))
+    target = Building.of(f"{tmp_path}/forest.zarr", FOREST_KIND, {}, job.within("forest.zarr"))
     Folder(f"{tmp_path}/.forest.zarr.older").write("oldest", b"1") if left_behind else None
     Folder(target.output).write("old", b"2") if is_there else None
-    target.building.write("new", b"3")
+    target.folder.write("new", b"3")
     target.publish()
     assert Folder(target.output).names() == ["new"]
     assert (job.names(), {path.name for path in tmp_path.iterdir()}) == ([], {"forest.zarr", "job"})

@@ -201,7 +201,7 @@ def test_a_cut_off_replacement_is_finished_by_whoever_comes_next(
     claim = Claim(output, "the one that dies")
     claim.take()
     with monkeypatch.context() as patch:
-        patch.setattr("distforest.stores.outputs._exchange", killed)
+        patch.setattr("distforest.stores.building._exchange", killed)
         patch.setattr("fsspec.implementations.memory.MemoryFileSystem.cp_file", killed)
         with pytest.raises(KilledError):
             fitted(other, output, overwrite=True, claim=claim)
@@ -267,14 +267,13 @@ def test_a_fit_that_was_killed_blocks_nobody_and_goes_on(home: Home) -> None:
 
 KILLED = """
 import os, signal, sys
-from distforest.stores import groups
-from distforest.jobs import score
+from distforest.stores import building
 from distforest.command_line import cli
 
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-groups.publish = score.publish = kill
+building.publish = kill
 cli.main()
 """
 
@@ -412,7 +411,7 @@ def test_a_scoring_whose_begun_answers_are_gone_begins_anew(
         raise JobError("the end")
 
     with monkeypatch.context() as patch:
-        patch.setattr("distforest.jobs.score.publish", fails)
+        patch.setattr("distforest.stores.building.publish", fails)
         with pytest.raises(JobError, match="the end"):
             score(asked, output, Here(1), overwrite=True, folder=folder)
     for name in folder.names():

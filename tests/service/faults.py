@@ -30,6 +30,7 @@ from distforest.errors import CancelledJobError
 from distforest.growth.problem import Problem
 from distforest.jobs import merge, score, stop, train
 from distforest.service import jobs, leading, lease, running
+from distforest.stores import building
 from distforest.stores.folder import Folder
 from tests.jobs.faults import growths
 
@@ -216,16 +217,15 @@ def install(site: Site) -> None:
         site.pass_by("before_seal", address)
         return seal(address, *given)
 
-    def publishing(publish: Callable[..., Any], building: str, *given: Any) -> None:
-        publish(building, *given)
-        site.pass_by("after_publishing", building)
+    def publishing(publish: Callable[..., Any], built: str, *given: Any) -> None:
+        publish(built, *given)
+        site.pass_by("after_publishing", built)
 
     around(Folder, "write", writing)
     around(Path, "replace", renaming)
     around(os, "fsync", syncing)
     around(merge, "seal", sealing)
-    around(merge, "publish", publishing)
-    around(score, "publish", publishing)
+    around(building, "publish", publishing)
 
 
 def install_in_tasks(site: Site) -> None:

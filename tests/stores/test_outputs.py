@@ -1,21 +1,18 @@
-"""Outputs: what is replaced is of the same kind, and the new one is whole before the old one goes."""
+"""Outputs: what is at an address is known again, and only what is of the same kind is replaced."""
 
 from __future__ import annotations
 
-import errno
 import json
-import shutil
 import uuid
 from pathlib import Path
 from typing import Any
 
-import fsspec
 import numpy as np
 import pytest
 
 from distforest.errors import InputError
 from distforest.sources.arrays import write_array
-from distforest.stores import outputs
+from distforest.stores.building import publish
 from distforest.stores.folder import Folder
 from distforest.stores.outputs import (
     ANSWERS_KIND,
@@ -23,11 +20,8 @@ from distforest.stores.outputs import (
     FOREST_KIND,
     check_kind,
     check_new,
-    clear,
     in_the_way,
     look,
-    mend,
-    publish,
 )
 
 MANIFEST = json.dumps({"format": 99, "digest": "0", "meaning": {}, "arrays": {"left": {}}, "provenance": {}})
@@ -136,112 +130,3 @@ def test_what_is_read_is_in_the_way_by_whatever_name(tmp_path: Path) -> None:
         assert in_the_way(f"{tmp_path}/{output}", read) == {}
     assert in_the_way("s3a://b/d.zarr/", {"X": "s3://b/d.zarr/X"})
     assert in_the_way("s3://b/d.zarr\0", {"X": "/d.zarr\0"}) == {}
-
-
-# --- how it appears ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def built(output: str) -> str:
-    """An older output, and a new one that is whole."""
-    put(output, {"manifest.json": "old", "left/c": "old", "gone/c": "old"})
-    put(f"{output}.job/forest.zarr", {"manifest.json": "new", "left/c": "new", "right/c": "new"})
-    return f"{output}.job/forest.zarr"
-
-
-def told(output: str) -> dict[str, str]:
-    """The files of an output and their contents."""
-    files, root = fsspec.core.url_to_fs(output)
-    return {file[len(root) + 1 :]: files.cat_file(file).decode() for file in files.find(root)}
-
-
-OLD = {"manifest.json": "old", "left/c": "old", "gone/c": "old"}
-NEW = {"manifest.json": "new", "left/c": "new", "right/c": "new"}
-
-
-def test_the_new_one_takes_the_place_of_the_old_one(output: str, built: str) -> None:
-    publish(built, output, "manifest.json")
-    assert told(output) == NEW
-    assert told(f"{output}.job") == {}
-
-
-class KilledError(BaseException):
-    """The process ends here."""
-
-
-@pytest.mark.parametrize("at", range(1, 12))
-def test_wherever_a_publishing_is_cut_off_one_of_the_two_is_whole_and_comes_back(
-    output: str, built: str, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    """Each change of a file counts, and the process is killed before or in one of them."""
-    files, left = fsspec.core.url_to_fs(output)[0], [at]
-
-    def counted(owner: Any, name: str) -> None:
-        real = getattr(owner, name)
-
-        def call(*given: Any, **more: Any) -> Any:
-            left[0] -= 1
-            if left[0] > 0:
-                return real(*given, **more)
-            if left[0] == 0 and name == "rm":  # some of the files have gone
-                files.store.pop(next(iter(files.find(given[0]))))
-            raise KilledError  # and no `except` does anything any more
-
-        monkeypatch.setattr(owner, name, call)
-
-    for name in ("pipe_file", "cp_file", "rm_file", "rm") if "://" in output else ():
-        counted(files, name)
-    for owner, name in ((outputs.Path, "rename"), (outputs.shutil, "rmtree")):
-        counted(owner, name)
-    is_dead = False
-    try:
-        publish(built, output, "manifest.json")
-    except KilledError:
-        is_dead = True
-    monkeypatch.undo()
-    whole = [told(output), told(built)]
-    assert NEW in whole or OLD in whole or told(output.replace("a.zarr", ".a.zarr.older")) == OLD
-    mend(output)
-    clear(output)
-    assert told(output) in (OLD, NEW)
-    assert is_dead or told(output) == NEW
-    assert told(f"{output}.job") == {}
-    if "://" not in output:
-        assert {path.name for path in Path(output).parent.iterdir()} <= {"a.zarr", "a.zarr.job"}
-
-
-def test_a_new_one_is_fetched_from_another_store(tmp_path: Path) -> None:
-    building, output = f"memory://{uuid.uuid4().hex}/forest.zarr", f"{tmp_path}/a.zarr"
-    put(building, NEW)
-    put(output, OLD)
-    publish(building, output, "manifest.json")
-    assert told(output) == NEW
-    assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"]
-    assert not Folder(building).exists()
-
-
-def test_a_new_one_moves_into_another_file_system(tmp_path: Path, elsewhere: Path) -> None:
-    put(f"{tmp_path}/new", NEW)
-    put(f"{elsewhere}/a.zarr", OLD)
-    put(f"{elsewhere}/.a.zarr.partial", {"x": "of a move that was killed"})
-    mend(f"{elsewhere}/a.zarr")
-    publish(f"{tmp_path}/new", f"{elsewhere}/a.zarr", "manifest.json")
-    assert told(f"{elsewhere}/a.zarr") == NEW
-    assert list(tmp_path.iterdir()) == []
-    assert [path.name for path in elsewhere.iterdir()] == ["a.zarr"]
-
-
-def test_a_file_system_that_is_full_keeps_the_old_one(
-    tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(f"{tmp_path}/new", NEW)
-    put(f"{elsewhere}/a.zarr", OLD)
-
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shutil, "copytree", full)
-    with pytest.raises(OSError, match="No space"):
-        publish(f"{tmp_path}/new", f"{elsewhere}/a.zarr", "manifest.json")
-    assert (told(f"{elsewhere}/a.zarr"), told(f"{tmp_path}/new")) == (OLD, NEW)
-    assert [path.name for path in elsewhere.iterdir()] == ["a.zarr"]

@@ -1,4 +1,4 @@
-"""What a file, or an array, of a stranger may ask of this machine: refused by what it announces, told in few words."""
+"""Bounds on files and arrays of unknown origin: how much they may unfold to, and how much of them a message shows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 MOST_UNFOLDED = 1 << 30
-"""Bytes that anything may unfold to: so many any machine has, and a small file of real data may be all zeros."""
+"""Bytes that any file may unfold to: every machine has as many, and a small file of real data may be all zeros."""
 
 MOST_TIMES = 200
-"""How often its own size a file may unfold to: real tables seldom pack to less than a hundredth, bombs to far less."""
+"""Times its own size that a file may unfold to: real tables seldom pack to less than a hundredth, bombs to far less."""
 
 LONGEST_ROW = 1 << 25
-"""Bytes of the longest row of text: a cell takes some ten times its text in memory, and rows are read whole."""
+"""Bytes of the longest row of text: rows are read whole, and a cell takes some ten times its text in memory."""
 
 SHOWN_CHARACTERS = 80
 """Characters of the longest cell or name that a message shows."""
@@ -30,16 +30,16 @@ def check_unfolded(path: str, n_bytes: int, max_bytes: int | None) -> None:
     Parameters
     ----------
     path
-        Of the file.
+        Path of the file.
     n_bytes
-        What it announces.
+        Bytes that the file announces.
     max_bytes
         The most that is allowed. None: 1 GiB, or 200 times the file's size if that is more.
 
     Raises
     ------
     InputError
-        It announces more; the message names both sizes.
+        The file announces more; the message names both sizes.
     """
     size = Path(path).stat().st_size
     most = allowed_bytes(size, MOST_TIMES, max_bytes)
@@ -51,7 +51,7 @@ def check_unfolded(path: str, n_bytes: int, max_bytes: int | None) -> None:
 
 
 def allowed_bytes(n_stored: int, times: int, max_bytes: int | None) -> int:
-    """How much may unfold from so many bytes: what is allowed, else 1 GiB, or so many times as much.
+    """Bytes to which ``n_stored`` bytes may unfold: ``max_bytes``, or if that is None 1 GiB or ``times`` as many.
 
     Examples
     --------
@@ -62,26 +62,26 @@ def allowed_bytes(n_stored: int, times: int, max_bytes: int | None) -> int:
 
 
 def out_of_memory(path: str, error: MemoryError) -> InputError:
-    """The error that tells that the memory did not suffice for a file."""
-    told = f" ({brief(str(error), 200)})" if str(error) else ""
-    found = f"there is not enough memory for what the file holds{told}"
+    """The error for a file that does not fit into memory."""
+    reason = f" ({brief(str(error), 200)})" if str(error) else ""
+    found = f"there is not enough memory for what the file holds{reason}"
     return InputError(f"{path}: {found}; split the file, or read it where there is more memory")
 
 
 def brief(text: str, most: int = SHOWN_CHARACTERS) -> str:
-    r"""The beginning of a long text, on one line.
+    r"""Shorten a text to its beginning, on one line.
 
     Examples
     --------
     >>> brief("a\nb"), brief("0123456789", 8)
     ('a b', '01234...')
     """
-    begun = text if len(text) <= most else f"{text[: most - 3]}..."
-    return " ".join(begun.splitlines())
+    short = text if len(text) <= most else f"{text[: most - 3]}..."
+    return " ".join(short.splitlines())
 
 
 def quoted(text: str) -> str:
-    """A cell or a name in quotes, or how it begins.
+    """Quote a cell or a name, or the beginning of a long one.
 
     Examples
     --------
@@ -92,15 +92,15 @@ def quoted(text: str) -> str:
 
 
 class RowFile(io.BufferedReader):
-    """A file of text; what reads rows from it sets ``held`` to 0 after each.
+    """A file of text with a bound on its rows; its reader sets ``held`` to 0 after each row.
 
-    The bound stands where bytes come from the disk, block by block, so that lines are read as fast as without it.
+    The bound is checked where blocks of bytes come from the disk, so lines are read as fast as without it.
 
     Raises
     ------
     InputError
-        A row has more than about `LONGEST_ROW` bytes: a line, or the lines of cells in quotes. It is found before more
-        than so many are read.
+        A row has more than about `LONGEST_ROW` bytes: a line, or the lines of cells in quotes. The error is raised
+        before more bytes of it are read.
     """
 
     def __init__(self, path: str) -> None:
@@ -110,7 +110,7 @@ class RowFile(io.BufferedReader):
         self._line = 1
 
     def text(self, newline: str | None = None) -> TextIO:
-        """Open the file for reading lines; whoever closes them closes the file."""
+        """Open the file for reading lines; closing the stream closes the file."""
         return io.TextIOWrapper(self, encoding="utf-8-sig", newline=newline)
 
     def read1(self, size: int = -1, /) -> bytes:
@@ -119,6 +119,8 @@ class RowFile(io.BufferedReader):
         self.held += len(block)
         self._line += block.count(b"\n") or block.count(b"\r")
         if self.held > LONGEST_ROW:
-            asked = f"rows of at most {LONGEST_ROW:,} bytes were expected, found a longer one"
-            raise InputError(f"{self.path}: line {self._line}: {asked}; look at how its lines end, and at its quotes")
+            expected = f"rows of at most {LONGEST_ROW:,} bytes were expected, found a longer one"
+            raise InputError(
+                f"{self.path}: line {self._line}: {expected}; look at how its lines end, and at its quotes"
+            )
         return block

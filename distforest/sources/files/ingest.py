@@ -1,4 +1,4 @@
-"""Files into Zarr: .npy, .npz, csv, Parquet and libsvm become one group of arrays, all of it or nothing."""
+"""Files into Zarr: an .npy, .npz, csv, Parquet or libsvm file becomes one group of arrays, as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from distforest.sources.source import Float32s
 
     ArrayBlocks = Callable[[], Iterable[np.ndarray]]
+    Strings = str | list["Strings"]
 
 FORMATS = {
     ".npy": "npy",
@@ -52,45 +53,64 @@ INGEST_OPTIONS = {
     "n_features": ("the rows of a libsvm file", ("libsvm",)),
     "zero_based": ("the indices of a libsvm file", ("libsvm",)),
 }
-"""What an option is for, and the formats that have it."""
+"""The purpose of each option, and the formats that have it."""
 
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
-"""Suffixes of files that hold another one."""
+"""Suffixes of compressed files."""
 
 MISSING_LABELS = MISSING_WORDS | {"NaN", "nan"}
-"""Labels that may say that there is none."""
+"""Labels that may mean a missing label."""
 
 FEWEST_TO_COUNT = 10
-"""Rows that a column numbers by intent; fewer may go up by one by chance."""
+"""The fewest rows that a column seems to number on purpose; fewer may rise by one by chance."""
 
 MAX_CLASSES = 1 << 16
-"""More different strings than this in a label column are no classes."""
+"""The most classes; more different strings in a label column are no classes."""
 
 MAX_TEXT = 1 << 20
-"""Strings of more characters than this do not belong into attributes, which are read at every opening."""
+"""The most characters of strings in attributes, which are read at every opening."""
 
 
 @dataclass(frozen=True)
 class Ingested:
-    """An array that was written: its name, shape, dtype, the sha256 of its values in row order, and its attributes."""
+    """A written array: its name, shape, dtype, the sha256 of its values in row order, and its attributes."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     sha256: str
-    attributes: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    attributes: Mapping[str, object] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
 class _Array:
-    """An array to write: found good, its blocks not yet read for good; ``told`` is what may be misread in it."""
+    """A checked array, to be written block by block; ``warning`` says what may be misread in it, if anything."""
 
     name: str
     shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     blocks: ArrayBlocks
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    told: str = ""
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    warning: str = ""
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Options of `ingest` that some formats have; None: not given."""
+
+    name: str | None
+    label: str | None
+    header: bool | None
+    separator: str | None
+    n_features: int | None
+    zero_based: bool | None
+
+    def check(self, source: str, kind: str) -> None:
+        """Refuse an option that a file's format does not have; raises InputError."""
+        for option, value in vars(self).items():
+            thing, kinds = INGEST_OPTIONS[option]
+            if value is not None and kind not in kinds:
+                raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
 
 
 def ingest(
@@ -103,7 +123,7 @@ def ingest(
     separator: str | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
-    format: str | None = None,  # noqa: A002 - the word that people say
+    format: str | None = None,  # noqa: A002 - the usual word
     max_bytes: int | None = None,
     overwrite: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
@@ -111,20 +131,22 @@ def ingest(
     r"""Turn a file into a Zarr group with one array for each of its arrays.
 
     Features become ``X``, float32. Labels become ``y``: integers stay integers, numbers become float64,
-    strings become their places in the attribute ``classes`` of ``y``. The other arrays of an .npz file keep
+    strings become their positions in the attribute ``classes`` of ``y``. The other arrays of an .npz file keep
     their names and dtypes and may hold NaN; a vector of strings, one for each row, becomes labels as those of ``y``
     do. Its other strings become attributes, ``feature_names`` of ``X``, ``classes`` of ``y``, the others of the group.
     Nothing is ever unpickled.
 
     The names of the columns of a csv or Parquet file become the attribute ``feature_names`` of ``X`` too, and
-    their dtypes, where the file says them, ``feature_dtypes``: a forest that learns from ``X`` keeps both.
+    their dtypes, if the file states them, ``feature_dtypes``: a forest that learns from ``X`` keeps both.
 
-    An .npz file of `scipy.sparse.save_npz` becomes ``data``, ``indices`` and ``indptr``, of which the group's
-    attribute ``sparse`` says that they are a sparse matrix: the group's address stands for it.
+    An .npz file of `scipy.sparse.save_npz` becomes ``data``, ``indices`` and ``indptr``. The group's attribute
+    ``sparse`` says that they are a sparse matrix, and the group's address stands for it.
 
-    The file is read in blocks of rows, more than once: what is wrong with it is found before anything is
-    written. Of an .npz file only arrays in Fortran order, strings and sparse matrices are read as a whole. What a
-    file announces is compared with what it holds, and with ``max_bytes``, before a value is read.
+    The file is read in blocks of rows, more than once: all faults are found before anything is written. Of an .npz
+    file only arrays in Fortran order, strings and sparse matrices are read as a whole. The sizes that a file announces
+    are compared with its content, and with ``max_bytes``, before a value is read.
+
+    The keyword arguments are the options of the command ``distforest ingest``, which is why there are so many.
 
     Parameters
     ----------
@@ -132,9 +154,9 @@ def ingest(
         Path of the file.
     target
         Path or fsspec URL of the Zarr group. A path appears when everything is written, and not at all after
-        an error; until then the group is beside it, named ``<target>.partial-`` and eight digits, where it
-        stays only if the process is killed. At a URL, which knows no renaming, the arrays are written in
-        place and the group's attributes last: a group without the attribute ``distforest`` is unfinished.
+        an error; until then the group is in the folder ``<target>.job``, which stays only if the process is killed.
+        At a URL, where nothing can be renamed, a new group is written in place, and its attribute ``distforest`` says
+        until the end that it is unfinished.
     name
         Name of the array of an .npy file; without it, the name of the file. ``"X"`` means features, ``"y"``
         labels.
@@ -142,20 +164,19 @@ def ingest(
         Column of a csv or Parquet file that holds the labels; all other columns are features. The columns of
         a csv file without a header row are called ``"0"``, ``"1"`` and so on.
     header
-        Whether the first row of a csv file names its columns. None: where none of its cells is a number, one is the
-        label's name, or its numbers, two at least, are 0, 1, 2 and so on, as pandas writes them for a frame without
-        names, which is told by a warning.
+        Whether the first row of a csv file names its columns. None: it does if none of its cells is a number, if one
+        is the label's name, or if its numbers are 0, 1, 2 and so on, at least two, as pandas writes them for a frame
+        without names; the last gives a warning.
     separator
         The character that separates the cells of a csv file, ``"tab"`` for the tab; None: a comma, in a file ``.tsv``
         the tab.
     n_features
-        Features of a libsvm file; without it, as many as its highest index says. A file to be asked about may lack
-        the last features of the one that a forest was trained with.
+        Number of features of a libsvm file; None: as its highest index says. A file of queries may lack the last
+        features of the training file.
     zero_based
-        Whether the indices of a libsvm file count from 0. None: where one of them is 0, which is told by a warning.
+        Whether the indices of a libsvm file count from 0. None: they do if one of them is 0, which gives a warning.
     format
-        ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"`` or ``"libsvm"``; without it, what the file's suffix
-        says.
+        ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"`` or ``"libsvm"``; None: by the file's suffix.
     max_bytes
         The most bytes that the file may unfold to: the arrays of an .npy or .npz file, the rows of a Parquet file as
         float64 and those of a libsvm file as float32, which are stored densely; a csv file is as large as its text.
@@ -163,7 +184,7 @@ def ingest(
     overwrite
         Whether to replace a Zarr group at ``target``; nothing else is ever replaced.
     chunk_bytes
-        Size of a chunk of the arrays, and about that of a block that is read.
+        Size of a chunk of the arrays in bytes, and about that of a block that is read.
 
     Returns
     -------
@@ -173,10 +194,9 @@ def ingest(
     Raises
     ------
     InputError
-        The file cannot be read or does not hold what was asked for (rows and columns are counted from 0,
-        lines from 1); it announces more than it holds or may unfold to, has a row of text of more than 32 MiB
-        or more than 1000 members; a feature, as float32, or a label is NaN or infinite; or the target
-        exists.
+        The file cannot be read, or does not hold the requested columns (messages count rows and columns from 0, lines
+        from 1); it announces more than it holds or may unfold to; it has a row of text of more than 32 MiB, or more
+        than 1000 members; a feature, as float32, or a label is NaN or infinite; or the target exists.
 
     Examples
     --------
@@ -191,42 +211,37 @@ def ingest(
         raise InputError(f"chunk_bytes must be at least 1, found {chunk_bytes!r}")
     most = None if max_bytes is None else whole("max_bytes", max_bytes, 1)
     kind = _format_of(source, format)
-    of_csv = {"header": header, "separator": separator}
-    given = {"name": name, "label": label, **of_csv, "n_features": n_features, "zero_based": zero_based}
-    asked = {option: value for option, value in given.items() if value is not None}
-    for option, value in asked.items():
-        thing, kinds = INGEST_OPTIONS[option]
-        if kind not in kinds:
-            raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
+    options = _Options(name, label, header, separator, n_features, zero_based)
+    options.check(source, kind)
     check_target(target, overwrite)
     try:
-        arrays, attributes = _read(source, kind, asked, chunk_bytes, most)
+        arrays, attributes = _read(source, kind, options, chunk_bytes, most)
     except MemoryError as error:
         raise out_of_memory(source, error) from error
     for array in arrays:
-        if array.told:
-            warn_caller(f"{source}: {array.told}")
+        if array.warning:
+            warn_caller(f"{source}: {array.warning}")
     with destination(target, overwrite, f"the ingest of {source}") as group:
         records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
         seal_group(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
     return records
 
 
-def _format_of(source: str, asked: str | None) -> str:
-    """Tell the format of a local file."""
+def _format_of(source: str, option: str | None) -> str:
+    """The format of a local file, by the option ``format`` or its suffix; raises InputError."""
     if "://" in source:
         raise InputError(f"a local file was expected, found the URL {source!r}; fetch it first")
     if not Path(source).is_file():
         other = "a pipe or a device" if Path(source).exists() else "none"
         raise InputError(f"{source}: a file was expected, found {'a folder' if Path(source).is_dir() else other}")
     known = sorted(set(FORMATS.values()))
-    found = FORMATS.get(PurePath(source).suffix.lower()) if asked is None else asked
-    if found not in known:
+    kind = FORMATS.get(PurePath(source).suffix.lower()) if option is None else option
+    if kind not in known:
         suffix = PurePath(source).suffix
-        told = f"the suffix {suffix!r}" if asked is None else repr(asked)
+        found = f"the suffix {suffix!r}" if option is None else repr(option)
         cure = "unpack it" if suffix.lower() in PACKED else "give `format`"
-        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {told}; {cure}")
-    return found
+        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {found}; {cure}")
+    return kind
 
 
 def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
@@ -237,11 +252,11 @@ def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
 
 
 def _read(
-    source: str, kind: str, asked: Mapping[str, Any], block_bytes: int, max_bytes: int | None
-) -> tuple[list[_Array], dict[str, Any]]:
-    """Find the arrays to write and the group's attributes."""
+    source: str, kind: str, options: _Options, block_bytes: int, max_bytes: int | None
+) -> tuple[list[_Array], dict[str, object]]:
+    """The arrays to write, and the group's attributes."""
     if kind == "npy":
-        array = StoredArray.open(source, asked.get("name", PurePath(source).stem))
+        array = StoredArray.open(source, PurePath(source).stem if options.name is None else options.name)
         check_unfolded(source, array.n_bytes, max_bytes)
         return _read_arrays(source, [array], block_bytes)
     if kind == "npz":
@@ -249,24 +264,24 @@ def _read(
         if is_of_sparse_matrix(source):
             return _read_sparse(source, max_bytes)
         return _read_arrays(source, stored_arrays(source), block_bytes)
-    table = _table(source, kind, asked, block_bytes)
+    table = _table(source, kind, options, block_bytes)
     check_unfolded(source, table.n_bytes, max_bytes)
     return _read_table(source, table), {}
 
 
-def _table(source: str, kind: str, asked: Mapping[str, Any], block_bytes: int) -> Table:
-    """Open a file of rows."""
-    label = asked.get("label")
+def _table(source: str, kind: str, options: _Options, block_bytes: int) -> Table:
+    """Open a table."""
     if kind == "parquet":
-        return ParquetTable.open(source, label, block_bytes)
+        return ParquetTable.open(source, options.label, block_bytes)
     if kind == "libsvm":
-        return LibsvmTable.open(source, block_bytes, **asked)
+        return LibsvmTable.open(source, block_bytes, options.n_features, options.zero_based)
     usual = "\t" if source.lower().endswith(".tsv") else ","
-    return CsvTable.open(source, label, block_bytes, asked.get("header"), asked.get("separator", usual))
+    separator = usual if options.separator is None else options.separator
+    return CsvTable.open(source, options.label, block_bytes, options.header, separator)
 
 
 def _read_table(source: str, table: Table) -> list[_Array]:
-    """``X``, and ``y`` where there are labels."""
+    """``X``, and ``y`` if there are labels."""
     names = FeatureNames(tuple(table.names), tuple(table.dtypes)) if table.names else None
     arrays = [_features(source, table.n_columns, table.features, names)]
     if table.labelled:
@@ -276,7 +291,7 @@ def _read_table(source: str, table: Table) -> list[_Array]:
 
 
 def _check_alike(source: str, arrays: list[_Array]) -> None:
-    """Refuse features and labels of different numbers of rows; raises InputError."""
+    """Raise InputError if features and labels differ in their number of rows."""
     n_rows = {array.name: array.shape[0] for array in arrays if array.name in ("X", "y")}
     if len(set(n_rows.values())) > 1:
         raise InputError(
@@ -286,7 +301,7 @@ def _check_alike(source: str, arrays: list[_Array]) -> None:
 
 
 def _features(source: str, n_columns: int, blocks: ArrayBlocks, names: FeatureNames | None) -> _Array:
-    """``X``, once every value is found finite as float32."""
+    """``X``, after all values are found finite as float32."""
     n_rows, n_bad, place, numbering, sample = 0, 0, "", _Numbering(), Sample()
     for block in blocks():
         bad = np.argwhere(~np.isfinite(_as_float32(block)))
@@ -304,11 +319,14 @@ def _features(source: str, n_columns: int, blocks: ArrayBlocks, names: FeatureNa
         )
     if n_rows == 0:
         raise InputError(f"{source}: rows were expected, found none")
-    if told := told_of_rounding(sample, names):
-        warn_caller(f"{source}: {told}")
-    told = f"{_column(0, names)} {numbering.told()}" if n_columns > 1 and numbering.told() else ""
+    if rounding := told_of_rounding(sample, names):
+        warn_caller(f"{source}: {rounding}")
+    doubt = numbering.doubt()
+    warning = f"{_column(0, names)} {doubt}" if n_columns > 1 and doubt else ""
     attributes = names.attributes() if names else {}
-    return _Array("X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes, told)
+    return _Array(
+        "X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes, warning
+    )
 
 
 def _column(column: int, names: FeatureNames | None) -> str:
@@ -317,14 +335,14 @@ def _column(column: int, names: FeatureNames | None) -> str:
 
 @dataclass
 class _Numbering:
-    """Whether a column, read block by block, numbers the rows from 0 or 1, as the index of a data frame does."""
+    """Whether a column, read block by block, numbers the rows from 0 or 1 like the index of a data frame."""
 
     first: float = math.nan
     n_rows: int = 0
     goes_on: bool = True
 
     def follow(self, values: np.ndarray) -> None:
-        """Go on with the values of the next rows."""
+        """Take the values of the next rows into account."""
         if self.n_rows == 0 and len(values):
             self.first = float(values[0])
             self.goes_on = self.first in {0.0, 1.0}
@@ -332,20 +350,20 @@ class _Numbering:
             self.goes_on = bool((values == self.first + np.arange(self.n_rows, self.n_rows + len(values))).all())
         self.n_rows += len(values)
 
-    def told(self) -> str:
-        """What to say of it; nothing where it does not, or of so few rows that it may be chance."""
+    def doubt(self) -> str:
+        """The warning about such a column; empty if it is none, or may be one by chance."""
         if not self.goes_on or self.n_rows < FEWEST_TO_COUNT:
             return ""
         return f"numbers the rows from {self.first:.0f}, and is read as a feature; leave it out if it is an index"
 
 
 def _as_float32(block: np.ndarray) -> Float32s:
-    with np.errstate(over="ignore"):  # what is too large becomes infinite and is found as such
+    with np.errstate(over="ignore"):  # a value that is too large becomes infinite, and is found as such
         return block.astype(np.float32)
 
 
 def _labels(source: str, table: Table) -> _Array:
-    """``y`` of integers; of numbers or, failing that, of classes where a label is none."""
+    """``y``: integers if all labels are integers, else numbers if all are numbers, else classes."""
     n_rows, kind = 0, "i"
     strings: set[str] = set()
     for block in table.labels():
@@ -357,7 +375,7 @@ def _labels(source: str, table: Table) -> _Array:
         raise InputError(f"{source}: labels of at most {MAX_CLASSES} classes were expected, found more strings")
     classes = sorted(strings) if kind == "U" else []
     codes = {label: code for code, label in enumerate(classes)}
-    convert: Callable[[Any], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
+    convert: Callable[[str], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
     dtype = np.dtype(np.float64 if kind == "f" else np.int64)
 
     def blocks() -> Iterator[np.ndarray]:
@@ -365,12 +383,12 @@ def _labels(source: str, table: Table) -> _Array:
 
     if kind == "f":
         _check_labels(source, blocks())
-    told = _told_of_classes(classes, table.typed)
-    return _Array("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, told)
+    warning = _doubt_of_classes(classes, table.typed)
+    return _Array("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, warning)
 
 
-def _told_of_classes(classes: Sequence[str], typed: bool) -> str:
-    """What may be no class among the strings that are: a label that is missing, or where targets were meant."""
+def _doubt_of_classes(classes: Sequence[str], typed: bool) -> str:
+    """A warning about strings that may be no classes: missing labels, or targets; empty if there is no doubt."""
     missing = [label for label in classes if label in MISSING_LABELS]
     if missing:
         found = ", ".join(map(repr, missing))
@@ -383,17 +401,17 @@ def _told_of_classes(classes: Sequence[str], typed: bool) -> str:
 
 
 def _label_kind(block: np.ndarray | list[str], typed: bool) -> str:
-    """``"i"``, ``"f"`` or ``"U"``: what the labels of a block are."""
+    """The kind of the labels of a block: ``"i"`` integers, ``"f"`` numbers, ``"U"`` strings."""
     if not isinstance(block, list):
         return "i" if block.dtype.kind == "i" else "f"
     if typed or not all(map(is_number, block)):
         return "U"
-    whole = all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in block)  # 18 digits fit int64
-    return "i" if whole else "f"
+    are_whole = all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in block)  # 18 digits fit int64
+    return "i" if are_whole else "f"
 
 
 def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
-    """Every label is finite."""
+    """Raise InputError if a label is not finite."""
     n_rows = 0
     for block in blocks:
         bad = np.argwhere(~np.isfinite(block))
@@ -403,8 +421,8 @@ def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
         n_rows += len(block)
 
 
-def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict[str, Any]]:
-    """The three arrays of a sparse matrix, and the attribute that tells them from any others."""
+def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict[str, object]]:
+    """The three arrays of a sparse matrix, and the attribute by which they are recognised."""
     matrix = stored_sparse(source, max_bytes)
     try:
         arrays, attributes = csr_arrays(matrix)
@@ -414,17 +432,17 @@ def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict
 
 
 def _held(name: str, values: np.ndarray) -> _Array:
-    """An array that is in memory."""
+    """An array in memory."""
     return _Array(name, values.shape, values.dtype, lambda: [values])
 
 
 # Arrays of numpy
 
 
-def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tuple[list[_Array], dict[str, Any]]:
-    """Find the arrays to write and the group's attributes, which are the strings that are no labels of rows."""
+def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tuple[list[_Array], dict[str, object]]:
+    """The arrays to write, and the group's attributes: strings that are not the labels of rows."""
     labels = _labels_beside(arrays)
-    texts = {a.name: _strings(a) for a in arrays if a.is_text and a.name not in {"X", "y", *labels}}
+    texts: dict[str, Strings] = {a.name: _strings(a) for a in arrays if a.is_text and a.name not in {"X", "y", *labels}}
     found = []
     for array in arrays:
         if array.name == "X":
@@ -440,31 +458,32 @@ def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tu
         cure = "; if these are labels, give `name='y'`" if source.endswith(".npy") else ""
         raise InputError(f"{source}: an array of numbers was expected, found none{cure}")
     _check_alike(source, found)
-    return found, texts
+    return found, {**texts}
 
 
 def _is_code(array: StoredArray) -> bool:
-    """Whether labels may be places in ``classes``."""
+    """Whether labels may be positions in ``classes``."""
     return array.is_text or array.dtype.kind in "iu"
 
 
 def _labels_beside(arrays: list[StoredArray]) -> set[str]:
-    """Names of the vectors of strings, one for each row, that are neither ``y`` nor belong to it or ``X``."""
+    """Names of the vectors of strings, one for each row, except ``y``, its ``classes`` and ``feature_names``."""
     n_rows = {array.shape[0] for array in arrays if not array.is_text or (array.name == "y" and array.shape)}
-    own = {"y"}
-    own |= {"feature_names" for array in arrays if array.name == "X"}
-    own |= {"classes" for array in arrays if array.name == "y" and _is_code(array)}
-    return {a.name for a in arrays if a.is_text and len(a.shape) == 1 and a.shape[0] in n_rows} - own
+    known = {"y"}
+    known |= {"feature_names" for array in arrays if array.name == "X"}
+    known |= {"classes" for array in arrays if array.name == "y" and _is_code(array)}
+    return {a.name for a in arrays if a.is_text and len(a.shape) == 1 and a.shape[0] in n_rows} - known
 
 
-def _strings(array: StoredArray) -> Any:
-    """Read an array of strings as JSON: nested lists, or one string."""
+def _strings(array: StoredArray) -> Strings:
+    """The content of an array of strings as JSON: nested lists, or one string."""
     _check_text(array, array.dtype.itemsize // 4 * math.prod(array.shape))
-    return array.whole().tolist()
+    strings: Strings = array.whole().tolist()
+    return strings
 
 
 def _check_text(array: StoredArray, size: int) -> None:
-    """Refuse so many characters in an attribute; raises InputError."""
+    """Raise InputError if an attribute would have too many characters."""
     if size > MAX_TEXT:
         raise InputError(
             f"{array.path}: array {array.name!r}: at most {MAX_TEXT} characters were expected, "
@@ -472,12 +491,12 @@ def _check_text(array: StoredArray, size: int) -> None:
         )
 
 
-def _are_names(strings: Any) -> bool:
-    """Whether the strings stood in an array of one dimension."""
+def _are_names(strings: Strings | None) -> TypeGuard[list[str]]:
+    """Whether strings come from an array of one dimension."""
     return isinstance(strings, list) and all(isinstance(string, str) for string in strings)
 
 
-def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array:
+def _stored_features(array: StoredArray, names: Strings | None, block_bytes: int) -> _Array:
     if array.is_text or len(array.shape) != 2:
         raise InputError(
             f"{array.path}: X of numbers and of shape (n_rows, n_columns) was expected, "
@@ -489,8 +508,8 @@ def _stored_features(array: StoredArray, names: Any, block_bytes: int) -> _Array
     return _features(array.path, array.shape[1], partial(array.blocks, block_bytes), named)
 
 
-def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array:
-    """``y``: strings become places in ``classes``, which integers must be already; numbers become float64."""
+def _stored_labels(array: StoredArray, classes: Strings | None, block_bytes: int) -> _Array:
+    """``y``: strings become positions in ``classes``, integers must be such positions; numbers become float64."""
     if len(array.shape) != 1 and (array.is_text or len(array.shape) != 2):
         raise InputError(f"{array.path}: y with a label for each row was expected, found shape {array.shape}")
     if classes is not None and not (_are_names(classes) and len(set(classes)) == len(classes)):
@@ -518,15 +537,15 @@ def _stored_labels(array: StoredArray, classes: Any, block_bytes: int) -> _Array
 
 
 def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
-    """Labels of strings: their places in ``classes``, without these in the sorted strings."""
+    """Labels of strings, coded by their positions in ``classes``, or else in the sorted strings."""
     labels = array.whole().tolist()
     names = sorted(set(labels)) if classes is None else classes
     _check_text(array, sum(map(len, names)))
     codes = {name: code for code, name in enumerate(names)}
     unknown = sorted(set(labels) - codes.keys())
     if unknown:
-        asked = f"labels among the classes {brief(str(names))} were expected"
-        raise InputError(f"{array.path}: {asked}, found {quoted(unknown[0])}")
+        wanted = f"labels among the classes {brief(str(names))} were expected"
+        raise InputError(f"{array.path}: {wanted}, found {quoted(unknown[0])}")
     values = np.array([codes[label] for label in labels], np.int64)
-    told = "" if classes else _told_of_classes(names, typed=True)
-    return _Array(array.name, array.shape, values.dtype, lambda: [values], {"classes": names}, told)
+    warning = "" if classes else _doubt_of_classes(names, typed=True)
+    return _Array(array.name, array.shape, values.dtype, lambda: [values], {"classes": names}, warning)

@@ -9,7 +9,7 @@ import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
@@ -24,48 +24,48 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SPARSE_MEMBERS = {"format", "shape", "data", "indices", "indptr", "row", "col", "coords", "offsets", "_is_array"}
-"""What `scipy.sparse.save_npz` writes of one kind of matrix or another."""
+"""Names of the arrays that `scipy.sparse.save_npz` writes, for any kind of matrix."""
 
 MAX_MEMBERS = 1000
-"""Arrays of the largest .npz file: each is opened three times, and becomes a folder of Zarr."""
+"""The most arrays of an .npz file: each is opened three times, and becomes a folder of Zarr."""
 
 MAX_DIRECTORY = 1 << 22
 """Bytes of the largest directory of an .npz file: zipfile parses all of it, into ten times its size, at once."""
 
 MAX_HEADER = 10_000
-"""Bytes of the longest header of an array, as numpy has it, which looks only after it has read the header."""
+"""Bytes of the longest header of an array. numpy has the same bound, but checks it after reading the header."""
 
 MAX_SIZE = (1 << 63) - 1
 """The largest size of an array in any dimension."""
 
 ZIP_PACKINGS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""How numpy packs members. zipfile unfolds others without a bound, whatever size they announce."""
+"""Compressions that numpy writes. zipfile unfolds others without a bound, whatever size they announce."""
 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array in a file, of which only the header was read; ``member`` is its name in an .npz file."""
+    """An array in a file, known by its header; ``member`` is its name in an .npz file."""
 
     path: str
     member: str | None
     name: str
     shape: tuple[int, ...]
     in_row_order: bool
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
 
     @classmethod
     def open(cls, path: str, name: str) -> StoredArray:
-        """Read the header of an .npy file; refuse an array without a name or values, or not of numbers or strings."""
+        """Read the header of an .npy file; raises InputError as `of`."""
         with readable(path), Path(path).open("rb") as stream:
             return cls.of(_Head.of(path, name, stream, os.fstat(stream.fileno()).st_size), None)
 
     @classmethod
     def of(cls, head: _Head, member: str | None) -> StoredArray:
-        """Take the array of a header; refuse one without a plain name or values, or not of numbers or strings."""
+        """The array of a header; raises InputError unless it has a plain name and values, numbers or strings."""
         path, name, shape, dtype = head.path, head.name, head.shape, head.dtype
         if not re.fullmatch(r"(?!__|distforest$|zarr\.json$)\w[\w .-]*", name):
-            asked = "a plain name was expected for the array"
-            raise InputError(f"{path}: {asked}, found {quoted(name)}; give another `name`")
+            expected = "a plain name was expected for the array"
+            raise InputError(f"{path}: {expected}, found {quoted(name)}; give another `name`")
         if dtype.kind != "U" and (dtype.kind not in "biuf" or dtype.itemsize > 8):
             strings = "write strings by .astype(str)"
             cures = {"O": f"pickled objects are never read, {strings}", "S": strings}
@@ -74,13 +74,13 @@ class StoredArray:
                 f"found dtype {brief(str(dtype))}; {cures.get(dtype.kind, 'write it as real numbers, or leave it out')}"
             )
         if head.n_bytes == 0 or (not shape and dtype.kind != "U"):
-            raise InputError(f"{head.place}: rows of values were expected, found {head.told}")
+            raise InputError(f"{head.place}: rows of values were expected, found {head.words}")
         head.check_whole()
         return cls(path, member, name, shape, not head.in_columns or len(shape) < 2, dtype)
 
     @property
     def is_text(self) -> bool:
-        """Whether it is of strings."""
+        """Whether the values are strings."""
         return self.dtype.kind == "U"
 
     @property
@@ -89,14 +89,14 @@ class StoredArray:
         return bytes_of(self.shape, self.dtype)
 
     def blocks(self, block_bytes: int) -> Iterator[np.ndarray]:
-        """Read the rows in blocks of about ``block_bytes``; a member in Fortran order is unfolded as a whole before."""
+        """Blocks of rows of about ``block_bytes``; a member in Fortran order is unfolded as a whole first."""
         step = rows_of(block_bytes, self.shape, self.dtype)
         native = self.dtype.newbyteorder("=")
         for block in self._rows(step) if self.in_row_order else self._columns(step):
             yield block.astype(native, order="C", copy=False)
 
     def _rows(self, step: int) -> Iterator[np.ndarray]:
-        """Read an array that stands row by row."""
+        """Blocks of an array in C order."""
         row_bytes = bytes_of(self.shape[1:], self.dtype)
         with readable(self.path), _stream(self.path, self.member) as stream:
             header_of(stream)
@@ -106,7 +106,7 @@ class StoredArray:
                 yield np.frombuffer(raw, self.dtype).reshape(shape)
 
     def _columns(self, step: int) -> Iterator[np.ndarray]:
-        """Read an array that stands column by column; a file is mapped, so that it never is in memory as a whole."""
+        """Blocks of an array in Fortran order; a file is mapped, so that it is never in memory as a whole."""
         with readable(self.path), _stream(self.path, self.member) as stream:
             header_of(stream)
             values: np.ndarray
@@ -126,18 +126,18 @@ class StoredArray:
 
 @dataclass(frozen=True)
 class _Head:
-    """What the header of an array says, and ``n_left``, the bytes that follow it."""
+    """The header of an array, and ``n_left``, the number of bytes that follow it."""
 
     path: str
     name: str
     shape: tuple[int, ...]
     in_columns: bool
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     n_left: int
 
     @classmethod
     def of(cls, path: str, name: str, stream: IO[bytes], size: int) -> _Head:
-        """Read the header of a stream of so many bytes; refuse sizes that are none."""
+        """Read the header of a stream of ``size`` bytes; raises InputError if its shape is impossible."""
         shape, in_columns, dtype = header_of(stream)
         head = cls(path, name, shape, in_columns, dtype, size - stream.tell())
         if not all(type(length) is int and 0 <= length <= MAX_SIZE for length in shape):
@@ -151,27 +151,27 @@ class _Head:
         return f"{self.path}: array {quoted(self.name)}"
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """Shape and dtype, for messages."""
         return f"shape {brief(str(self.shape))} and dtype {brief(str(self.dtype))}"
 
     @property
     def n_bytes(self) -> int:
-        """What the values take."""
+        """Size of the values."""
         return bytes_of(self.shape, self.dtype)
 
     def check_whole(self) -> None:
-        """Refuse an array of which bytes are missing, or behind which there are more; raises InputError."""
+        """Refuse an array with missing bytes, or with more bytes behind it; raises InputError."""
         if self.n_left != self.n_bytes:
             cut_off, further = "it is cut off, write it again", "write each array into a file of its own, or an .npz"
             raise InputError(
-                f"{self.place}: {counted(self.n_bytes, 'byte')} were expected, as {self.told} announce, "
+                f"{self.place}: {counted(self.n_bytes, 'byte')} were expected, as {self.words} announce, "
                 f"found {self.n_left:,}; {cut_off if self.n_left < self.n_bytes else further}"
             )
 
 
 def _heads(path: str, archive: zipfile.ZipFile) -> list[_Head]:
-    """Read the headers of all members of an .npz file."""
+    """The headers of all members of an .npz file."""
     found = []
     for info in archive.infolist():
         with archive.open(info) as stream:
@@ -180,7 +180,7 @@ def _heads(path: str, archive: zipfile.ZipFile) -> list[_Head]:
 
 
 def stored_arrays(path: str) -> list[StoredArray]:
-    """Read the headers of all arrays of an .npz file.
+    """The arrays of an .npz file, by their headers.
 
     Raises
     ------
@@ -195,38 +195,38 @@ def stored_arrays(path: str) -> list[StoredArray]:
 
 
 class _ArchiveFile(io.FileIO):
-    """An .npz file of which the directory alone is read."""
+    """An .npz file from which only the directory is read."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Read so many bytes; raises InputError where they are more than a directory has."""
+        """Read ``size`` bytes; raises InputError if they are more than a directory has."""
         if size is not None and size > MAX_DIRECTORY:
-            asked = f"a directory of at most {MAX_DIRECTORY:,} bytes was expected, found {size:,}"
-            raise InputError(f"{self.name}: {asked}; write fewer arrays into a file")
+            expected = f"a directory of at most {MAX_DIRECTORY:,} bytes was expected, found {size:,}"
+            raise InputError(f"{self.name}: {expected}; write fewer arrays into a file")
         return super().read(size) or b""
 
 
 def check_archive(path: str, max_bytes: int | None) -> None:
-    """Refuse an .npz file by its directory, before a member is opened.
+    """Check the directory of an .npz file, before a member is opened.
 
     Raises
     ------
     InputError
-        The file is damaged; it has too many members, one twice, or one that is packed as numpy packs none; or they
-        unfold to more than ``max_bytes``, which `check_unfolded` explains.
+        The file is damaged; it has too many members, one member twice, or a compression that numpy does not write; or
+        the members unfold to more than ``max_bytes`` (see `check_unfolded`).
     """
     with readable(path), _ArchiveFile(path) as file, zipfile.ZipFile(file) as archive:
         members = archive.infolist()
     if len(members) > MAX_MEMBERS:
-        asked = f"at most {MAX_MEMBERS:,} arrays were expected, found {len(members):,}"
-        raise InputError(f"{path}: {asked}; write them into several files, or stack those of one shape")
+        expected = f"at most {MAX_MEMBERS:,} arrays were expected, found {len(members):,}"
+        raise InputError(f"{path}: {expected}; write them into several files, or stack those of one shape")
     seen = set()
     for member in members:
         if member.filename in seen:
             raise InputError(f"{path}: different members were expected, found {quoted(member.filename)} twice")
         if member.compress_type not in ZIP_PACKINGS:
-            asked = "members that are stored or deflated were expected"
+            expected = "members that are stored or deflated were expected"
             found = f"found {quoted(member.filename)} of compression {member.compress_type}"
-            raise InputError(f"{path}: {asked}, {found}; write the file by numpy.savez_compressed")
+            raise InputError(f"{path}: {expected}, {found}; write the file by numpy.savez_compressed")
         seen.add(member.filename)
     check_unfolded(path, sum(member.file_size for member in members), max_bytes)
 
@@ -238,24 +238,24 @@ def is_of_sparse_matrix(path: str) -> bool:
     return {"format", "shape", "data"} <= names and bool({"indptr", "row", "coords", "offsets"} & names)
 
 
-def stored_sparse(path: str, max_bytes: int | None) -> Any:
-    """Read the sparse matrix of a file of `scipy.sparse.save_npz`, which unpickles nothing.
+def stored_sparse(path: str, max_bytes: int | None) -> object:
+    """Read the sparse matrix of a file of `scipy.sparse.save_npz`; nothing is unpickled.
 
     Raises
     ------
     InputError
-        The file is damaged, holds further arrays, which would be lost, or announces so many rows that where they begin
-        takes more than ``max_bytes``, which `check_unfolded` explains.
+        The file is damaged; it holds further arrays, which would be lost; or it announces so many rows that ``indptr``
+        takes more than ``max_bytes`` (see `check_unfolded`).
     """
     with readable(path):
         _check_alone(path)
         with zipfile.ZipFile(path) as archive:
             for head in _heads(path, archive):
-                if not head.dtype.hasobject:  # of which SciPy refuses the pickle
+                if not head.dtype.hasobject:  # else SciPy refuses the pickle
                     head.check_whole()
         try:
             matrix = scipy.sparse.load_npz(path)
-        except (KeyError, TypeError, AttributeError, IndexError) as error:  # of members that do not fit each other
+        except (KeyError, TypeError, AttributeError, IndexError) as error:  # the members do not fit each other
             raise ValueError(str(error)) from error
     check_unfolded(path, 8 * matrix.shape[0], max_bytes)
     return matrix
@@ -283,8 +283,8 @@ def _stream(path: str, member: str | None) -> Iterator[IO[bytes]]:
             yield stream
 
 
-def header_of(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read shape, Fortran order and dtype; ValueError for what is no .npy file."""
+def header_of(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Read shape, Fortran order and dtype; raises ValueError if the stream is no .npy file."""
     version = np.lib.format.read_magic(stream)
     if version not in {(1, 0), (2, 0), (3, 0)}:
         raise ValueError(f"the format of an .npy file is 1.0, 2.0 or 3.0, not {version[0]}.{version[1]}")
@@ -295,5 +295,5 @@ def header_of(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
         return read(header)
-    except Exception as error:  # numpy lets out whatever the parsers of Python raise
+    except Exception as error:  # numpy lets through whatever Python's parsers raise
         raise ValueError(f"its header is none of an .npy file: {brief(str(error))}") from error

@@ -1,4 +1,4 @@
-"""Tables in files, read in blocks of rows: what they share, Parquet and libsvm; csv has a file of its own."""
+"""Tables in files, read in blocks of rows: their common protocol, Parquet and libsvm; csv is in `csv_table`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,7 +21,11 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import RowFile, brief, out_of_memory, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from types import ModuleType
+
+    from pyarrow import Array, DataType, Schema
+    from pyarrow.parquet import FileMetaData, ParquetFile
 
     from distforest.sources.source import Floats
 
@@ -30,43 +34,43 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MISSING_WORDS = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaT"})
-"""What is often written where a value is missing."""
+"""Words that are often written for a missing value."""
 
 LIBSVM_COLUMNS = 1 << 20
-"""The highest libsvm index: rows are stored densely, and a slip of the pen must not ask for gigabytes."""
+"""The highest libsvm index: rows are stored densely, and a typo must not ask for gigabytes."""
 
 DIGITS = 18
-"""Digits of the longest libsvm index, zeros before it among them: so many fit int64."""
+"""Digits of the longest libsvm index, with leading zeros: as many fit int64."""
 
 LIKELY = 1000
-"""Columns among which one is looked for whose name is nearly what was asked for: to compare names takes time."""
+"""The most columns that are compared with a label that is missing, to suggest a near name: comparing takes time."""
 
 FILE_ERRORS = (
     *(OSError, ValueError, EOFError, RuntimeError, OverflowError, csv.Error),
     *(struct.error, zipfile.BadZipFile, zlib.error),
 )
-"""What reading a damaged file raises."""
+"""Errors that reading a damaged file raises."""
 
 
 class Table(Protocol):
-    """Rows in a file; features and labels are read apart, each as often as asked, in blocks of rows."""
+    """The rows of a file; features and labels are read separately and any number of times, in blocks of rows."""
 
     typed: ClassVar[bool]
-    """Whether the file says what is a number: if not, labels that look like numbers are numbers."""
+    """Whether the file states types; if not, labels that look like numbers are numbers."""
 
     @property
     def n_columns(self) -> int:
-        """How many features a row has."""
+        """Number of features."""
         ...
 
     @property
     def names(self) -> list[str] | None:
-        """The features' names, where the file has some."""
+        """Names of the features; None if the file has none."""
         ...
 
     @property
     def dtypes(self) -> list[str]:
-        """The features' dtypes, in the file's words; none where it says nothing of them."""
+        """Dtypes of the features, as the file calls them; empty if it does not state them."""
         ...
 
     @property
@@ -76,7 +80,7 @@ class Table(Protocol):
 
     @property
     def n_bytes(self) -> int:
-        """What the file says that its rows unfold to."""
+        """Bytes to which the rows unfold, as the file announces."""
         ...
 
     def features(self) -> Iterator[Floats]:
@@ -90,7 +94,7 @@ class Table(Protocol):
 
 @contextmanager
 def readable(path: str) -> Iterator[None]:
-    """Turn what a damaged or missing file raises into an `InputError` that names the file."""
+    """Turn the errors of reading a damaged or missing file into an `InputError` that names it."""
     try:
         yield
     except InputError:
@@ -105,7 +109,7 @@ def readable(path: str) -> Iterator[None]:
 
 
 def number_in(cell: str) -> float:
-    """Read a number; ValueError for any other cell, also for Python's ``1_000``."""
+    """The number in a cell; raises ValueError for any other cell, also for Python's ``1_000``."""
     if "_" in cell:
         raise ValueError(cell)
     return float(cell)
@@ -128,7 +132,7 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Check the names of all columns: none is empty, there twice, or that of a data frame's index."""
+    """Check the names of all columns: none may be empty, repeated, or that of a data frame's index."""
     seen = set()
     for position, name in enumerate(names):
         if not name or re.fullmatch(r"__index_level_.*|Unnamed: \d+", name):
@@ -143,7 +147,7 @@ def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def label_position(path: str, names: Sequence[str], label: str | None, cure: str = "") -> int | None:
-    """Which column holds the labels; None where none was asked for; ``cure`` is what may help if there is none."""
+    """Position of the label column; None without ``label``. A message about a missing column ends with ``cure``."""
     if label is None:
         return None
     if label not in names:
@@ -158,7 +162,7 @@ def label_position(path: str, names: Sequence[str], label: str | None, cure: str
 
 
 def cure_of_words(labelled: bool) -> str:
-    """What may help where a column is not of numbers."""
+    """What may help if a column does not hold numbers."""
     label = "" if labelled else "; if these are the labels, name their column with `label`"
     return f"{label}; {'' if labelled else 'else '}write the column as numbers or leave it out"
 
@@ -181,26 +185,26 @@ class LibsvmTable:
     def open(
         cls, path: str, block_bytes: int, n_features: int | None = None, zero_based: bool | None = None
     ) -> LibsvmTable:
-        """Find how many features there are, at least as many as the highest index says; and where they begin."""
-        found = _Extent.of(path)
-        if found.highest < 0 and n_features is None:
+        """Read the file once, to count rows and features and to find the first index."""
+        extent = _Extent.of(path)
+        if extent.highest < 0 and n_features is None:
             raise InputError(f"{path}: rows of 'label index:value ...' were expected, found none")
-        first = _first_index(path, found.with_zero, zero_based)
-        n_found = max(1, found.highest + 1 - first)
+        first = _first_index(path, extent.with_zero, zero_based)
+        n_found = max(1, extent.highest + 1 - first)
         n_columns = n_found if n_features is None else whole("n_features", n_features, 1)
         if n_columns < n_found:
-            asked = (
+            expected = (
                 f"indices from {first} to {n_columns - 1 + first} were expected, as of {counted(n_columns, 'feature')}"
             )
-            raise InputError(f"{found.place}: {asked}, found {found.highest}")
+            raise InputError(f"{extent.place}: {expected}, found {extent.highest}")
         if n_columns > LIBSVM_COLUMNS:
-            asked = f"at most {LIBSVM_COLUMNS} features were expected (rows are stored densely)"
-            raise InputError(f"{path}: {asked}, found {n_columns}")
-        return cls(path, found.n_rows, n_columns, first, block_bytes)
+            expected = f"at most {LIBSVM_COLUMNS} features were expected (rows are stored densely)"
+            raise InputError(f"{path}: {expected}, found {n_columns}")
+        return cls(path, extent.n_rows, n_columns, first, block_bytes)
 
     @property
     def n_bytes(self) -> int:
-        """What the rows unfold to: they are stored densely, as float32."""
+        """Bytes to which the rows unfold: they are stored densely, as float32."""
         return 4 * self.n_rows * self.n_columns
 
     def features(self) -> Iterator[Floats]:
@@ -213,12 +217,12 @@ class LibsvmTable:
             yield values
 
     def labels(self) -> Iterator[np.ndarray | list[str]]:
-        """Blocks of labels as they are written."""
+        """Blocks of labels, as text."""
         for batch in self._batches():
             for row, line, cells in batch:
                 if not is_number(cells[0]):
-                    asked = "a number as label was expected"
-                    raise InputError(f"{self._place(row, line)}: {asked}, found {quoted(cells[0])}")
+                    expected = "a number as label was expected"
+                    raise InputError(f"{self._place(row, line)}: {expected}, found {quoted(cells[0])}")
             yield [cells[0] for _, _, cells in batch]
 
     def _batches(self) -> Iterator[list[Record]]:
@@ -234,9 +238,9 @@ class LibsvmTable:
             if not (index.isdecimal() and len(index) <= DIGITS and is_number(value)):
                 raise InputError(f"{self._place(row, line)}: index:value was expected, found {quoted(cell)}")
             if int(index) <= last:
-                asked = f"rising indices from {self.first} were expected"
+                expected = f"rising indices from {self.first} were expected"
                 raise InputError(
-                    f"{self._place(row, line)}: {asked}, found {quoted(cell)}"
+                    f"{self._place(row, line)}: {expected}, found {quoted(cell)}"
                     + (f" after index {last}" if positions else "; give zero_based=True if indices count from 0")
                 )
             last = int(index)
@@ -250,7 +254,7 @@ class LibsvmTable:
 
 @dataclass
 class _Extent:
-    """What the rows of a libsvm file span: how many there are, and where the highest index, -1 without any, stands."""
+    """Extent of a libsvm file: its rows, its highest index (-1 without any), and the ``place`` of that index."""
 
     place: str
     n_rows: int = 0
@@ -259,7 +263,7 @@ class _Extent:
 
     @classmethod
     def of(cls, path: str) -> _Extent:
-        """Go through the rows; raises InputError for an index that is too high."""
+        """Read the rows once; raises InputError for an index that is too high."""
         extent = cls(path)
         for row, line, cells in _libsvm_records(path):
             extent.n_rows = row + 1
@@ -270,16 +274,16 @@ class _Extent:
         return extent
 
     def see(self, index: str, place: str) -> None:
-        """Go on with the last index of a row."""
+        """Take the last index of a row into account."""
         if len(index) > DIGITS or int(index) > LIBSVM_COLUMNS:
-            asked = f"indices up to {LIBSVM_COLUMNS} were expected (rows are stored densely)"
-            raise InputError(f"{place}: {asked}, found {brief(index, 20)}")
+            expected = f"indices up to {LIBSVM_COLUMNS} were expected (rows are stored densely)"
+            raise InputError(f"{place}: {expected}, found {brief(index, 20)}")
         if int(index) > self.highest:
             self.highest, self.place = int(index), place
 
 
 def _first_index(path: str, with_zero: bool, zero_based: bool | None) -> int:
-    """From where indices are counted: from 1, unless it is said, or one of them is 0, which is told."""
+    """The first index: 1, unless ``zero_based`` says otherwise, or one index is 0, which gives a warning."""
     if zero_based is None and with_zero:
         text = "an index is 0, so indices are counted from 0"
         warn_caller(f"{path}: {text}; give zero_based=True to this file and to all that go with it")
@@ -287,7 +291,7 @@ def _first_index(path: str, with_zero: bool, zero_based: bool | None) -> int:
 
 
 def _libsvm_records(path: str) -> Iterator[Record]:
-    """Read the rows, split at white space, without comments and empty lines."""
+    """The rows, split at white space, without comments and empty lines."""
     with readable(path), RowFile(path) as file, file.text() as stream:
         row = 0
         for line, text in enumerate(stream, 1):
@@ -311,7 +315,7 @@ class ParquetTable:
 
     @classmethod
     def open(cls, path: str, label: str | None, block_bytes: int) -> ParquetTable:
-        """Read the schema."""
+        """Open a file by its schema."""
         with _parquet(path) as file:
             schema, n_bytes = file.schema_arrow, _unfolded(file.metadata)
             index = _index_of(schema)
@@ -326,27 +330,27 @@ class ParquetTable:
                 cure = cure_of_words(label is not None)
                 found = f"column {quoted(column)}: numbers were expected, found {brief(str(kind))}"
                 raise InputError(f"{path}: {found}{cure}")
-        _tell_of_index(path, [column for column in features if column in index])
+        _warn_of_index(path, [column for column in features if column in index])
         kind = schema.field(label).type if label is not None else None
         if kind is not None and not (_is_numeric(kind) or _is_text(kind)):
-            asked = f"label column {label!r}: numbers or strings were expected"
-            raise InputError(f"{path}: {asked}, found {brief(str(kind))}")
+            expected = f"label column {label!r}: numbers or strings were expected"
+            raise InputError(f"{path}: {expected}, found {brief(str(kind))}")
         dtypes = [str(schema.field(column).type) for column in features]
         return cls(path, columns, label, block_bytes, dtypes, n_bytes)
 
     @property
     def n_columns(self) -> int:
-        """How many features a row has."""
+        """Number of features."""
         return len(self.names)
 
     @property
     def names(self) -> list[str]:
-        """The features' names."""
+        """Names of the features."""
         return [column for column in self.columns if column != self.label]
 
     @property
     def labelled(self) -> bool:
-        """Whether a label column was asked for."""
+        """Whether there is a label column."""
         return self.label is not None
 
     def features(self) -> Iterator[Floats]:
@@ -367,19 +371,19 @@ class ParquetTable:
                 yield _labels_of(column)
                 first += len(column)
 
-    def _batches(self, columns: list[str]) -> Iterator[Any]:
+    def _batches(self, columns: list[str]) -> Iterator[Mapping[str, Array]]:
         rows = max(1, self.block_bytes // (8 * len(self.columns)))
-        with _parquet(self.path, read_dictionary=[self.label] if self.labelled else None) as file:
+        with _parquet(self.path, [self.label] if self.label is not None else None) as file:
             yield from file.iter_batches(batch_size=rows, columns=columns)
 
 
 @contextmanager
-def _parquet(path: str, **options: Any) -> Iterator[Any]:
-    """Open a Parquet file; what Arrow raises, then and later, becomes an `InputError`."""
+def _parquet(path: str, read_dictionary: list[str] | None = None) -> Iterator[ParquetFile]:
+    """Open a Parquet file for a block; all errors of Arrow in it become `InputError`."""
     pyarrow = _pyarrow()
     with readable(path):
         try:
-            with pyarrow.parquet.ParquetFile(path, **options) as file:
+            with pyarrow.parquet.ParquetFile(path, read_dictionary=read_dictionary) as file:
                 yield file
         except (MemoryError, *FILE_ERRORS):
             raise
@@ -387,33 +391,33 @@ def _parquet(path: str, **options: Any) -> Iterator[Any]:
             raise ValueError(str(error)) from error
 
 
-def _unfolded(metadata: Any) -> int:
-    """What a Parquet file says that it unfolds to: its pages, and its rows, which runs may repeat, as float64."""
+def _unfolded(metadata: FileMetaData) -> int:
+    """Bytes to which a Parquet file unfolds: its pages or, if they take more, its rows as float64."""
     pages = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
     return max(int(pages), 8 * metadata.num_rows * metadata.num_columns)
 
 
-def _index_of(schema: Any) -> list[str]:
-    """Columns that were the index of a data frame, where the file says so as pandas does."""
-    said = schema.pandas_metadata
-    index = said.get("index_columns") if isinstance(said, dict) else None
+def _index_of(schema: Schema) -> list[str]:
+    """Columns that were the index of a data frame, according to the metadata of pandas."""
+    metadata = schema.pandas_metadata
+    index = metadata.get("index_columns") if isinstance(metadata, dict) else None
     return [column for column in index if isinstance(column, str)] if isinstance(index, list) else []
 
 
-def _tell_of_index(path: str, index: list[str]) -> None:
-    """Warn of features that were the index of a pandas data frame, which its file says."""
+def _warn_of_index(path: str, index: list[str]) -> None:
+    """Warn of features that were the index of a pandas data frame."""
     if index:
         text = f"{', '.join(map(quoted, index))} was the index of the data frame, and is read as a feature"
         warn_caller(f"{path}: {text}; leave it out if it only names the rows")
 
 
-def _floats_of(column: Any) -> Floats:
+def _floats_of(column: Array) -> Floats:
     """Turn a pyarrow array of numbers into float64, null into NaN."""
     values: Floats = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
     return values
 
 
-def _labels_of(column: Any) -> np.ndarray | list[str]:
+def _labels_of(column: Array) -> np.ndarray | list[str]:
     """Turn a pyarrow array without nulls into int64, float64 or strings."""
     types = _pyarrow().types
     if types.is_dictionary(column.type):  # a string that runs repeat is held once
@@ -421,26 +425,25 @@ def _labels_of(column: Any) -> np.ndarray | list[str]:
         return [words[code] for code in column.indices.to_pylist()]
     if _is_text(column.type):
         return [str(label) for label in column.to_pylist()]
-    whole = types.is_integer(column.type) or types.is_boolean(column.type)
-    if not whole:
+    if not (types.is_integer(column.type) or types.is_boolean(column.type)):
         return _floats_of(column)
     labels: np.ndarray = column.cast("int64").to_numpy(zero_copy_only=False)
     return labels
 
 
-def _is_numeric(kind: Any) -> bool:
+def _is_numeric(kind: DataType) -> bool:
     types = _pyarrow().types
     return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: DataType) -> bool:
     types = _pyarrow().types
     kind = kind.value_type if types.is_dictionary(kind) else kind
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _pyarrow() -> Any:
-    """Import pyarrow, an optional dependency, with what is used here."""
+def _pyarrow() -> ModuleType:
+    """Import pyarrow, an optional dependency, with the modules that are used here."""
     try:
         import pyarrow.parquet  # noqa: PLC0415
         import pyarrow.types  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The user's function, called: in batches, again after a fault, within a time, and never more at once than allowed."""
+"""Calls of the user's function: in batches, with retries, within a timeout, at most so many at once."""
 
 from __future__ import annotations
 
@@ -9,39 +9,41 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
 
 import numpy as np
 
 from distforest.amounts import counted
 from distforest.errors import CancelledJobError, InputError
 from distforest.sources.given import unmasked
-from distforest.sources.lazy.identity import name_of, signature
+from distforest.sources.lazy.identity import Items, UserFunction, name_of, signature
 from distforest.sources.source import NUMBERS
 
 if TYPE_CHECKING:
     from distforest.sources.source import Floats
 
-_GRACE = 5.0  # seconds that a loop whose coroutines were cancelled has to end, before its thread is abandoned
+R = TypeVar("R")
+
+_GRACE = 5.0  # seconds until the thread of a loop whose coroutines were cancelled is abandoned
 
 
 @dataclass(frozen=True, eq=False)
 class Lazy:
-    """A similarity that is asked for, pair by pair, only where a forest needs it.
+    """A similarity whose values are worked out pair by pair, only when a forest needs them.
 
     Parameters
     ----------
     function
-        Takes two equally long sequences of objects and returns as many numbers; NaN, None or masked is unobserved.
-        A coroutine function is awaited. `pairwise` makes one of a function of two objects.
+        Takes two equally long sequences of objects and returns as many numbers; NaN, None or masked means unobserved.
+        A coroutine function is awaited. `pairwise` makes such a function of a function of two objects.
     objects
-        What positions stand for, shape (n,); None: rows are the objects themselves.
+        The objects, shape (n,), if rows are positions in them; None: rows are the objects themselves.
     symmetric
         Whether (a, b) and (b, a) are one pair.
     kind
@@ -49,18 +51,18 @@ class Lazy:
     batch_size, concurrency
         The most pairs in a call, and the most calls at once.
     retries, timeout
-        How often a pair that failed is asked again, and the seconds that a call may take.
+        How often a failed pair is tried again, and the seconds that a call may take.
     budget
         The most pairs that a fit may pay for.
     ledger
-        Path of the file that remembers every value.
+        Path of the file that remembers all values.
     share
-        Of a job: ``"all"``: one process asks for all; ``"worker"``: each worker asks for itself.
+        In a job, ``"all"``: one process asks for all workers; ``"worker"``: each worker asks for itself.
 
     Raises
     ------
     InputError
-        Values that are refused: all of them, one a line.
+        Arguments are invalid; the message names each of them on a line of its own.
 
     Examples
     --------
@@ -69,8 +71,8 @@ class Lazy:
     ('distance', 1000)
     """
 
-    function: Callable[..., Any]
-    objects: Any = field(default=None, repr=False)
+    function: UserFunction
+    objects: object = field(default=None, repr=False)
     _: KW_ONLY
     symmetric: bool = True
     kind: str = "similarity"
@@ -111,26 +113,26 @@ class Lazy:
 
     @property
     def signature(self) -> dict[str, str | None]:
-        """What the function is; a state without content is refused where a ledger has to tell it apart."""
+        """The signature of the function; with a ledger, a state without comparable content is refused."""
         return signature(self.function, strict=self.ledger is not None)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Lazy:
-        # Nothing here is ever changed, objects may be many, and a function may hold a connection.
+    def __deepcopy__(self, memo: dict[int, object]) -> Lazy:
+        # It never changes, objects may be many, and a function may hold a connection.
         return self
 
 
-def _is_count(value: Any, least: int) -> bool:
+def _is_count(value: object, least: int) -> bool:
     return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
-def _is_time(value: Any) -> bool:
+def _is_time(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, Real) and 0 < float(value) < float("inf")
 
 
-class PairFault(Exception):  # noqa: N818 - it carries what was paid for, and no user sees it
-    """A function of two objects failed at ``place``; ``values`` are those before it, ``cause`` is its error.
+class PairFault(Exception):  # noqa: N818 - it carries values, and no user sees it
+    """A call failed at the pair at ``place``; ``values`` are those of the pairs before, ``cause`` is the error.
 
-    Where it is not ``is_exact``, the pair at fault is that at ``place`` or a later one.
+    Unless ``is_exact``, the pair at fault may be a later one.
     """
 
     def __init__(
@@ -142,19 +144,19 @@ class PairFault(Exception):  # noqa: N818 - it carries what was paid for, and no
 
 @dataclass(frozen=True, eq=False)
 class Pairwise:
-    """A function of two objects as one of two sequences; made by `pairwise`."""
+    """A function of two sequences that calls a function of two objects for each pair; `pairwise` makes it."""
 
-    function: Callable[[Any, Any], Any]
+    function: UserFunction
 
     def __post_init__(self) -> None:
-        # functools.update_wrapper would assign, and this is frozen
+        # functools.update_wrapper would assign attributes, and the class is frozen
         for name in functools.WRAPPER_ASSIGNMENTS:
             if hasattr(self.function, name):
                 object.__setattr__(self, name, getattr(self.function, name))
         object.__setattr__(self, "__wrapped__", self.function)
 
-    def __call__(self, left: Sequence[Any], right: Sequence[Any]) -> Any:
-        """Values of the pairs, shape (n,); a coroutine that gives them if the function is one."""
+    def __call__(self, left: Items, right: Items) -> Floats | Coroutine[object, object, Floats]:
+        """Values of the pairs, shape (n,); a coroutine of them if the function is a coroutine function."""
         if is_async(self.function):
             return self._awaited(left, right)
         values: list[float] = []
@@ -165,7 +167,7 @@ class Pairwise:
             raise PairFault(values, len(values), cause) from cause
         return np.array(values, np.float64)
 
-    async def _awaited(self, left: Sequence[Any], right: Sequence[Any]) -> Floats:
+    async def _awaited(self, left: Items, right: Items) -> Floats:
         values: list[float] = []
         try:
             for a, b in zip(left, right, strict=True):
@@ -174,23 +176,23 @@ class Pairwise:
             raise PairFault(values, len(values), cause) from cause
         return np.array(values, np.float64)
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
-        # A decorated function is found under its name, where this object stands in its place.
+    def __reduce__(self) -> str | tuple[object, ...]:
+        # Under the name of a decorated function there is this object, so it is pickled by that name.
         module = getattr(self, "__module__", None)
-        found: Any = sys.modules.get(module) if module and module != "__main__" else None
+        named: object = sys.modules.get(module) if module and module != "__main__" else None
         name: str = getattr(self, "__qualname__", "")
         for part in name.split("."):
-            found = getattr(found, part, None)
-        return name if found is self else (Pairwise, (self.function,))
+            named = getattr(named, part, None)
+        return name if named is self else (Pairwise, (self.function,))
 
 
-def pairwise(scalar: Callable[[Any, Any], Any]) -> Pairwise:
-    """Adapt a function of two objects, also a coroutine function, to sequences of them.
+def pairwise(scalar: UserFunction) -> Pairwise:
+    """Adapt a function of two objects, which may be a coroutine function, to sequences of objects.
 
     Parameters
     ----------
     scalar
-        Takes two objects and returns a number, or None or NaN where there is none.
+        Takes two objects and returns a number; None or NaN means unobserved.
 
     Examples
     --------
@@ -205,33 +207,41 @@ def pairwise(scalar: Callable[[Any, Any], Any]) -> Pairwise:
 
 @dataclass(frozen=True)
 class AskingPolicy:
-    """How often a pair that failed is asked again, and the seconds that a call may take."""
+    """How often a failed pair is tried again, and the seconds that a call may take."""
 
     retries: int = 2
     timeout: float | None = None
 
 
+class PairNames(Protocol):
+    """The names of the pairs of a batch in messages: a list, or names that are worked out when needed."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, pair: SupportsIndex, /) -> tuple[object, object]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Pairs to ask for in one call: their objects, and their names for messages; three sequences of length n."""
+    """Pairs for one call: their objects, and their names in messages; three sequences of length n."""
 
-    left: Any
-    right: Any
-    names: Sequence[tuple[object, object]]
+    left: Items
+    right: Items
+    names: PairNames
 
 
 @dataclass(frozen=True, eq=False)
 class FunctionAnswer:
-    """What came back: ``values`` of the first pairs of the batch, and what stopped the rest, if anything did."""
+    """The answer to a batch: ``values`` of its first pairs, and the error that stopped the rest, if any."""
 
     values: Floats
     error: str | None = None
 
 
 class _Asking:
-    """A batch being asked for: what was paid for, where it stands, and how often the pair there has failed."""
+    """A batch in work: its values so far, the next pair, and how often that pair has failed."""
 
-    def __init__(self, function: Callable[..., Any], batch: Batch, policy: AskingPolicy, stop: threading.Event) -> None:
+    def __init__(self, function: UserFunction, batch: Batch, policy: AskingPolicy, stop: threading.Event) -> None:
         self.function, self.batch, self.policy, self.stop = function, batch, policy, stop
         self.kept: list[Floats] = []
         self.start = self.tries = 0
@@ -242,10 +252,10 @@ class _Asking:
         is_open = self.start < len(self.batch.names) and self.tries <= self.policy.retries
         return is_open and not self.stop.is_set()
 
-    def rest(self) -> tuple[Sequence[Any], Sequence[Any]]:
+    def rest(self) -> tuple[Items, Items]:
         return self.batch.left[self.start :], self.batch.right[self.start :]
 
-    def take(self, raw: Any) -> None:
+    def take(self, raw: object) -> None:
         self._keep(checked(raw, len(self.batch.names) - self.start))
 
     def fail(self, error: BaseException) -> None:
@@ -260,7 +270,7 @@ class _Asking:
         self.kept.append(values)
         self.start += len(values)
         if len(values):
-            self.tries = 0  # another pair is in front now
+            self.tries = 0  # another pair is next now
 
     def answer(self) -> FunctionAnswer:
         values = np.concatenate(self.kept) if self.kept else np.empty(0)
@@ -274,8 +284,8 @@ class _Asking:
         )
 
 
-class Reason(Exception):  # noqa: N818 - never seen as a type
-    """Why a call has no values, in words."""
+class Reason(Exception):  # noqa: N818 - users see only its message
+    """The reason why a call has no values."""
 
 
 class Late(Reason):
@@ -286,19 +296,19 @@ class Late(Reason):
 
 
 def reason_of(error: BaseException) -> str:
-    """What a message says of an error.
+    """Describe an error in a message.
 
     Examples
     --------
-    >>> reason_of(ValueError("too dear")), reason_of(Late(0.5))
-    ('ValueError: too dear', 'no answer within 0.5 s')
+    >>> reason_of(ValueError("too long")), reason_of(Late(0.5))
+    ('ValueError: too long', 'no answer within 0.5 s')
     """
     text = str(error)
     return text if isinstance(error, Reason) else f"{type(error).__name__}{': ' if text else ''}{text}"
 
 
-def checked(raw: Any, n: int) -> Floats:
-    """What a function returned for n pairs, as numbers; raises `Reason`, or `PairFault` at the first infinite one.
+def checked(raw: object, n: int) -> Floats:
+    """Read a function's result for n pairs as numbers; raises `Reason`, or `PairFault` at an infinite number.
 
     Examples
     --------
@@ -310,7 +320,7 @@ def checked(raw: Any, n: int) -> Floats:
     return values
 
 
-def _number(value: Any) -> float:
+def _number(value: SupportsFloat | str | bytes | None) -> float:
     if value is None or value is np.ma.masked:
         return float("nan")
     if isinstance(value, (str, bytes, bytearray)):
@@ -318,7 +328,7 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _floats(raw: Any, n: int) -> Floats:
+def _floats(raw: object, n: int) -> Floats:
     if inspect.iscoroutine(raw):
         raw.close()
         raise Reason("returned a coroutine; declare the function itself with async def")
@@ -329,10 +339,10 @@ def _floats(raw: Any, n: int) -> Floats:
         return np.array([_number(value) for value in array], np.float64)
     if array.dtype.kind not in NUMBERS:
         raise Reason(f"returned {array.dtype} values, wanted real numbers")
-    return array.astype(np.float64)  # a copy: the function may use its buffer again
+    return array.astype(np.float64)  # a copy, as the function may reuse its buffer
 
 
-def _finite(value: Any) -> float:
+def _finite(value: SupportsFloat | None) -> float:
     number = _number(value)
     if math.isinf(number):
         raise _infinite(number)
@@ -350,8 +360,8 @@ def _check_infinite(values: Floats) -> None:
         raise PairFault(values[:place], place, _infinite(float(values[place])))
 
 
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a function, or an object that is called, must be awaited.
+def is_async(function: UserFunction) -> bool:
+    """Whether a function or callable object must be awaited.
 
     Examples
     --------
@@ -363,12 +373,12 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def answer_batch(function: Callable[..., Any], batch: Batch, policy: AskingPolicy) -> FunctionAnswer:
+def answer_batch(function: UserFunction, batch: Batch, policy: AskingPolicy) -> FunctionAnswer:
     """Ask a function for the values of one batch.
 
-    After a fault the batch is asked for again from the pair at fault on, or from its first pair without a value where
-    the one at fault is not known; each pair is tried ``policy.retries + 1`` times. Where the function hangs, its
-    thread is abandoned; it never keeps the process from ending.
+    After a fault the rest of the batch is tried again: from the pair at fault on, or if that is not known, from the
+    first pair without a value. Each pair is tried ``policy.retries + 1`` times. If the function hangs, its thread is
+    abandoned; it does not keep the process from ending.
 
     Examples
     --------
@@ -382,12 +392,13 @@ def answer_batch(function: Callable[..., Any], batch: Batch, policy: AskingPolic
 
 
 def answers(
-    function: Callable[..., Any], batches: Iterable[Batch], policy: AskingPolicy, concurrency: int
+    function: UserFunction, batches: Iterable[Batch], policy: AskingPolicy, concurrency: int
 ) -> Iterator[tuple[int, FunctionAnswer]]:
-    """Ask for many batches, at most ``concurrency`` at once; give (place of the batch, answer) as they complete.
+    """Ask for many batches, at most ``concurrency`` at once; yield (place of the batch, answer) as they complete.
 
-    Batches are drawn when they are asked for; nothing new is asked for once the iterator is closed. Functions run
-    in daemon threads (one at a time without a timeout: in the caller's), coroutines on one loop in a daemon thread.
+    Batches are drawn from the iterable when they are started. Nothing is started once the iterator is closed. Functions
+    run in daemon threads, or in the caller's thread if they run one at a time without a timeout. Coroutines run on one
+    event loop in a daemon thread.
 
     Examples
     --------
@@ -405,7 +416,7 @@ def answers(
                 yield place, _answered(_Asking(function, batch, policy, stop))
         else:
 
-            def start(batch: Batch, report: Callable[[Any], None]) -> None:
+            def start(batch: Batch, report: _Report) -> None:
                 asking = _Asking(function, batch, policy, stop)
                 _in_thread(lambda: _answered(asking)).add_done_callback(report)
 
@@ -414,8 +425,12 @@ def answers(
         stop.set()
 
 
+_Report: TypeAlias = "Callable[[Future[FunctionAnswer]], None]"
+"""Called when the answer to a batch is there."""
+
+
 def _as_completed(
-    start: Callable[[Batch, Callable[[Any], None]], None], batches: Iterable[Batch], concurrency: int
+    start: Callable[[Batch, _Report], None], batches: Iterable[Batch], concurrency: int
 ) -> Iterator[tuple[int, FunctionAnswer]]:
     done: SimpleQueue[tuple[int, Future[FunctionAnswer]]] = SimpleQueue()
     running = 0
@@ -437,31 +452,31 @@ def _answered(asking: _Asking) -> FunctionAnswer:
         call = functools.partial(asking.function, *asking.rest())
         try:
             asking.take(call() if timeout is None else _within(call, timeout))
-        except CancelledJobError:  # of what stands in a function's place
+        except CancelledJobError:  # raised by what stands in for the function
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a user's function raises is a fault to report
+        except Exception as error:  # noqa: BLE001 - any error of a user's function is a fault to report
             asking.fail(error)
     return asking.answer()
 
 
-def _within(call: Callable[[], Any], timeout: float) -> Any:
+def _within(call: Callable[[], R], timeout: float) -> R:
     future = _in_thread(call)
     try:
         return future.result(timeout)
     except TimeoutError:
-        if future.done():  # the function's own
+        if future.done():  # the TimeoutError is the function's own
             return future.result()
         raise Late(timeout) from None
 
 
-def _in_thread(call: Callable[[], Any]) -> Future[Any]:
-    # Not an executor: its threads are joined at exit, and a call that hangs would keep the process.
-    future: Future[Any] = Future()
+def _in_thread(call: Callable[[], R]) -> Future[R]:
+    # Not an executor: its threads are joined at exit, and a hanging call would keep the process alive.
+    future: Future[R] = Future()
 
     def run() -> None:
         try:
             future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - raised again where the result is taken
+        except BaseException as error:  # noqa: BLE001 - raised again by `future.result`
             future.set_exception(error)
 
     threading.Thread(target=run, name="distforest-similarity", daemon=True).start()
@@ -483,26 +498,26 @@ def _running_loop(stop: threading.Event) -> Iterator[asyncio.AbstractEventLoop]:
     try:
         yield loop
     finally:
-        stop.set()  # first: a coroutine that is cancelled from here on is not asked again
+        stop.set()  # first: a coroutine that is cancelled from here on is not tried again
         loop.call_soon_threadsafe(end.set)
         thread.join(_GRACE)
 
 
 def _start_on(
-    loop: asyncio.AbstractEventLoop, function: Callable[..., Any], policy: AskingPolicy, stop: threading.Event
-) -> Callable[[Batch, Callable[[Any], None]], None]:
-    held: set[Future[Any]] = set()  # a loop refers to its tasks weakly
+    loop: asyncio.AbstractEventLoop, function: UserFunction, policy: AskingPolicy, stop: threading.Event
+) -> Callable[[Batch, _Report], None]:
+    held: set[Future[None]] = set()  # an event loop holds its tasks weakly
 
-    async def guarded(asking: _Asking, future: Future[Any]) -> None:
+    async def guarded(asking: _Asking, future: Future[FunctionAnswer]) -> None:
         try:
             future.set_result(await _awaited(asking))
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # noqa: BLE001 - an interrupt too: raised again in the caller's thread
+        except BaseException as error:  # noqa: BLE001 - also an interrupt; raised again in the caller's thread
             future.set_exception(error)
 
-    def start(batch: Batch, report: Callable[[Any], None]) -> None:
-        future: Future[Any] = Future()
+    def start(batch: Batch, report: _Report) -> None:
+        future: Future[FunctionAnswer] = Future()
         future.add_done_callback(report)
         task = asyncio.run_coroutine_threadsafe(guarded(_Asking(function, batch, policy, stop), future), loop)
         held.add(task)
@@ -521,7 +536,7 @@ async def _awaited(asking: _Asking) -> FunctionAnswer:
         except asyncio.CancelledError as error:
             if asking.stop.is_set():
                 raise
-            asking.fail(error)  # the function's own
+            asking.fail(error)  # the cancellation is the function's own
         except Exception as error:  # noqa: BLE001 - as for functions
             asking.fail(Late(asking.policy.timeout or 0.0) if limit.expired() else error)
     return asking.answer()

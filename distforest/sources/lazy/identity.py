@@ -1,4 +1,4 @@
-"""What a function and an object are, the same in every process: a ledger's keys, and the signature of its values."""
+"""Functions and objects, recognised in every process: the keys of a ledger, and the signature of its values."""
 
 from __future__ import annotations
 
@@ -13,52 +13,58 @@ import struct
 import tokenize
 from contextlib import contextmanager
 from pathlib import PurePath
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
 
+Items: TypeAlias = "Sequence[object] | NDArray[np.generic]"
+"""Objects in an order: an array of rows, or a sequence of anything."""
+
+UserFunction: TypeAlias = "Callable[..., Any]"
+"""A function that a user has written; its results are checked before they are used."""
+
 ENTRY_POINTS = "distforest.similarity"
-"""The group in which packages announce similarity functions by name."""
+"""The group of entry points by which packages announce similarity functions."""
 
 
-def _layers(function: Any) -> list[Any]:
-    """A function and, ever further within, what its partials and wrappers hold."""
-    found = [function]
+def _layers(function: object) -> list[object]:
+    """A function and, layer by layer, the functions inside its partials and wrappers."""
+    layers = [function]
     while True:
         if isinstance(function, functools.partial):
             function = function.func
         elif hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         else:
-            return found
-        found.append(function)
+            return layers
+        layers.append(function)
 
 
-def name_of(function: Any) -> str:
+def name_of(function: object) -> str:
     """``module:qualname`` of a function, of a partial's innermost one, or of a callable object's class.
 
-    Of a wrapper's layers the outermost one tells: it has the public name.
+    Of the layers of a wrapper the outermost one counts: it has the public name.
     """
     layers = _layers(function)
-    named = type(layers[-1])
+    named: object = type(layers[-1])
     for layer in reversed(layers):
         if isinstance(layer, functools.partial):  # a wrapper of a partial finds no name to take over
             break
         named = layer if hasattr(layer, "__qualname__") else named
-    return f"{getattr(named, '__module__', None) or 'builtins'}:{named.__qualname__}"
+    return f"{getattr(named, '__module__', None) or 'builtins'}:{getattr(named, '__qualname__', '')}"
 
 
-def resolve(name: str) -> Callable[..., Any]:
-    """Import the function that a name stands for.
+def resolve(name: str) -> UserFunction:
+    """Import a function by its name.
 
     Parameters
     ----------
@@ -68,7 +74,7 @@ def resolve(name: str) -> Callable[..., Any]:
     Raises
     ------
     InputError
-        There is no such module, function or entry point, its import fails, or it cannot be called.
+        There is no such module, function or entry point, its import fails, or it is not callable.
 
     Examples
     --------
@@ -78,42 +84,41 @@ def resolve(name: str) -> Callable[..., Any]:
     points = importlib.metadata.entry_points(group=ENTRY_POINTS, name=name)
     try:
         if points:
-            found = next(iter(points)).load()
+            function = next(iter(points)).load()
         else:
             module, _, path = name.partition(":")
-            found = operator.attrgetter(path)(importlib.import_module(module))
-    except (Exception, SystemExit) as error:  # a module that is imported may raise anything, a script may exit
+            function = operator.attrgetter(path)(importlib.import_module(module))
+    except (Exception, SystemExit) as error:  # an import may raise anything, and a script may exit
         wanted = f"'module:function' that can be imported, or an entry point of the group {ENTRY_POINTS!r}"
         raise InputError(f"a similarity is {wanted}; found {name!r} ({type(error).__name__}: {error})") from error
-    if not callable(found):
-        raise InputError(f"a similarity is a function; {name!r} is a {type(found).__name__}")
-    function: Callable[..., Any] = found
+    if not callable(function):
+        raise InputError(f"a similarity is a function; {name!r} is a {type(function).__name__}")
     return function
 
 
-def signature(function: Callable[..., Any], *, strict: bool = True) -> dict[str, str | None]:
-    """What a function is, for a ledger to compare.
+def signature(function: UserFunction, *, strict: bool = True) -> dict[str, str | None]:
+    """The identity of a function, for a ledger to compare.
 
     Parameters
     ----------
     function
-        A function, method, partial, wrapper or callable object. The state of an object is what it is pickled by: counts
-        and caches that do not decide its values are left out by its ``__getstate__``. Of what a decorator holds (with
-        ``functools.wraps``) only what cannot change counts.
+        A function, method, partial, wrapper or callable object. The state of an object is its pickled state; its
+        ``__getstate__`` should leave out counts and caches that do not decide its values. Of the state of a decorator
+        (with ``functools.wraps``) only immutable values count.
     strict
-        Whether to refuse a state that has no content; else the name of its type stands for it.
+        Whether to refuse a state without comparable content; otherwise the name of its type stands for it.
 
     Returns
     -------
     dict
-        ``function``, its name; ``version``, its package's, None if it has none; ``sha256`` of its source and code, and
-        of what it holds: defaults, closure, the state of its object, what partials bind. It is the same in every
-        process of one version of Python; globals are not looked at.
+        ``function``: its name; ``version``: that of its package, None if it has none; ``sha256``: of its source and
+        code, its defaults, its closure, the state of its object, and the arguments that partials bind. It is the same
+        in every process of one version of Python. Globals are not read.
 
     Raises
     ------
     InputError
-        The function holds a value that has no content to compare.
+        The function holds a value without comparable content.
 
     Examples
     --------
@@ -127,22 +132,26 @@ def signature(function: Callable[..., Any], *, strict: bool = True) -> dict[str,
     return {
         "function": name,
         "version": _version(name.split(":")[0].split(".")[0]),
-        "sha256": hashlib.sha256(_Held(name, strict).function(function)).hexdigest(),
+        "sha256": hashlib.sha256(_Content(name, strict).function(function)).hexdigest(),
     }
 
 
-class _Held:
-    """Bytes of what a function is made of and holds, free of addresses and of the order of sets and dicts."""
+_PLAIN = (tuple, list, dict)
+"""Collections that are read by their content; a class that inherits from one is read as it is pickled."""
+
+
+class _Content:
+    """Reads a function's code and state as bytes, without memory addresses and the order of sets and dicts."""
 
     def __init__(self, name: str, strict: bool) -> None:
         self._name = name
         self._strict = strict
-        self._is_fixed = False  # only what cannot change counts
-        self._path: list[str] = []  # where the value being read is held, for messages
-        self._open: list[Any] = []  # what is being read, outermost first: a function may hold itself
+        self._is_fixed = False  # whether only immutable values count
+        self._path: list[str] = []  # where the value being read is, for messages
+        self._open: list[object] = []  # the values being read, outermost first: a function may hold itself
 
-    def function(self, function: Any) -> bytes:
-        """Anything that can be called: its innermost function, and what each layer around it adds."""
+    def function(self, function: object) -> bytes:
+        """The bytes of a callable: its innermost function, and what each layer around it adds."""
         layers = _layers(function)
         parts = [self._bare(layers[-1])]
         for layer, inner in itertools.pairwise(layers):
@@ -153,7 +162,7 @@ class _Held:
                 parts.append(self._wrapper(layer, inner))
         return b"".join(parts)
 
-    def _bare(self, bare: Any) -> bytes:
+    def _bare(self, bare: object) -> bytes:
         if isinstance(bare, FunctionType):
             return self._python(bare)
         if isinstance(bare, type):
@@ -172,22 +181,22 @@ class _Held:
             is_plain = type(owner).__module__ == "builtins"  # the bound method of a list or a dict
             return code + (self.value(owner) if is_plain else self._class(type(owner)) + self._state(owner))
 
-    def _wrapper(self, layer: Any, inner: Any) -> bytes:
-        """What a decorator added: its code, and what it holds but for caches, counts, locks, which decide no value."""
-        if isinstance(layer, MethodType):  # it shows what its function wraps, but has an object
+    def _wrapper(self, layer: object, inner: object) -> bytes:
+        """The bytes of a decorator: its code and state without caches, counts and locks, which decide no value."""
+        if isinstance(layer, MethodType):  # it shows the function that its own function wraps, but has an object
             return self._bare(layer)
         with self._fixed():
             if isinstance(layer, FunctionType):
                 return self._python(layer, inner)
-            is_ours = type(layer).__module__.partition(".")[0] == "distforest"  # adapters, which change no value
+            is_ours = type(layer).__module__.partition(".")[0] == "distforest"  # an adapter, which changes no value
             if is_ours or not _call_of(layer):
                 return b""
-            taken = {*functools.WRAPPER_ASSIGNMENTS, "__wrapped__"}
-            state = {key: one for key, one in vars(layer).items() if key not in taken and one is not inner}
+            copied = {*functools.WRAPPER_ASSIGNMENTS, "__wrapped__"}
+            state = {key: one for key, one in vars(layer).items() if key not in copied and one is not inner}
             return self._class(type(layer)) + b"".join(key.encode() + self.value(state[key]) for key in sorted(state))
 
-    def _python(self, function: FunctionType, inner: Any = None) -> bytes:
-        """Source, code, defaults and closure of a function; of the closure without what it wraps."""
+    def _python(self, function: FunctionType, inner: object = None) -> bytes:
+        """Source, code, defaults and closure of a function; without the function that it wraps."""
         with self._reading(function) as known:
             if known:
                 return known
@@ -199,7 +208,7 @@ class _Held:
                     parts.append(name.encode() + self._cell(cell, inner))
             return hashlib.sha256(b"".join(parts)).digest()
 
-    def _cell(self, cell: Any, inner: Any) -> bytes:
+    def _cell(self, cell: CellType, inner: object) -> bytes:
         try:
             content = cell.cell_contents
         except ValueError:  # not assigned yet
@@ -207,18 +216,18 @@ class _Held:
         return b"w" if inner is not None and content is inner else self.value(content)
 
     def _code(self, code: CodeType) -> bytes:
-        # Beside the source, which lambdas on one line share, and which functions made by exec do not have.
+        # In addition to the source: lambdas on one line share it, and functions made by exec have none.
         parts = [code.co_code, code.co_exceptiontable, repr(code.co_names).encode()]
         parts += [self._code(one) if isinstance(one, CodeType) else self.value(one) for one in code.co_consts]
         return hashlib.sha256(b"".join(parts)).digest()
 
     def _class(self, kind: type) -> bytes:
-        """Name and source of a class and of those it inherits from, and what its methods hold."""
+        """Name and source of a class and its bases, and the state of their methods."""
         with self._reading(kind) as known:
             if known:
                 return known
             parts = []
-            with self._fixed():  # what dataclass writes holds marks of its own
+            with self._fixed():  # methods that dataclass writes hold markers of their own
                 for one in kind.__mro__:
                     parts += [_named(one), _text(one)]
                     for name, member in sorted(vars(one).items()):
@@ -226,8 +235,8 @@ class _Held:
                         parts += [name.encode() + self._python(method)] if isinstance(method, FunctionType) else []
             return hashlib.sha256(b"".join(parts)).digest()
 
-    def _state(self, one: Any) -> bytes:
-        """What an object is pickled by."""
+    def _state(self, one: object) -> bytes:
+        """The pickled state of an object."""
         if self._is_fixed:
             return _typed(one)
         with self._reading(one) as known:
@@ -242,17 +251,17 @@ class _Held:
             if isinstance(reduced, str):  # the name of a global
                 return b"g" + reduced.encode()
             maker, args, state, items, pairs = itertools.islice(itertools.chain(reduced, [None] * 3), 5)
-            parts = ([None if part is type(one) else part for part in args], state)
-            held = (*parts, list(items) if items else None, dict(pairs) if pairs else None)
-            return b"o" + _named(type(one)) + name_of(maker).encode() + b"".join(map(self.value, held))
+            begun = ([None if part is type(one) else part for part in args], state)
+            parts = (*begun, list(items) if items else None, dict(pairs) if pairs else None)
+            return b"o" + _named(type(one)) + name_of(maker).encode() + b"".join(map(self.value, parts))
 
-    def value(self, one: Any) -> bytes:
-        """A value that something holds: its type and content."""
+    def value(self, one: object) -> bytes:
+        """The bytes of a value: its type and content."""
         if one is None or one is Ellipsis:
             return b"n" if one is None else b"..."
         if self._is_fixed and isinstance(one, (list, dict, set)):
             return _typed(one)
-        if type(one) in (tuple, list, dict) or isinstance(one, (set, frozenset)):
+        if isinstance(one, (set, frozenset)) or (isinstance(one, _PLAIN) and type(one) in _PLAIN):
             with self._reading(one) as known:
                 return known or self._collection(one)
         if isinstance(one, np.ndarray):
@@ -263,14 +272,14 @@ class _Held:
         if isinstance(one, ModuleType):
             return b"m" + one.__name__.encode()
         if isinstance(one, type):
-            return b"k" + (_named(one) if self._is_fixed else self._class(one))  # methods name most of a library
+            return b"k" + (_named(one) if self._is_fixed else self._class(one))  # methods refer to most of a library
         if isinstance(one, (str, bytes, int, float, complex, np.bool_, np.number)):
             return _content(one)
         if callable(one):
             return b"F" + hashlib.sha256(name_of(one).encode() + self.function(one)).digest()
         return self._state(one)
 
-    def _collection(self, one: Any) -> bytes:
+    def _collection(self, one: Collection[object]) -> bytes:
         if isinstance(one, dict):
             parts = []
             for key, value in one.items():
@@ -281,7 +290,7 @@ class _Held:
         is_set = isinstance(one, (set, frozenset))
         return f"{'u' if is_set else '('}{len(one)}:".encode() + b"".join(sorted(parts) if is_set else parts)
 
-    def _without_content(self, one: Any) -> bytes:
+    def _without_content(self, one: object) -> bytes:
         if not self._strict:
             return _typed(one)
         path = [name for place, name in enumerate(self._path) if place == 0 or name != "self"]
@@ -295,14 +304,14 @@ class _Held:
 
     @contextmanager
     def _at(self, name: str) -> Iterator[None]:
-        # nothing here is put back after an error, which ends the reading
+        # not undone after an error, which ends the reading
         self._path.append(name)
         yield
         self._path.pop()
 
     @contextmanager
-    def _reading(self, one: Any) -> Iterator[bytes]:
-        """Keep in mind what is being read; gives a reference if it is read already, further out."""
+    def _reading(self, one: object) -> Iterator[bytes]:
+        """Remember a value while it is read; yields a reference if it is already being read further out."""
         places = [place for place, other in enumerate(self._open) if other is one]
         self._open.append(one)
         yield f"r{places[0]};".encode() if places else b""
@@ -315,21 +324,21 @@ class _Held:
         self._is_fixed = before
 
 
-def _call_of(one: Any) -> FunctionType | None:
-    """What runs when an object is called, if it is written in Python."""
+def _call_of(one: object) -> FunctionType | None:
+    """The function that runs when an object is called, if it is written in Python."""
     call = getattr(type(one), "__call__", None)  # noqa: B004 - the function itself is wanted
     return call if isinstance(call, FunctionType) else None
 
 
-def _text(source: Any) -> bytes:
-    """The source of a class, a code or a function; nothing where there is none."""
+def _text(source: type | CodeType | FunctionType) -> bytes:
+    """The source of a class, code or function; empty if there is none."""
     try:
         return inspect.getsource(source).encode()
     except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # the last two: the file is being edited
         return b""
 
 
-def _typed(one: Any) -> bytes:
+def _typed(one: object) -> bytes:
     return b"?" + name_of(type(one)).encode()
 
 
@@ -337,7 +346,7 @@ def _named(kind: type) -> bytes:
     return f"{name_of(kind)};{_version(kind.__module__.split('.')[0])};".encode()
 
 
-@functools.cache  # all that is installed is looked through for it
+@functools.cache  # slow: reads all installed packages
 def _version(package: str) -> str | None:
     try:
         return importlib.metadata.version(_distributions().get(package, [package])[0])
@@ -345,32 +354,32 @@ def _version(package: str) -> str | None:
         return None
 
 
-@functools.cache  # every package's metadata is read for it
+@functools.cache  # slow: reads the metadata of every package
 def _distributions() -> Mapping[str, list[str]]:
-    """The distributions that bring each importable package: scikit-learn brings sklearn."""
+    """The distributions of each importable package: scikit-learn of sklearn."""
     return importlib.metadata.packages_distributions()
 
 
 def _ratio(one: Any) -> bytes:
-    """A long double that is no float64, as a quotient of integers."""
+    """A long double that no float64 equals, as a quotient of integers."""
     above, below = one.as_integer_ratio()
     return f"{above}/{below};".encode()
 
 
-def keys_of(objects: Any) -> NDArray[np.int64]:
+def keys_of(objects: Items) -> NDArray[np.int64]:
     """A key of each object's content, the same in every process, shape (n,).
 
     Parameters
     ----------
     objects
-        Integers, which are their own keys; or strings, bytes, floats, arrays, and tuples or lists of these; or a
-        matrix, whose rows are the objects. Arrays, tuples and lists of equal numbers, or of equal strings, are equal,
-        in whatever precision; numbers that differ are not, nor are integers, floats and truth values.
+        Integers, which are their own keys; strings, bytes, floats, arrays, and tuples or lists of these; or a matrix,
+        whose rows are the objects. Arrays, tuples and lists have one key if their numbers or strings are equal, in any
+        precision. Different numbers have different keys, and so do integers, floats and truth values.
 
     Raises
     ------
     InputError
-        An object of another type.
+        An object has another type.
 
     Examples
     --------
@@ -379,16 +388,17 @@ def keys_of(objects: Any) -> NDArray[np.int64]:
     >>> len(set(keys_of(["cat", "dog", "cat"]).tolist()))
     2
     """
-    kind = objects.dtype.kind if isinstance(objects, np.ndarray) and _is_packable(objects) else ""
-    if kind and kind in "iu" and objects.ndim == 1:
-        return np.array(objects, np.int64)
-    if kind and objects.ndim == 2:
-        head = _head(objects.shape[1], kind)
-        return np.array([_digest(head + row.astype(_PACKED[kind]).tobytes()) for row in objects], np.int64)
+    if isinstance(objects, np.ndarray) and _is_packable(objects):
+        kind = objects.dtype.kind
+        if kind in "iu" and objects.ndim == 1:
+            return np.array(objects, np.int64)
+        if objects.ndim == 2:
+            head = _head(objects.shape[1], kind)
+            return np.array([_digest(head + row.astype(_PACKED[kind]).tobytes()) for row in objects], np.int64)
     return np.array([_key(one) for one in objects], np.int64)
 
 
-def _key(one: Any) -> int:
+def _key(one: object) -> int:
     if isinstance(one, (int, np.integer)) and not isinstance(one, bool) and -(1 << 63) <= int(one) < 1 << 63:
         return int(one)
     return _digest(_content(one))
@@ -407,7 +417,7 @@ def _head(n: int, kind: str) -> bytes:
 
 
 def _is_packable(array: np.ndarray) -> bool:
-    """Whether there are numbers in an array, and the one dtype of their kind has all of them."""
+    """Whether an array has numbers, and all of them fit the dtype in which their kind is hashed."""
     if not array.size or array.dtype.kind not in _PACKED:
         return False
     packed = np.dtype(_PACKED[array.dtype.kind])
@@ -419,8 +429,8 @@ def _is_packable(array: np.ndarray) -> bool:
         return bool(((array.astype(packed) == array) | np.isnan(array)).all())
 
 
-def _numbers(parts: tuple[Any, ...] | list[Any]) -> bytes | None:
-    """The content of a list of numbers, which is that of an array of them; None where it is no such list."""
+def _numbers(parts: Sequence[Any]) -> bytes | None:
+    """The content of a list of numbers, which equals that of an array of them; None for another list."""
     kinds = {_kind(one) for one in set(map(type, parts))}
     if not kinds or not (kinds == {"b"} or kinds <= set("ifc")):
         return None
@@ -436,9 +446,9 @@ def _numbers(parts: tuple[Any, ...] | list[Any]) -> bytes | None:
 
 
 def _is_exact(number: Any, packed: complex) -> bool:
-    """Whether a number is what it was packed as."""
+    """Whether a number equals its packed value."""
     if isinstance(number, np.integer):
-        number = int(number)  # Python compares it with a float as they are; NumPy would round it
+        number = int(number)  # Python compares it with a float exactly; NumPy would round it
     return bool(number == packed or number != number)
 
 
@@ -448,7 +458,7 @@ def _kind(one: type) -> str:
     return found[0] if found else ""
 
 
-def _content(one: Any) -> bytes:
+def _content(one: object) -> bytes:
     if isinstance(one, np.ndarray) and one.dtype.kind in "biufcSUO":
         if one.ndim == 1 and _is_packable(one):
             return _head(len(one), one.dtype.kind) + one.astype(_PACKED[one.dtype.kind]).tobytes()

@@ -1,8 +1,8 @@
-"""The ledger: every value that a user's function ever returned, in one SQLite file, so that no pair is paid for twice.
+"""The ledger: all values that a user's function has returned, in one SQLite file, so that no pair is paid for twice.
 
-A pair is two 64-bit keys, of the objects' content or ids; a stored NULL is a pair that was asked and is unobserved.
-Pairs are only appended; of one that was recorded twice, the first value counts. The file is locked by the operating
-system for as long as it is open, so a killed job leaves no stale lock behind.
+A pair is two 64-bit keys, of the contents or the ids of its objects. A stored NULL means that the function was asked,
+and the pair is unobserved. Pairs are only appended; of a pair that is recorded twice, the first value counts. The
+operating system locks the file while it is open, so a killed job leaves no stale lock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from distforest.sources.source import Floats, Ints
 
-APPLICATION = 0x64664C67  # "dfLg" in the header of the file: what tells a ledger from another application's database
+APPLICATION = 0x64664C67  # "dfLg" in the header of the file, by which a ledger is recognised
 LEDGER_FORMAT = 1
-LOADED_ROWS = 65_536  # rows read at once: what bounds the memory of `load` beyond its answer
+LOADED_ROWS = 65_536  # rows read at once; bounds the memory of `load` beyond its result
 ROW = np.dtype([("a", np.int64), ("b", np.int64), ("value", np.float64), ("own", np.bool_)])
-LEDGER_TABLES = (  # no index on a and b: keys are random, so every pair of a batch would change another page
+LEDGER_TABLES = (  # no index on a and b: as keys are random, each pair of a batch would change another page
     "CREATE TABLE pairs (place INTEGER PRIMARY KEY, a INTEGER, b INTEGER, value REAL, job INTEGER)",
     "CREATE TABLE jobs (number INTEGER PRIMARY KEY, name TEXT UNIQUE)",
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
@@ -45,16 +45,26 @@ FAULTS = {
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What a ledger knows of two lists of keys: m coordinates, their values (NaN: unobserved), and whose they are."""
+    """The m pairs of two lists of keys that are in a ledger.
 
-    left: Ints  # positions in the lists, shape (m,), of the first occurrence of each key
+    Attributes
+    ----------
+    left, right
+        Positions in the two lists, shape (m,), of the first occurrence of each key.
+    values
+        Values of the pairs, shape (m,); NaN means unobserved.
+    is_own
+        Which of them the job itself has recorded, shape (m,).
+    """
+
+    left: Ints
     right: Ints
     values: Floats
-    own: NDArray[np.bool_]  # whether the asking job itself recorded the pair
+    is_own: NDArray[np.bool_]
 
 
 class Ledger(AbstractContextManager["Ledger"]):
-    """An open ledger: one writer, used from the thread that opened it; ``Ledger.open`` makes one.
+    """An open ledger: one writer, used from the thread that opened it. `open` creates one.
 
     Examples
     --------
@@ -73,46 +83,46 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str] | None, *, signature: Mapping[str, Any], symmetric: bool, kind: str
+        cls, path: str | os.PathLike[str] | None, *, signature: Mapping[str, object], symmetric: bool, kind: str
     ) -> Self:
-        """Open a ledger, or start one where there is none; warns where the function has changed since it was started.
+        """Open a ledger, or start one if there is none; warns if the function has changed since it was started.
 
         Parameters
         ----------
         path : str, path or None
             The file; None keeps the ledger in memory.
         signature : mapping
-            The function whose values these are, as `distforest.sources.lazy.identity.signature` tells it.
+            The signature of the function, by `distforest.sources.lazy.identity.signature`.
         symmetric : bool
             Whether (a, b) and (b, a) are one pair. The ``kind`` is "similarity" or "distance".
 
         Raises
         ------
         InputError
-            If the file is in use, cannot be opened, is no ledger, or holds other values; it is left as it was.
+            If the file is in use, cannot be opened, is no ledger, or has other values; it is not changed.
         """
         # absolute: SQLite gives "" and ":memory:" a meaning of their own
         name = ":memory:" if path is None else str(Path(path).absolute())
-        asked = {**signature, "symmetric": bool(symmetric), "kind": kind}
+        meta = {**signature, "symmetric": bool(symmetric), "kind": kind}
         with _explained(name, InputError):
             connection = sqlite3.connect(name, timeout=0, isolation_level=None)
         try:
             with _explained(name, InputError):
-                _enter(connection, name, asked)
+                _enter(connection, name, meta)
         except BaseException:  # a warning turned into an error too
             connection.close()
             raise
         return cls(connection, name, bool(symmetric))
 
     def record(self, left: Ints, right: Ints, values: Floats, job: str) -> None:
-        """Write pairs in one transaction that, once this returns, outlives the process.
+        """Write pairs in one transaction, which is on disk when this returns.
 
-        A pair that is there already keeps its first value; what is recorded again only takes space.
+        A pair that is already recorded keeps its first value; recording it again only takes space.
 
         Parameters
         ----------
         left, right, values : int64, int64 and float64 arrays, shape (m,)
-            Keys of the pairs, and their values; NaN for unobserved. ``job`` paid for them.
+            Keys of the pairs, and their values; NaN for unobserved. ``job`` is the name of the job that paid for them.
 
         Raises
         ------
@@ -123,8 +133,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         """
         left, right, values = np.asarray(left, np.int64), np.asarray(right, np.int64), np.asarray(values, np.float64)
         if left.ndim != 1 or not left.shape == right.shape == values.shape:
-            found = f"{left.shape}, {right.shape} and {values.shape}"
-            raise InputError(f"left, right and values must be of one shape (m,); found {found}; pass one value a pair")
+            shapes = f"{left.shape}, {right.shape} and {values.shape}"
+            raise InputError(f"left, right and values must be of one shape (m,); found {shapes}; pass one value a pair")
         if self._symmetric:
             left, right = np.minimum(left, right), np.maximum(left, right)
         with _explained(self._name, JobError), self._connection:
@@ -140,13 +150,14 @@ class Ledger(AbstractContextManager["Ledger"]):
         Parameters
         ----------
         left_keys, right_keys : int64 arrays, shapes (n,) and (k,)
-            Keys; duplicates are answered at their first position. The pairs of ``job`` are marked as ``own``.
+            Keys; a key that occurs twice is found at its first position.
+        job : str
+            Name of the job whose pairs are marked in `Known.is_own`.
 
         Returns
         -------
         Known
-            The m coordinates found, row after row. In a symmetric ledger a pair that fits either way round is given
-            at both places.
+            The m pairs, row after row. In a symmetric ledger a pair that fits both ways round is given at both places.
 
         Raises
         ------
@@ -154,7 +165,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             If the file is damaged, or cannot be read.
         """
         lefts, rights = np.unique(left_keys, return_index=True), np.unique(right_keys, return_index=True)
-        found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ROW))]
+        parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, ROW))]
         with _explained(self._name, JobError):
             query = "SELECT a, b, value, job IS (SELECT number FROM jobs WHERE name = ?) FROM pairs ORDER BY place"
             cursor = self._connection.execute(query, (job,))
@@ -164,14 +175,14 @@ class Ledger(AbstractContextManager["Ledger"]):
                 for first, second, part in (("a", "b", rows), ("b", "a", mirrored)):
                     left, right = _find(lefts, part[first]), _find(rights, part[second])
                     both = (left >= 0) & (right >= 0)
-                    found.append((left[both], right[both], part[both]))
-        left, right, rows = (np.concatenate(parts) for parts in zip(*found, strict=True))
+                    parts.append((left[both], right[both], part[both]))
+        left, right, rows = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         place = left * len(right_keys) + right
         _, first = np.unique(place, return_index=True)  # of one pair's values, the one that was recorded first
         return Known(left[first], right[first], rows["value"][first], rows["own"][first])
 
     def count(self, job: str | None = None) -> int:
-        """Number of pairs in the ledger, or of those that ``job`` was the first to record; sorts the whole table."""
+        """Number of pairs in the ledger, or of pairs that ``job`` was the first to record; sorts the whole table."""
         query = (  # beside min(), SQLite takes job from the row of the minimum
             "SELECT count(*) FROM (SELECT job, min(place) AS first FROM pairs GROUP BY a, b) WHERE first > 0 "
             "AND (:job IS NULL OR job = (SELECT number FROM jobs WHERE name = :job))"
@@ -180,30 +191,30 @@ class Ledger(AbstractContextManager["Ledger"]):
             return int(self._connection.execute(query, {"job": job}).fetchone()[0])
 
     def close(self) -> None:
-        """Close the file and let others open it; closing twice does no harm."""
+        """Close the file, so that others can open it; closing twice does no harm."""
         self._connection.close()
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _find(places: tuple[Ints, Ints], asked: Ints) -> Ints:
-    """First positions of ``asked``, shape (m,), -1 where there is none; ``places``: sorted keys, first positions."""
+def _find(places: tuple[Ints, Ints], wanted: Ints) -> Ints:
+    """First positions of the keys ``wanted``, shape (m,); -1 for a missing one. ``places``: sorted keys, positions."""
     keys, first = places
     if not len(keys):
-        return np.full(len(asked), -1)
-    near = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-    return np.where(keys[near] == asked, first[near], -1)
+        return np.full(len(wanted), -1)
+    near = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[near] == wanted, first[near], -1)
 
 
-def _enter(connection: sqlite3.Connection, name: str, asked: dict[str, Any]) -> None:
-    """Lock the file, then start the ledger in it or check the one that is there; a refused file is not written to."""
+def _enter(connection: sqlite3.Connection, name: str, meta: dict[str, object]) -> None:
+    """Lock the file, then start a ledger in it or check its ledger; a refused file is not changed."""
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # a lock, once taken, is kept until the connection closes
     connection.execute("PRAGMA synchronous = FULL")
     with connection:  # commits, or rolls back on an error
         connection.execute("BEGIN EXCLUSIVE")
-        asking = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
-        mark, version, tables = (connection.execute(statement).fetchone()[0] for statement in asking)
+        queries = ("PRAGMA application_id", "PRAGMA user_version", "SELECT count(*) FROM sqlite_master")
+        mark, version, tables = (connection.execute(query).fetchone()[0] for query in queries)
         if (mark, version, tables) == (0, 0, 0):
             for statement in (
                 *LEDGER_TABLES,
@@ -211,19 +222,20 @@ def _enter(connection: sqlite3.Connection, name: str, asked: dict[str, Any]) -> 
                 f"PRAGMA user_version = {LEDGER_FORMAT}",
             ):
                 connection.execute(statement)
-            rows = [(part, json.dumps(value)) for part, value in asked.items()]
+            rows = [(part, json.dumps(value)) for part, value in meta.items()]
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows)
         elif mark != APPLICATION or version != LEDGER_FORMAT:
-            what = f"a ledger of format {version}" if mark == APPLICATION else "another application's database"
-            raise InputError(f"a ledger of format {LEDGER_FORMAT} was expected; {name!r} is {what}; name another file")
+            kind = f"a ledger of format {version}" if mark == APPLICATION else "another application's database"
+            raise InputError(f"a ledger of format {LEDGER_FORMAT} was expected; {name!r} is {kind}; name another file")
         connection.execute("SELECT place, a, b, value, job, number, name FROM pairs, jobs LIMIT 0")
-        found = {part: json.loads(value) for part, value in connection.execute("SELECT name, value FROM meta")}
-    _compare(name, asked, found)
+        stored = {part: json.loads(value) for part, value in connection.execute("SELECT name, value FROM meta")}
+    _compare(name, meta, stored)
 
 
-def _compare(name: str, asked: dict[str, Any], found: dict[str, Any]) -> None:
-    differing = (part for part in asked if asked[part] != found.get(part))
-    differs = {part: f"{part}: asked {asked[part]!r}, found {found.get(part)!r}" for part in differing}
+def _compare(name: str, meta: dict[str, object], stored: dict[str, object]) -> None:
+    """Refuse the ledger of another function, and warn of one of another state of the function."""
+    differing = (part for part in meta if meta[part] != stored.get(part))
+    differs = {part: f"{part}: asked {meta[part]!r}, found {stored.get(part)!r}" for part in differing}
     refused = [text for part, text in differs.items() if part in ("function", "symmetric", "kind")]
     if refused:
         raise InputError(f"the ledger {name!r} holds other values ({'; '.join(refused)}); name another file")
@@ -234,10 +246,10 @@ def _compare(name: str, asked: dict[str, Any], found: dict[str, Any]) -> None:
 
 @contextmanager
 def _explained(name: str, otherwise: type[DistforestError]) -> Iterator[None]:
-    """Turn SQLite's errors into ours: ``otherwise``, except for what naming another file would mend."""
+    """Turn SQLite's errors into InputError if another file helps, else into ``otherwise``."""
     try:
         yield
-    except sqlite3.ProgrammingError:  # closed, or used from another thread: the caller's mistake, told as it is
+    except sqlite3.ProgrammingError:  # closed, or used from another thread: a mistake of the caller
         raise
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind, the rest its cause

@@ -1,7 +1,7 @@
-"""What a worker and the process of a user's function say to each other, over two pipes that nobody else can reach.
+"""Messages between a worker and the process of a user's function, over two pipes that nobody else can reach.
 
-A message is a number, a length, and a pickle of so many bytes: what these two processes have made themselves, and the
-function and the objects, which Dask has brought as pickles. Nothing comes from a file.
+A message is a number, a length, and a pickle of so many bytes. The pickles are made by these two processes, or are the
+function and the objects that Dask has delivered as pickles. Nothing comes from a file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from distforest.errors import InputError
 from distforest.sources.lazy.callbacks import is_async
-from distforest.sources.lazy.identity import name_of
+from distforest.sources.lazy.identity import Items, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,25 +32,25 @@ _HEAD = struct.Struct(">QQ")
 _PIECE = 1 << 20  # bytes that are read or written at once
 
 MESSAGE_TICK = 0.2
-"""Seconds between two looks whether what is waited for is still wanted."""
+"""Seconds between two checks whether an awaited message is still wanted."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """A function, as it is sent to where it is called.
+    """A function as it is sent to the process that calls it.
 
     Attributes
     ----------
     name
         ``module:function``, for messages.
     sha256
-        Of its signature: one name may stand for another function tomorrow.
+        sha256 of its signature, as the function of a name may change.
     is_async
         Whether it must be awaited.
     held
-        The function itself, pickled; or the name to import it by, which is refused if its signature is another one.
+        The pickled function; or the name to import it by, which is refused if its signature has changed.
     digest
-        Of the pickle.
+        sha256 of the pickle.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Code:
 
     @classmethod
     def named(cls, lazy: Lazy, name: str) -> Code:
-        """The function of a similarity, which has been imported by its name."""
+        """The function of a similarity, to be imported by its name."""
         return cls(name_of(lazy.function), str(lazy.signature["sha256"]), is_async(lazy.function), name)
 
     @classmethod
@@ -71,12 +71,12 @@ class Code:
         Raises
         ------
         InputError
-            It cannot be pickled.
+            The function cannot be pickled.
         """
         name = name_of(lazy.function)
         try:
             held = cloudpickle.dumps(lazy.function)
-        except Exception as error:  # whatever an object raises that refuses
+        except Exception as error:  # an object may raise anything to refuse
             raise InputError(
                 f"{name} cannot be sent to the workers ({type(error).__name__}: {error}); write a function of a module "
                 "that makes what it needs when it is called"
@@ -86,22 +86,31 @@ class Code:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Equal for one function."""
+        """Equal for equal functions."""
         return self.name, self.sha256, self.digest or str(self.held)
 
 
 class Call(NamedTuple):
     """Two equally long sequences of objects, and the seconds that the answer may take."""
 
-    left: Any
-    right: Any
+    left: Items
+    right: Items
     timeout: float | None
 
 
-class FunctionWarning(NamedTuple):
-    """What a function has given: ``values`` of the next pairs, whether that is all, and what stopped it, if anything.
+class PartAnswer(NamedTuple):
+    """A part of the answer to a call.
 
-    ``is_exact``: it stopped at the pair after the last of ``values``, and not at a later one.
+    Attributes
+    ----------
+    values
+        Values of the next pairs.
+    is_last
+        Whether this is the last part.
+    fault
+        The error that stopped the call, if any.
+    is_exact
+        Whether it stopped at the pair right after ``values``, and not at a later one.
     """
 
     values: Floats = np.empty(0)
@@ -110,8 +119,8 @@ class FunctionWarning(NamedTuple):
     is_exact: bool = False
 
 
-def packed_message(number: int, content: Any) -> bytes:
-    """A message; what only `cloudpickle` can pickle, such as objects of a notebook's classes, is pickled by it.
+def packed_message(number: int, content: object) -> bytes:
+    """Pack a message; `cloudpickle` pickles what only it can, such as objects of a notebook's classes.
 
     Examples
     --------
@@ -120,18 +129,18 @@ def packed_message(number: int, content: Any) -> bytes:
     """
     try:
         body = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-    except Exception:  # noqa: BLE001  (whatever an object raises that refuses)
+    except Exception:  # noqa: BLE001  (an object may raise anything to refuse)
         body = cloudpickle.dumps(content)
     return _HEAD.pack(number, len(body)) + body
 
 
 def unpacked(body: bytes) -> Any:
     """The content of a message."""
-    return pickle.loads(body)  # noqa: S301  (what these two processes have made themselves)
+    return pickle.loads(body)  # noqa: S301  (made by these two processes)
 
 
 def send(pipe: int, message: bytes, look: Callable[[], None]) -> None:
-    """Write into a pipe that does not block; ``look`` is called each `MESSAGE_TICK` while it is full, and may raise."""
+    """Write into a non-blocking pipe; while it is full, ``look`` is called each `MESSAGE_TICK`, and may raise."""
     rest, looked, room = memoryview(message), time.monotonic(), select.poll()
     room.register(pipe, select.POLLOUT)
     while rest:
@@ -143,7 +152,7 @@ def send(pipe: int, message: bytes, look: Callable[[], None]) -> None:
 
 
 def receive(pipe: int) -> tuple[int, bytes] | None:
-    """Wait for a message: its number and body; None at the end of the pipe."""
+    """Wait for a message; return its number and body, or None at the end of the pipe."""
     head = _read(pipe, _HEAD.size)
     if head is None:
         return None
@@ -153,10 +162,10 @@ def receive(pipe: int) -> tuple[int, bytes] | None:
 
 
 def _read(pipe: int, n: int) -> bytearray | None:
-    found = bytearray()
-    while len(found) < n:
-        piece = os.read(pipe, min(_PIECE, n - len(found)))
+    content = bytearray()
+    while len(content) < n:
+        piece = os.read(pipe, min(_PIECE, n - len(content)))
         if not piece:
             return None
-        found += piece
-    return found
+        content += piece
+    return content

@@ -1,7 +1,7 @@
-"""A user's function in a process of its own: a hang is ended, and its death is a fault like any other.
+"""A user's function in a process of its own: a hang is ended, and the death of the process is an ordinary fault.
 
-A process is started for a function when it is first asked, and kept warm for the next batches. It is no child of
-`multiprocessing`, which Dask's workers may not have.
+A process is started for a function at its first call, and kept for the next batches. It is not started by
+`multiprocessing`, as Dask's workers may not have such children.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from distforest.sources.lazy.messages import (
     MESSAGE_TICK,
     Call,
     Code,
-    FunctionWarning,
+    PartAnswer,
     packed_message,
     receive,
     send,
@@ -39,15 +39,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from distforest.sources.lazy.callbacks import Batch, FunctionAnswer, Lazy
+    from distforest.sources.lazy.identity import Items
     from distforest.sources.lazy.source import Ask
     from distforest.sources.source import Floats
 
 GRACE, LAST_SECONDS = 5.0, 1.0
-"""Seconds in which a coroutine that is late has to be cancelled, and a process that is not needed to end; and in which
-one must have ended that answers no more."""
+"""Seconds in which a late coroutine must be cancelled and a process without work must end; and seconds in which a
+process must end that has closed its pipe."""
 
 IDLE_SECONDS, SPARE = 30.0, 4
-"""How long a process is kept that nobody asks, and how many more than were ever at work at once."""
+"""Seconds for which an idle process is kept, and how many more are kept than ever worked at once."""
 
 PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[4]); "
@@ -55,20 +56,21 @@ PROGRAM = (
 )
 
 _STARTING = ThreadPoolExecutor(1, "distforest-starting")
-"""Linux ends a process with the thread that has started it: this one lives as long as its process."""
+"""Starts processes: Linux ends a process with the thread that started it, and this thread lives as long as Python."""
 
 _THREAD = threading.local()
 
 
-def _go_on() -> None:
-    """Stop nothing."""
+def _look_at_nothing() -> None:
+    """Look at nothing, and never raise."""
 
 
 @contextmanager
 def in_own_processes(look: Callable[[], None]) -> Iterator[None]:
-    """Within, functions that this thread asks through `asking` are called in processes of their own.
+    """In this block, functions that this thread calls through `asking` run in processes of their own.
 
-    ``look`` is called a few times a second while one is waited for; what it raises ends the process, and is raised.
+    ``look`` is called a few times a second while an answer is awaited. An error that it raises ends the process, and is
+    raised here.
     """
     before = getattr(_THREAD, "look", None)
     _THREAD.look = look
@@ -79,7 +81,7 @@ def in_own_processes(look: Callable[[], None]) -> Iterator[None]:
 
 
 def asking(lazy: Lazy, code: Code) -> Ask:
-    """Calls of a function: within `in_own_processes` in a process of its own, else in this one."""
+    """Calls of a function: in a process of its own within `in_own_processes`, otherwise in this one."""
 
     def ask(batches: Iterable[Batch]) -> Iterator[tuple[int, FunctionAnswer]]:
         policy = AskingPolicy(lazy.retries, lazy.timeout)
@@ -95,8 +97,8 @@ def answers_apart(
 ) -> Iterator[tuple[int, FunctionAnswer]]:
     """Ask for many batches as `answers` does, in a process of its own.
 
-    A process that hangs is ended after ``policy.timeout``, and one that has died is followed by another: both are
-    faults of the calls that were under way. Of a function of two objects the values that had come are kept.
+    A process that hangs is ended after ``policy.timeout``; a process that dies is replaced by another one. Both are
+    faults of the calls in progress. The values of a function of two objects that have arrived by then are kept.
 
     Examples
     --------
@@ -108,7 +110,7 @@ def answers_apart(
     >>> [one.error for _, one in answers_apart(code, [batch], AskingPolicy(retries=0), 1)]
     ['...failed at pairs (0, 2) to (1, 3), 2 of them, tried 1 time: its process ended with exit code 3']
     """
-    function = _Apart(code, policy.timeout, concurrency, getattr(_THREAD, "look", None) or _go_on)
+    function = _Apart(code, policy.timeout, concurrency, getattr(_THREAD, "look", None) or _look_at_nothing)
     try:
         yield from answers(function, batches, AskingPolicy(policy.retries), concurrency)
     finally:
@@ -116,16 +118,16 @@ def answers_apart(
 
 
 class _Apart:
-    """Stands in a function's place, for some threads at once; starts another process where one has died."""
+    """Stands in for a function, for several threads at once; starts another process when one has died."""
 
     def __init__(self, code: Code, timeout: float | None, concurrency: int, look: Callable[[], None]) -> None:
-        self.__module__, _, self.__qualname__ = code.name.partition(":")  # by which messages call it
+        self.__module__, _, self.__qualname__ = code.name.partition(":")  # as messages name it
         self._code, self._concurrency, self._timeout, self._look = code, concurrency, timeout, look
         self._lock = threading.Lock()
         self._processes: list[Process] = []
         self._is_closed = False
 
-    def __call__(self, left: Any, right: Any) -> Floats:
+    def __call__(self, left: Items, right: Items) -> Floats:
         """Values of the pairs, shape (n,)."""
         return self._process().ask(Call(left, right, self._timeout), self._look)
 
@@ -139,7 +141,7 @@ class _Apart:
             return self._processes[-1]
 
     def close(self) -> None:
-        """Keep the process for others, or end it where somebody's call is still under way."""
+        """Keep the process for others, or end it if a call is still in progress."""
         with self._lock:
             self._is_closed = True
             for process in self._processes:
@@ -147,16 +149,16 @@ class _Apart:
 
 
 class Process:
-    """A process that calls one function, for one task at a time, which may ask it several things at once."""
+    """A process that calls one function, for one task at a time, which may make several calls at once."""
 
     def __init__(self, code: Code, concurrency: int) -> None:
         self.key = code.key, concurrency
-        """What it calls; the function itself, which may be large, is not kept here."""
+        """Identifies its function; the function itself, which may be large, is not kept here."""
         self.is_retired = False
-        """Whether nothing more may be asked of it."""
+        """Whether it takes no further calls."""
         self._is_async, self._concurrency = code.is_async, concurrency
         self._is_loaded = self._has_ended = self._has_hung_up = False
-        self._waiting: dict[int, SimpleQueue[FunctionWarning | None]] = {0: SimpleQueue()}
+        self._waiting: dict[int, SimpleQueue[PartAnswer | None]] = {0: SimpleQueue()}
         self._numbers = itertools.count(1)
         self._lock, self._sending = threading.Lock(), threading.Lock()
         asks, self._asks = os.pipe()
@@ -169,7 +171,7 @@ class Process:
             command,
             stdin=subprocess.DEVNULL,
             pass_fds=(asks, answering),
-            start_new_session=True,  # Ctrl-C is for who asks; and what the function has started ends with it
+            start_new_session=True,  # so that Ctrl-C does not reach it, and all that the function starts ends with it
         )
         try:
             self._process = _STARTING.submit(start).result()
@@ -180,28 +182,28 @@ class Process:
         finally:
             os.close(asks)
             os.close(answering)
-        threading.Thread(target=self._receive, name="distforest-hearing", daemon=True).start()
+        threading.Thread(target=self._receive, name="distforest-receiving", daemon=True).start()
 
     @property
     def is_sound(self) -> bool:
-        """Whether it waits for calls."""
+        """Whether it is ready for calls."""
         return self._is_loaded and not self.is_retired and not self._has_ended and not self._waiting
 
     def load(self, code: Code, look: Callable[[], None]) -> None:
-        """Send the function, if it has not got it yet, and wait until it is imported there; raises `Reason`."""
+        """Send the function, unless it was sent before, and wait until it is loaded there; raises `Reason`."""
         if self._is_loaded:
             return
         waiting = self._waiting[0]
         try:
             self._send(packed_message(0, (code, self._concurrency)), look)
-            told = self._told(waiting, look)
-            self._is_loaded = told is not None and told.fault is None
+            part = self._next_part(waiting, look)
+            self._is_loaded = part is not None and part.fault is None
         finally:
             self._waiting.pop(0)
             if not self._is_loaded:
                 self.end()
         if not self._is_loaded:
-            raise Reason(told.fault if told and told.fault else f"while it was loaded {self._end_in_words()}")
+            raise Reason(part.fault if part and part.fault else f"while it was loaded {self._end_in_words()}")
 
     def ask(self, call: Call, look: Callable[[], None]) -> Floats:
         """The values of a call's pairs.
@@ -209,25 +211,25 @@ class Process:
         Raises
         ------
         PairFault
-            The function failed, has not answered in time, or its process has ended.
+            The function failed or did not answer in time, or its process has ended.
         """
-        number, waiting = next(self._numbers), SimpleQueue[FunctionWarning | None]()
+        number, waiting = next(self._numbers), SimpleQueue[PartAnswer | None]()
         with self._lock:
             self._waiting[number] = waiting
             if self._has_ended:
                 waiting.put(None)
         values: list[Floats] = [np.empty(0)]
-        told = FunctionWarning(is_last=False)
+        part = PartAnswer(is_last=False)
         deadline = _Deadline(call.timeout, self._is_async, look)
         try:
             self._send(packed_message(number, call), deadline.check)
-            while not told.is_last:
-                told = self._told(waiting, deadline.check, deadline) or self._ended()
-                values.append(told.values)
+            while not part.is_last:
+                part = self._next_part(waiting, deadline.check, deadline) or self._ended()
+                values.append(part.values)
         except Late as late:
             self.is_retired = True
             raise _fault(values, late) from None
-        except BaseException:  # nobody waits any more
+        except BaseException:  # nobody waits for the answer any more
             self.end()
             raise
         finally:
@@ -236,27 +238,27 @@ class Process:
                 is_over = self.is_retired and not self._waiting
             if is_over:
                 self.end()
-        if told.fault:
-            raise _fault(values, Reason(told.fault), told.is_exact)
+        if part.fault:
+            raise _fault(values, Reason(part.fault), part.is_exact)
         return np.concatenate(values)
 
     def _send(self, message: bytes, look: Callable[[], None]) -> None:
-        """Write a message; one that was cut off ends the process, as nothing that follows could be read."""
+        """Write a message; one that is cut off ends the process, as no later message could be read."""
         with self._sending:
             if self._asks < 0:
                 return
             try:
                 send(self._asks, message, look)
-            except OSError:  # it has ended: that is heard of where answers come
+            except OSError:  # it has ended, which `_receive` finds out
                 return
             except BaseException:
                 self.end()
                 raise
 
-    def _told(
-        self, waiting: SimpleQueue[FunctionWarning | None], look: Callable[[], None], deadline: _Deadline | None = None
-    ) -> FunctionWarning | None:
-        """What comes next; None once the process has ended."""
+    def _next_part(
+        self, waiting: SimpleQueue[PartAnswer | None], look: Callable[[], None], deadline: _Deadline | None = None
+    ) -> PartAnswer | None:
+        """The next part of an answer; None once the process has ended."""
         is_dead = False
         while True:
             try:
@@ -264,11 +266,11 @@ class Process:
             except Empty:
                 look()
             if is_dead:
-                return None  # its end is not heard, as a process that it has started holds the pipe
+                return None  # the pipe has no end, as a process that it has started holds it
             is_dead = self._process.poll() is not None
 
     def _receive(self) -> None:
-        """Hand on what is told, until the end; nobody's process ends itself after a while."""
+        """Pass answers on until the pipe ends; end an idle process after a while."""
         coming = select.poll()
         coming.register(self._answers, select.POLLIN)
         while True:
@@ -276,15 +278,15 @@ class Process:
                 self.end(is_gentle=True)
             try:
                 message = receive(self._answers)
-                told = None if message is None else unpacked(message[1])
-            except Exception:  # noqa: BLE001  (the function has written there itself)
+                part = None if message is None else unpacked(message[1])
+            except Exception:  # noqa: BLE001  (the function has written into the pipe itself)
                 message = None
             if message is None:
                 break
             with self._lock:
                 waiting = self._waiting.get(message[0])
             if waiting:
-                waiting.put(told)
+                waiting.put(part)
         os.close(self._answers)
         PROCESSES.drop(self)
         self._reap()
@@ -301,11 +303,11 @@ class Process:
             self._has_hung_up = True
             self._kill()
             self._process.wait()
-        self._kill()  # what it has started and left behind
+        self._kill()  # processes that it has started and left behind
 
-    def _ended(self) -> FunctionWarning:
+    def _ended(self) -> PartAnswer:
         self.is_retired = True
-        return FunctionWarning(fault=self._end_in_words())
+        return PartAnswer(fault=self._end_in_words())
 
     def _end_in_words(self) -> str:
         code = self._process.returncode
@@ -329,7 +331,7 @@ class Process:
             self._asks = -1
 
     def end(self, is_gentle: bool = False) -> None:
-        """End the process, with all that it has started; a gentle end is up to itself for a while."""
+        """End the process, with all that it has started; gently: it gets some time to end by itself."""
         self.is_retired = True
         if is_gentle:
             self._close()
@@ -344,7 +346,7 @@ def _fault(values: list[Floats], reason: Reason, is_exact: bool = False) -> Pair
 
 
 class _Deadline:
-    """Until when an answer must have come, if it must; a coroutine is first cancelled where it runs."""
+    """The time until which an answer must arrive, if there is one; a coroutine is cancelled in its process first."""
 
     def __init__(self, timeout: float | None, is_async: bool, look: Callable[[], None]) -> None:
         self._timeout, self._look = timeout, look
@@ -356,14 +358,14 @@ class _Deadline:
         return max(0.0, min(MESSAGE_TICK, self._end - time.monotonic()))
 
     def check(self) -> None:
-        """Raise `Late` once it has passed, and what the look raises."""
+        """Raise `Late` once the time has passed, or the error of ``look``."""
         self._look()
         if self._timeout is not None and time.monotonic() >= self._end:
             raise Late(self._timeout)
 
 
 class _Processes:
-    """The processes that nobody asks at the moment, the one that was asked last at the end."""
+    """The idle processes, the one that worked last at the end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -371,7 +373,7 @@ class _Processes:
         self._at_work = self._most = 0
 
     def take(self, code: Code, concurrency: int) -> Process:
-        """A process for a function, warm if there is one; raises `Reason` if none can be started."""
+        """A process for a function, an idle one if there is one; raises `Reason` if none can be started."""
         with self._lock:
             fitting = [one for one in self._idle if one.is_sound and one.key == (code.key, concurrency)]
             if fitting:
@@ -383,7 +385,7 @@ class _Processes:
         return process
 
     def give_back(self, process: Process) -> None:
-        """Keep a process for whoever asks next, or end it."""
+        """Keep a process for the next task, or end it."""
         with self._lock:
             self._at_work -= 1
             ending = [] if process.is_sound else [process]
@@ -396,7 +398,7 @@ class _Processes:
             one.end()
 
     def drop(self, process: Process) -> bool:
-        """Whether nobody asks it: then nobody will."""
+        """Remove a process from the idle ones; return whether it was one."""
         with self._lock:
             is_idle = process in self._idle
             if is_idle:
@@ -405,4 +407,4 @@ class _Processes:
 
 
 PROCESSES = _Processes()
-"""Those of this process."""
+"""The processes of functions that this process has started."""

@@ -1,4 +1,4 @@
-"""A lazy source: a matrix whose values a user's function gives, each asked for once, when it is needed."""
+"""A lazy source: a matrix of values of a user's function, each asked for once, when it is needed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
 from distforest.errors import InputError, JobError
 from distforest.sources.given import unmasked
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy, answers
-from distforest.sources.lazy.identity import keys_of, name_of
+from distforest.sources.lazy.identity import Items, keys_of, name_of
 from distforest.sources.lazy.ledger import Ledger
 from distforest.sources.lazy.pairs import PAID, PairCodes, Pairs
 from distforest.sources.readings import DISSIMILARITIES, SIMILARITIES
@@ -24,29 +24,26 @@ from distforest.sources.source import Projections, block_entries
 if TYPE_CHECKING:
     from distforest.sources.source import Floats, Int32s, Ints
 
-Items = Any
-"""A sequence of objects: a list, or an array of rows."""
-
 Ask = Callable[[Iterable[Batch]], Iterator[tuple[int, FunctionAnswer]]]
-"""Asks for batches; gives (place of the batch, its answer) as they complete."""
+"""Asks for batches; yields (place of the batch, its answer) as they complete."""
 
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """The objects that the columns of a matrix, and the rows of another list, stand for; equal ones are one.
+    """The objects for which the columns and the rows of a matrix stand; objects of equal content are one.
 
     Attributes
     ----------
     items
-        All of them, the columns' first.
+        All objects, those of the columns first.
     key
-        The key of each distinct object's content, shape (n_distinct,).
+        The key of the content of each distinct object, shape (n_distinct,).
     first
-        Where in ``items`` each of them stands first, ascending, shape (n_distinct,).
+        The first position of each distinct object in ``items``, ascending, shape (n_distinct,).
     column, row
-        Number of the distinct object of each column and row.
+        Number of the distinct object of each column and each row.
     n_columns
-        How many of ``items`` are columns.
+        Number of columns.
     """
 
     items: Items
@@ -58,7 +55,7 @@ class Objects:
 
     @classmethod
     def of(cls, columns: Items, rows: Items | None = None) -> Objects:
-        """Columns, and rows where they are others; raises InputError for an object without content."""
+        """The objects of columns, and of rows if they are others; raises InputError for an object without content."""
         items = columns if rows is None else joined(columns, rows)
         key, first, number = np.unique(keys_of(items), return_index=True, return_inverse=True)
         order = np.argsort(first)
@@ -68,21 +65,21 @@ class Objects:
 
     @property
     def sha256(self) -> str:
-        """A digest of the contents of the columns' objects, in their order."""
+        """A digest of the contents of the columns' objects, in order."""
         return hashlib.sha256(self.key[self.column].tobytes()).hexdigest()
 
     def take(self, distinct: Ints) -> Items:
-        """Some of the distinct objects."""
+        """Some of the distinct objects, by their numbers."""
         return chosen(self.items, self.first[distinct])
 
     def names(self, left: Ints, right: Ints) -> Names:
-        """What messages call some pairs of the distinct objects."""
+        """The names of pairs of distinct objects in messages."""
         return Names(self.first[left], self.first[right], self.n_columns)
 
 
 @dataclass(frozen=True, eq=False)
-class Names(Sequence[tuple[str, str]]):
-    """What messages call pairs, worked out only where one is told: the places of their objects among all items."""
+class Names:
+    """Names of pairs in messages, worked out only when needed from the positions of their objects among all items."""
 
     left: Ints
     right: Ints
@@ -91,73 +88,89 @@ class Names(Sequence[tuple[str, str]]):
     def __len__(self) -> int:
         return len(self.left)
 
-    def __getitem__(self, pair: Any) -> Any:
-        """Two numbers among the columns, or among the rows asked about."""
-        places = int(self.left[pair]), int(self.right[pair])
-        n = self.n_columns
-        return tuple(str(place) if place < n else f"query {place - n}" for place in places)
+    def __getitem__(self, pair: SupportsIndex, /) -> tuple[str, str]:
+        """The names of the two objects of a pair: a column's number, or that of a query."""
+        return self._name(int(self.left[pair])), self._name(int(self.right[pair]))
+
+    def _name(self, place: int) -> str:
+        return str(place) if place < self.n_columns else f"query {place - self.n_columns}"
 
 
 def chosen(items: Items, places: Ints) -> Items:
-    """The items at some places: an array of an array, a list of anything else."""
+    """The items at some positions: an array if they are in an array, else a list."""
     return items[places] if isinstance(items, np.ndarray) else [items[place] for place in places.tolist()]
 
 
 def joined(left: Items, right: Items) -> Items:
-    """One sequence of two: an array where both are arrays of rows of one shape, else a list."""
+    """Concatenate two sequences: into an array if both are arrays of rows of one shape, else into a list."""
     if isinstance(left, np.ndarray) and isinstance(right, np.ndarray) and left.shape[1:] == right.shape[1:]:
         return np.concatenate([left, right])
     return [*left, *right]
 
 
-def items_of(lazy: Lazy, given: Any) -> Items:
-    """The objects that rows stand for: themselves, or places in ``lazy.objects``.
+def items_of(lazy: Lazy, rows: object) -> Items:
+    """The objects for which rows stand: the rows themselves, or the objects at these positions in ``lazy.objects``.
 
     Raises
     ------
     InputError
-        No sequence, none at all, or a place that there is not.
+        The rows are no sequence, empty, or positions out of bounds.
     """
-    rows = sequence_of(given)
+    rows = sequence_of(rows)
     if lazy.objects is None:
         return rows
     objects, places = sequence_of(lazy.objects), np.asarray(rows)
     n = len(objects)
     if places.ndim != 1 or places.dtype.kind not in "iu":
-        found = f"shape {places.shape} of {places.dtype}"
-        raise InputError(f"with Lazy(objects=...) rows are places in them, integers of shape (n,); found {found}")
+        kind = f"shape {places.shape} of {places.dtype}"
+        raise InputError(f"with Lazy(objects=...) rows are places in them, integers of shape (n,); found {kind}")
     if places.min() < 0 or places.max() >= n:
         raise InputError(f"places must be in 0..{n - 1}, found {places.min()} to {places.max()}")
     return chosen(objects, places)
 
 
-def sequence_of(given: Any) -> Items:
-    """Objects in an order of their own: an array as it is, a column or table of pandas as an array, else a list.
+def sequence_of(objects: object) -> Items:
+    """Read objects in order: an array stays an array, a column or table of pandas becomes one, others become a list.
 
     Raises
     ------
     InputError
-        What has no order of its own (a set, a dict, a generator), no length, or nothing in it.
+        The objects have no order (a set, a dict, a generator) or no length, or there are none.
     """
-    given = unmasked(given.to_numpy() if hasattr(given, "to_numpy") else given)
-    is_array = isinstance(given, np.ndarray) and given.ndim > 0
-    if not is_array and (isinstance(given, (str, bytes)) or not isinstance(given, Sequence)):
-        raise InputError(f"objects must be a sequence, one for each row; found {type(given).__name__}")
-    if len(given) == 0:
+    plain = unmasked(objects.to_numpy() if hasattr(objects, "to_numpy") else objects)
+    items: Items
+    if isinstance(plain, np.ndarray) and plain.ndim > 0:
+        items = plain
+    elif isinstance(plain, Sequence) and not isinstance(plain, (str, bytes)):
+        items = list(plain)
+    else:
+        raise InputError(f"objects must be a sequence, one for each row; found {type(plain).__name__}")
+    if len(items) == 0:
         raise InputError("objects: found none, while a minimum of 1 is required")
-    return given if is_array else list(given)
+    return items
 
 
-def origin_of(lazy: Lazy, objects: Objects) -> dict[str, Any]:
-    """What a forest's provenance says of its similarities: which function is asked, and about which objects."""
+def origin_of(lazy: Lazy, objects: Objects) -> dict[str, object]:
+    """The entry on similarities in a forest's provenance: which function they are of, and of which objects."""
     return {**lazy.signature, "symmetric": bool(lazy.symmetric), "objects": objects.sha256}
 
 
 @dataclass(frozen=True, eq=False)
 class ValueSupplier:
-    """Where values come from: who asks, for how many batches at once; the ledger; who pays, and for how many pairs.
+    """How values are obtained, remembered and paid for.
 
-    Without a ledger values are remembered for as long as the source is; without a budget there is no limit.
+    Attributes
+    ----------
+    ask
+        Asks for batches of pairs.
+    at_once
+        Number of batches that are asked for at the same time.
+    ledger
+        Remembers values; without one they are remembered for as long as the source exists.
+    job
+        Name of the job that pays, for the ledger.
+    budget
+        The most pairs that may be paid for; None for no limit.
     """
 
     ask: Ask
@@ -168,7 +181,7 @@ class ValueSupplier:
 
     @classmethod
     def here(cls, lazy: Lazy, ledger: Ledger | None = None, job: str = "", budget: int | None = None) -> ValueSupplier:
-        """Calls in this process."""
+        """A supplier that calls the function in this process."""
         ask = partial(
             answers, lazy.function, policy=AskingPolicy(lazy.retries, lazy.timeout), concurrency=lazy.concurrency
         )
@@ -176,10 +189,10 @@ class ValueSupplier:
 
 
 class LazySource:
-    """The similarities of rows to columns, of which only those are ever asked for that a projection needs.
+    """The similarities of rows to columns; the function is asked only for pairs that a projection needs.
 
     Unknown pairs of a request are admitted candidate by candidate while the budget lasts, asked for in batches, written
-    into the ledger, and then used. A candidate that was refused is NaN.
+    into the ledger, and then used. The values of a refused candidate are NaN.
 
     Examples
     --------
@@ -209,11 +222,11 @@ class LazySource:
 
     @property
     def nbytes(self) -> int:
-        """Size of what is remembered."""
+        """Size of the values that are remembered."""
         return self.pairs.nbytes
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
-        """The values at ``(rows[e], columns[e])``, shape (n_entries,); each may be refused alone."""
+        """The values at ``(rows[e], columns[e])``, shape (n_entries,); each may be refused by itself."""
         each = np.arange(len(rows) + 1)
         return self.project(rows, each, Projections(1, each, columns, np.ones(len(rows))))[0]
 
@@ -222,12 +235,12 @@ class LazySource:
         return block_entries(self, rows, columns)
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
-        """The candidates' values, shape (width, n_rows); NaN where one is unobserved, or the candidate refused.
+        """The candidates' values, shape (width, n_rows); NaN if a value is unobserved or the candidate is refused.
 
         Raises
         ------
         JobError
-            The function failed for a pair, as often as it may; the values that came are in the ledger.
+            The function failed for a pair at every try; the values before it are in the ledger.
         """
         with self._lock:
             refused, again, codes = self.pairs.admit(rows, starts, projections)
@@ -250,9 +263,9 @@ class LazySource:
         try:
             for place, answer in self.supply.ask(batches()):
                 values, error = self._representable(codes[place * size :], answer)
-                own = slice(place * size, place * size + len(values))
-                self._learn(codes[own], values)
-                is_open[own] = False
+                answered = slice(place * size, place * size + len(values))
+                self._learn(codes[answered], values)
+                is_open[answered] = False
                 faults += [error] if error else []
         finally:
             if is_open.any():
@@ -265,7 +278,7 @@ class LazySource:
         return Batch(self.objects.take(a), self.objects.take(b), self.objects.names(a, b))
 
     def _learn(self, codes: Ints, values: Floats) -> None:
-        """Write values down, then use them."""
+        """Record values in the ledger, then use them."""
         if self.supply.ledger is not None:
             a, b = divmod(codes, self.pairs.naming.n_objects)
             self.supply.ledger.record(self.objects.key[a], self.objects.key[b], values, self.supply.job)
@@ -273,7 +286,7 @@ class LazySource:
         self.pairs.put(codes, self._reading.block(values[None, :], 0)[0])
 
     def _representable(self, codes: Ints, answer: FunctionAnswer) -> tuple[Floats, str | None]:
-        """The values before the first one that is too large for a similarity, or a distance; and what is at fault."""
+        """The values before the first that is too large for a similarity or a distance; and the error, if any."""
         largest = self._reading.largest
         bad = np.abs(answer.values) > largest
         if not bad.any():
@@ -289,26 +302,26 @@ class LazySource:
 
     @property
     def n_evaluations_here(self) -> int:
-        """Pairs that this thread has paid for."""
+        """Number of pairs that this thread has paid for."""
         return int(getattr(self._thread, "n_evaluations", 0))
 
     def _recall(self, ledger: Ledger) -> None:
-        """Take over what the ledger knows; what this job has paid for is charged when it is needed."""
+        """Take over the values in the ledger; those that this job has paid for are charged when they are needed."""
         rows, columns = self.objects.row, self.objects.column
         known = ledger.load(self.objects.key[rows], self.objects.key[columns], self.supply.job)
         try:
             values = self._reading.block(known.values[None, :], 0)[0]
         except InputError as error:
-            found = f"the ledger {self.lazy.ledger} holds a value beyond {self._reading.largest:g}"
-            raise InputError(f"{found}; name another one") from error
+            fault = f"the ledger {self.lazy.ledger} holds a value beyond {self._reading.largest:g}"
+            raise InputError(f"{fault}; name another one") from error
         codes = self.pairs.codes(known.left, known.right)
-        self.pairs.put(codes[~known.own], values[~known.own])
-        self.pairs.put(codes[known.own], values[known.own], PAID)
+        self.pairs.put(codes[~known.is_own], values[~known.is_own])
+        self.pairs.put(codes[known.is_own], values[known.is_own], PAID)
 
 
 @contextmanager
 def opened_ledger(lazy: Lazy) -> Iterator[Ledger | None]:
-    """The ledger that a similarity names, open; None where it names none."""
+    """Open the ledger that a similarity names; None if it names none."""
     if lazy.ledger is None:
         yield None
         return

@@ -46,7 +46,7 @@ def loaded(
     places = list(zip(known.left.tolist(), known.right.tolist(), strict=True))
     assert len(set(places)) == len(places), "a coordinate was given twice"
     # repr: NaN equals itself
-    rest = zip(map(repr, (known.values + 0.0).tolist()), known.own.tolist(), strict=True)
+    rest = zip(map(repr, (known.values + 0.0).tolist()), known.is_own.tolist(), strict=True)
     return dict(zip(places, rest, strict=True))
 
 
@@ -91,7 +91,7 @@ def test_load_beyond_one_chunk() -> None:
     np.testing.assert_array_equal(known.left, np.arange(n))
     np.testing.assert_array_equal(known.right, np.arange(n)[::-1])
     np.testing.assert_array_equal(known.values, np.arange(n) / 8)
-    assert not known.own.any()
+    assert not known.is_own.any()
 
 
 def test_memory_ledgers_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

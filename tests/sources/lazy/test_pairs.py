@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distforest.sources.lazy.pairs import KNOWN, PAID, PairCodes, Pairs, slot_of
+from distforest.sources.lazy.pairs import KNOWN, PAID, PairCodes, Pairs, PairTable, slot_of
 from distforest.sources.source import Projections, offsets
 from tests.reference.naive_pairs import NaivePairs
 
@@ -44,7 +44,7 @@ def test_requests_are_admitted_and_projected_as_by_hand(
     fast = Pairs(
         PairCodes(np.array(row), np.array(column), n, symmetric, self_known),
         -1 if budget is None else budget,
-        *(np.zeros(4, np.int64), np.zeros(4, np.uint8), np.zeros(4)),  # grows at once
+        PairTable.empty(4),  # grows at once
     )
     for pair in data.draw(st.lists(st.tuples(*[st.integers(0, n - 1)] * 2), max_size=4)):
         own = (min(pair), max(pair)) if symmetric else pair
@@ -77,11 +77,11 @@ def test_values_stay_while_the_table_grows() -> None:
     values = codes.astype(np.float64)
     for part in np.array_split(rng.permutation(len(codes)), 7):
         pairs.put(codes[part], values[part])
-    slots = [slot_of(code, pairs.code, pairs.state) for code in codes.tolist()]
-    np.testing.assert_array_equal(pairs.value[slots], values)
-    assert (pairs.state[slots] == KNOWN).all()
-    assert pairs.filled == len(codes) <= len(pairs.code) // 2
-    assert pairs.nbytes == 17 * len(pairs.code)
+    slots = [slot_of(code, pairs.table) for code in codes.tolist()]
+    np.testing.assert_array_equal(pairs.table.value[slots], values)
+    assert (pairs.table.state[slots] == KNOWN).all()
+    assert pairs.filled == len(codes) <= len(pairs.table.code) // 2
+    assert pairs.nbytes == 17 * len(pairs.table.code)
 
 
 def test_what_is_withdrawn_is_asked_for_again() -> None:

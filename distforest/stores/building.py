@@ -1,0 +1,299 @@
+"""The building of an output: where it is built, how it is marked as begun, and how it appears as a whole.
+
+::
+
+    wine.forest.zarr.job/forest.zarr     built beside the output, in its job's folder, then given the output's address
+    s3://data/wine.forest.zarr           built in place: at a URL where nothing is, and where nothing can be renamed
+
+The new output is whole before an old one goes. In a local file system it is renamed. On an object store it is copied,
+and the file that makes it whole comes last. All errors of a store are translated by `reaching`.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from distforest.stores.addresses import names_in, put_file, reaching, real_address, store_of
+from distforest.stores.folder import Folder
+from distforest.stores.outputs import (
+    ANSWERS_KIND,
+    ARRAYS_KIND,
+    FOREST_KIND,
+    GROUP,
+    MANIFEST,
+    UNFINISHED,
+    distforest_attribute,
+    job_folder,
+    look,
+    object_at,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class OutputKind(NamedTuple):
+    """How outputs of one kind are built.
+
+    Attributes
+    ----------
+    name
+        Name of the folder in which it is built, in a job's folder.
+    begun
+        The file that marks an output built in place as begun.
+    last
+        The file without which no reader recognises the output; it is written last.
+    is_resumed
+        Whether a later run of the same job continues an output that is begun in place.
+    """
+
+    name: str
+    begun: str
+    last: str
+    is_resumed: bool
+
+
+OUTPUT_KINDS = {
+    FOREST_KIND: OutputKind("forest.zarr", UNFINISHED, MANIFEST, is_resumed=True),
+    ANSWERS_KIND: OutputKind("answers.zarr", GROUP, GROUP, is_resumed=True),
+    ARRAYS_KIND: OutputKind("arrays.zarr", GROUP, GROUP, is_resumed=False),
+}
+"""The kinds of outputs, by what they are called in messages."""
+
+NODES = "nodes.zarr"
+"""Name of the group in a job's folder that keeps the nodes from which answers follow."""
+
+BUILDINGS = (*(kind.name for kind in OUTPUT_KINDS.values()), NODES)
+"""Names of the folders in a job's folder in which outputs are built, or nodes kept."""
+
+PUBLISHING = "publishing.json"
+"""The file in an output's job folder that names the building that is being copied to the output's address."""
+
+
+@dataclass(frozen=True)
+class Building:
+    """An output that is being built. Its methods raise OSError if a store does not answer or a disk is full.
+
+    Attributes
+    ----------
+    output
+        The address that the output will have.
+    kind
+        The kind of output: a key of `OUTPUT_KINDS`.
+    folder
+        Where it is built.
+    mark
+        JSON that marks the output as begun, and says by which job.
+
+    Examples
+    --------
+    >>> building = Building.of("memory://building/X.zarr", ARRAYS_KIND, {"type": "unfinished"})
+    >>> building.begin()
+    >>> building.is_in_place, str(look("memory://building/X.zarr"))
+    (True, 'unfinished arrays')
+    >>> building.withdraw()
+    """
+
+    output: str
+    kind: str
+    folder: Folder
+    mark: Mapping[str, object]
+
+    @classmethod
+    def of(cls, output: str, kind: str, mark: Mapping[str, object], here: Folder | None = None) -> Building:
+        """Choose where an output is built.
+
+        It is built in place at a URL where nothing is, or where the same job has begun it; otherwise beside the output.
+        An output in this host's file system is built in the folder ``here``, if that is given.
+        """
+        place, built = real_address(output), OUTPUT_KINDS[kind]
+        beside = Folder(job_folder(output)).within(built.name)
+        if "://" not in place:
+            return cls(output, kind, here or beside, mark)
+        is_free = look(output) is None or (built.is_resumed and is_begun(output, kind, mark))
+        return cls(output, kind, Folder(place) if is_free else beside, mark)
+
+    @property
+    def address(self) -> str:
+        """Where it is built."""
+        return self.folder.address
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether readers see it being built."""
+        return self.address == real_address(self.output)
+
+    def begin(self) -> None:
+        """Empty the folder, and mark an output in place as begun; a group is there to be filled."""
+        begun = OUTPUT_KINDS[self.kind].begun
+        if begun == GROUP:
+            new_group(self.address, self.mark)
+            return
+        self.folder.remove()
+        if self.is_in_place:
+            self.folder.write(begun, json.dumps(self.mark).encode())
+
+    def withdraw(self) -> None:
+        """Remove what has been built."""
+        self.folder.remove()
+
+    def publish(self) -> None:
+        """Give the whole output its address, in place of an older one."""
+        built = OUTPUT_KINDS[self.kind]
+        if not self.is_in_place:
+            publish(self.address, self.output, built.last)
+        elif built.begun != built.last:
+            self.folder.discard(built.begun)
+
+
+def is_begun(output: str, kind: str, mark: Mapping[str, object]) -> bool:
+    """Whether an output of this kind has been begun in place by the job with this mark."""
+    return mark_of(output, kind) == mark
+
+
+def mark_of(output: str, kind: str) -> object:
+    """The mark of an output: of a group always, of a forest while it is begun; None or empty if there is none."""
+    begun = OUTPUT_KINDS[kind].begun
+    content = object_at(f"{real_address(output)}/{begun}")
+    return distforest_attribute(content) if begun == GROUP else content
+
+
+def new_group(address: str, mark: Mapping[str, object]) -> None:
+    """Write an empty Zarr group in place of what is there, with ``mark`` as its attribute ``distforest``."""
+    Folder(address).remove()
+    metadata = {"zarr_format": 3, "node_type": "group", "attributes": {"distforest": mark}}
+    put_file(f"{address}/{GROUP}", json.dumps(metadata).encode())
+
+
+# --- how it appears ---------------------------------------------------------------------------------------
+
+
+def publish(building: str, output: str, last: str) -> None:
+    """Give a whole building the address of its output; an older output is removed after that.
+
+    Parameters
+    ----------
+    building
+        Address of the building. If the output is on an object store, it is in the output's job folder; if the output is
+        on this host, it may be in any store.
+    output
+        Address of the output.
+    last
+        Name of the file that is copied last, without which no reader recognises the output.
+    """
+    place = real_address(output)
+    if "://" not in place and "://" in real_address(building):
+        _fetch(building, Path(place))
+        return
+    if "://" not in place:
+        _rename(Path(real_address(building)), Path(place))
+        return
+    journal = json.dumps({"from": PurePosixPath(building).name, "last": last}).encode()
+    put_file(f"{job_folder(output)}/{PUBLISHING}", journal)
+    _finish(output)
+
+
+def mend(output: str) -> None:
+    """Mend an output whose publishing was cut off; only its owner may do so.
+
+    In a local file system the older output comes back. On an object store the copy of the new one is completed.
+    """
+    place = real_address(output)
+    if "://" not in place:
+        _step_back(Path(place))
+    elif PUBLISHING in names_in(job_folder(output)):
+        _finish(output)
+
+
+def clear(output: str) -> None:
+    """Remove all buildings from an output's job folder."""
+    folder = job_folder(output)
+    fs, path = store_of(folder)
+    for name in set(names_in(folder)).intersection(BUILDINGS):
+        with reaching(folder):
+            fs.rm(f"{path}/{name}", recursive=True)
+
+
+def _step_back(target: Path) -> None:
+    older, copy = _beside(target, "older"), _beside(target, "partial")
+    shutil.rmtree(copy, ignore_errors=True)
+    if older.exists() and not target.exists():
+        older.rename(target)
+    shutil.rmtree(older, ignore_errors=True)
+
+
+def _beside(target: Path, suffix: str) -> Path:
+    """A hidden folder beside a target, in the same file system."""
+    return target.with_name(f".{target.name}.{suffix}")
+
+
+def _rename(source: Path, target: Path) -> None:
+    """Rename a folder; for another file system it is copied beside its target first."""
+    copy = _beside(target, "partial")
+    try:
+        _exchange(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        try:
+            shutil.copytree(source, copy)
+            _exchange(copy, target)
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+        shutil.rmtree(source)
+    shutil.rmtree(_beside(target, "older"), ignore_errors=True)
+
+
+def _fetch(building: str, target: Path) -> None:
+    """Copy a building from an object store beside its target, then rename the copy."""
+    copy = _beside(target, "partial")
+    fs, source = store_of(building)
+    try:
+        with reaching(building):
+            files = fs.find(source)
+            fs.get(files, [f"{copy}{file[len(source) :]}" for file in files])
+        _exchange(copy, target)
+    finally:
+        shutil.rmtree(copy, ignore_errors=True)
+    shutil.rmtree(_beside(target, "older"), ignore_errors=True)
+    with reaching(building):
+        fs.rm(source, recursive=True)
+
+
+def _exchange(source: Path, target: Path) -> None:
+    """Rename a folder; an older one of that name is moved aside first, and comes back if the renaming fails."""
+    older = _beside(target, "older")
+    if target.exists():
+        shutil.rmtree(older, ignore_errors=True)  # left by a publishing that was cut off at its very end
+        target.rename(older)
+    try:
+        source.rename(target)
+    except BaseException:
+        if older.exists():
+            older.rename(target)
+        raise
+
+
+def _finish(output: str) -> None:
+    """Copy the building that the journal names to the output; a copy that was cut off is begun anew."""
+    folder = job_folder(output)
+    journal = object_at(f"{folder}/{PUBLISHING}")
+    fs, path = store_of(folder)
+    name, last = str(journal.get("from")), str(journal.get("last"))
+    source, target = f"{path}/{name}", store_of(real_address(output))[1]
+    with reaching(output):
+        if fs.exists(f"{source}/{last}"):
+            if fs.exists(target):
+                fs.rm(target, recursive=True)
+            files = sorted(fs.find(source), key=lambda file: file == f"{source}/{last}")
+            copies = [target + file[len(source) :] for file in files]
+            fs.copy(files[:-1], copies[:-1])
+            fs.cp_file(files[-1], copies[-1])
+        fs.rm_file(f"{path}/{PUBLISHING}")  # before the building: one that is half removed must not be copied again
+        if fs.exists(source):
+            fs.rm(source, recursive=True)
