@@ -1,4 +1,4 @@
-"""Fails if a page of a site asks for a script, a style, a font, a picture or a frame from elsewhere: ``offline.py FOLDER``."""
+"""Fails if a page of a site loads a script, style, font, picture or frame from elsewhere: ``offline.py FOLDER``."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import distforest  # noqa: E402
+import distforest  # noqa: E402  (the variable is read when it is imported)
 
 project = "distforest"
 author = "the authors of distforest"
@@ -44,6 +44,7 @@ html_title = "distforest"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_sidebars: dict[str, list[str]] = {page: [] for page in ("index", "which-method", "benchmarks", "changelog")}
 html_show_sourcelink = False
 html_context = {"default_mode": "light"}
 html_theme_options = {
@@ -57,7 +58,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "pygments_light_style": "tango",
 }
-copyright = "the authors of distforest, BSD-3-Clause"
+project_copyright = "the authors of distforest, BSD-3-Clause"
 
 autosummary_generate = True
 autosummary_imported_members = False

@@ -52,7 +52,7 @@ def simforest() -> Figure:
     left.plot(*np.transpose([middle - 3 * normal, middle + 3 * normal]), "--", color="black")
     left.annotate("", other, one, arrowprops={"arrowstyle": "->", "lw": 2})
     for name, place in (("i", one), ("j", other)):
-        left.text(*(place + (0.06, -0.22)), name, fontsize=13, fontweight="bold", fontstyle="italic")
+        left.text(*np.add(place, (0.06, -0.22)), name, fontsize=13, fontweight="bold", fontstyle="italic")
     left.set(title="One split, by two objects", xlim=(-3, 3), ylim=(-2.2, 2.6), xticks=[], yticks=[], aspect="equal")
     lost, found = _accuracies()
     for rule, colour in (("stop", GREY), ("larger", ORANGE), ("surrogate", BLUE)):

@@ -1,10 +1,10 @@
-"""A page of the documentation, followed as its reader follows it: files saved, commands typed, examples run, in its order.
+"""A page of the documentation, followed as its reader follows it: files saved, commands typed, examples run, in order.
 
 A block of Markdown is one of these:
 
 - any language, under a line that ends with "Save … `name`:" is a file of that name in the reader's folder;
-- ``console``: lines that begin with ``$`` are commands, and what stands below one is its stdout; nothing stands for anything,
-  ``...`` for any part of it, and a command that ends with ``&`` runs beside those that follow;
+- ``console``: lines that begin with ``$`` are commands, and what stands below one is its stdout; nothing stands for
+  anything, ``...`` for any part of it, and a command that ends with ``&`` runs beside those that follow;
 - ``python`` with ``>>>`` is a session, without it a script; both go on where the page's last one ended;
 - all others are read alone.
 """
@@ -81,7 +81,7 @@ class Reader:
         elif block.language == "python":
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                exec(compile("\n" * block.line + block.text, str(path), "exec"), self.names)  # noqa: S102
+                exec(compile("\n" * block.line + block.text, str(path), "exec"), self.names)
         else:
             return False
         return True

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from distforest.command_line.exits import CODES, STATE_CODES
+from distforest.growth.methods import METHODS
+from distforest.service import dask_setup
+from distforest.service.whereabouts import ADDRESS_FILE, JOB_ROOT, SCHEDULER_ADDRESS
 from tests.pages import ROOT, blocks, commands, reader
 
 DOCS = ROOT / "docs"
+OFFLINE = ROOT / ".ci" / "offline.py"
 PAGES = {
     path.relative_to(DOCS).as_posix(): path.read_text()
     for path in sorted(DOCS.rglob("*.md"))
-    if not path.relative_to(DOCS).parts[0].startswith(("_", "gallery"))
+    if not path.relative_to(DOCS).parts[0].startswith("_")
 }
 JOURNEY = ("start/own-csv.md", "start/jobs.md")
 """Pages of which each goes on where the last one ended."""
 
-SLOW = {"start/index.md", "which-method.md"}
-"""Pages that take more than ten seconds."""
-
+MARKS = {
+    "start/index.md": [pytest.mark.slow, pytest.mark.cluster],
+    "which-method.md": [pytest.mark.slow],
+}
 ALONE = [
-    pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW or name.startswith("learn/")))
+    pytest.param(name, marks=MARKS.get(name, []))
     for name, text in PAGES.items()
     if name not in JOURNEY and any(block.language in {"python", "console"} for block in blocks(text))
 ]
@@ -95,3 +104,44 @@ def test_a_page_that_is_wrong_is_found(tmp_path: Path) -> None:
         page.write_text("```python\nraise ValueError(a)\n```\n")
         with pytest.raises(ValueError, match="1"):
             own.follow(page)
+
+
+def test_the_exit_codes_are_those_of_the_program() -> None:
+    told = {int(code) for code in re.findall(r"^\| (\d+) \|", PAGES["reference/exit-codes.md"], re.MULTILINE)}
+    assert told == {0, 1, *(code for _, code in CODES), *STATE_CODES.values()}
+
+
+def test_the_variables_are_those_that_are_read() -> None:
+    told = set(re.findall(r"^\| `(\w+)`", PAGES["reference/environment.md"], re.MULTILINE))
+    options = {option.envvar for option in dask_setup.params if isinstance(option, click.Option)}
+    assert told == {*options, "DISTFOREST_SCRATCH", SCHEDULER_ADDRESS, ADDRESS_FILE, JOB_ROOT}
+
+
+def test_every_method_has_a_page() -> None:
+    assert {f"learn/{name}.md" for name in METHODS if name != "isolation"} <= set(PAGES)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('<link rel="stylesheet" href="https://fonts.example/a.css">', True),
+        ('<script src="//cdn.example/a.js"></script>', True),
+        ('<img srcset="a.png 1x, https://example.org/b.png 2x">', True),
+        ("<style>@import 'https://example.org/a.css'; b { c: url(https://example.org/d.woff) }</style>", True),
+        ('<p style="background: url(http://example.org/a.png)">', True),
+        ('<iframe src="http://example.org">', True),
+        ('<a href="https://example.org">', False),
+        (
+            '<link rel="canonical" href="https://example.org/a.html"><img src="a.png"><script>"https://a"</script>',
+            False,
+        ),
+    ],
+)
+def test_what_a_page_loads_from_elsewhere_is_found(text: str, found: bool, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text(text)
+    ran = subprocess.run([sys.executable, OFFLINE, tmp_path], capture_output=True, text=True, check=False)
+    assert ran.returncode == found, ran.stdout
+
+
+def test_a_site_without_pages_is_no_site(tmp_path: Path) -> None:
+    assert subprocess.run([sys.executable, OFFLINE, tmp_path], capture_output=True, check=False).returncode == 1

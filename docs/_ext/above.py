@@ -12,7 +12,7 @@ PAGES = {"CHANGELOG.md": "changelog", "CONTRIBUTING.md": "explanation/contributi
 LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)*)([\w./-]+)(#[\w-]+)?\)")
 
 
-def read(app: Any, page: str, source: list[str]) -> None:
+def read(_app: Any, page: str, source: list[str]) -> None:
     """Put a file's text in the place of its page, and lead links to pages."""
     above = next((name for name, own in PAGES.items() if own == page), None)
     text = (ROOT / above).read_text() if above else source[0]
@@ -22,7 +22,7 @@ def read(app: Any, page: str, source: list[str]) -> None:
         words, up, path, anchor = link.groups()
         if above and path.startswith("docs/"):
             return f"[{words}]({relpath(path.removeprefix('docs/'), here)}{anchor or ''})"
-        if path in PAGES and up.count("../") == len(Path(page).parts) or (above and path in PAGES):
+        if path in PAGES and (above or up.count("../") == len(Path(page).parts)):
             return f"[{words}]({relpath(PAGES[path], here)}.md{anchor or ''})"
         return words if above else link[0]
 
