@@ -38,7 +38,7 @@ myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 myst_dmath_double_inline = True
 
-html_math_renderer = "mathml"
+html_math_renderer = "outlines"
 html_theme = "pydata_sphinx_theme"
 html_title = "distforest"
 html_static_path = ["_static"]
@@ -63,6 +63,7 @@ project_copyright = "the authors of distforest, BSD-3-Clause"
 autosummary_generate = True
 autosummary_imported_members = False
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False

@@ -21,7 +21,8 @@ class Commands(Directive):
         return [self._section(name, main.commands[name]) for name in sorted(main.commands)]
 
     def _section(self, name: str, command: click.Command) -> nodes.section:
-        context = click.Context(command, info_name=f"distforest {name}", terminal_width=WIDTH, max_content_width=WIDTH)
+        group = click.Context(main, info_name="distforest", terminal_width=WIDTH, **main.context_settings)
+        context = click.Context(command, parent=group, info_name=name, max_content_width=WIDTH)
         section = nodes.section(ids=[f"distforest-{name}"], names=[f"distforest {name}"])
         section += nodes.title("", "", nodes.literal("", f"distforest {name}"))
         text = command.get_help(context)
