@@ -18,7 +18,7 @@ STROKES = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C
 
 def outline(formula: str) -> str:
     """Draw a formula as an element of a line, on the line's foot."""
-    drawn = TextPath((0, 0), f"${' '.join(formula.split())}$", SIZE, prop=FontProperties(math_fontfamily="stix"))
+    drawn = TextPath((0, 0), f"${' '.join(formula.split())}$", SIZE, prop=FontProperties(math_fontfamily="cm"))
     strokes = []
     for vertices, code in drawn.iter_segments(simplify=False):
         places = " ".join(f"{x:.1f} {-y:.1f}" for x, y in vertices.reshape(-1, 2))  # a page counts downwards
@@ -41,7 +41,8 @@ def inline(writer: Any, node: nodes.math) -> None:
 
 def block(writer: Any, node: nodes.math_block) -> None:
     """Write a formula on a line of its own."""
-    writer.body.append(f'<div class="math">{outline(node.astext())}</div>')
+    tall = node.astext().replace(r"\frac", r"\dfrac")  # which a line of its own has room for
+    writer.body.append(f'<div class="math">{outline(tall)}</div>')
     raise nodes.SkipNode
 
 
