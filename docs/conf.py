@@ -30,6 +30,7 @@ extensions = [
 exclude_patterns = ["_build", "gallery/*.py", "gallery/*.rst", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
 default_role = "obj"
+highlight_language = "none"
 nitpicky = True
 # Types of other packages: their pages are elsewhere, and the site is built and read without a network.
 nitpick_ignore_regex = [(r"py:(class|obj|meth|func|exc|data|mod|attr)", r"(?!distforest).*")]

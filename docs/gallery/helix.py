@@ -27,6 +27,8 @@ axes.bar(np.arange(53), forest.feature_weights_, color=np.where(np.arange(53) < 
 axes.set(xlabel="feature", ylabel="share of the draws")
 plt.show()
 
+# sphinx_gallery_thumbnail_number = 2
+
 # %%
 # The proximity of all pairs, in the order along the helix: high along the diagonal, where points are neighbours.
 
