@@ -35,7 +35,7 @@ def outline(formula: str) -> str:
 
 def inline(writer: Any, node: nodes.math) -> None:
     """Write a formula in a line."""
-    writer.body.append(outline(node.astext()) + "&#8288;")  # no line begins with the comma behind it
+    writer.body.append(outline(node.astext()))
     raise nodes.SkipNode
 
 
