@@ -29,7 +29,7 @@ def locked() -> dict[str, list[str]]:
 def test_each_requirement_is_locked_to_versions_that_it_takes() -> None:
     found = locked()
     extras = PROJECT["optional-dependencies"]
-    for text in [*PROJECT["dependencies"], *extras["test"], *extras["dev"]]:
+    for text in [*PROJECT["dependencies"], *extras["test"], *extras["dev"], *extras["docs"]]:
         requirement = Requirement(text)
         versions = found[canonicalize_name(requirement.name)]
         assert [version for version in versions if not requirement.specifier.contains(version)] == [], text
@@ -37,5 +37,5 @@ def test_each_requirement_is_locked_to_versions_that_it_takes() -> None:
 
 def test_it_says_how_it_is_made_and_names_no_index() -> None:
     text = "\n".join(LINES)
-    assert re.search(r"^# +uv pip compile .*--universal .*--extra test --extra dev", text, re.MULTILINE)
+    assert re.search(r"^# +uv pip compile .*--universal .*--extra test --extra dev --extra docs", text, re.MULTILINE)
     assert re.findall(r"://|--(?:extra-)?index-url|--find-links", text) == []

@@ -1,0 +1,173 @@
+"""A page of the documentation, followed as its reader follows it: files saved, commands typed, examples run, in order.
+
+A block of Markdown is one of these:
+
+- any language, under a line that ends with "Save … `name`:" is a file of that name in the reader's folder;
+- ``console``: lines that begin with ``$`` are commands, and what stands below one is its stdout; nothing stands for
+  anything, ``...`` for any part of it, and a command that ends with ``&`` runs beside those that follow;
+- ``python`` with ``>>>`` is a session, without it a script; both go on where the page's last one ended;
+- all others are read alone.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import socket
+import subprocess
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.programs import PATH
+from tests.service.processes import free_port, until
+
+ROOT = Path(__file__).parents[1]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SAVED = re.compile(r"^Save [^\n]*`([\w.-]+)`:$")
+PORTS = ("8786", "8787")
+"""Dask's, which a page names; a test takes free ones."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block: its language, its text, its first line, and the name of the file that it is, if it is one."""
+
+    language: str
+    text: str
+    line: int
+    saved: str | None
+
+
+def blocks(text: str) -> list[Block]:
+    """Find the blocks of a page, in their order."""
+    found = []
+    for match in BLOCK.finditer(text):
+        before = text[: match.start()].rstrip()
+        saved = SAVED.match(before.rpartition("\n")[2])
+        line = text.count("\n", 0, match.start()) + 1
+        found.append(Block(match[1], match[2], line, saved[1] if saved else None))
+    return found
+
+
+@dataclass
+class Reader:
+    """Who follows a page, in a folder of their own."""
+
+    folder: Path
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+    ports: dict[str, str] = field(default_factory=lambda: {port: str(free_port()) for port in PORTS})
+    beside: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def follow(self, path: Path) -> int:
+        """Do what the page says, and give the number of its blocks that were done."""
+        done = [self._do(block, path) for block in blocks(path.read_text())]
+        return sum(done)
+
+    def _do(self, block: Block, path: Path) -> bool:
+        if block.saved:
+            (self.folder / block.saved).write_text(block.text)
+        elif block.language == "console":
+            for command, shown in commands(block.text):
+                self._type(command, shown, f"{path.name}:{block.line}")
+        elif block.language == "python" and ">>> " in block.text:
+            self._converse(block, path)
+        elif block.language == "python":
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                exec(compile("\n" * block.line + block.text, str(path), "exec"), self.names)
+        else:
+            return False
+        return True
+
+    def _converse(self, block: Block, path: Path) -> None:
+        session = doctest.DocTestParser().get_doctest(block.text, {}, path.name, str(path), block.line)
+        session.globs = self.names
+        runner = doctest.DocTestRunner(optionflags=FLAGS)
+        failures: list[str] = []
+        runner.run(session, out=failures.append, clear_globs=False)
+        assert not failures, "".join(failures)
+
+    def _type(self, command: str, shown: str, where: str) -> None:
+        for known, free in self.ports.items():
+            command = command.replace(known, free)
+        if command.endswith("&"):
+            started = subprocess.Popen(
+                shlex.split(command.removesuffix("&")),
+                cwd=self.folder,
+                env=self._environment(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            self.beside.append(started)
+            if "scheduler" in command:
+                until(lambda: _answers(self.ports[PORTS[0]]), 60)
+            return
+        ran = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{where}: {command}\n{ran.stdout}{ran.stderr}"
+        if shown:
+            told = f"{where}: {command}\nshown:\n{shown}\ncame:\n{ran.stdout}"
+            assert doctest.OutputChecker().check_output(shown, ran.stdout, FLAGS), told
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("DASK_", "DISTFOREST_"))},
+            "PATH": PATH,
+            "PYTHONPATH": str(ROOT),
+            "DISTFOREST_SCRATCH": str(self.folder / ".scratch"),
+            "OMP_NUM_THREADS": "1",
+            "COLUMNS": "80",
+        }
+
+    def leave(self) -> None:
+        """End what runs beside, the last first: workers before their scheduler."""
+        for started in reversed(self.beside):
+            started.terminate()
+        for started in reversed(self.beside):
+            try:
+                started.wait(30)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
+
+
+@contextmanager
+def reader(folder: Path) -> Iterator[Reader]:
+    """Someone who follows pages in a folder, which is the current one for that time."""
+    before, own = Path.cwd(), Reader(folder)
+    os.chdir(folder)
+    try:
+        yield own
+    finally:
+        own.leave()
+        os.chdir(before)
+
+
+def commands(text: str) -> list[tuple[str, str]]:
+    """Read the commands of a transcript, and what it shows below each."""
+    found: list[tuple[str, str]] = []
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        while command.endswith("\\"):
+            more, _, shown = shown.partition("\n")
+            command = command.removesuffix("\\") + more.removeprefix(">").strip()
+        found.append((command.split(" # ")[0].strip(), shown))
+    return found
+
+
+def _answers(port: str) -> bool:
+    with socket.socket() as asked:
+        return asked.connect_ex(("127.0.0.1", int(port))) == 0
