@@ -6,6 +6,9 @@ outside the interpreter lock, and kept on disk so that a fresh process starts wa
 Row and column numbers that a loop gathers by are read as unsigned, ``rows.view(np.uint32)``: none counts from the end,
 and Numba need not ask which one does. Such a loop is a quarter faster.
 
+Where an array is assigned to a slice or a row, Numba compiles a message about shapes for more than a second: a
+loop copies.
+
 A loop that reads far memory, but not cell after cell, has it fetched while it works on what came before: `fetch`.
 
 The first call of a method compiles its kernels, which takes some twenty seconds: who waits for it is told (`Notice`).

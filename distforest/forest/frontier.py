@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.jit import kernel
+from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 LEFT, RIGHT, STAY = 0, 1, 2
@@ -134,6 +134,15 @@ class Frontier:
         return Frontier(np.repeat(self.tree, 2), numbers, starts, rows[: starts[-1]], weights[: starts[-1]])
 
 
+@borrowing
+def longest_of(starts: Ints) -> int:
+    """The number of rows of the largest node, of nodes that start at ``starts``, shape (n_nodes + 1,)."""
+    longest = np.int64(0)
+    for node in range(starts.shape[0] - 1):
+        longest = max(longest, starts[node + 1] - starts[node])
+    return longest  # type: ignore[return-value]  # a number of Python's without JIT
+
+
 @kernel
 def gather_positive(weights: NDArray[np.int32], rows: Int32s, positive: Int32s) -> None:
     """The columns of the positive weights and these, row after row of ``weights``; room for one more, see `part`."""
@@ -202,8 +211,9 @@ def decide(starts: Ints, values: Floats, threshold: Floats, side: NDArray[np.int
 def pick(starts: Ints, values: Floats, which: Int32s, picked: Floats) -> None:
     """picked[r] = values[which of the row's node, r], shape (m,); those of the first where it is none, -1."""
     for node in range(starts.shape[0] - 1):
-        first, last = starts[node], starts[node + 1]
-        picked[first:last] = values[max(which[node], 0), first:last]
+        chosen = max(which[node], 0)
+        for r in range(starts[node], starts[node + 1]):
+            picked[r] = values[chosen, r]
 
 
 @kernel

@@ -319,8 +319,8 @@ def take_best(
     if n_taken < n_ties and n_ties > INSERTED_UP_TO:
         first = np.partition(first, n_taken - 1)[:n_taken]
     ascend(first)
-    rows[above : above + n_taken] = first[:n_taken]
-    found[above : above + n_taken] = cut
+    for e in range(n_taken):
+        rows[above + e], found[above + e] = first[e], cut
     return above + n_taken
 
 

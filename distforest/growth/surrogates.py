@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
+from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier, longest_of
 from distforest.forest.missing import decide_by_halves, halves, send_to_larger
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import kernel
@@ -68,7 +68,7 @@ def find_surrogates(starts: Ints, weights: Int32s, values: Floats, side: NDArray
     A row goes right if half 0 is above its threshold, and left if half 1 is above its own. A threshold is NaN where no
     cut agrees more than sending all rows to the larger side would. Of equal cuts the lowest threshold is taken.
     """
-    longest = (starts[1:] - starts[:-1]).max()
+    longest = longest_of(starts)
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     seen = np.empty(longest, np.float64)

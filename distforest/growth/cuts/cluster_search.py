@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.frontier import Nodes, pick
+from distforest.forest.frontier import Nodes, longest_of, pick
 from distforest.growth.cuts.cluster_scores import TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.clusters import TwoClusters, choose
 from distforest.growth.cuts.criteria import Cuts
@@ -51,7 +51,7 @@ def cut_as_projected(
     """`project_array`, `cut_clusters` of the best candidate only, `choose` and `pick`; a few nodes at a time."""
     (starts, rows, in_bag), (_, offset, columns, weights) = nodes, projections
     n_nodes, width = weight.shape[0], (offset.shape[0] - 1) // weight.shape[0]
-    room = np.empty(max(CACHE_CELLS, width * (starts[1:] - starts[:-1]).max()))
+    room = np.empty(max(CACHE_CELLS, width * longest_of(starts)))
     first = 0
     while first < n_nodes:
         begin, last = starts[first], first + 1

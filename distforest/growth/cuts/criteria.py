@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
-from distforest.forest.frontier import Frontier, Nodes
+from distforest.forest.frontier import Frontier, Nodes, longest_of
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
@@ -249,7 +249,7 @@ def cut_gini(
     m and m_k are sums of a row's weight times that of its class; ``min_leaf`` is compared with sums of plain weights.
     """
     starts, rows, weights = nodes
-    longest = (starts[1:] - starts[:-1]).max()
+    longest = longest_of(starts)
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     row_codes, class_weighted = np.empty(longest, np.int32), np.empty(longest, np.int64)
@@ -264,7 +264,8 @@ def cut_gini(
         of_node = LabelledRows(weights[first:last], class_weighted, row_codes)
         for k in range(values.shape[0]):
             n = order_values(values[k, first:last], order, keys, spare)
-            counts[1] = counts[2]
+            for c in range(counts.shape[1]):
+                counts[1, c] = counts[2, c]
             if n < last - first:  # only the observed rows take part
                 counts[1] = 0
                 for e in range(n):
@@ -353,7 +354,7 @@ def cut_variance(
 ) -> None:
     """P(S)/m - P(L)/m_L - P(R)/m_R = m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels."""
     starts, rows, weights = nodes
-    longest = (starts[1:] - starts[:-1]).max()
+    longest = longest_of(starts)
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     sums = np.empty((2, fixed.shape[1]), np.int64)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from distforest.forest.frontier import longest_of
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
 
@@ -32,7 +33,7 @@ FIRST, LAST, LOWER, UPPER, LEFT_OUT = range(5)
 @kernel
 def find_fences(starts: Ints, values: Floats, margin: float, fences: Floats) -> None:
     """fences[:, k, f] = `fences_of` the values of candidate k in node f, shape (5, width, n_nodes)."""
-    some = np.empty((starts[1:] - starts[:-1]).max())
+    some = np.empty(longest_of(starts))
     for node in range(starts.shape[0] - 1):
         for k in range(values.shape[0]):
             first, last, lower, upper, left_out = fences_of(values[k, starts[node] : starts[node + 1]], margin, some)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from distforest.forest.frontier import longest_of
 from distforest.growth.cuts.cluster_scores import TWO_MEANS, CandidateCuts, ClusterScoring, score_of
 from distforest.growth.cuts.fences import LOWER, UPPER
 from distforest.growth.cuts.ordering import order_values
@@ -29,7 +30,7 @@ def cut_clusters(
     Of equal cuts it is the lowest. With ``best_only`` a candidate that cannot be the best of its node may be left
     without a cut, or with one that is not its best.
     """
-    room = room_for((starts[1:] - starts[:-1]).max())
+    room = room_for(longest_of(starts))
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
         cuts.scores[:, node] = np.nan

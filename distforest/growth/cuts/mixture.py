@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from distforest.forest.frontier import longest_of
 from distforest.growth.cuts.cluster_scores import LEAST_VARIANCE, TWO_MEANS, CandidateCuts, ClusterScoring
 from distforest.growth.cuts.gaussians import scan_clusters
 from distforest.growth.cuts.ordering import order_values
@@ -38,7 +39,7 @@ def part_mixture(
     cuts: CandidateCuts,
 ) -> None:
     """Fill the cut of each candidate of each node into ``cuts``; none where a side of it would be too light."""
-    longest = (starts[1:] - starts[:-1]).max()
+    longest = longest_of(starts)
     order = np.empty(longest, np.int64)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     for node in range(starts.shape[0] - 1):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from distforest.forest.frontier import Frontier, Nodes
+from distforest.forest.frontier import Frontier, Nodes, longest_of
 from distforest.growth.cuts.criteria import GAIN_ROUNDING, NO_CUT, Cuts, Steady, keep_best
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, kernel
@@ -147,7 +147,7 @@ def cut_two_classes(
     All values are observed.
     """
     starts, rows, weights = nodes
-    longest = (starts[1:] - starts[:-1]).max()
+    longest = longest_of(starts)
     order, kinds = np.empty(longest, np.int64), np.empty(longest, np.uint8)
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     left = np.empty(2, np.int64)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.frontier import Nodes
+from distforest.forest.frontier import Nodes, longest_of
 from distforest.growth.cuts.cluster_scores import CandidateCuts
 from distforest.growth.cuts.fences import MARGIN, fences_of
 from distforest.growth.draws.column_weights import ColumnWeights, draw_columns
@@ -79,7 +79,7 @@ def add_explained(
     fences are left out. Candidates without a cut (score -inf) stay as they are.
     """
     (starts, rows, weights), (thresholds, scores) = nodes, cuts
-    longest = (starts[1:] - starts[:-1]).max()
+    longest = longest_of(starts)
     witness, some = np.empty(longest), np.empty(longest)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]

@@ -182,7 +182,8 @@ def fill_sides(
                     n_side = min(n_columns, 1 + near.shape[0])
                     shuffle(extra, drawn, near, n_side - 1)
                     drawn += n_side - 1
-                    columns[filled + 1 : filled + n_side] = near[: n_side - 1]
+                    for e in range(n_side - 1):
+                        columns[filled + 1 + e] = near[e]
                 weights[filled : filled + n_side] = (1.0 - 2.0 * side) / n_side
                 filled += n_side
         size[candidate] = filled - begin
