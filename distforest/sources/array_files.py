@@ -25,7 +25,6 @@ from distforest.sources.arrays import bytes_of, row_blocks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-    from typing import Any
 
 
 COPIED_BYTES = 1 << 24
@@ -126,7 +125,7 @@ def array_digest(array: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> bytes:
     """How the file of an array begins, as NumPy has it."""
     stream = io.BytesIO()
     described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
@@ -135,7 +134,7 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 
 def open_sound(
-    path: Path, sha256: str, shape: tuple[int, ...], dtype: np.dtype[Any], files: list[Mapped]
+    path: Path, sha256: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], files: list[Mapped]
 ) -> np.ndarray | None:
     """Open an array file that must hold what its digest says; None where there is none, or it holds anything else.
 

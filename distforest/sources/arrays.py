@@ -6,7 +6,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import zarr
@@ -27,8 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import DTypeLike
+    from zarr.abc.store import ByteRequest
+    from zarr.core.buffer import Buffer, BufferPrototype
+    from zarr.core.common import JSON
+    from zarr.storage import StoreLike
 
-    Matrix = np.ndarray | zarr.Array[Any]
+    from distforest.sources.given import ChunkedArray
+    from distforest.sources.guarded import ZarrArray
+
+    Matrix = np.ndarray | ChunkedArray
 
 CHUNK_BYTES = 4 << 20
 """Size of a chunk, decoded, that `write_array` aims at."""
@@ -86,7 +93,7 @@ class ArraySource:
         return values
 
 
-def held_in(dtype: DTypeLike) -> np.dtype[Any]:
+def held_in(dtype: DTypeLike) -> np.dtype[np.generic]:
     """What similarities of a dtype are held in: float32 where it has all of that dtype's values, else float64."""
     return np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
 
@@ -121,20 +128,22 @@ def project_array(
 class RemoteStore(FsspecStore):
     """A store that is reached through a client, whose errors it raises as OSError: see `reaching`."""
 
-    async def get(self, *asked: Any, **more: Any) -> Any:
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Read a file; None where there is none."""
         with reaching(self.path):
-            return await super().get(*asked, **more)
+            return await super().get(key, prototype, byte_range)
 
-    async def get_partial_values(self, *asked: Any, **more: Any) -> Any:
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
         """Read parts of files."""
         with reaching(self.path):
-            return await super().get_partial_values(*asked, **more)
+            return await super().get_partial_values(prototype, key_ranges)
 
-    async def set(self, *asked: Any, **more: Any) -> None:
+    async def set(self, key: str, value: Buffer, byte_range: tuple[int, int] | None = None) -> None:
         """Write a file."""
         with reaching(self.path):
-            await super().set(*asked, **more)
+            await super().set(key, value, byte_range)
 
     async def exists(self, key: str) -> bool:
         """Whether there is a file."""
@@ -142,18 +151,18 @@ class RemoteStore(FsspecStore):
             return await super().exists(key)
 
 
-def zarr_store(address: str) -> Any:
+def zarr_store(address: str) -> StoreLike:
     """The store of a path or URL, as Zarr takes it; what others write is seen at once."""
     return RemoteStore.from_url(address, storage_options=store_options(address)) if is_remote(address) else address
 
 
-def store_to_read(address: str) -> Any:
+def store_to_read(address: str) -> StoreLike:
     """The store of a path or URL, as Zarr takes it, of which only regular files are read."""
     path = address.removeprefix("file://")
     return zarr_store(address) if "://" in path else RegularStore(path)
 
 
-def open_array(address: str) -> zarr.Array[Any]:
+def open_array(address: str) -> ZarrArray:
     """Open the Zarr array at ``address``: a path or an fsspec URL, such as ``"data.zarr/X"``.
 
     Raises
@@ -166,7 +175,7 @@ def open_array(address: str) -> zarr.Array[Any]:
     return array_at(address, open_node(address))
 
 
-def open_node(address: str) -> zarr.Array[Any] | zarr.Group:
+def open_node(address: str) -> ZarrArray | zarr.Group:
     """Open the Zarr array or group at an address; raises as `open_array` does."""
     try:
         return zarr.open(store_to_read(address), mode="r")
@@ -181,6 +190,16 @@ def open_node(address: str) -> zarr.Array[Any] | zarr.Group:
         raise InputError(f"{address}: a Zarr array was expected, found none ({error})") from error
 
 
+def open_arrays(address: str) -> Iterator[tuple[str, ZarrArray]]:
+    """Open the Zarr array at an address, or all arrays of the group there, each with its address."""
+    node = open_node(address)
+    if isinstance(node, zarr.Array):
+        yield address, node
+        return
+    for name, array in sorted(node.arrays()):
+        yield f"{address.rstrip('/')}/{name}", array
+
+
 def is_sparse_group(node: object) -> bool:
     """Whether what was opened is a group that says it is a sparse matrix, or has an array as only these have."""
     if not isinstance(node, zarr.Group):
@@ -191,7 +210,7 @@ def is_sparse_group(node: object) -> bool:
         return True
 
 
-def array_at(address: str, found: zarr.Array[Any] | zarr.Group) -> zarr.Array[Any]:
+def array_at(address: str, found: ZarrArray | zarr.Group) -> ZarrArray:
     """What was opened at an address, if it is an array that is not unpickled; raises InputError as `open_array`."""
     if is_sparse_group(found):
         where = "which only a given similarity matrix, and queries of its forest, may be"
@@ -211,16 +230,15 @@ def row_blocks(array: Matrix, block_bytes: int | None = None) -> Iterator[tuple[
     decoded together.
     """
     n_rows = array.shape[0]
-    stored: Any = array if is_stored(array) else None
-    chunk, most = (stored.chunks[0], 1 << 26) if stored is not None else (1, 1 << 21)
+    chunk, most = (array.chunks[0], 1 << 26) if is_stored(array) else (1, 1 << 21)
     step = max(1, rows_of(block_bytes or most, array.shape, array.dtype) // chunk) * chunk
     for first in range(0, n_rows, step):
         yield first, np.asarray(array[first : first + step])
 
 
 def create_array(
-    group: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], chunk_rows: int
-) -> zarr.Array[Any]:
+    group: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], chunk_rows: int
+) -> ZarrArray:
     """A new checksummed Zarr array ``group/name``, chunked by rows only; its chunks are always written."""
     return zarr.create_array(
         zarr_store(f"{group.rstrip('/')}/{name}"),
@@ -233,18 +251,18 @@ def create_array(
     )
 
 
-def writable_array(group: str, name: str) -> zarr.Array[Any]:
+def writable_array(group: str, name: str) -> ZarrArray:
     """Open ``group/name`` to fill it; a chunk of zeros is written too, or its absence would look like damage."""
     with zarr.config.set({"array.write_empty_chunks": True}):
         return zarr.open_array(zarr_store(f"{group.rstrip('/')}/{name}"), mode="r+", zarr_format=3)
 
 
-def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+def bytes_of(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
     """Size of an array."""
     return math.prod(shape) * dtype.itemsize
 
 
-def rows_of(n_bytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+def rows_of(n_bytes: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
     """How many rows of an array fill ``n_bytes``, at least one."""
     return max(1, n_bytes // max(1, bytes_of(shape[1:], dtype)))
 
@@ -253,9 +271,9 @@ def write_array(
     group: str,
     name: str,
     shape: tuple[int, ...],
-    dtype: np.dtype[Any],
+    dtype: np.dtype[np.generic],
     blocks: Iterable[np.ndarray],
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, JSON] | None = None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> str:
     """Write blocks of rows into the Zarr array ``group/name``.

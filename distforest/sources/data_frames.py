@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +14,13 @@ from distforest.sources.source import NUMBERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from distforest.sources.given import DataFrame
+
 WAYS = ("itercolumns", "iter_columns", "items")
 """Methods that lead from column to column: of Arrow tables, of Polars, and of pandas, which gives names too."""
 
 
-def frame_columns(frame: Any) -> Iterator[tuple[str, Any]]:
+def frame_columns(frame: DataFrame) -> Iterator[tuple[str, object]]:
     """Each column of a data frame, with its name."""
     names = getattr(frame, "column_names", frame.columns)
     way = next((way for way in WAYS if hasattr(frame, way)), None)
@@ -28,7 +30,7 @@ def frame_columns(frame: Any) -> Iterator[tuple[str, Any]]:
         yield str(name), column[1] if way == "items" else column
 
 
-def numbers_of_columns(frame: Any) -> tuple[int, ...]:
+def numbers_of_columns(frame: DataFrame) -> tuple[int, ...]:
     """What the columns of a data frame are called where all names are whole numbers; else nothing.
 
     Examples
@@ -40,15 +42,16 @@ def numbers_of_columns(frame: Any) -> tuple[int, ...]:
     ()
     """
     names = list(frame.columns)
-    return tuple(map(int, names)) if all(isinstance(name, Integral) for name in names) else ()
+    numbers = tuple(int(name) for name in names if isinstance(name, Integral))
+    return numbers if len(numbers) == len(names) else ()
 
 
-def dtypes_of(frame: Any) -> tuple[str, ...]:
+def dtypes_of(frame: DataFrame) -> tuple[str, ...]:
     """The dtype of each column, in the words of its library."""
     return tuple(str(_dtype(column)) for _, column in frame_columns(frame))
 
 
-def check_number_columns(frame: object) -> None:
+def check_number_columns(frame: DataFrame) -> None:
     """Refuse a data frame with a column that is no numbers; raises InputError, which names the column."""
     for name, column in frame_columns(frame):
         if not _is_numbers(column):
@@ -56,7 +59,7 @@ def check_number_columns(frame: object) -> None:
             raise InputError(f"X: numbers were expected in column {name!r}, found {_dtype(column)}; {cure}")
 
 
-def told_of_order(values: Any) -> str:
+def told_of_order(values: object) -> str:
     """How the names of rows and columns differ in a data frame of pairs of the same objects; else nothing.
 
     They do if it has the same names for both in another order, and rows are not just numbered.
@@ -78,7 +81,7 @@ def told_of_order(values: Any) -> str:
     return f"row {place} of X is named {rows[place]!r} and column {place} {columns[place]!r}"
 
 
-def _dtype(column: object) -> Any:
+def _dtype(column: object) -> object:
     return getattr(column, "dtype", None) or getattr(column, "type", "unknown")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from distforest.sources.arrays import row_blocks
 
 if TYPE_CHECKING:
+    import scipy.sparse
     from numpy.typing import NDArray
 
     from distforest.sources.source import Float32s, Floats, Ints
@@ -105,7 +106,7 @@ class SeenDistances:
         rows = rows[np.abs(own) > 0.0]
         self._check_own(first_row + rows, own[rows], np.fmax.reduce(np.abs(values[rows]), axis=1, initial=0.0))
 
-    def see_sparse(self, matrix: Any) -> None:
+    def see_sparse(self, matrix: scipy.sparse.csr_array) -> None:
         """Take a whole matrix of SciPy's, in CSR."""
         data, n_rows = matrix.data, matrix.shape[0]
         self._n_rows += n_rows
@@ -165,7 +166,7 @@ def _is_below(least: float, largest: float, unit: float = 0.0) -> bool:
     return least < -ROUNDED * max(-least, largest) or is_mark
 
 
-def _unit_at(largest: float, dtype: np.dtype[Any]) -> float:
+def _unit_at(largest: float, dtype: np.dtype) -> float:
     """The step from one number to the next at the largest distance; 0 for integers."""
     return float(np.spacing(dtype.type(largest))) if dtype.kind == "f" else 0.0
 

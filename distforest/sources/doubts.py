@@ -7,13 +7,11 @@ door, and tells the user. Nothing here changes what is read. See also `distfores
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from distforest.sources.feature_names import FeatureNames
     from distforest.sources.source import Float32s, Floats, Ints
 
@@ -251,7 +249,7 @@ def _spreads(rows: Floats) -> Floats:
 # --- labels -----------------------------------------------------------------------------------------------
 
 
-def told_of_amounts(vector: NDArray[Any], columns: np.ndarray | None = None, names: FeatureNames | None = None) -> str:
+def told_of_amounts(vector: np.ndarray, columns: np.ndarray | None = None, names: FeatureNames | None = None) -> str:
     """How many different numbers there are in a vector of labels, where they are too many for classes; else nothing.
 
     Amounts such as ages, counts or prices take many values of few rows each; see `ROWS_OF_A_CLASS`. So do the numbers
@@ -293,7 +291,7 @@ def told_of_amounts(vector: NDArray[Any], columns: np.ndarray | None = None, nam
     return f"{told}, in the order of {column_name(found[0], names)} (rank correlation {found[1]:.2f})" if found else ""
 
 
-def _in_order_of(labels: NDArray[Any], columns: np.ndarray) -> tuple[int, float] | None:
+def _in_order_of(labels: np.ndarray, columns: np.ndarray) -> tuple[int, float] | None:
     """The column whose means over the rows of each label follow the labels' order most, if that is no chance.
 
     Under any numbering of names the rank correlation of k labels and k means is near normal, of variance 1 / (k - 1).

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +13,16 @@ from numpy.typing import NDArray
 from distforest.errors import InputError
 from distforest.sources.given import check_dense, in_memory, is_stored, unmasked
 from distforest.sources.opening import opened_array
-from distforest.sources.source import Floats
+from distforest.sources.source import Floats, Int32s
 
 DATES = "mM"
 """Kinds of dtypes that are durations and dates."""
+
+ClassName = bool | int | float | str
+"""A label as it was given."""
+
+RowIndex = SupportsIndex | slice | Sequence[int] | Sequence[bool] | NDArray[np.integer] | NDArray[np.bool_]
+"""Which rows to take, as of a NumPy array."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +39,7 @@ class Labels:
            [0., 1., 0.]])
     """
 
-    values: Any
+    values: object
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _held(self.values))
@@ -40,12 +47,12 @@ class Labels:
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
-        return (len(self.values),) * 2
+        return (len(self),) * 2
 
     def __len__(self) -> int:
-        return len(self.values)
+        return _n_rows(self.values)
 
-    def __getitem__(self, rows: object) -> Labels:
+    def __getitem__(self, rows: RowIndex) -> Labels:
         return Labels(_taken(self.values, rows))
 
     def matrix(self) -> Floats:
@@ -74,7 +81,7 @@ class Targets:
            [8., 0.]])
     """
 
-    values: Any
+    values: object
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _held(self.values))
@@ -82,12 +89,12 @@ class Targets:
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
-        return (len(self.values),) * 2
+        return (len(self),) * 2
 
     def __len__(self) -> int:
-        return len(self.values)
+        return _n_rows(self.values)
 
-    def __getitem__(self, rows: object) -> Targets:
+    def __getitem__(self, rows: RowIndex) -> Targets:
         return Targets(_taken(self.values, rows))
 
     def matrix(self) -> Floats:
@@ -109,7 +116,7 @@ class Embedding:
            [25.,  0.]])
     """
 
-    values: Any
+    values: object
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _held(self.values))
@@ -117,12 +124,12 @@ class Embedding:
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
-        return (len(self.values),) * 2
+        return (len(self),) * 2
 
     def __len__(self) -> int:
-        return len(self.values)
+        return _n_rows(self.values)
 
-    def __getitem__(self, rows: object) -> Embedding:
+    def __getitem__(self, rows: RowIndex) -> Embedding:
         return Embedding(_taken(self.values, rows))
 
     def matrix(self) -> Floats:
@@ -155,17 +162,17 @@ class Distances:
            [6., 8.]])
     """
 
-    values: Any
+    values: object
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
-        return _square(self.values).shape
+        return (len(self),) * 2
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return _square(self.values)[1]
 
-    def __getitem__(self, rows: object) -> Distances:
+    def __getitem__(self, rows: RowIndex) -> Distances:
         return Distances(_cut(self.values, rows))
 
 
@@ -185,49 +192,55 @@ class Graph:
            [1, 0]])
     """
 
-    adjacency: Any
+    adjacency: object
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
-        return _square(self.adjacency).shape
+        return (len(self),) * 2
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return _square(self.adjacency)[1]
 
-    def __getitem__(self, rows: object) -> Graph:
+    def __getitem__(self, rows: RowIndex) -> Graph:
         return Graph(_cut(self.adjacency, rows))
 
 
-def _square(given: object) -> Any:
-    """Open the matrix at an address, or make an array of an array-like; raises InputError if it is not square."""
+def _square(given: object) -> tuple[object, int]:
+    """A dense matrix, opened where its address is given, and its number of rows; raises InputError if not square."""
     check_dense(given)
-    matrix = opened_array(given)
-    matrix = matrix if hasattr(matrix, "shape") else np.asarray(matrix)
-    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"a square matrix was expected, found shape {tuple(matrix.shape)}")
-    return matrix
+    opened = opened_array(given)
+    matrix = opened if hasattr(opened, "shape") else np.asarray(opened)
+    shape = tuple(matrix.shape)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise InputError(f"a square matrix was expected, found shape {shape}")
+    return matrix, shape[0]
 
 
-def _cut(given: object, rows: Any) -> np.ndarray:
+def _cut(given: object, rows: RowIndex) -> np.ndarray:
     """Take rows of a square matrix, and the columns of the same numbers."""
-    matrix = _square(given)
-    values = in_memory(matrix)
+    values = in_memory(_square(given)[0])
     numbers = np.arange(len(values))[rows].reshape(-1)
     return values[np.ix_(numbers, numbers)]
 
 
-def _held(values: Any) -> Any:
+def _held(values: object) -> object:
     """What is on disk in memory, as rows of it may be asked for; anything else as it is."""
     found = opened_array(values)
     return in_memory(found) if is_stored(found) else found
 
 
-def _taken(values: object, rows: Any) -> Any:
+def _n_rows(values: object) -> int:
+    if not isinstance(values, Sized):
+        raise TypeError(f"a value for each row was expected, found {values!r} of type {type(values).__name__}")
+    return len(values)
+
+
+def _taken(values: object, rows: RowIndex) -> np.ndarray:
     return np.asarray(unmasked(values))[rows]
 
 
-def encoded(values: object) -> tuple[NDArray[np.int32], list[Any]]:
+def encoded(values: object) -> tuple[Int32s, list[ClassName]]:
     """Labels of any type as codes 0, 1, ... and their classes, sorted; raises InputError.
 
     Examples
@@ -252,7 +265,7 @@ def encoded(values: object) -> tuple[NDArray[np.int32], list[Any]]:
     return codes.astype(np.int32), names
 
 
-def _check_stray_labels(array: NDArray[Any]) -> None:
+def _check_stray_labels(array: np.ndarray) -> None:
     """Refuse labels that are missing, and dates, of which NumPy would make whole numbers or not by their unit."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.argmin(np.isfinite(array)))
@@ -266,7 +279,7 @@ def _check_stray_labels(array: NDArray[Any]) -> None:
         raise InputError(f"{found} ({array[missing[0]]!r}); remove those rows")
 
 
-def rows_without(array: NDArray[Any]) -> list[int]:
+def rows_without(array: np.ndarray) -> list[int]:
     """The rows of a vector of objects that hold no value: None, NaN, or what pandas has in their place.
 
     Examples
@@ -291,7 +304,7 @@ def is_date(one: object) -> bool:
     return isinstance(one, (datetime.date, datetime.timedelta))
 
 
-def _is_complex(array: NDArray[Any]) -> bool:
+def _is_complex(array: np.ndarray) -> bool:
     if array.dtype.kind == "O":
         return any(isinstance(one, (complex, np.complexfloating)) for one in array.flat)
     return array.dtype.kind == "c"
@@ -318,7 +331,7 @@ def finite_vectors(values: object, name: str) -> Floats:
     return array
 
 
-def _floats(given: NDArray[Any], name: str) -> Floats:
+def _floats(given: np.ndarray, name: str) -> Floats:
     """An array of any shape as float64, NaN for NaT; raises InputError for what is no number."""
     if _is_complex(given):  # NumPy would drop the imaginary parts
         raise InputError(f"{name} must be numbers, found dtype {given.dtype} with complex ones; give real numbers")
@@ -332,7 +345,7 @@ def _floats(given: NDArray[Any], name: str) -> Floats:
     return array
 
 
-def _first_strange(given: NDArray[Any]) -> str:
+def _first_strange(given: np.ndarray) -> str:
     """In which row the first one lies that is no number, and what to do where it is a date."""
     for row, own in enumerate(given.reshape(len(given), -1) if given.ndim else []):
         for one in own:

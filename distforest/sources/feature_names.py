@@ -12,6 +12,8 @@ from distforest.errors import InputError, warn_caller
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from distforest.sources.given import Shaped
+
 NAMES, DTYPES = "feature_names", "feature_dtypes"
 """The attributes of a Zarr array that hold them."""
 
@@ -50,7 +52,7 @@ class FeatureNames:
     dtypes: tuple[str, ...] = ()
 
     @classmethod
-    def of_array(cls, address: str, array: Any) -> FeatureNames | None:
+    def of_array(cls, address: str, array: Shaped) -> FeatureNames | None:
         """Read the names in the attributes of a Zarr array of rows; None where it has none.
 
         Raises

@@ -5,7 +5,7 @@ What is masked was not observed, so it becomes NaN, which each reading allows or
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -13,8 +13,46 @@ import scipy.sparse
 from distforest.amounts import are
 from distforest.errors import InputError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import EllipsisType
 
-def is_stored(values: object) -> bool:
+
+T = TypeVar("T")
+
+
+class Shaped(Protocol):
+    """A matrix or array of any kind, before it is read."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each dimension."""
+
+
+class ChunkedArray(Shaped, Protocol):
+    """An array on disk, to be read block by block: a Zarr array, or one like it."""
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the values."""
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of the chunks, each of which is decoded whole."""
+
+    def __getitem__(self, rows: slice | EllipsisType, /) -> object:
+        """Read some rows, or all."""
+
+
+class DataFrame(Shaped, Protocol):
+    """A table of named columns, of any library."""
+
+    @property
+    def columns(self) -> Iterable[object]:
+        """The columns' names; of Arrow tables the columns."""
+
+
+def is_stored(values: object) -> TypeGuard[ChunkedArray]:
     """Whether ``values`` is an array on disk, to be read block by block: a Zarr array, or one like it."""
     return hasattr(values, "chunks") and hasattr(values, "dtype")
 
@@ -24,7 +62,7 @@ def is_sparse(values: object) -> bool:
     return bool(scipy.sparse.issparse(values))
 
 
-def is_data_frame(values: object) -> bool:
+def is_data_frame(values: object) -> TypeGuard[DataFrame]:
     """Whether ``values`` is a table of named columns."""
     return hasattr(values, "columns") and len(getattr(values, "shape", ())) == 2
 
@@ -39,12 +77,12 @@ def check_dense(given: object) -> None:
         raise InputError(f"a dense adjacency matrix is required, found a graph object ({kind}); {cure}")
 
 
-def in_memory(values: Any) -> np.ndarray:
+def in_memory(values: object) -> np.ndarray:
     """Read an array on disk, or an array-like, whole."""
     return np.asarray(unmasked(values[...] if is_stored(values) else values))
 
 
-def unmasked(values: object) -> Any:
+def unmasked(values: T) -> T | np.ndarray:
     """NaN in the place of what is masked, or None among objects; what is no masked array stays as it is.
 
     Parameters
@@ -62,17 +100,18 @@ def unmasked(values: object) -> Any:
     >>> unmasked(np.ma.masked_equal([3, -9, 5], -9))
     array([ 3., nan,  5.])
     """
+    array: object = values
     if isinstance(values, (list, tuple)) and any(isinstance(one, np.ma.MaskedArray) for one in values):
-        values = np.ma.array(values)
-    if not isinstance(values, np.ma.MaskedArray):
+        array = np.ma.array(values)
+    if not isinstance(array, np.ma.MaskedArray):
         return values
-    mask = np.ma.getmaskarray(values)
+    mask = np.ma.getmaskarray(array)
     n_masked = int(mask.sum())
     if not n_masked:
-        return np.ma.getdata(values)
-    if values.dtype.kind == "O":
-        return np.where(mask, np.array(None), np.ma.getdata(values))
-    if values.dtype.kind not in "fcbiu":
-        found = f"found {n_masked:,} that {are(n_masked)} masked in an array of {values.dtype}"
+        return np.ma.getdata(array)
+    if array.dtype.kind == "O":
+        return np.where(mask, np.array(None), np.ma.getdata(array))
+    if array.dtype.kind not in "fcbiu":
+        found = f"found {n_masked:,} that {are(n_masked)} masked in an array of {array.dtype}"
         raise InputError(f"observed values were expected, {found}, which knows no missing ones; leave their rows out")
-    return np.where(mask, np.float32(np.nan), np.ma.getdata(values))
+    return np.where(mask, np.float32(np.nan), np.ma.getdata(array))

@@ -15,12 +15,12 @@ import math
 import os
 import stat
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numcodecs
 import numpy as np
@@ -37,15 +37,41 @@ from distforest.sources.frames import BLOSC_HEAD, blosc_size, zstd_size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from numcodecs.abc import Codec as Codec2
+    from typing_extensions import Buffer as Bytes
+    from zarr.abc.codec import Codec
+    from zarr.abc.store import ByteGetter, ByteRequest
+    from zarr.core.array_spec import ArraySpec
+    from zarr.core.buffer import Buffer, BufferPrototype, NDBuffer
+    from zarr.core.indexing import SelectorTuple
+    from zarr.core.metadata import ArrayMetadata
+
+    ZarrArray = zarr.Array[Any]
+
 METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 MAX_METADATA_BYTES = 64 << 20
 """Bytes of a file of Zarr's metadata, beyond which it is not read."""
 
 
-Decoder = Callable[[], Any]
-"""Makes what decodes one stream, as `zlib.decompressobj` does."""
+class Decoder(Protocol):
+    """What decodes one stream, as what `zlib.decompressobj` makes."""
 
-DECODERS: dict[str, Decoder] = {
+    @property
+    def eof(self) -> bool:
+        """Whether the end of the stream was reached."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """The bytes behind the stream."""
+
+    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes:
+        """Decode a part of the stream, up to so many bytes."""
+
+
+NewDecoder = Callable[[], Decoder]
+"""Makes the decoder of one stream."""
+
+DECODERS: dict[str, NewDecoder] = {
     "gzip": partial(zlib.decompressobj, 31),
     "zlib": zlib.decompressobj,
     "bz2": bz2.BZ2Decompressor,
@@ -65,10 +91,12 @@ class DamagedChunkError(InputError):
 class RegularStore(LocalStore):
     """A folder of this host of which only regular files are read."""
 
-    async def get(self, key: str, *asked: Any, **more: Any) -> Any:
+    async def get(
+        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
         """Read a file; None where there is none."""
         check_regular(self.root / key, MAX_METADATA_BYTES if key.endswith(METADATA) else None)
-        return await super().get(key, *asked, **more)
+        return await super().get(key, prototype, byte_range)
 
 
 def check_regular(path: Path, most: int | None = None) -> None:
@@ -88,16 +116,16 @@ def check_regular(path: Path, most: int | None = None) -> None:
 class GuardedBlosc(BloscCodec):
     """Blosc that decodes no frame that lies about its length, or announces more than a chunk holds."""
 
-    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        check_blosc(chunk_bytes.as_numpy_array(), most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
+    async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        check_blosc(chunk_bytes.as_numpy_array().data, most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
         return await super()._decode_single(chunk_bytes, chunk_spec)
 
 
 class GuardedZstd(ZstdCodec):
     """Zstandard that decodes no frames that announce more than a chunk holds."""
 
-    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        check_zstd(chunk_bytes.as_numpy_array(), most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
+    async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        check_zstd(chunk_bytes.as_numpy_array().data, most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
         return await super()._decode_single(chunk_bytes, chunk_spec)
 
 
@@ -108,7 +136,7 @@ class GuardedBlosc2(Blosc):  # type: ignore[misc]  # of a package without types
         super().__init__()
         self.most = most
 
-    def decode(self, buf: Any, out: Any = None) -> Any:
+    def decode(self, buf: Bytes, out: Bytes | None = None) -> Bytes:
         """Decode a frame."""
         check_blosc(buf, self.most)
         return super().decode(buf, out)
@@ -121,7 +149,7 @@ class GuardedZstd2(Zstd):  # type: ignore[misc]
         super().__init__()
         self.most = most
 
-    def decode(self, buf: Any, out: Any = None) -> Any:
+    def decode(self, buf: Bytes, out: Bytes | None = None) -> Bytes:
         """Decode frames."""
         check_zstd(buf, self.most)
         return super().decode(buf, out)
@@ -132,7 +160,7 @@ class GuardedGzip(GzipCodec):
 
     name: ClassVar[str] = "gzip"
 
-    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+    async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
         most = most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
         found = await asyncio.to_thread(unfolded, chunk_bytes.to_bytes(), most, DECODERS[self.name])
         return chunk_spec.prototype.buffer.from_bytes(found)
@@ -161,21 +189,21 @@ class Guarded2(numcodecs.abc.Codec):  # type: ignore[misc]
 
     codec_id = "guarded"
 
-    def __init__(self, new: Decoder, most: int | None) -> None:
+    def __init__(self, new: NewDecoder, most: int | None) -> None:
         self.new = new
         self.most = most
 
-    def encode(self, buf: Any) -> Any:
+    def encode(self, buf: Bytes) -> Bytes:
         """Refuse: what is under guard is read."""
         raise NotImplementedError
 
-    def decode(self, buf: Any, out: Any = None) -> Any:
+    def decode(self, buf: Bytes, out: Bytes | None = None) -> Bytes:
         """Decode one stream after another."""
         found = unfolded(bytes(memoryview(buf).cast("B")), self.most, self.new)
         return numcodecs.compat.ndarray_copy(found, out)
 
 
-OF_FORMAT_3: dict[str, Callable[[], Any]] = {
+OF_FORMAT_3: dict[str, Callable[[], Codec]] = {
     "blosc": GuardedBlosc,
     "zstd": GuardedZstd,
     "gzip": GuardedGzip,
@@ -183,7 +211,7 @@ OF_FORMAT_3: dict[str, Callable[[], Any]] = {
     "bz2": GuardedBz2,
     "lzma": GuardedLzma,
 }
-OF_FORMAT_2: dict[str, Callable[[int | None], Any]] = {
+OF_FORMAT_2: dict[str, Callable[[int | None], Codec2]] = {
     "blosc": GuardedBlosc2,
     "zstd": GuardedZstd2,
     **{name: partial(Guarded2, new) for name, new in DECODERS.items()},
@@ -194,7 +222,12 @@ OF_FORMAT_2: dict[str, Callable[[int | None], Any]] = {
 class GuardedPipeline(BatchedCodecPipeline):
     """Reads chunks; one that its codecs cannot decode is an InputError that names its file."""
 
-    async def read_batch(self, batch_info: Iterable[Any], out: Any, drop_axes: tuple[int, ...] = ()) -> None:
+    async def read_batch(
+        self,
+        batch_info: Iterable[tuple[ByteGetter, ArraySpec, SelectorTuple, SelectorTuple, bool]],
+        out: NDBuffer,
+        drop_axes: tuple[int, ...] = (),
+    ) -> None:
         """Read some chunks; what a store raises is left to who retries."""
         batch = list(batch_info)
         try:
@@ -203,12 +236,16 @@ class GuardedPipeline(BatchedCodecPipeline):
             files = ", ".join(_file_of(getter) for getter, *_ in batch)
             raise DamagedChunkError(f"{files}: the chunk is damaged: {error}; restore it, or write it anew") from error
 
-    async def decode_batch(self, chunk_bytes_and_specs: Iterable[Any]) -> Iterable[Any]:
+    async def decode_batch(
+        self, chunk_bytes_and_specs: Iterable[tuple[Buffer | None, ArraySpec]]
+    ) -> Iterable[NDBuffer | None]:
         """Decode what was fetched; an OSError is of a codec then."""
         with _decoding(OSError, *OF_CODECS):
             return await super().decode_batch(chunk_bytes_and_specs)
 
-    async def decode_partial_batch(self, batch_info: Iterable[Any]) -> Iterable[Any]:
+    async def decode_partial_batch(
+        self, batch_info: Iterable[tuple[ByteGetter, SelectorTuple, ArraySpec]]
+    ) -> Iterable[NDBuffer | None]:
         """Fetch and decode parts of shards; the errors of a store stay what they are."""
         with _decoding(*OF_CODECS):
             return await super().decode_partial_batch(batch_info)
@@ -233,16 +270,17 @@ def _decoding(*kinds: type[Exception]) -> Iterator[None]:
         raise _UndecodableError(str(error) or type(error).__name__) from error
 
 
-def _file_of(getter: Any) -> str:
+def _file_of(getter: ByteGetter) -> str:
     """The file of a chunk."""
-    root = getattr(getter.store, "root", None) or getattr(getter.store, "path", "")
-    return f"{root}/{getter.path}" if root else str(getter.path)
+    store, path = getattr(getter, "store", None), getattr(getter, "path", "")
+    root = getattr(store, "root", None) or getattr(store, "path", "")
+    return f"{root}/{path}" if root else str(path)
 
 
-def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
+def guarded(array: ZarrArray) -> ZarrArray:
     """The same array, its codecs under guard."""
     metadata, most = array.metadata, most_of(array.chunks, array.dtype)
-    own: Any
+    own: ArrayMetadata
     if metadata.zarr_format == 2:
         own = replace(
             metadata,
@@ -257,27 +295,28 @@ def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
     return zarr.Array(found)
 
 
-def _guard_2(codec: Any, most: int | None) -> Any:
+def _guard_2(codec: Codec2, most: int | None) -> Codec2:
     known = OF_FORMAT_2.get(getattr(codec, "codec_id", ""))
     return known(most) if known and getattr(codec, "format", None) != lzma.FORMAT_RAW else codec
 
 
-def _guard_3(codecs: Iterable[Any]) -> tuple[Any, ...]:
+def _guard_3(codecs: Iterable[Codec]) -> tuple[Codec, ...]:
     """Codecs under guard, those inside of shards too."""
-    found = []
+    found: list[Codec] = []
     for codec in codecs:
         if isinstance(codec, ShardingCodec):
             own, index = _guard_3(codec.codecs), _guard_3(codec.index_codecs)
             found.append(replace(codec, codecs=own, index_codecs=index))
         else:
-            told = codec.to_dict()
-            known = OF_FORMAT_3.get(told.get("name", "").removeprefix("numcodecs."))
-            is_raw = told.get("configuration", {}).get("format") == lzma.FORMAT_RAW
+            described = codec.to_dict()
+            options = described.get("configuration")
+            known = OF_FORMAT_3.get(str(described.get("name", "")).removeprefix("numcodecs."))
+            is_raw = isinstance(options, Mapping) and options.get("format") == lzma.FORMAT_RAW
             found.append(known() if known and not is_raw else codec)
     return tuple(found)
 
 
-def most_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int | None:
+def most_of(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int | None:
     """Bytes that a chunk may decode to, or what was encoded of it by another codec; None for text of any length."""
     if dtype.kind in "TO":
         return None
@@ -285,7 +324,7 @@ def most_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int | None:
     return n_bytes + n_bytes // 128 + 1024
 
 
-def check_blosc(frame: Any, most: int | None) -> None:
+def check_blosc(frame: Bytes, most: int | None) -> None:
     """Refuse a frame of Blosc that cannot be one of a chunk; raises ValueError."""
     view = memoryview(frame).cast("B")
     size = blosc_size(bytes(view[:BLOSC_HEAD]), len(view))
@@ -294,14 +333,14 @@ def check_blosc(frame: Any, most: int | None) -> None:
     _check_size(size, most)
 
 
-def check_zstd(frames: Any, most: int | None) -> None:
+def check_zstd(frames: Bytes, most: int | None) -> None:
     """Refuse frames of Zstandard that announce more than a chunk; raises ValueError. Their decoder sees to the rest."""
     size = zstd_size(bytes(memoryview(frames).cast("B")))
     if size is not None:
         _check_size(size, most)
 
 
-def unfolded(streams: bytes, most: int | None, new: Decoder) -> bytes:
+def unfolded(streams: bytes, most: int | None, new: NewDecoder) -> bytes:
     """Decode streams that follow each other, up to what a chunk holds; raises ValueError for more, or for less.
 
     Examples

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from distforest.sources.arrays import Matrix
+    from distforest.sources.given import Shaped
     from distforest.sources.source import Float32s, Floats
 
 _TILE = 1024
@@ -61,7 +62,7 @@ class Reading:
     keep: bool = False
     offset: float = 0.0
 
-    def dtype(self, given: DTypeLike) -> np.dtype[Any]:
+    def dtype(self, given: DTypeLike) -> np.dtype[np.generic]:
         """What values of a dtype are held in.
 
         Examples
@@ -314,7 +315,7 @@ def range_of(values: Matrix, reading: Reading) -> tuple[Range, Range]:
     return of_all, of_pairs
 
 
-def check_shape(values: Matrix, reading: Reading) -> None:
+def check_shape(values: Shaped, reading: Reading) -> None:
     """Refuse a matrix of the wrong shape; raises InputError."""
     if reading.keep:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class Projections(NamedTuple):
         return (len(self.offset) - 1) // self.width
 
 
-def offsets(sizes: NDArray[Any]) -> Ints:
+def offsets(sizes: NDArray[np.integer] | NDArray[np.bool_]) -> Ints:
     """Where each of some runs of these sizes begins, and where the last one ends, shape (n + 1,)."""
     found = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=found[1:])

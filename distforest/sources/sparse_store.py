@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
@@ -17,7 +17,10 @@ from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, 
 from distforest.stores.groups import check_target, destination, seal_group
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distforest.sources.distance_doubts import SeenDistances
+    from distforest.sources.guarded import ZarrArray
     from distforest.sources.source import Ints
 
     Arrays = dict[str, np.ndarray]
@@ -60,6 +63,7 @@ def write_sparse(target: str, values: object, *, overwrite: bool = False, chunk_
     Examples
     --------
     >>> import tempfile
+    >>> from distforest.sources.opening import open_matrix
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_sparse(f"{folder}/S.zarr", scipy.sparse.coo_array(([2.0, 0.0], ([0, 1], [1, 1])), (2, 2)))
     ...     store = open_matrix(f"{folder}/S.zarr")
@@ -74,7 +78,7 @@ def write_sparse(target: str, values: object, *, overwrite: bool = False, chunk_
         seal_group(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(arrays)}})
 
 
-def csr_arrays(values: Any) -> tuple[Arrays, dict[str, Any]]:
+def csr_arrays(values: scipy.sparse.sparray | scipy.sparse.spmatrix) -> tuple[Arrays, dict[str, object]]:
     """The arrays of a store, by name, and the group's attribute; raises InputError as `write_sparse` does."""
     check_shape(values, SIMILARITIES)
     check_numbers("a sparse matrix", values.dtype)
@@ -90,7 +94,7 @@ def csr_arrays(values: Any) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {SPARSE: {"format": "csr", "version": VERSION, "shape": list(map(int, matrix.shape))}}
 
 
-def check_numbers(what: str, dtype: np.dtype[Any]) -> None:
+def check_numbers(what: str, dtype: np.dtype[np.generic]) -> None:
     """Refuse values that are no integers, booleans, or floats of 32 or 64 bits; raises InputError."""
     if dtype.kind not in "biuf" or dtype.itemsize > 8 or dtype == np.float16:
         raise InputError(f"{what}: integers, or floats of 32 or 64 bits, were expected, found dtype {dtype}")
@@ -115,10 +119,10 @@ class SparseStore:
 
     address: str
     shape: tuple[int, int]
-    parts: dict[str, Any]
+    parts: dict[str, ZarrArray]
 
     @classmethod
-    def of(cls, address: str, attributes: Any) -> SparseStore:
+    def of(cls, address: str, attributes: Mapping[str, object]) -> SparseStore:
         """The store at an address, by the attributes of its group; raises InputError for what is none."""
         shape = _shape_of(address, attributes.get(SPARSE))
         found = cls(address, shape, {name: open_array(f"{address.rstrip('/')}/{name}") for name in PARTS})
@@ -141,7 +145,7 @@ class SparseStore:
             raise InputError(f"{self.address}: {asked} was expected, found {n_indices}; {STORE_DAMAGED}")
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """Of the stored values."""
         return np.dtype(self.parts["data"].dtype)
 
@@ -150,7 +154,7 @@ class SparseStore:
         """How many entries are stored."""
         return int(self.parts["data"].shape[0])
 
-    def rows(self, rows: slice | np.ndarray) -> Any:
+    def rows(self, rows: slice | np.ndarray) -> scipy.sparse.csr_array:
         """Read some rows as SciPy's CSR array, checked.
 
         Parameters
@@ -178,7 +182,7 @@ class SparseStore:
         parts = (data.astype(self.dtype.newbyteorder("="), copy=False), columns.astype(np.int32, copy=False), ends)
         return scipy.sparse.csr_array(parts, shape=(len(numbers), self.shape[1]))
 
-    def whole(self) -> Any:
+    def whole(self) -> scipy.sparse.csr_array:
         """Read the matrix as SciPy's CSR array, checked, and also against the digests that were written with it."""
         return self.rows(slice(None))
 

@@ -15,7 +15,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from distforest.stores.room import reserve, told_if_full
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from distforest.sources.arrays import Matrix
     from distforest.sources.readings import Onlooker
 
 KEPT_SECONDS = 7 * 86400
@@ -178,7 +179,7 @@ def stage(address: str, reading: Reading, scratch: Path, onlooker: Onlooker | No
     """
     stored = Digested(open_array(address))
     is_held = reading.keep and stored.dtype.kind in OF_ANY_LENGTH
-    values: Any = read_objects(address) if is_held else stored
+    values: Matrix = read_objects(address) if is_held else stored
     try:
         check_shape(values, reading)
         shape, dtype = tuple(values.shape), reading.dtype(values.dtype)
@@ -221,7 +222,7 @@ def _lock(scratch: Path, sha256: str) -> Path:
 
 
 @contextmanager
-def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[tuple[Path, np.ndarray]]:
+def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Iterator[tuple[Path, np.ndarray]]:
     """A nameless array file to fill, with room for all of it; removed unless it was settled."""
     scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
     _forget_old(scratch)

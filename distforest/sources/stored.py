@@ -13,18 +13,21 @@ import operator
 import re
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.errors import InputError, warn_caller
-from distforest.sources.arrays import bytes_of, open_node
+from distforest.sources.arrays import bytes_of, open_arrays
 from distforest.sources.files.bounds import allowed_bytes
-from distforest.sources.given import is_stored
 from distforest.stores.addresses import reaching, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from types import EllipsisType
+
+    from distforest.sources.given import ChunkedArray
+    from distforest.sources.guarded import ZarrArray
 
 OF_ANY_LENGTH = "TO"
 """Kinds of dtypes whose values lie elsewhere in memory, so that no memory map holds them, and no digest is taken."""
@@ -52,7 +55,7 @@ class Chunks:
         return f"{self.count - self.n_stored:,} of {self.count:,} chunks are not stored"
 
 
-def chunks_of(address: str, array: Any) -> Chunks:
+def chunks_of(address: str, array: ZarrArray) -> Chunks:
     """Compare the chunks of a Zarr array with the files at its address.
 
     What an array announces may be anything: time and memory are those of the files that there are. An empty file is
@@ -114,7 +117,7 @@ def check_stored(addresses: Iterable[str], strict: bool = False, max_bytes: int 
     """
     told: list[str] = []
     for address in dict.fromkeys(addresses):
-        for own, array in _arrays(address):
+        for own, array in open_arrays(address):
             chunks = chunks_of(own, array)
             if chunks.missing is not None:
                 told.append(_told_of_missing(own, array, chunks, strict))
@@ -122,7 +125,7 @@ def check_stored(addresses: Iterable[str], strict: bool = False, max_bytes: int 
     return tuple(told)
 
 
-def _told_of_missing(address: str, array: Any, chunks: Chunks, strict: bool) -> str:
+def _told_of_missing(address: str, array: ZarrArray, chunks: Chunks, strict: bool) -> str:
     """How chunks are read that are not stored; raises InputError where that may not be."""
     if sha256_of(array):
         missing = f"{chunks.count - chunks.n_stored:,} of {chunks.count:,}"
@@ -150,17 +153,7 @@ def warn_of_absent(addresses: Iterable[str], strict: bool = False, max_bytes: in
         warn_caller(told)
 
 
-def _arrays(address: str) -> Iterator[tuple[str, Any]]:
-    """The array at an address, or those of the group there, with their addresses."""
-    node: Any = open_node(address)
-    if is_stored(node):
-        yield address, node
-        return
-    for name, array in sorted(node.arrays()):
-        yield f"{address.rstrip('/')}/{name}", array
-
-
-def sha256_of(array: Any) -> str | None:
+def sha256_of(array: ChunkedArray) -> str | None:
     """The digest of its values that an array says it was written with; None where it says none."""
     said = getattr(array, "attrs", {}).get("distforest")
     found = said.get("sha256") if isinstance(said, dict) else None
@@ -180,8 +173,8 @@ class Digested:
     True
     """
 
-    array: Any
-    _sum: Any = field(default_factory=hashlib.sha256)
+    array: ChunkedArray
+    _sum: hashlib._Hash = field(default_factory=hashlib.sha256)
     _next: int = 0
 
     @property
@@ -190,7 +183,7 @@ class Digested:
         return tuple(self.array.shape)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """Of the array."""
         return np.dtype(self.array.dtype)
 
@@ -199,7 +192,7 @@ class Digested:
         """Of the array."""
         return tuple(self.array.chunks)
 
-    def __getitem__(self, rows: object) -> np.ndarray:
+    def __getitem__(self, rows: slice | EllipsisType) -> np.ndarray:
         block = np.asarray(self.array[rows])
         if isinstance(rows, slice) and rows.start == self._next:
             self._sum.update(np.ascontiguousarray(block).data)

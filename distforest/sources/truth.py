@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from distforest.sources.distance_doubts import told_of_truth
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import (
     DATES,
+    ClassName,
     Distances,
     Embedding,
     Graph,
@@ -28,10 +29,7 @@ from distforest.sources.opening import opened_array
 from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
+    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Floats, Ints
 
 
@@ -51,7 +49,7 @@ class TruthKind(StrEnum):
         return self in {TruthKind.TARGETS, TruthKind.EMBEDDING}
 
 
-AS_LEARNED: dict[TruthKind | None, Callable[[Any], Labels | Targets | Embedding]] = {
+AS_LEARNED: dict[TruthKind | None, type[Labels | Targets | Embedding]] = {
     TruthKind.LABELS: Labels,
     TruthKind.TARGETS: Targets,
     TruthKind.EMBEDDING: Embedding,
@@ -90,7 +88,7 @@ class Truth:
 
     kind: TruthKind
     values: np.ndarray
-    classes: list[Any] | None = None
+    classes: list[ClassName] | None = None
     largest: float = 1.0
     offset: float = 0.0
 
@@ -124,8 +122,10 @@ class Truth:
             truth_kind = TruthKind.TARGETS if isinstance(relation, Targets) else TruthKind.EMBEDDING
             return cls(truth_kind, finite_vectors(relation.values, truth_kind))
         is_graph = isinstance(relation, Graph)
-        if is_graph or isinstance(relation, Distances):
-            matrix = _numeric(opened_array(relation.adjacency if is_graph else relation.values))
+        if isinstance(relation, Graph):
+            matrix = _numeric(opened_array(relation.adjacency))
+        elif isinstance(relation, Distances):
+            matrix = _numeric(opened_array(relation.values))
         else:
             matrix = _numeric(relation)
             _check_square(tuple(matrix.shape))
@@ -159,7 +159,7 @@ def _check_square(shape: tuple[int, ...]) -> None:
     raise InputError(f"distances: a square matrix was expected, found shape {shape}; {cure}")
 
 
-def _recognised(given: object, learned: TruthKind | None) -> Any:
+def _recognised(given: object, learned: TruthKind | None) -> Labels | Targets | Embedding | Graph | Distances | Matrix:
     """Tell a vector from a matrix; return what `Truth.of` reads."""
     if isinstance(given, (Labels, Targets, Embedding, Graph, Distances)):
         return given
@@ -171,13 +171,13 @@ def _recognised(given: object, learned: TruthKind | None) -> Any:
     return read_vector(in_memory(array), learned)
 
 
-def _numeric(given: object) -> Any:
+def _numeric(given: object) -> Matrix:
     """Keep an array on disk, make an array of an array-like; raises InputError for what is no dense matrix."""
     check_dense(given)
     return given if is_stored(given) else np.asarray(unmasked(given))
 
 
-def read_vector(vector: NDArray[Any], learned: TruthKind | None = None) -> Labels | Targets | Embedding:
+def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels | Targets | Embedding:
     """Read a vector as labels or targets.
 
     Parameters
@@ -212,7 +212,7 @@ def read_vector(vector: NDArray[Any], learned: TruthKind | None = None) -> Label
     return Labels(vector)
 
 
-def _check_readable(vector: NDArray[Any]) -> None:
+def _check_readable(vector: np.ndarray) -> None:
     """Refuse a vector that holds neither numbers nor strings alone; raises InputError."""
     asked = "a vector of numbers or strings was asked for"
     if vector.dtype.kind in DATES:
