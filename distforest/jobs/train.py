@@ -32,7 +32,7 @@ from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name
 from distforest.jobs.stop import Stop
 from distforest.jobs.versions import check_growth, check_own_growth, told_of_versions, versions
-from distforest.sources.array_files import held
+from distforest.sources.array_files import untouched
 from distforest.sources.truth import TruthKind
 from distforest.stores.claims import CLAIM, Claim, owned
 from distforest.stores.folder import Folder
@@ -113,7 +113,7 @@ def grow_shard(task: GrowTask) -> Receipt:
     stop = Stop(task.stop)
     start, opened = time.perf_counter(), task.inputs.opened()
     problem, before = opened.problem, evaluations_of(opened.problem)
-    with held(opened.files):
+    with untouched(opened.files):
         arrays = problem.watched(stop.at).grow(np.arange(task.first, task.last + 1))
     seconds, evaluations = time.perf_counter() - start, evaluations_of(problem) - before
     stop.check()

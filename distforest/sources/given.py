@@ -1,6 +1,6 @@
-"""What callers hand in: which kind of object it is, and how it becomes an array.
+"""Input objects: which kind an object that a caller hands in is, and how it becomes an array.
 
-What is masked was not observed, so it becomes NaN, which each reading allows or refuses.
+A masked value was not observed, so it becomes NaN, which each reading allows or refuses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Shaped(Protocol):
 
 
 class ChunkedArray(Shaped, Protocol):
-    """An array on disk, to be read block by block: a Zarr array, or one like it."""
+    """An array on disk that is read block by block: a Zarr array, or one like it."""
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -38,10 +38,10 @@ class ChunkedArray(Shaped, Protocol):
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of the chunks, each of which is decoded whole."""
+        """Shape of a chunk; each chunk is decoded whole."""
 
     def __getitem__(self, rows: slice | EllipsisType, /) -> object:
-        """Read some rows, or all."""
+        """Read a slice of the rows, or all of them."""
 
 
 class DataFrame(Shaped, Protocol):
@@ -49,16 +49,16 @@ class DataFrame(Shaped, Protocol):
 
     @property
     def columns(self) -> Iterable[object]:
-        """The columns' names; of Arrow tables the columns."""
+        """The names of the columns, or the columns themselves in an Arrow table."""
 
 
 def is_stored(values: object) -> TypeGuard[ChunkedArray]:
-    """Whether ``values`` is an array on disk, to be read block by block: a Zarr array, or one like it."""
+    """Whether ``values`` is an array on disk that is read block by block: a Zarr array, or one like it."""
     return hasattr(values, "chunks") and hasattr(values, "dtype")
 
 
 def is_sparse(values: object) -> bool:
-    """Whether ``values`` is a sparse matrix or array of SciPy's, of any format."""
+    """Whether ``values`` is a sparse matrix or array of SciPy, in any format."""
     return bool(scipy.sparse.issparse(values))
 
 
@@ -68,7 +68,7 @@ def is_data_frame(values: object) -> TypeGuard[DataFrame]:
 
 
 def check_dense(given: object) -> None:
-    """Refuse what is no dense matrix of numbers: a sparse one, or a graph object of another library."""
+    """Refuse sparse data and the graph objects of other libraries; raises InputError."""
     if hasattr(given, "toarray"):
         raise InputError(f"a dense matrix is required, found sparse data ({given!r}); use its .toarray()")
     if hasattr(given, "nodes") and hasattr(given, "edges"):
@@ -78,22 +78,22 @@ def check_dense(given: object) -> None:
 
 
 def in_memory(values: object) -> np.ndarray:
-    """Read an array on disk, or an array-like, whole."""
+    """Read a whole array from disk, or convert an array-like; masked values become NaN."""
     return np.asarray(unmasked(values[...] if is_stored(values) else values))
 
 
 def unmasked(values: T) -> T | np.ndarray:
-    """NaN in the place of what is masked, or None among objects; what is no masked array stays as it is.
+    """Replace masked values by NaN, or by None in an array of objects; anything but a masked array stays as it is.
 
     Parameters
     ----------
     values
-        Anything; a list of masked arrays counts as one.
+        Any object; a list of masked arrays is read as one masked array.
 
     Raises
     ------
     InputError
-        Something is masked in an array of strings or dates, which have no such value.
+        An array of strings or dates has masked values, for which its dtype has no NaN.
 
     Examples
     --------
@@ -113,5 +113,5 @@ def unmasked(values: T) -> T | np.ndarray:
         return np.where(mask, np.array(None), np.ma.getdata(array))
     if array.dtype.kind not in "fcbiu":
         found = f"found {n_masked:,} that {are(n_masked)} masked in an array of {array.dtype}"
-        raise InputError(f"observed values were expected, {found}, which knows no missing ones; leave their rows out")
+        raise InputError(f"observed values were expected, {found}, which has no missing value; leave their rows out")
     return np.where(mask, np.float32(np.nan), np.ma.getdata(array))
