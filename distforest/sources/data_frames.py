@@ -1,4 +1,4 @@
-"""Data frames of any library: their columns one by one, their dtypes in its words, and which are not numbers."""
+"""Data frames of any library: their columns, the names of their dtypes, and checks that the columns are numbers."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from distforest.sources.given import DataFrame
 
 WAYS = ("itercolumns", "iter_columns", "items")
-"""Methods that lead from column to column: of Arrow tables, of Polars, and of pandas, which gives names too."""
+"""Methods that iterate over columns: of Arrow tables, of Polars, and of pandas, whose method yields names too."""
 
 
 def frame_columns(frame: DataFrame) -> Iterator[tuple[str, object]]:
-    """Each column of a data frame, with its name."""
+    """Iterate over the columns of a data frame, each with its name; over none if the library is not known."""
     names = getattr(frame, "column_names", frame.columns)
     way = next((way for way in WAYS if hasattr(frame, way)), None)
-    if way is None:  # of a library that is not known: scikit-learn decides
+    if way is None:  # scikit-learn decides
         return
     for name, column in zip(names, getattr(frame, way)(), strict=True):
         yield str(name), column[1] if way == "items" else column
 
 
 def numbers_of_columns(frame: DataFrame) -> tuple[int, ...]:
-    """What the columns of a data frame are called where all names are whole numbers; else nothing.
+    """The names of a data frame's columns if all of them are whole numbers; else an empty tuple.
 
     Examples
     --------
@@ -47,12 +47,12 @@ def numbers_of_columns(frame: DataFrame) -> tuple[int, ...]:
 
 
 def dtypes_of(frame: DataFrame) -> tuple[str, ...]:
-    """The dtype of each column, in the words of its library."""
+    """The dtype of each column, as its library names it."""
     return tuple(str(_dtype(column)) for _, column in frame_columns(frame))
 
 
 def check_number_columns(frame: DataFrame) -> None:
-    """Refuse a data frame with a column that is no numbers; raises InputError, which names the column."""
+    """Refuse a data frame with a column that is not numeric; raises InputError, which names the column."""
     for name, column in frame_columns(frame):
         if not _is_numbers(column):
             cure = "turn dates into numbers, such as days since the first, and code classes, such as by OneHotEncoder"
@@ -60,9 +60,9 @@ def check_number_columns(frame: DataFrame) -> None:
 
 
 def told_of_order(values: object) -> str:
-    """How the names of rows and columns differ in a data frame of pairs of the same objects; else nothing.
+    """Where the order of row names and column names differs, in a data frame of pairs of objects; else "".
 
-    They do if it has the same names for both in another order, and rows are not just numbered.
+    The order differs if rows and columns have the same names in another order, and the rows are not just numbered.
 
     Examples
     --------
@@ -86,12 +86,12 @@ def _dtype(column: object) -> object:
 
 
 def _is_numbers(column: object) -> bool:
-    """Whether a column is of numbers, or of objects that all can be read as one."""
+    """Whether a column holds numbers, or objects that can all be converted to numbers."""
     kind = getattr(getattr(column, "dtype", None), "kind", None)
-    if kind is not None and kind in NUMBERS:  # also where missing values would keep NumPy from it
+    if kind is not None and kind in NUMBERS:  # also if NumPy could not convert its missing values
         return True
     values = np.asarray(column)
-    if values.dtype.kind in "mM":  # NumPy would count them from 1970
+    if values.dtype.kind in "mM":  # NumPy would convert them to counts since 1970
         return False
     try:
         values.astype(np.float64)
