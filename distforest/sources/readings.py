@@ -27,7 +27,7 @@ ASYMMETRY = 1e-5
 """Share of the largest distance: a smaller difference between z_ij and z_ji is rounding, and there is no warning."""
 
 ALIKE_SHARE = 2.0**-7
-"""Share of the largest distance: if all distances lie within a smaller range, float32 would lose their differences, and a
+"""Share of the largest distance: if the range of all distances is smaller, float32 would lose their differences, and a
 common offset is subtracted."""
 
 SMALLEST = 1e-30

@@ -190,8 +190,8 @@ class SparseStore:
     def read(self, measure: str, seen: SeenDistances | None = None) -> SparseSource:
         """Read the whole matrix as a source of similarities or, by ``measure``, of distances.
 
-        The distance of an object to itself is 0 if it is not stored. ``seen`` takes the distances. Raises InputError for
-        the same values as a dense matrix.
+        The distance of an object to itself is 0 if it is not stored. ``seen`` takes the distances. The same values are
+        refused as in a dense matrix, with an InputError.
         """
         matrix = self.whole()
         try:

@@ -1,4 +1,4 @@
-"""The truth that a forest learns, in memory: from whatever it is given as to what cuts are judged by."""
+"""The truth that a forest learns: from the object that a caller hands in to the values that judge cuts, in memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class TruthKind(StrEnum):
-    """The kind of truth that a forest learns; a word in messages and fingerprints."""
+    """The kind of truth that a forest learns; messages and fingerprints use its value."""
 
     LABELS = "labels"
     TARGETS = "targets"
@@ -45,7 +45,7 @@ class TruthKind(StrEnum):
 
     @property
     def is_of_vectors(self) -> bool:
-        """Whether it is numbers of which leaves keep the mean."""
+        """Whether the truth is vectors of numbers, whose mean each leaf keeps."""
         return self in {TruthKind.TARGETS, TruthKind.EMBEDDING}
 
 
@@ -54,28 +54,28 @@ AS_LEARNED: dict[TruthKind | None, type[Labels | Targets | Embedding]] = {
     TruthKind.TARGETS: Targets,
     TruthKind.EMBEDDING: Embedding,
 }
-"""How a vector is read by what a forest has learned, where that is no distances."""
+"""How a vector is read, by the kind of truth that a forest has learned, if that is not distances."""
 
 MOST_JUDGED_PAIRS = 1 << 21
-"""Pairs of rows that an error is taken over: all of them, or so many drawn at random."""
+"""The most pairs of rows over which an error is averaged; of more pairs, this many are drawn at random."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What cuts are judged by.
+    """The values that judge cuts.
 
     Attributes
     ----------
     kind
-        Which of them.
+        Their kind.
     values
-        Codes, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
+        Codes of labels, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
     classes
         The classes of the codes.
     largest
         The largest absolute distance.
     offset
-        What was taken off all distances: see `distforest.sources.readings.read_level`.
+        The number that was subtracted from all distances: see `distforest.sources.readings.read_level`.
 
     Examples
     --------
@@ -94,12 +94,12 @@ class Truth:
 
     @classmethod
     def of(cls, given: object, learned: TruthKind | None = None) -> Truth:
-        """Read what a forest learns.
+        """Read the truth that a forest learns.
 
         Parameters
         ----------
         given
-            `Labels`, `Targets`, `Embedding`, `Graph` or `Distances`; a vector, as `read_vector` reads it; or distances,
+            `Labels`, `Targets`, `Embedding`, `Graph` or `Distances`; a vector, which `read_vector` reads; or distances,
             shape (n, n). Array-like, Zarr array, or the address of one.
         learned
             As for `read_vector`.
@@ -107,12 +107,12 @@ class Truth:
         Raises
         ------
         InputError
-            Values that are refused, or a matrix that is not square.
+            The values are refused, or the matrix is not square.
 
         Warns
         -----
         UserWarning
-            Without ``learned``: whole numbers may be amounts, or distances are no distances; see
+            Without ``learned``: whole numbers may be amounts, or distances may not be distances; see
             `distforest.sources.doubts` and `distforest.sources.distance_doubts`.
         """
         relation = _recognised(opened_array(given), learned)
@@ -135,7 +135,7 @@ class Truth:
         return cls(TruthKind.DISTANCES, distances, None, largest_entry(distances), reading.offset)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
-        """Take the true distances of pairs of rows, shape (n_pairs,)."""
+        """The true distances of pairs of rows, shape (n_pairs,)."""
         if self.kind == TruthKind.DISTANCES:
             return self.values[left, right].astype(np.float64) + self.offset
         distances: Floats = np.zeros(len(left))
@@ -148,7 +148,7 @@ class Truth:
 
 
 def _check_square(shape: tuple[int, ...]) -> None:
-    """Refuse a matrix that is not square, and tell how a vector in its place is written; raises InputError."""
+    """Refuse a matrix that is not square; raises InputError, which says how to give a single row or column."""
     if len(shape) != 2 or shape[0] == shape[1]:
         return
     if 1 in shape:
@@ -160,19 +160,19 @@ def _check_square(shape: tuple[int, ...]) -> None:
 
 
 def _recognised(given: object, learned: TruthKind | None) -> Labels | Targets | Embedding | Graph | Distances | Matrix:
-    """Tell a vector from a matrix; return what `Truth.of` reads."""
+    """Read a vector as labels or targets; a matrix, and the types of this package, stay as they are."""
     if isinstance(given, (Labels, Targets, Embedding, Graph, Distances)):
         return given
     array = _numeric(given)
     if len(array.shape) != 1:
         return array
-    if learned is None and "classes" in getattr(array, "attrs", {}):  # codes of classes that have names
+    if learned is None and "classes" in getattr(array, "attrs", {}):  # codes of named classes
         return Labels(array)
     return read_vector(in_memory(array), learned)
 
 
 def _numeric(given: object) -> Matrix:
-    """Keep an array on disk, make an array of an array-like; raises InputError for what is no dense matrix."""
+    """Keep an array on disk, convert an array-like to an array; raises InputError for sparse data and graph objects."""
     check_dense(given)
     return given if is_stored(given) else np.asarray(unmasked(given))
 
@@ -185,14 +185,14 @@ def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels 
     vector
         Shape (n,).
     learned
-        What a forest has learned, to read the vector as that. Without it, or where that is distances, fractional
-        numbers are targets, all else is labels; a warning says so where whole numbers are so many that amounts may be
-        meant.
+        The kind of truth that a forest has learned, as which the vector is read. Without it, or if it is distances,
+        fractional numbers are targets and all other values are labels; a warning says so if there are so many
+        different whole numbers that they may be amounts.
 
     Raises
     ------
     InputError
-        NaN or infinity, dates, or objects other than strings.
+        The vector holds NaN or infinity, dates, or objects other than strings.
 
     Examples
     --------
@@ -213,11 +213,11 @@ def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels 
 
 
 def _check_readable(vector: np.ndarray) -> None:
-    """Refuse a vector that holds neither numbers nor strings alone; raises InputError."""
-    asked = "a vector of numbers or strings was asked for"
+    """Refuse a vector unless it holds only numbers or only strings; raises InputError."""
+    expected = "a vector of numbers or strings was expected"
     if vector.dtype.kind in DATES:
         cure = "give Targets(y), which are read in that unit, or Labels(y.astype(str)) if each of them is a class"
-        raise InputError(f"{asked}, found {vector.dtype}; {cure}")
+        raise InputError(f"{expected}, found {vector.dtype}; {cure}")
     if vector.dtype.kind != "O":
         return
     strange = [row for row, value in enumerate(vector) if not isinstance(value, str)]
@@ -227,11 +227,11 @@ def _check_readable(vector: np.ndarray) -> None:
         if is_date(vector[row]) and not missing:
             cure = "of dates give Targets(numpy.array(y, 'datetime64[s]')), or Labels of strings"
         found = f"found objects, the first in row {row} ({vector[row]!r})"
-        raise InputError(f"Unknown label type: {asked}, {found}; {cure}")
+        raise InputError(f"Unknown label type: {expected}, {found}; {cure}")
 
 
 def pairs_of_rows(n_rows: int) -> tuple[Ints, Ints]:
-    """All pairs i < j of rows, or `MOST_JUDGED_PAIRS` of them drawn with replacement, the same ones every time."""
+    """All pairs i < j of rows, or `MOST_JUDGED_PAIRS` of them, drawn with replacement and always the same."""
     if n_rows * (n_rows - 1) // 2 <= MOST_JUDGED_PAIRS:
         return np.triu_indices(n_rows, 1)
     numbers = np.random.default_rng(0)
