@@ -95,10 +95,10 @@ def csr_arrays(values: scipy.sparse.sparray | scipy.sparse.spmatrix) -> tuple[Ar
     return arrays, {SPARSE: {"format": "csr", "version": VERSION, "shape": list(map(int, matrix.shape))}}
 
 
-def check_numbers(what: str, dtype: np.dtype[np.generic]) -> None:
+def check_numbers(name: str, dtype: np.dtype[np.generic]) -> None:
     """Refuse values other than integers, booleans, and floats of 32 or 64 bits; raises InputError."""
     if dtype.kind not in "biuf" or dtype.itemsize > 8 or dtype == np.float16:
-        raise InputError(f"{what}: integers, or floats of 32 or 64 bits, were expected, found dtype {dtype}")
+        raise InputError(f"{name}: integers, or floats of 32 or 64 bits, were expected, found dtype {dtype}")
 
 
 # --- reading ----------------------------------------------------------------------------------------------

@@ -130,8 +130,8 @@ class Truth:
             matrix = _numeric(relation)
             _check_square(tuple(matrix.shape))
         distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
-        if learned is None and not is_graph and (told := told_of_truth(distances, reading.offset)):
-            warn_caller(f"distances: {told}")
+        if learned is None and not is_graph and (doubt := told_of_truth(distances, reading.offset)):
+            warn_caller(f"distances: {doubt}")
         return cls(TruthKind.DISTANCES, distances, None, largest_entry(distances), reading.offset)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
@@ -206,9 +206,9 @@ def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels 
     _check_readable(vector)
     if vector.dtype.kind == "f" and (finite_vectors(vector, "Z") % 1.0).any():
         return Targets(vector)
-    if told := told_of_amounts(vector):
+    if doubt := told_of_amounts(vector):
         cure = "give Targets(y) if they are amounts, Labels(y) if they are classes"
-        warn_caller(f"{told} are read as labels, any two of which are equally far apart; {cure}")
+        warn_caller(f"{doubt} are read as labels, any two of which are equally far apart; {cure}")
     return Labels(vector)
 
 
