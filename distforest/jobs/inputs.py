@@ -479,7 +479,7 @@ def stage_truth(
         return stage_array("truth", codes_of_links(values), folder, scratch), None
     if truth_kind == TruthKind.LABELS:
         codes, classes = encoded(values)
-        return stage_array("truth", codes, folder, scratch), classes
+        return stage_array("truth", codes, folder, scratch), [*classes]
     vectors = finite_vectors(values, truth_kind)
     if told := told_of_far(vectors, truth_kind):
         warn_caller(told)

@@ -29,7 +29,7 @@ from distforest.growth.standstill import told_of_roots
 from distforest.jobs.cluster import Progress, Stream, Work
 from distforest.jobs.shards import Receipt, commit, shard_name
 from distforest.jobs.versions import versions
-from distforest.sources.array_files import held
+from distforest.sources.array_files import untouched
 from distforest.sources.lazy.callbacks import AskingPolicy, Batch, FunctionAnswer, Lazy
 from distforest.sources.lazy.messages import Code
 from distforest.sources.lazy.own_process import answers_apart
@@ -149,7 +149,7 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
     supplied = BoundSimilarity(lazy, objects.items, cluster if isinstance(cluster, Stream) else None, code)
     with supplied.source(objects, inputs.budget_id, lazy.budget) as source:
         bound = inputs.bound(source, files)
-        with held(files):
+        with untouched(files):
             arrays, costs = grow_in_lockstep(bound, source, watch)
     last, seconds = len(arrays["tree_size"]) - 1, time.perf_counter() - start
     return commit(shards, arrays, Receipt(0, last, shard_name(0, last), seconds, **asdict(costs)))

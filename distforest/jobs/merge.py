@@ -144,7 +144,7 @@ def merge_rows(task: MergeTask) -> list[list[str]]:
                 for out, rows_there in places:
                     out[:] = values_there[rows_there]
     for file in files:
-        file.hold()
+        file.check_untouched()
     return [write_rows(task.targets[span.name], span.first, out) for out, span in zip(values, task.spans, strict=True)]
 
 

@@ -32,7 +32,7 @@ from distforest.jobs.screening import SCREENING, screened
 from distforest.jobs.shards import Receipt, commit, committed_shards, read_receipt, shard_name, told_of_versions
 from distforest.jobs.stop import Stop
 from distforest.jobs.versions import check_growth, check_own_growth, versions
-from distforest.sources.array_files import held
+from distforest.sources.array_files import untouched
 from distforest.sources.truth import TruthKind
 from distforest.stores.building import Building, is_begun
 from distforest.stores.claims import CLAIM, Claim, owned
@@ -114,7 +114,7 @@ def grow_shard(task: GrowTask) -> Receipt:
     stop = Stop(task.stop)
     start, opened = time.perf_counter(), task.inputs.opened()
     problem, before = opened.problem, evaluations_of(opened.problem)
-    with held(opened.files):
+    with untouched(opened.files):
         arrays = problem.watched(stop.at).grow(np.arange(task.first, task.last + 1))
     seconds, evaluations = time.perf_counter() - start, evaluations_of(problem) - before
     stop.check()

@@ -1,8 +1,8 @@
-"""Array files that are sound when they are opened, and unchanged while something is worked out from them.
+"""Array files: their content is compared with its digest when they are opened, and must not change while it is used.
 
-A map shows whatever is written to its file, at once. So a process reads the whole content of a file once, and asks the
-file system after each task whether anybody has written to it since. What is small it copies, which is safer still:
-other codes or row numbers than were checked could end the process.
+A memory map shows at once whatever is written to its file. So a process reads the whole content of a file once, and
+after each task it asks the file system whether anybody has written to the file since. Small arrays are copied, which is
+safer still: codes or row numbers that changed after they were checked could crash the process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from distforest.sources.arrays import bytes_of, row_blocks
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
-    from typing import Any
 
 
 COPIED_BYTES = 1 << 24
@@ -33,7 +32,7 @@ COPIED_BYTES = 1 << 24
 
 
 class Marks(NamedTuple):
-    """What a file system says of a file. Writing sets both times, and nobody can set the second one back."""
+    """A file system's record of a file. Writing sets both times, and nobody can set ``changed`` back."""
 
     device: int
     inode: int
@@ -44,8 +43,8 @@ class Marks(NamedTuple):
     @classmethod
     def of(cls, handle: int) -> Self:
         """The marks of an open file."""
-        found = os.fstat(handle)
-        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        status = os.fstat(handle)
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +54,13 @@ class Mapped:
     Attributes
     ----------
     path, sha256
-        Of the file, and the digest of what it must hold.
+        The file, and the digest of the array that it must hold.
     array
         Its content, a read-only memory map.
     handle
-        Of the open file, which may have lost its name meanwhile.
+        Descriptor of the open file, whose name may have been removed since.
     marks
-        Of the file, from before its content was found to be what it must be.
+        The marks of the file, read before its content was compared with the digest.
     """
 
     path: Path
@@ -75,46 +74,46 @@ class Mapped:
         """Whether nobody has written to the file since it was opened."""
         return Marks.of(self.handle) == self.marks
 
-    def hold(self) -> None:
-        """Refuse what has been worked out from the file if it was touched meanwhile.
+    def check_untouched(self) -> None:
+        """Refuse results that were computed from the file if anybody has written to it since it was opened.
 
         Raises
         ------
         JobError
-            It does not hold what it must any more.
+            Its content has changed.
         OSError
-            It was written to, and holds that all the same: another try will do.
+            It was written to, but its content is the same, so that another attempt can succeed.
         """
-        found = Marks.of(self.handle)
-        if found == self.marks:
+        marks = Marks.of(self.handle)
+        if marks == self.marks:
             return
-        if found.size < self.marks.size or array_digest(self.array) != self.sha256:
+        if marks.size < self.marks.size or array_digest(self.array) != self.sha256:
             raise JobError(
-                f"{self._named} was written to while it was read, and what was worked out from it meanwhile is not "
-                "kept; see who writes to that folder, or whether the disk is sound, and start the job again: the file "
+                f"{self._described} was written to while it was read, and the results computed from it are not kept; "
+                "find out who writes to that folder, or whether the disk is damaged, and start the job again: the file "
                 "is staged anew, and trees that were committed before are kept"
             )
-        if found.modified == self.marks.modified:
-            return  # it has lost its name, say, or changed its owner
-        raise OSError(f"{self._named} was touched while it was read; what was worked out meanwhile is worked out anew")
+        if marks.modified == self.marks.modified:
+            return  # its name was removed, say, or its owner has changed
+        raise OSError(f"{self._described} was touched while it was read; the results from it are computed again")
 
     def check_content(self) -> None:
-        """The same of a file that was damaged without the file system's knowledge: reads all of it.
+        """Do the same, and find damage that the file system has not recorded; reads the whole file.
 
         Raises
         ------
         DamageError
-            Its content is another, and nobody knows since when.
+            Its content has changed, at an unknown time.
         """
-        self.hold()
+        self.check_untouched()
         if array_digest(self.array) != self.sha256:
             raise DamageError(
-                f"{self._named} does not hold what it held when it was opened, although nobody has written to it: the "
-                "disk or the memory of that host is not sound. No tree of this job is kept; start it again elsewhere"
+                f"{self._described} does not hold what it held when it was opened, although nobody has written to it: "
+                "the disk or the memory of that host is faulty. No tree of this job is kept; start it again elsewhere"
             )
 
     @property
-    def _named(self) -> str:
+    def _described(self) -> str:
         return f"the staged file {self.path} on {platform.node()}"
 
 
@@ -126,21 +125,21 @@ def array_digest(array: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    """How the file of an array begins, as NumPy has it."""
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> bytes:
+    """The header of an array's ``.npy`` file, as NumPy writes it."""
     stream = io.BytesIO()
-    described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(stream, described)
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
     return stream.getvalue()
 
 
 def open_sound(
-    path: Path, sha256: str, shape: tuple[int, ...], dtype: np.dtype[Any], files: list[Mapped]
+    path: Path, sha256: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], files: list[Mapped]
 ) -> np.ndarray | None:
-    """Open an array file that must hold what its digest says; None where there is none, or it holds anything else.
+    """Open an array file whose content must have a digest; None where there is no file, or its content differs.
 
-    The content of a small one is copied, so that it stays what it is. Any other is mapped, and added to ``files``. It
-    is compared with the digest, unless this process has found it sound and nobody has touched the file since.
+    A small array is copied, so that it cannot change. A larger one is mapped, and its file is added to ``files``. The
+    content is compared with the digest unless this process did so before and nobody has touched the file since.
     """
     header, n_bytes = npy_header(shape, dtype), bytes_of(shape, dtype)
     try:
@@ -156,28 +155,28 @@ def open_sound(
             array = np.frombuffer(content, dtype).reshape(shape) if len(content) == n_bytes else np.empty(0)
         else:
             array = np.memmap(file, dtype, "r", len(header), shape)
-        sound = _found_sound(path, sha256)
-        if (sound != [marks] or Marks.of(file.fileno()) != marks) and array_digest(array) != sha256:
+        known = _sound_marks(path, sha256)
+        if (known != [marks] or Marks.of(file.fileno()) != marks) and array_digest(array) != sha256:
             return None
-        sound[:] = [marks]
+        known[:] = [marks]
         if isinstance(array, np.memmap):
-            found = Mapped(path, sha256, array, os.dup(file.fileno()), marks)
-            weakref.finalize(found, os.close, found.handle)
-            files.append(found)
+            mapped = Mapped(path, sha256, array, os.dup(file.fileno()), marks)
+            weakref.finalize(mapped, os.close, mapped.handle)
+            files.append(mapped)
     return array
 
 
 @contextmanager
-def held(files: Sequence[Mapped]) -> Iterator[None]:
-    """A block that reads files, and whose outcome counts only if nobody has touched them; raises as `Mapped.hold`."""
+def untouched(files: Sequence[Mapped]) -> Iterator[None]:
+    """Run a block that reads files; at its end raises as `Mapped.check_untouched` if anybody has written to them."""
     try:
         yield
-    finally:  # an error in the block may come of what was written
+    finally:  # an error in the block may be due to what was written
         for file in files:
-            file.hold()
+            file.check_untouched()
 
 
 @lru_cache(maxsize=512)
-def _found_sound(_path: Path, _sha256: str) -> list[Marks]:
-    """The marks with which this process has found a file sound, if it has: a list that is written to."""
+def _sound_marks(_path: Path, _sha256: str) -> list[Marks]:
+    """The marks of a file when this process last compared it with its digest: a list to be filled, empty at first."""
     return []

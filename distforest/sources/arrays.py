@@ -1,4 +1,4 @@
-"""Arrays as sources: in memory, as memory maps, and in Zarr; how Zarr arrays are read and written."""
+"""Arrays as sources, in memory or as memory maps; and how Zarr arrays are read and written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import zarr
@@ -27,15 +27,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from numpy.typing import DTypeLike
+    from zarr.abc.store import ByteRequest
+    from zarr.core.buffer import Buffer, BufferPrototype
+    from zarr.core.common import JSON
+    from zarr.storage import StoreLike
 
-    Matrix = np.ndarray | zarr.Array[Any]
+    from distforest.sources.given import ChunkedArray
+    from distforest.sources.guarded import ZarrArray
+
+    Matrix = np.ndarray | ChunkedArray
 
 CHUNK_BYTES = 4 << 20
-"""Size of a chunk, decoded, that `write_array` aims at."""
+"""Decoded size of the chunks that `write_array` writes, roughly."""
 PROJECTED_ROWS = 128
 """Rows that are projected at once."""
 SPARSE = "sparse"
-"""The attribute of a group that says that its arrays are a sparse matrix: see `distforest.sources.sparse_store`."""
+"""The attribute of a group whose arrays are a sparse matrix: see `distforest.sources.sparse_store`."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +68,12 @@ class ArraySource:
 
     @classmethod
     def of(cls, values: np.ndarray, is_complete: bool = False) -> ArraySource:
-        """A source of ``values``, shape (n_rows, n_columns), read-only: float32, or float64 if it may lack some."""
+        """Make a read-only source of ``values``, shape (n_rows, n_columns).
+
+        Complete values become float32; others stay float64 where float32 could not hold their dtype.
+        """
         array = np.ascontiguousarray(values, np.float32 if is_complete else held_in(values.dtype)).view()
-        array.flags.writeable = False  # one type for memory and memory map: the kernels are compiled once
+        array.flags.writeable = False  # arrays and memory maps get one type: kernels are compiled once
         return cls(array, is_complete)
 
     @property
@@ -86,9 +96,10 @@ class ArraySource:
         return values
 
 
-def held_in(dtype: DTypeLike) -> np.dtype[Any]:
-    """What similarities of a dtype are held in: float32 where it has all of that dtype's values, else float64."""
-    return np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
+def held_in(dtype: DTypeLike) -> np.dtype[np.float32 | np.float64]:
+    """The dtype that holds similarities of a dtype: float32 if it has all values of that dtype, else float64."""
+    found: np.dtype[np.float32 | np.float64] = np.dtype("f4" if np.can_cast(dtype, np.float32) else "f8")
+    return found
 
 
 @borrowing
@@ -97,44 +108,46 @@ def project_array(
 ) -> None:
     """values[k, r] = sum over e of weights[e] * array[rows[r], columns[e]], e in candidate k of the row's node.
 
-    A few rows at a time, whose entries stay in the processor's cache from candidate to candidate.
+    Rows are taken a few at a time, so that their entries stay in the processor's cache from candidate to candidate.
     """
     width, places, columns = values.shape[0], rows.view(np.uint32), columns.view(np.uint32)  # see `distforest.jit`
     for node in range(starts.shape[0] - 1):
         for first in range(starts[node], starts[node + 1], PROJECTED_ROWS):
-            own = places[first : min(first + PROJECTED_ROWS, starts[node + 1])]
+            chosen = places[first : min(first + PROJECTED_ROWS, starts[node + 1])]
             for k in range(width):
-                sums = values[k, first : first + own.shape[0]]
+                sums = values[k, first : first + chosen.shape[0]]
                 begin, end = offset[node * width + k], offset[node * width + k + 1]
                 if begin == end:
                     sums[:] = 0.0
                 for e in range(begin, end):
                     column, weight = columns[e], weights[e]
-                    if e == begin:  # written without being read; 0.0 + x is never -0.0
-                        for r in range(own.shape[0]):
-                            sums[r] = 0.0 + weight * array[own[r], column]
+                    if e == begin:  # assigned without reading the sum; 0.0 + x is never -0.0
+                        for r in range(chosen.shape[0]):
+                            sums[r] = 0.0 + weight * array[chosen[r], column]
                     else:
-                        for r in range(own.shape[0]):
-                            sums[r] += weight * array[own[r], column]
+                        for r in range(chosen.shape[0]):
+                            sums[r] += weight * array[chosen[r], column]
 
 
 class RemoteStore(FsspecStore):
-    """A store that is reached through a client, whose errors it raises as OSError: see `reaching`."""
+    """A store that is reached through a client; raises the client's errors as OSError, see `reaching`."""
 
-    async def get(self, *asked: Any, **more: Any) -> Any:
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """Read a file; None where there is none."""
         with reaching(self.path):
-            return await super().get(*asked, **more)
+            return await super().get(key, prototype, byte_range)
 
-    async def get_partial_values(self, *asked: Any, **more: Any) -> Any:
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
         """Read parts of files."""
         with reaching(self.path):
-            return await super().get_partial_values(*asked, **more)
+            return await super().get_partial_values(prototype, key_ranges)
 
-    async def set(self, *asked: Any, **more: Any) -> None:
+    async def set(self, key: str, value: Buffer, byte_range: tuple[int, int] | None = None) -> None:
         """Write a file."""
         with reaching(self.path):
-            await super().set(*asked, **more)
+            await super().set(key, value, byte_range)
 
     async def exists(self, key: str) -> bool:
         """Whether there is a file."""
@@ -142,32 +155,32 @@ class RemoteStore(FsspecStore):
             return await super().exists(key)
 
 
-def zarr_store(address: str) -> Any:
-    """The store of a path or URL, as Zarr takes it; what others write is seen at once."""
+def zarr_store(address: str) -> StoreLike:
+    """The store of a path or URL, in the form that Zarr takes; changes by other processes are seen at once."""
     return RemoteStore.from_url(address, storage_options=store_options(address)) if is_remote(address) else address
 
 
-def store_to_read(address: str) -> Any:
-    """The store of a path or URL, as Zarr takes it, of which only regular files are read."""
+def store_to_read(address: str) -> StoreLike:
+    """The store of a path or URL, in the form that Zarr takes; on this host it reads regular files only."""
     path = address.removeprefix("file://")
     return zarr_store(address) if "://" in path else RegularStore(path)
 
 
-def open_array(address: str) -> zarr.Array[Any]:
+def open_array(address: str) -> ZarrArray:
     """Open the Zarr array at ``address``: a path or an fsspec URL, such as ``"data.zarr/X"``.
 
     Raises
     ------
     InputError
-        There is no array at the address (the message says what is there), or one that is unpickled when it is read.
+        There is no array at the address (the message says what is there), or reading it would unpickle objects.
     OSError
         A remote store does not answer.
     """
     return array_at(address, open_node(address))
 
 
-def open_node(address: str) -> zarr.Array[Any] | zarr.Group:
-    """Open the Zarr array or group at an address; raises as `open_array` does."""
+def open_node(address: str) -> ZarrArray | zarr.Group:
+    """Open the Zarr array or group at an address; raises as `open_array`."""
     try:
         return zarr.open(store_to_read(address), mode="r")
     except InputError as error:
@@ -181,47 +194,59 @@ def open_node(address: str) -> zarr.Array[Any] | zarr.Group:
         raise InputError(f"{address}: a Zarr array was expected, found none ({error})") from error
 
 
+def open_arrays(address: str) -> Iterator[tuple[str, ZarrArray]]:
+    """Open the Zarr array at an address, or all arrays of the group there, each with its address."""
+    node = open_node(address)
+    if isinstance(node, zarr.Array):
+        yield address, node
+        return
+    for name, array in sorted(node.arrays()):
+        yield f"{address.rstrip('/')}/{name}", array
+
+
 def is_sparse_group(node: object) -> bool:
-    """Whether what was opened is a group that says it is a sparse matrix, or has an array as only these have."""
+    """Whether an opened array or group is a group whose attribute or arrays are those of a sparse matrix."""
     if not isinstance(node, zarr.Group):
         return False
     try:
         return isinstance(node.attrs.get(SPARSE), dict) or "indptr" in node
-    except ValueError:  # there is one, whose metadata are damaged
+    except ValueError:  # there is such an array, and its metadata are damaged
         return True
 
 
-def array_at(address: str, found: zarr.Array[Any] | zarr.Group) -> zarr.Array[Any]:
-    """What was opened at an address, if it is an array that is not unpickled; raises InputError as `open_array`."""
-    if is_sparse_group(found):
+def array_at(address: str, node: ZarrArray | zarr.Group) -> ZarrArray:
+    """Check that the node opened at an address is an array without pickled objects; raises InputError if not.
+
+    Returns the same array with guarded codecs: see `distforest.sources.guarded`.
+    """
+    if is_sparse_group(node):
         where = "which only a given similarity matrix, and queries of its forest, may be"
         raise InputError(f"{address}: a dense Zarr array was expected, found a sparse matrix, {where}")
-    if isinstance(found, zarr.Group):
-        inside = ", ".join(sorted(found.array_keys())) or "no array"
+    if isinstance(node, zarr.Group):
+        inside = ", ".join(sorted(node.array_keys())) or "no array"
         raise InputError(f"{address}: a Zarr array was expected, found a group with {inside}; name one of them")
-    if "pickle" in {getattr(codec, "codec_id", "") for codec in (*found.filters, *found.compressors)}:
+    if "pickle" in {getattr(codec, "codec_id", "") for codec in (*node.filters, *node.compressors)}:
         raise InputError(f"{address}: numbers or text were expected, found pickled objects, which could run any code")
-    return guarded(found)
+    return guarded(node)
 
 
 def row_blocks(array: Matrix, block_bytes: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
-    """The array in blocks of whole rows, in order, each with its first row; a chunk is decoded once.
+    """Read the array in blocks of whole rows, in order, each with the number of its first row.
 
-    By default what is in memory comes in blocks that stay in the processor's cache, and many chunks of a Zarr array are
-    decoded together.
+    Each chunk is decoded once. By default, blocks of an array in memory fit into the processor's cache, and blocks of a
+    Zarr array hold many chunks, which are decoded together.
     """
     n_rows = array.shape[0]
-    stored: Any = array if is_stored(array) else None
-    chunk, most = (stored.chunks[0], 1 << 26) if stored is not None else (1, 1 << 21)
+    chunk, most = (array.chunks[0], 1 << 26) if is_stored(array) else (1, 1 << 21)
     step = max(1, rows_of(block_bytes or most, array.shape, array.dtype) // chunk) * chunk
     for first in range(0, n_rows, step):
         yield first, np.asarray(array[first : first + step])
 
 
 def create_array(
-    group: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], chunk_rows: int
-) -> zarr.Array[Any]:
-    """A new checksummed Zarr array ``group/name``, chunked by rows only; its chunks are always written."""
+    group: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], chunk_rows: int
+) -> ZarrArray:
+    """Create the Zarr array ``group/name`` with checksums, chunked by rows only; chunks of zeros are written too."""
     return zarr.create_array(
         zarr_store(f"{group.rstrip('/')}/{name}"),
         shape=shape,
@@ -233,19 +258,19 @@ def create_array(
     )
 
 
-def writable_array(group: str, name: str) -> zarr.Array[Any]:
-    """Open ``group/name`` to fill it; a chunk of zeros is written too, or its absence would look like damage."""
+def writable_array(group: str, name: str) -> ZarrArray:
+    """Open ``group/name`` for writing; chunks of zeros are written too, since a missing chunk would look damaged."""
     with zarr.config.set({"array.write_empty_chunks": True}):
         return zarr.open_array(zarr_store(f"{group.rstrip('/')}/{name}"), mode="r+", zarr_format=3)
 
 
-def bytes_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    """Size of an array."""
+def bytes_of(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
+    """Size of an array in bytes."""
     return math.prod(shape) * dtype.itemsize
 
 
-def rows_of(n_bytes: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    """How many rows of an array fill ``n_bytes``, at least one."""
+def rows_of(n_bytes: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
+    """How many rows of an array fit into ``n_bytes``, at least one."""
     return max(1, n_bytes // max(1, bytes_of(shape[1:], dtype)))
 
 
@@ -253,37 +278,37 @@ def write_array(
     group: str,
     name: str,
     shape: tuple[int, ...],
-    dtype: np.dtype[Any],
+    dtype: np.dtype[np.generic],
     blocks: Iterable[np.ndarray],
-    attributes: Mapping[str, Any] | None = None,
+    attributes: Mapping[str, JSON] | None = None,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> str:
-    """Write blocks of rows into the Zarr array ``group/name``.
+    """Write blocks of rows as the Zarr array ``group/name``.
 
     Parameters
     ----------
     group
-        Path or URL of the group; made where it is missing.
+        Path or URL of the group; it is made if it is missing.
     name
         Name of the array.
     shape, dtype
-        Of the whole array.
+        Shape and dtype of the whole array.
     blocks
-        Blocks of consecutive rows of any sizes, together ``shape[0]`` rows.
+        Blocks of consecutive rows, of any sizes, with ``shape[0]`` rows in total.
     attributes
         Further attributes of the array, JSON.
     chunk_bytes
-        Size of a chunk aimed at, decoded.
+        Decoded size of a chunk, roughly.
 
     Returns
     -------
     str
-        sha256 of the values in row order, also kept as ``attributes["distforest"]["sha256"]``.
+        SHA-256 of the values in row order, also kept as ``attributes["distforest"]["sha256"]``.
 
     Raises
     ------
     InputError
-        The blocks do not add up to ``shape``.
+        The blocks together do not have this shape.
     """
     zarr.open_group(zarr_store(group), mode="a")
     array = create_array(group, name, shape, np.dtype(dtype), rows_of(chunk_bytes, shape, np.dtype(dtype)))
@@ -303,15 +328,15 @@ def write_array(
 
 
 def _whole_chunks(blocks: Iterable[np.ndarray], rows: int) -> Iterator[np.ndarray]:
-    """The same rows in blocks of a multiple of ``rows`` (but the last), so that each chunk is written once."""
-    held: list[np.ndarray] = []
+    """Regroup rows into blocks of a multiple of ``rows``, except the last, so that each chunk is written once."""
+    pending: list[np.ndarray] = []
     for block in blocks:
-        held.append(block)
-        count = sum(map(len, held))
+        pending.append(block)
+        count = sum(map(len, pending))
         if count >= rows:
-            joined = np.concatenate(held)
+            joined = np.concatenate(pending)
             whole = count // rows * rows
             yield joined[:whole]
-            held = [joined[whole:]]
-    if held and sum(map(len, held)):
-        yield np.concatenate(held)
+            pending = [joined[whole:]]
+    if pending and sum(map(len, pending)):
+        yield np.concatenate(pending)

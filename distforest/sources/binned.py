@@ -1,6 +1,6 @@
 """Binned features: each column as codes of at most 256 bins, so that large nodes are searched by histograms.
 
-Cutting binned features is cutting the features themselves at the edges: ``code <= a`` is ``value <= edge[a]``.
+A cut of the codes is a cut of the features at an edge: ``code <= a`` means ``value <= edge[a]``.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from distforest.jit import kernel
 from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets
 
 QUANTILE_ROWS = 200_000
-"""Rows, evenly spaced, from which the edges of a longer column are taken."""
+"""A longer column takes its edges from this many evenly spaced rows."""
 
 
 @dataclass(frozen=True)
 class BinnedSource:
-    """Codes of a feature matrix.
+    """A feature matrix as codes of bins.
 
     Attributes
     ----------
     codes
         Bin of each value, shape (n_rows, n_columns), uint8.
     edges
-        Upper edge of each bin but the last, column after column, float64.
+        Upper edge of each bin except the last, column after column, float64.
     first_edge
         Where each column's edges begin, shape (n_columns + 1,).
 
@@ -43,10 +43,10 @@ class BinnedSource:
 
     @classmethod
     def of(cls, features: Float32s, max_bins: int) -> BinnedSource:
-        """Bin ``features``, shape (n_rows, n_columns): a bin a value where there are few, else equal shares of rows."""
+        """Bin ``features``, shape (n_rows, n_columns); see `column_edges`."""
         sample = features[:: 1 + (len(features) - 1) // QUANTILE_ROWS]
         columns = [column_edges(column, max_bins) for column in sample.T]
-        edges, first = np.concatenate(columns), offsets(np.array([len(own) for own in columns]))
+        edges, first = np.concatenate(columns), offsets(np.array([len(column) for column in columns]))
         codes = np.empty(features.shape, np.uint8)
         fill_codes(features, edges, first, codes)
         return cls(codes, edges, first)
@@ -74,17 +74,17 @@ class BinnedSource:
         return values
 
     def thresholds(self, columns: Int32s, codes: Floats) -> Floats:
-        """The feature's threshold for a threshold between two codes: the edge of the bin below the middle."""
+        """The thresholds on features for thresholds between two codes: the upper edge of bin ``floor(code)``."""
         edge = self.first_edge[columns] + np.floor(codes).astype(np.int64)
         thresholds: Floats = self.edges[edge]
         return thresholds
 
 
 def column_edges(values: Float32s, max_bins: int) -> Floats:
-    """Ascending edges that part ``values`` into at most ``max_bins`` bins, none of them empty.
+    """Ascending edges that divide ``values`` into at most ``max_bins`` bins, none of them empty.
 
-    An edge lies in the middle of two neighbouring values; bins are single values where there are few enough of them,
-    else nearly equal shares of the rows.
+    An edge is midway between two neighbouring values. With at most ``max_bins`` different values, each has a bin of its
+    own; with more, bins have nearly equal numbers of rows.
     """
     ordered = np.sort(values).astype(np.float64)
     place = np.flatnonzero(ordered[1:] > ordered[:-1])
@@ -97,19 +97,20 @@ def column_edges(values: Float32s, max_bins: int) -> Floats:
 
 @kernel
 def fill_codes(features: Float32s, edges: Floats, first_edge: Ints, codes: NDArray[np.uint8]) -> None:
-    """codes[i, c] = number of the edges of column c that are below x_ic.
+    """codes[i, c] = number of edges of column c that are below x_ic.
 
-    A column's searches are halved together, step by step: no step waits for another, and none can be mispredicted.
+    The binary searches of a column's values run in parallel, one step of all searches at a time: no step waits for the
+    one before it, and there is no branch to mispredict.
     """
     low = np.empty(features.shape[0], np.int64)
     for c in range(features.shape[1]):
-        own = edges[first_edge[c] : first_edge[c + 1]]
+        column_edge = edges[first_edge[c] : first_edge[c + 1]]
         low[:] = 0
-        n = own.shape[0]
+        n = column_edge.shape[0]
         while n > 0:
             half = (n + 1) >> 1
             for i in range(features.shape[0]):
-                low[i] += half * np.int64(own[low[i] + half - 1] < features[i, c])
+                low[i] += half * np.int64(column_edge[low[i] + half - 1] < features[i, c])
             n -= half
         for i in range(features.shape[0]):
             codes[i, c] = low[i]

@@ -1,9 +1,9 @@
-"""Data frames of any library: their columns one by one, their dtypes in its words, and which are not numbers."""
+"""Data frames of any library: their columns, the names of their dtypes, and checks that the columns are numbers."""
 
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,22 +14,24 @@ from distforest.sources.source import NUMBERS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from distforest.sources.given import DataFrame
+
 WAYS = ("itercolumns", "iter_columns", "items")
-"""Methods that lead from column to column: of Arrow tables, of Polars, and of pandas, which gives names too."""
+"""Methods that iterate over columns: of Arrow tables, of Polars, and of pandas, whose method yields names too."""
 
 
-def frame_columns(frame: Any) -> Iterator[tuple[str, Any]]:
-    """Each column of a data frame, with its name."""
+def frame_columns(frame: DataFrame) -> Iterator[tuple[str, object]]:
+    """Iterate over the columns of a data frame, each with its name; over none if the library is not known."""
     names = getattr(frame, "column_names", frame.columns)
     way = next((way for way in WAYS if hasattr(frame, way)), None)
-    if way is None:  # of a library that is not known: scikit-learn decides
+    if way is None:  # scikit-learn decides
         return
     for name, column in zip(names, getattr(frame, way)(), strict=True):
         yield str(name), column[1] if way == "items" else column
 
 
-def numbers_of_columns(frame: Any) -> tuple[int, ...]:
-    """What the columns of a data frame are called where all names are whole numbers; else nothing.
+def numbers_of_columns(frame: DataFrame) -> tuple[int, ...]:
+    """The names of a data frame's columns if all of them are whole numbers; else an empty tuple.
 
     Examples
     --------
@@ -40,26 +42,27 @@ def numbers_of_columns(frame: Any) -> tuple[int, ...]:
     ()
     """
     names = list(frame.columns)
-    return tuple(map(int, names)) if all(isinstance(name, Integral) for name in names) else ()
+    numbers = tuple(int(name) for name in names if isinstance(name, Integral))
+    return numbers if len(numbers) == len(names) else ()
 
 
-def dtypes_of(frame: Any) -> tuple[str, ...]:
-    """The dtype of each column, in the words of its library."""
+def dtypes_of(frame: DataFrame) -> tuple[str, ...]:
+    """The dtype of each column, as its library names it."""
     return tuple(str(_dtype(column)) for _, column in frame_columns(frame))
 
 
-def check_number_columns(frame: object) -> None:
-    """Refuse a data frame with a column that is no numbers; raises InputError, which names the column."""
+def check_number_columns(frame: DataFrame) -> None:
+    """Refuse a data frame with a column that is not numeric; raises InputError, which names the column."""
     for name, column in frame_columns(frame):
         if not _is_numbers(column):
             cure = "turn dates into numbers, such as days since the first, and code classes, such as by OneHotEncoder"
             raise InputError(f"X: numbers were expected in column {name!r}, found {_dtype(column)}; {cure}")
 
 
-def told_of_order(values: Any) -> str:
-    """How the names of rows and columns differ in a data frame of pairs of the same objects; else nothing.
+def told_of_order(values: object) -> str:
+    """Where the order of row names and column names differs, in a data frame of pairs of objects; else "".
 
-    They do if it has the same names for both in another order, and rows are not just numbered.
+    The order differs if rows and columns have the same names in another order, and the rows are not just numbered.
 
     Examples
     --------
@@ -78,17 +81,17 @@ def told_of_order(values: Any) -> str:
     return f"row {place} of X is named {rows[place]!r} and column {place} {columns[place]!r}"
 
 
-def _dtype(column: object) -> Any:
+def _dtype(column: object) -> object:
     return getattr(column, "dtype", None) or getattr(column, "type", "unknown")
 
 
 def _is_numbers(column: object) -> bool:
-    """Whether a column is of numbers, or of objects that all can be read as one."""
+    """Whether a column holds numbers, or objects that can all be converted to numbers."""
     kind = getattr(getattr(column, "dtype", None), "kind", None)
-    if kind is not None and kind in NUMBERS:  # also where missing values would keep NumPy from it
+    if kind is not None and kind in NUMBERS:  # also if NumPy could not convert its missing values
         return True
     values = np.asarray(column)
-    if values.dtype.kind in "mM":  # NumPy would count them from 1970
+    if values.dtype.kind in "mM":  # NumPy would convert them to counts since 1970
         return False
     try:
         values.astype(np.float64)

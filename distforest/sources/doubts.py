@@ -1,67 +1,69 @@
-"""Doubts about features and labels: what is legal, but may be read otherwise than it was meant.
+"""Doubts about features and labels: values that are valid, but may not mean what the user intends.
 
-A function says in a few words what it has found, or nothing. Who asks adds what is to be done where that depends on the
-door, and tells the user. Nothing here changes what is read. See also `distforest.sources.distance_doubts`.
+Each function returns a few words about what it has found, or "". The caller adds a remedy if that depends on the entry
+point, and warns the user. Nothing here changes the values. See also `distforest.sources.distance_doubts`.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from distforest.sources.feature_names import FeatureNames
     from distforest.sources.source import Float32s, Floats, Ints
 
 MOST_ROWS, FEWEST_ROWS, MOST_CELLS = 2000, 32, 1 << 21
-"""Rows that columns are judged by, at most, and where columns are so many that they would have more cells in all."""
+"""Columns are judged by a sample of at most `MOST_ROWS` rows, or of fewer, but at least `FEWEST_ROWS`, so that it has
+at most `MOST_CELLS` cells."""
 
 NOISE = 19
-"""Bits of a float64 that are taken for noise: numbers that agree to 10 digits are one, computed in two ways."""
+"""Last bits of a float64 that count as noise: numbers that agree to 10 digits are one number, computed in two ways."""
 
-OF_SUMS = {"linear": (4, 1e-3), "rbf": (4, 1e-3)}
-"""Of columns' standard deviations to that power, the share of all others below which they hardly count beside one.
+SCALE_SHARES = {"linear": (4, 1e-3), "rbf": (4, 1e-3)}
+"""By similarity, a power and a share: if the standard deviations of all columns except one, raised to the power, sum to
+less than this share of that column's, the other columns hardly count.
 
-Cuts read differences of sums over the columns, to which a column adds products of two of its values: their variance is
-that of the column, squared. Measured on wine and breast cancer, scaled, beside a column of noise: at 1e-3 SimForest
-loses 2 to 8 points of accuracy, at 1e-5 5 to 25, at 1e-7 20 to 45. With ``"cosine"`` and ``"manhattan"`` it loses less
-than 2."""
+Cuts read differences of sums over the columns, to which each column adds products of two of its values; the variance of
+such a product is the column's variance squared. Measured on the wine and breast cancer data, scaled, with an added
+column of noise: at 1e-3 SimForest loses 2 to 8 points of accuracy, at 1e-5 5 to 25, at 1e-7 20 to 45. With ``"cosine"``
+and ``"manhattan"`` it loses less than 2."""
 
-OF_RANGES = {"manhattan": (2, 1e-3)}
-"""The same where nodes are cut at random places between their extremes, as for outliers."""
+RANDOM_CUT_SHARES = {"manhattan": (2, 1e-3)}
+"""The same for cuts at random places between the extremes of a node, as for outliers."""
 
-NEXT = 0.1
-"""Standard deviation of another column, or half its range where most rows are equal, as a share of that of the first,
-above which it counts in any case."""
+NEXT_SHARE = 0.1
+"""Share of the first column's standard deviation: another column counts if its own, or half its range where most rows
+are equal, is larger."""
 
-OF_PRODUCTS = ("linear", "cosine")
-"""Similarities that add up products of values, which are large where the values are far from 0."""
+PRODUCT_SIMILARITIES = ("linear", "cosine")
+"""Similarities that sum products of values; these are large if the values are far from 0."""
 
 NEAR_PAIRS, N_PAIRS = 0.1, 1000
-"""Share of the pairs of rows, the nearest, by which a column's scale is taken; how many pairs are drawn for it."""
+"""A column's scale is measured on the nearest `NEAR_PAIRS` of `N_PAIRS` random pairs of rows."""
 
-OF_A_NORMAL = math.sqrt(2.0) * 0.12566
-"""How far the nearest `NEAR_PAIRS` of pairs of standard normal numbers are apart, at most."""
+NORMAL_QUANTILE = math.sqrt(2.0) * 0.12566
+"""The `NEAR_PAIRS` quantile of the distance between two standard normal numbers."""
 
 ROUNDED_AWAY = 1e-14
-"""Variance of all other columns, as a share of a column's squares, below which inner products hardly hold it."""
+"""Share of a column's squares: if the variance of all other columns is smaller, inner products lose it to rounding."""
 
 ROWS_OF_A_CLASS = ((10, 2), (20, 20), (30, math.inf))
-"""Beyond so many different numbers, these are taken for amounts unless each has so many rows on average."""
+"""Pairs of a number of different values and a number of rows: with more different values than that, labels are taken
+for amounts unless each value has that many rows on average."""
 
 ORDER, CHANCE = 0.3, 1e-3
-"""Rank correlation of labels and a column that says they are amounts; how likely one column may reach it by chance."""
+"""The least rank correlation with a column that shows that labels are amounts; the probability that one column reaches
+the required correlation by chance."""
 
 MOST_COLUMNS = 512
-"""Columns that the order of labels is compared with."""
+"""The most columns with which the order of labels is compared."""
 
 
 def column_name(number: int, names: FeatureNames | None) -> str:
-    """What a column is called in a message."""
+    """The name of a column in a message."""
     return f"column {number}" if names is None else f"column {names.names[number]!r}"
 
 
@@ -69,14 +71,14 @@ def column_name(number: int, names: FeatureNames | None) -> str:
 
 
 class Sample:
-    """A few rows of a matrix whose blocks pass by, each row as likely as any other; the same for any blocks.
+    """A uniform random sample of a matrix's rows, from its blocks; the sample does not depend on the block sizes.
 
-    A matrix that is float32, or fits into it, costs nothing: none of its rows is kept.
+    A matrix whose dtype fits into float32 costs nothing: none of its rows is kept.
 
     Attributes
     ----------
     n_rows
-        How many have passed.
+        Number of rows that were seen.
 
     Examples
     --------
@@ -89,10 +91,10 @@ class Sample:
     def __init__(self) -> None:
         self.n_rows = 0
         self._numbers = np.random.default_rng(0)
-        self._held: list[tuple[Floats, np.ndarray]] = []  # keys of rows, and these; the least keys are the sample
+        self._held: list[tuple[Floats, np.ndarray]] = []  # keys and rows; the rows with the least keys are the sample
         self._beyond = np.inf
 
-    def see(self, values: np.ndarray, first_row: int) -> None:  # noqa: ARG002  (as all that sees blocks)
+    def see(self, values: np.ndarray, first_row: int) -> None:  # noqa: ARG002  (an `Onlooker`)
         """Take a block of rows, shape (n, n_columns)."""
         if np.can_cast(values.dtype, np.float32):
             return
@@ -104,7 +106,7 @@ class Sample:
             self.rows()
 
     def rows(self) -> np.ndarray:
-        """The sampled rows, as they were given, shape (n, n_columns)."""
+        """The sampled rows, unconverted, shape (n, n_columns)."""
         if not self._held:
             return np.empty((0, 0))
         keys, rows = (np.concatenate(parts) for parts in zip(*self._held, strict=True))
@@ -118,17 +120,17 @@ class Sample:
 
 
 def _most_rows(n_columns: int) -> int:
-    """How many rows columns are judged by, at most."""
+    """The most rows by which columns are judged."""
     return min(MOST_ROWS, max(FEWEST_ROWS, MOST_CELLS // max(1, n_columns)))
 
 
 def told_of_rounding(sample: Sample, names: FeatureNames | None = None) -> str:
-    """Which columns of features lose most of their different values as these are rounded to float32; else nothing.
+    """Name the columns of features that lose most of their different values when rounded to float32; else "".
 
-    A column is told of if float32 leaves less than half of its different values, or one of several. Then they lie
-    within about as many steps of float32 as the sample has rows, or are too small for it. Values that are spread as
-    wide as they are large lose next to none: from 1 to 2 there are 2^23 steps. Numbers that are there twice, in float64
-    and in float32, lose half, and nothing is lost.
+    A column is named if float32 keeps less than half of its different values, or one of several. Then the values lie
+    within about as many steps of float32 as the sample has rows, or are too small for float32. Values that spread as
+    wide as they are large lose almost none: between 1 and 2, float32 has 2^23 steps. A column that holds each number
+    twice, once rounded to float32, keeps exactly half of its different values and is not named.
 
     Examples
     --------
@@ -150,11 +152,11 @@ def told_of_rounding(sample: Sample, names: FeatureNames | None = None) -> str:
     cure = "multiply it, or take its logarithm" if is_tiny else f"subtract its least, {values.min():.10g}"
     others = ", ".join(column_name(column, names) for column in columns[1:4])
     more = f" and {len(columns) - 4:,} more" if len(columns) > 4 else ""
-    return f"{found}; {cure}, first{f'. So it is with {others}{more}' if others else ''}"
+    return f"{found}; {cure}, first{f'. The same holds for {others}{more}' if others else ''}"
 
 
 def _rounded(rows: np.ndarray) -> tuple[Ints, Ints]:
-    """The columns that lose most of their different values as float32, and how many float32 leaves of each."""
+    """The columns that lose most of their different values in float32, and how many values of each float32 keeps."""
     narrow = rows.astype(np.float32)
     moved = np.abs(rows.astype(np.float64)) > 2.0**24 if rows.dtype.kind in "iu" else narrow != rows
     columns = np.flatnonzero(moved.any(axis=0))
@@ -167,26 +169,26 @@ def _rounded(rows: np.ndarray) -> tuple[Ints, Ints]:
 
 
 def _n_different(values: np.ndarray) -> Ints:
-    """How many different values each column has."""
+    """The number of different values in each column."""
     ordered = np.sort(np.ascontiguousarray(values.T), axis=1)
     return 1 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
 
 
 def _without_noise(values: np.ndarray) -> np.ndarray:
-    """Numbers in their place that are equal where the values are, but for the last bits of floating point."""
+    """Replace values by numbers that are equal if the values agree except in their last bits."""
     if values.dtype.kind != "f":
         return values
-    bits = np.ascontiguousarray(values.astype(np.float64) + 0.0).view(np.int64)  # 0.0 in the place of -0.0
+    bits = np.ascontiguousarray(values.astype(np.float64) + 0.0).view(np.int64)  # turns -0.0 into 0.0
     return (bits + (1 << (NOISE - 1))) >> NOISE
 
 
 def told_of_scales(
     features: Float32s, similarity: str, names: FeatureNames | None = None, random_cuts: bool = False
 ) -> str:
-    """Which column is nearly all that a built-in similarity adds up, so that the others do not count; else nothing.
+    """Name the column that dominates a built-in similarity so that the other columns do not count; else "".
 
-    A far row, or a mark such as -9999 in any share of the rows, hides no other column: among the rows that have it, and
-    among those that have it not, the others count. So a column's scale is that of its near pairs of rows.
+    An outlying row, or a mark such as -9999 in some rows, does not hide the other columns: among the rows with the
+    mark, and among the rows without it, the other columns count. So a column's scale is measured on near pairs of rows.
 
     Parameters
     ----------
@@ -195,7 +197,7 @@ def told_of_scales(
     similarity
         One of `distforest.sources.kernels.KERNELS`.
     names
-        What the columns are called.
+        The names of the columns.
     random_cuts
         Whether nodes are cut at random places, as by `distforest.growth.isolation`.
 
@@ -213,10 +215,10 @@ def told_of_scales(
     drawn = np.random.default_rng(0).permutation(n_rows)[:most] if n_rows > most else slice(None)
     rows = np.asarray(features[drawn], np.float64)
     spread = _spreads(rows)
-    scales = np.where(spread > 0.0, spread, rows.std(axis=0))  # of a column whose rows are mostly equal
-    reach = np.where(spread > 0.0, spread, np.ptp(rows, axis=0) / 2.0)  # where it matters that they are not
+    scales = np.where(spread > 0.0, spread, rows.std(axis=0))  # for a column whose rows are mostly equal
+    reach = np.where(spread > 0.0, spread, np.ptp(rows, axis=0) / 2.0)  # for such a column, how far a few rows are off
     first, second = (int(column) for column in np.argsort(-scales, kind="stable")[:2])
-    shares = OF_SUMS if not random_cuts else {**OF_SUMS, **OF_RANGES}
+    shares = SCALE_SHARES if not random_cuts else {**SCALE_SHARES, **RANDOM_CUT_SHARES}
     cure = "scale the columns first, say each by its standard deviation"
     if spread[first] > 0.0 and similarity in shares and _is_alone(scales, reach, first, *shares[similarity]):
         found = f"{column_name(first, names)} is nearly all that {similarity!r} adds up: it spreads by"
@@ -224,7 +226,10 @@ def told_of_scales(
         return f"{found} {scales[first]:.3g}, {next_one}; {cure}"
     size = np.sqrt(np.median(rows**2, axis=0))
     large = int(np.argmax(size))
-    if similarity in OF_PRODUCTS and 0.0 < (np.delete(scales, large) ** 2).sum() < ROUNDED_AWAY * size[large] ** 2:
+    if (
+        similarity in PRODUCT_SIMILARITIES
+        and 0.0 < (np.delete(scales, large) ** 2).sum() < ROUNDED_AWAY * size[large] ** 2
+    ):
         found = (
             f"{column_name(large, names)} is so large, about {size[large]:.3g}, that {similarity!r} rounds the others"
         )
@@ -233,39 +238,40 @@ def told_of_scales(
 
 
 def _is_alone(scales: Floats, reach: Floats, first: int, power: int, share: float) -> bool:
-    """Whether a column has nearly all of the sum of scales to a power, and another varies but none reaches near it."""
+    """Whether a column has nearly the whole sum of powers of scales, others vary, and none comes near its scale."""
     rest = float((np.delete(scales, first) ** power).sum())
     farthest = float(np.delete(reach, first).max())
-    return 0.0 < farthest <= NEXT * scales[first] and rest < share * scales[first] ** power
+    return 0.0 < farthest <= NEXT_SHARE * scales[first] and rest < share * scales[first] ** power
 
 
 def _spreads(rows: Floats) -> Floats:
-    """The standard deviation of each column, by how far the nearest of pairs of rows are apart: see `NEAR_PAIRS`."""
+    """The standard deviation of each column, estimated from the nearest pairs of rows: see `NEAR_PAIRS`."""
     numbers = np.random.default_rng(0)
     left = numbers.integers(len(rows), size=N_PAIRS)
     right = (left + numbers.integers(1, len(rows), size=N_PAIRS)) % len(rows)
-    found: Floats = np.quantile(np.abs(rows[left] - rows[right]), NEAR_PAIRS, axis=0) / OF_A_NORMAL
-    return found
+    spreads: Floats = np.quantile(np.abs(rows[left] - rows[right]), NEAR_PAIRS, axis=0) / NORMAL_QUANTILE
+    return spreads
 
 
 # --- labels -----------------------------------------------------------------------------------------------
 
 
-def told_of_amounts(vector: NDArray[Any], columns: np.ndarray | None = None, names: FeatureNames | None = None) -> str:
-    """How many different numbers there are in a vector of labels, where they are too many for classes; else nothing.
+def told_of_amounts(vector: np.ndarray, columns: np.ndarray | None = None, names: FeatureNames | None = None) -> str:
+    """Count the different numbers in a vector of labels if they are too many for classes; else "".
 
-    Amounts such as ages, counts or prices take many values of few rows each; see `ROWS_OF_A_CLASS`. So do the numbers
-    of persons or things. Where ``columns`` are given, whole numbers may be those: they are told of only where there
-    are less than two rows of each, or where a column has their order, as it is with amounts and not with names.
+    Amounts such as ages, counts or prices take many values, with few rows each; see `ROWS_OF_A_CLASS`. So do numbers
+    that identify persons or things. If ``columns`` are given, whole numbers may be such identifiers: they are counted
+    only if there are fewer than two rows for each, or if a column follows their order, as it does for amounts only.
 
     Parameters
     ----------
     vector
         Shape (n,).
     columns
-        Features of the rows, or similarities to some, shape (n, p), p may be 0; None where labels cannot be names.
+        Features of the rows, or similarities to some objects, shape (n, p), where p may be 0; None if labels cannot
+        be identifiers.
     names
-        What the columns are called.
+        The names of the columns.
 
     Examples
     --------
@@ -286,17 +292,20 @@ def told_of_amounts(vector: NDArray[Any], columns: np.ndarray | None = None, nam
     if len(vector) >= len(values) * max(enough, default=0.0):
         return ""
     whole = not (values % 1).any()
-    told = f"{len(values):,} different {'whole ' if whole else ''}numbers in {len(vector):,} rows"
+    different = f"{len(values):,} different {'whole ' if whole else ''}numbers in {len(vector):,} rows"
     if columns is None or not whole or 2 * len(values) > len(vector):
-        return told
-    found = _in_order_of(vector, columns)
-    return f"{told}, in the order of {column_name(found[0], names)} (rank correlation {found[1]:.2f})" if found else ""
+        return different
+    ordered = _in_order_of(vector, columns)
+    if ordered is None:
+        return ""
+    return f"{different}, in the order of {column_name(ordered[0], names)} (rank correlation {ordered[1]:.2f})"
 
 
-def _in_order_of(labels: NDArray[Any], columns: np.ndarray) -> tuple[int, float] | None:
-    """The column whose means over the rows of each label follow the labels' order most, if that is no chance.
+def _in_order_of(labels: np.ndarray, columns: np.ndarray) -> tuple[int, float] | None:
+    """The column whose means for each label follow the order of the labels best, if not by chance; else None.
 
-    Under any numbering of names the rank correlation of k labels and k means is near normal, of variance 1 / (k - 1).
+    If the numbering of labels is arbitrary, the rank correlation of k labels and k means is nearly normal, with
+    variance 1 / (k - 1).
     """
     n_columns = columns.shape[1]
     if not n_columns or len(columns) != len(labels):  # too many or too few rows are refused elsewhere
@@ -307,16 +316,16 @@ def _in_order_of(labels: NDArray[Any], columns: np.ndarray) -> tuple[int, float]
     values, starts = np.unique(labels[order], return_index=True)
     sizes = np.diff([*starts, len(order)])
     rows = np.sort(order)
-    own = np.asarray(columns[np.ix_(rows, chosen)], np.float64)[np.searchsorted(rows, order)]
-    means = np.add.reduceat(own, starts, axis=0) / sizes[:, None]
-    found = np.array([_correlation(np.arange(len(values)), _ranks(mean)) for mean in means.T])
-    best = int(np.argmax(np.abs(found)))
+    cells = np.asarray(columns[np.ix_(rows, chosen)], np.float64)[np.searchsorted(rows, order)]
+    means = np.add.reduceat(cells, starts, axis=0) / sizes[:, None]
+    correlations = np.array([_correlation(np.arange(len(values)), _ranks(mean)) for mean in means.T])
+    best = int(np.argmax(np.abs(correlations)))
     needed = max(ORDER, math.sqrt(2.0 * math.log(2.0 * len(chosen) / CHANCE) / (len(values) - 1)))
-    return (int(chosen[best]), float(found[best])) if abs(found[best]) >= needed else None
+    return (int(chosen[best]), float(correlations[best])) if abs(correlations[best]) >= needed else None
 
 
 def _ranks(values: Floats) -> Floats:
-    """The ranks of values, those of equal ones their mean; all 0 where one is NaN."""
+    """The ranks of values, where equal values share their mean rank; all 0 if a value is NaN."""
     if np.isnan(values).any():
         return np.zeros(len(values))
     ordered = np.sort(values)
@@ -324,6 +333,6 @@ def _ranks(values: Floats) -> Floats:
 
 
 def _correlation(x: Ints, y: Floats) -> float:
-    """The correlation of two vectors; 0 where the second is constant."""
+    """The correlation of two vectors; 0 if the second is constant."""
     spread = float(y.std())
     return float(((x - x.mean()) * y).mean() / (x.std() * spread)) if spread > 0.0 else 0.0

@@ -1,10 +1,11 @@
-"""Distances that follow from labels, targets, embeddings or links: what SMERF can be taught besides a matrix."""
+"""Distances that follow from labels, targets, embeddings or links, which SMERF can learn instead of a matrix."""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from typing import Any
+from typing import SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +13,21 @@ from numpy.typing import NDArray
 from distforest.errors import InputError
 from distforest.sources.given import check_dense, in_memory, is_stored, unmasked
 from distforest.sources.opening import opened_array
-from distforest.sources.source import Floats
+from distforest.sources.source import Floats, Int32s
 
 DATES = "mM"
 """Kinds of dtypes that are durations and dates."""
 
+ClassName = bool | int | float | str
+"""The type of a label."""
+
+RowIndex = SupportsIndex | slice | Sequence[int] | Sequence[bool] | NDArray[np.integer] | NDArray[np.bool_]
+"""A selection of rows, as NumPy takes it."""
+
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Distance 1 between unlike labels, 0 between like ones (SMERF, Proposition 1).
+    """Distance 1 between different labels, 0 between equal labels (SMERF, Proposition 1).
 
     ``values`` has shape (n,): array-like, Zarr array, or the address of one.
 
@@ -32,21 +39,21 @@ class Labels:
            [0., 1., 0.]])
     """
 
-    values: Any
+    values: object
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", _held(self.values))
+        object.__setattr__(self, "values", _loaded(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
-        return (len(self.values),) * 2
+        return (len(self),) * 2
 
     def __len__(self) -> int:
-        return len(self.values)
+        return _n_rows(self.values)
 
-    def __getitem__(self, rows: object) -> Labels:
-        return Labels(_taken(self.values, rows))
+    def __getitem__(self, rows: RowIndex) -> Labels:
+        return Labels(_selected(self.values, rows))
 
     def matrix(self) -> Floats:
         """The distances, shape (n, n)."""
@@ -60,9 +67,9 @@ class Targets:
 
     ``values`` has shape (n,): array-like, Zarr array, or the address of one.
 
-    Dates (datetime64) are read as numbers of their own unit since 1970, durations (timedelta64) as numbers of theirs:
-    datetime64[D] as days, datetime64[ns], which pandas may make, as nanoseconds, which float64 holds to about 256. What
-    a forest predicts is in that unit, and its distances are in the square of it.
+    Dates (datetime64) are read as numbers of their unit since 1970, and durations (timedelta64) as numbers of their
+    unit: datetime64[D] as days, and datetime64[ns], which pandas may make, as nanoseconds, which float64 holds to about
+    256. Predictions are in that unit, and distances in its square.
 
     Examples
     --------
@@ -74,21 +81,21 @@ class Targets:
            [8., 0.]])
     """
 
-    values: Any
+    values: object
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", _held(self.values))
+        object.__setattr__(self, "values", _loaded(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
-        return (len(self.values),) * 2
+        return (len(self),) * 2
 
     def __len__(self) -> int:
-        return len(self.values)
+        return _n_rows(self.values)
 
-    def __getitem__(self, rows: object) -> Targets:
-        return Targets(_taken(self.values, rows))
+    def __getitem__(self, rows: RowIndex) -> Targets:
+        return Targets(_selected(self.values, rows))
 
     def matrix(self) -> Floats:
         """The distances, shape (n, n)."""
@@ -109,21 +116,21 @@ class Embedding:
            [25.,  0.]])
     """
 
-    values: Any
+    values: object
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", _held(self.values))
+        object.__setattr__(self, "values", _loaded(self.values))
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
-        return (len(self.values),) * 2
+        return (len(self),) * 2
 
     def __len__(self) -> int:
-        return len(self.values)
+        return _n_rows(self.values)
 
-    def __getitem__(self, rows: object) -> Embedding:
-        return Embedding(_taken(self.values, rows))
+    def __getitem__(self, rows: RowIndex) -> Embedding:
+        return Embedding(_selected(self.values, rows))
 
     def matrix(self) -> Floats:
         """The distances, shape (n, n)."""
@@ -136,15 +143,15 @@ class Embedding:
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """Distances of all pairs of rows as they are given, shape (n, n): array-like, Zarr array, or the address of one.
+    """Given distances of all pairs of rows, shape (n, n): array-like, Zarr array, or the address of one.
 
-    A matrix alone says the same to `SMERF`. But rows taken from this one are also columns taken, so that it can be
-    cross-validated: the distances of training rows to training rows, and of test rows to test rows.
+    `SMERF` reads a plain matrix in the same way. But selecting rows here also selects the columns with the same
+    numbers, so that cross-validation works: it gets the distances among training rows, and those among test rows.
 
     Raises
     ------
     InputError
-        When rows are taken: the matrix is not square, or no dense matrix.
+        On a selection of rows: the matrix is not square, or not dense.
 
     Examples
     --------
@@ -155,18 +162,18 @@ class Distances:
            [6., 8.]])
     """
 
-    values: Any
+    values: object
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
-        return _square(self.values).shape
+        return (len(self),) * 2
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return _square(self.values)[1]
 
-    def __getitem__(self, rows: object) -> Distances:
-        return Distances(_cut(self.values, rows))
+    def __getitem__(self, rows: RowIndex) -> Distances:
+        return Distances(_selected_square(self.values, rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +182,8 @@ class Graph:
 
     ``adjacency`` has shape (n, n): array-like, Zarr array, or the address of one.
 
-    The diagonal is taken as it is, so that a node without a loop has distance 1 to itself, as in the SMERF paper.
-    Rows taken from it are columns taken too: the links among some of the items.
+    The diagonal is read as it is, so that a node without a loop has distance 1 to itself, as in the SMERF paper.
+    Selecting rows also selects the columns with the same numbers: the links among some of the items.
 
     Examples
     --------
@@ -185,50 +192,56 @@ class Graph:
            [1, 0]])
     """
 
-    adjacency: Any
+    adjacency: object
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the distance matrix."""
-        return _square(self.adjacency).shape
+        return (len(self),) * 2
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return _square(self.adjacency)[1]
 
-    def __getitem__(self, rows: object) -> Graph:
-        return Graph(_cut(self.adjacency, rows))
+    def __getitem__(self, rows: RowIndex) -> Graph:
+        return Graph(_selected_square(self.adjacency, rows))
 
 
-def _square(given: object) -> Any:
-    """Open the matrix at an address, or make an array of an array-like; raises InputError if it is not square."""
+def _square(given: object) -> tuple[object, int]:
+    """Open a dense matrix, and count its rows; raises InputError if it is not square."""
     check_dense(given)
-    matrix = opened_array(given)
-    matrix = matrix if hasattr(matrix, "shape") else np.asarray(matrix)
-    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"a square matrix was expected, found shape {tuple(matrix.shape)}")
-    return matrix
+    opened = opened_array(given)
+    matrix = opened if hasattr(opened, "shape") else np.asarray(opened)
+    shape = tuple(matrix.shape)
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise InputError(f"a square matrix was expected, found shape {shape}")
+    return matrix, shape[0]
 
 
-def _cut(given: object, rows: Any) -> np.ndarray:
-    """Take rows of a square matrix, and the columns of the same numbers."""
-    matrix = _square(given)
-    values = in_memory(matrix)
+def _selected_square(given: object, rows: RowIndex) -> np.ndarray:
+    """Select rows of a square matrix, and the columns with the same numbers."""
+    values = in_memory(_square(given)[0])
     numbers = np.arange(len(values))[rows].reshape(-1)
     return values[np.ix_(numbers, numbers)]
 
 
-def _held(values: Any) -> Any:
-    """What is on disk in memory, as rows of it may be asked for; anything else as it is."""
-    found = opened_array(values)
-    return in_memory(found) if is_stored(found) else found
+def _loaded(values: object) -> object:
+    """Read an array on disk into memory, since rows may be selected from it; anything else stays as it is."""
+    opened = opened_array(values)
+    return in_memory(opened) if is_stored(opened) else opened
 
 
-def _taken(values: object, rows: Any) -> Any:
+def _n_rows(values: object) -> int:
+    if not isinstance(values, Sized):
+        raise TypeError(f"a value for each row was expected, found {values!r} of type {type(values).__name__}")
+    return len(values)
+
+
+def _selected(values: object, rows: RowIndex) -> np.ndarray:
     return np.asarray(unmasked(values))[rows]
 
 
-def encoded(values: object) -> tuple[NDArray[np.int32], list[Any]]:
-    """Labels of any type as codes 0, 1, ... and their classes, sorted; raises InputError.
+def encoded(values: object) -> tuple[Int32s, list[ClassName]]:
+    """Encode labels of any type as codes 0, 1, ...; returns the codes and the sorted classes; raises InputError.
 
     Examples
     --------
@@ -252,8 +265,8 @@ def encoded(values: object) -> tuple[NDArray[np.int32], list[Any]]:
     return codes.astype(np.int32), names
 
 
-def _check_stray_labels(array: NDArray[Any]) -> None:
-    """Refuse labels that are missing, and dates, of which NumPy would make whole numbers or not by their unit."""
+def _check_stray_labels(array: np.ndarray) -> None:
+    """Refuse missing labels, and dates, which NumPy converts to whole numbers in some units only; raises InputError."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.argmin(np.isfinite(array)))
         raise InputError(f"labels contain NaN or infinity, the first in row {row}; remove those rows")
@@ -266,8 +279,8 @@ def _check_stray_labels(array: NDArray[Any]) -> None:
         raise InputError(f"{found} ({array[missing[0]]!r}); remove those rows")
 
 
-def rows_without(array: NDArray[Any]) -> list[int]:
-    """The rows of a vector of objects that hold no value: None, NaN, or what pandas has in their place.
+def rows_without(array: np.ndarray) -> list[int]:
+    """The rows of a vector of objects without a value: with None, NaN, or a missing value of pandas.
 
     Examples
     --------
@@ -280,31 +293,31 @@ def rows_without(array: NDArray[Any]) -> list[int]:
 def _is_missing(one: object) -> bool:
     try:
         return one is None or bool(one != one)  # as NaN is, and NaT
-    except TypeError:  # of pandas, whose NA is neither equal to itself nor unequal
+    except TypeError:  # NA of pandas has no truth value
         return True
-    except ValueError:  # of an array
+    except ValueError:  # an array has no truth value
         return False
 
 
 def is_date(one: object) -> bool:
-    """Whether an object is a date or a duration, of Python's or what pandas derives from them."""
+    """Whether an object is a date or a duration of Python, or of pandas, whose types derive from these."""
     return isinstance(one, (datetime.date, datetime.timedelta))
 
 
-def _is_complex(array: NDArray[Any]) -> bool:
+def _is_complex(array: np.ndarray) -> bool:
     if array.dtype.kind == "O":
         return any(isinstance(one, (complex, np.complexfloating)) for one in array.flat)
     return array.dtype.kind == "c"
 
 
 def finite_vectors(values: object, name: str) -> Floats:
-    """Targets or embeddings as float64, shape (n, q), dates in their own unit; raises InputError naming the place."""
+    """Convert targets or embeddings to float64, shape (n, q), dates in their unit; raises InputError with the row."""
     values = unmasked(values)
     try:
-        given = np.asarray(values)
+        raw = np.asarray(values)
     except (TypeError, ValueError) as error:  # rows of different lengths
         raise InputError(f"{name} must be numbers: {error}") from error
-    array = _floats(given, name)
+    array = _floats(raw, name)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2:
@@ -313,32 +326,32 @@ def finite_vectors(values: object, name: str) -> Floats:
         raise InputError(f"targets must be one number a row, found shape {array.shape}; several are an embedding")
     bad = ~np.isfinite(array)
     if bad.any():
-        row, what = int(np.argwhere(bad)[0, 0]), "NaN or infinite values" if given.dtype.kind not in DATES else "NaT"
-        raise InputError(f"{name} contain {int(bad.sum())} {what}, the first in row {row}; remove those rows")
+        row, kind = int(np.argwhere(bad)[0, 0]), "NaN or infinite values" if raw.dtype.kind not in DATES else "NaT"
+        raise InputError(f"{name} contain {int(bad.sum())} {kind}, the first in row {row}; remove those rows")
     return array
 
 
-def _floats(given: NDArray[Any], name: str) -> Floats:
-    """An array of any shape as float64, NaN for NaT; raises InputError for what is no number."""
-    if _is_complex(given):  # NumPy would drop the imaginary parts
-        raise InputError(f"{name} must be numbers, found dtype {given.dtype} with complex ones; give real numbers")
-    if given.dtype.kind in DATES:
-        return np.where(np.isnat(given), np.nan, given.astype(np.int64).astype(np.float64))
+def _floats(raw: np.ndarray, name: str) -> Floats:
+    """Convert an array of any shape to float64, NaT to NaN; raises InputError if a value is not a number."""
+    if _is_complex(raw):  # NumPy would drop the imaginary parts
+        raise InputError(f"{name} must be numbers, found dtype {raw.dtype} with complex ones; give real numbers")
+    if raw.dtype.kind in DATES:
+        return np.where(np.isnat(raw), np.nan, raw.astype(np.int64).astype(np.float64))
     try:
-        with np.errstate(over="ignore"):  # what is beyond float64 becomes infinite, and is refused
-            array: Floats = given.astype(np.float64)
+        with np.errstate(over="ignore"):  # a value beyond float64 becomes infinite, and is refused later
+            array: Floats = raw.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{name} must be numbers: {error}{_first_strange(given)}") from error
+        raise InputError(f"{name} must be numbers: {error}{_first_strange(raw)}") from error
     return array
 
 
-def _first_strange(given: NDArray[Any]) -> str:
-    """In which row the first one lies that is no number, and what to do where it is a date."""
-    for row, own in enumerate(given.reshape(len(given), -1) if given.ndim else []):
-        for one in own:
+def _first_strange(raw: np.ndarray) -> str:
+    """The end of a message: the row of the first value that is not a number, and the remedy if it is a date."""
+    for row, values in enumerate(raw.reshape(len(raw), -1) if raw.ndim else []):
+        for value in values:
             try:
-                float(one)
+                float(value)
             except (TypeError, ValueError, OverflowError):
-                cure = "; write dates as numpy.array(y, 'datetime64[s]')" if is_date(one) else ""
+                cure = "; write dates as numpy.array(y, 'datetime64[s]')" if is_date(value) else ""
                 return f", the first in row {row}{cure}"
     return ""

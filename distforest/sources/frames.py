@@ -1,4 +1,4 @@
-"""Frames: what a compressed chunk announces of itself, read before anything is decoded.
+"""Frames: the decoded size that a compressed chunk announces, read before anything is decoded.
 
 ::
 
@@ -9,13 +9,13 @@
     block    last, kind, bytes | ...
              3
 
-A chunk is one frame of Blosc, or one or more of Zstandard, of which a decoder unpacks all.
+A chunk is one frame of Blosc, or one or more frames of Zstandard, all of which a decoder unpacks.
 """
 
 from __future__ import annotations
 
 BLOSC_HEAD = 16
-"""Bytes in which a frame of Blosc has announced its sizes."""
+"""Bytes at the start of a Blosc frame that announce its sizes."""
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _HAS_CHECKSUM = 4
@@ -23,9 +23,9 @@ _RUN, _COMPRESSED = 1, 2
 
 
 def blosc_size(head: bytes, n_bytes: int) -> int | None:
-    """The decoded size that a frame of ``n_bytes`` announces in its head; None if it says that it has other bytes.
+    """The decoded size that the head of a frame of ``n_bytes`` announces; None if it announces another length.
 
-    The decoder takes the frame's word for where it ends, so a larger one would have it read what lies behind.
+    The decoder trusts the announced length, so with a larger one it would read beyond the end of the frame.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def blosc_size(head: bytes, n_bytes: int) -> int | None:
 
 
 def zstd_size(frames: bytes) -> int | None:
-    """The decoded size that frames announce together (RFC 8878, 3.1.1); None if one does not, or is not whole."""
+    """The total decoded size that frames announce (RFC 8878, 3.1.1); None if one announces none or is cut off."""
     total, begin = 0, 0
     while begin < len(frames):
         size, blocks, has_checksum = _zstd_head(frames, begin)
@@ -51,9 +51,9 @@ def zstd_size(frames: bytes) -> int | None:
 
 
 def _zstd_head(frames: bytes, begin: int) -> tuple[int | None, int, bool]:
-    """The size that a frame announces, None if it does not; where its blocks begin; whether it ends in a checksum.
+    """The size that a frame announces, or None; where its blocks begin; whether it ends in a checksum.
 
-    The size has 1, 2, 4 or 8 bytes, after one descriptor byte, an optional window byte and an optional dictionary
+    The size has 1, 2, 4 or 8 bytes and follows a descriptor byte, an optional window byte and an optional dictionary
     number.
     """
     if frames[begin : begin + 4] != _ZSTD_MAGIC or len(frames) < begin + 6:
@@ -69,7 +69,7 @@ def _zstd_head(frames: bytes, begin: int) -> tuple[int | None, int, bool]:
 
 
 def _zstd_end(frames: bytes, begin: int) -> int | None:
-    """Where the blocks end that begin here; None if they are cut off, or of an unknown kind."""
+    """Where the blocks that start at ``begin`` end; None if they are cut off or of an unknown kind."""
     while begin + 3 <= len(frames):
         head = int.from_bytes(frames[begin : begin + 3], "little")
         is_last, kind, size = head & 1, head >> 1 & 3, head >> 3

@@ -1,11 +1,11 @@
-"""What callers hand in: which kind of object it is, and how it becomes an array.
+"""Input objects: which kind an object that a caller hands in is, and how it becomes an array.
 
-What is masked was not observed, so it becomes NaN, which each reading allows or refuses.
+A masked value was not observed, so it becomes NaN, which each reading allows or refuses.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -13,24 +13,62 @@ import scipy.sparse
 from distforest.amounts import are
 from distforest.errors import InputError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import EllipsisType
 
-def is_stored(values: object) -> bool:
-    """Whether ``values`` is an array on disk, to be read block by block: a Zarr array, or one like it."""
+
+T = TypeVar("T")
+
+
+class Shaped(Protocol):
+    """A matrix or array of any kind, before it is read."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each dimension."""
+
+
+class ChunkedArray(Shaped, Protocol):
+    """An array on disk that is read block by block: a Zarr array, or one like it."""
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of the values."""
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of a chunk; each chunk is decoded whole."""
+
+    def __getitem__(self, rows: slice | EllipsisType, /) -> object:
+        """Read a slice of the rows, or all of them."""
+
+
+class DataFrame(Shaped, Protocol):
+    """A table of named columns, of any library."""
+
+    @property
+    def columns(self) -> Iterable[object]:
+        """The names of the columns, or the columns themselves in an Arrow table."""
+
+
+def is_stored(values: object) -> TypeGuard[ChunkedArray]:
+    """Whether ``values`` is an array on disk that is read block by block: a Zarr array, or one like it."""
     return hasattr(values, "chunks") and hasattr(values, "dtype")
 
 
 def is_sparse(values: object) -> bool:
-    """Whether ``values`` is a sparse matrix or array of SciPy's, of any format."""
+    """Whether ``values`` is a sparse matrix or array of SciPy, in any format."""
     return bool(scipy.sparse.issparse(values))
 
 
-def is_data_frame(values: object) -> bool:
+def is_data_frame(values: object) -> TypeGuard[DataFrame]:
     """Whether ``values`` is a table of named columns."""
     return hasattr(values, "columns") and len(getattr(values, "shape", ())) == 2
 
 
 def check_dense(given: object) -> None:
-    """Refuse what is no dense matrix of numbers: a sparse one, or a graph object of another library."""
+    """Refuse sparse data and the graph objects of other libraries; raises InputError."""
     if hasattr(given, "toarray"):
         raise InputError(f"a dense matrix is required, found sparse data ({given!r}); use its .toarray()")
     if hasattr(given, "nodes") and hasattr(given, "edges"):
@@ -39,40 +77,41 @@ def check_dense(given: object) -> None:
         raise InputError(f"a dense adjacency matrix is required, found a graph object ({kind}); {cure}")
 
 
-def in_memory(values: Any) -> np.ndarray:
-    """Read an array on disk, or an array-like, whole."""
+def in_memory(values: object) -> np.ndarray:
+    """Read a whole array from disk, or convert an array-like; masked values become NaN."""
     return np.asarray(unmasked(values[...] if is_stored(values) else values))
 
 
-def unmasked(values: object) -> Any:
-    """NaN in the place of what is masked, or None among objects; what is no masked array stays as it is.
+def unmasked(values: T) -> T | np.ndarray:
+    """Replace masked values by NaN, or by None in an array of objects; anything but a masked array stays as it is.
 
     Parameters
     ----------
     values
-        Anything; a list of masked arrays counts as one.
+        Any object; a list of masked arrays is read as one masked array.
 
     Raises
     ------
     InputError
-        Something is masked in an array of strings or dates, which have no such value.
+        An array of strings or dates has masked values, for which its dtype has no NaN.
 
     Examples
     --------
     >>> unmasked(np.ma.masked_equal([3, -9, 5], -9))
     array([ 3., nan,  5.])
     """
+    array: object = values
     if isinstance(values, (list, tuple)) and any(isinstance(one, np.ma.MaskedArray) for one in values):
-        values = np.ma.array(values)
-    if not isinstance(values, np.ma.MaskedArray):
+        array = np.ma.array(values)
+    if not isinstance(array, np.ma.MaskedArray):
         return values
-    mask = np.ma.getmaskarray(values)
+    mask = np.ma.getmaskarray(array)
     n_masked = int(mask.sum())
     if not n_masked:
-        return np.ma.getdata(values)
-    if values.dtype.kind == "O":
-        return np.where(mask, np.array(None), np.ma.getdata(values))
-    if values.dtype.kind not in "fcbiu":
-        found = f"found {n_masked:,} that {are(n_masked)} masked in an array of {values.dtype}"
-        raise InputError(f"observed values were expected, {found}, which knows no missing ones; leave their rows out")
-    return np.where(mask, np.float32(np.nan), np.ma.getdata(values))
+        return np.ma.getdata(array)
+    if array.dtype.kind == "O":
+        return np.where(mask, np.array(None), np.ma.getdata(array))
+    if array.dtype.kind not in "fcbiu":
+        found = f"found {n_masked:,} that {are(n_masked)} masked in an array of {array.dtype}"
+        raise InputError(f"observed values were expected, {found}, which has no missing value; leave their rows out")
+    return np.where(mask, np.float32(np.nan), np.ma.getdata(array))

@@ -1,9 +1,9 @@
-"""Zarr arrays that anybody may have written, read with three guards that Zarr lacks.
+"""Guarded reading of Zarr arrays of unknown origin, with three checks that Zarr lacks.
 
-A store gives nothing but regular files: a pipe would hang its reader, a device never ends. A chunk is decoded only
-once its frame has been compared with what it must be: Blosc's decoder takes a frame's word for its length and reads
-beyond it, and a small frame may announce more than there is memory. And a chunk that cannot be decoded is an
-`InputError` that names its file, whatever its codec raises.
+A store reads regular files only: a pipe would block its reader, and a device never ends. A chunk is decoded only after
+the sizes in its frame are checked: Blosc's decoder trusts the length in a frame and reads beyond the end, and a small
+frame may announce more bytes than there is memory. A chunk that cannot be decoded raises an `InputError` that names its
+file, whatever its codec raises.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import math
 import os
 import stat
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numcodecs
 import numpy as np
@@ -37,25 +37,51 @@ from distforest.sources.frames import BLOSC_HEAD, blosc_size, zstd_size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from numcodecs.abc import Codec as Codec2
+    from typing_extensions import Buffer as Bytes
+    from zarr.abc.codec import Codec
+    from zarr.abc.store import ByteGetter, ByteRequest
+    from zarr.core.array_spec import ArraySpec
+    from zarr.core.buffer import Buffer, BufferPrototype, NDBuffer
+    from zarr.core.indexing import SelectorTuple
+    from zarr.core.metadata import ArrayMetadata
+
+    ZarrArray = zarr.Array[Any]
+
 METADATA = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 MAX_METADATA_BYTES = 64 << 20
-"""Bytes of a file of Zarr's metadata, beyond which it is not read."""
+"""The most bytes of a file of Zarr's metadata; a larger file is not read."""
 
 
-Decoder = Callable[[], Any]
-"""Makes what decodes one stream, as `zlib.decompressobj` does."""
+class Decoder(Protocol):
+    """A decoder of one stream, such as `zlib.decompressobj` makes."""
 
-DECODERS: dict[str, Decoder] = {
+    @property
+    def eof(self) -> bool:
+        """Whether the end of the stream has been reached."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """The bytes after the end of the stream."""
+
+    def decompress(self, data: bytes, max_length: int = ..., /) -> bytes:
+        """Decode a part of the stream, to at most ``max_length`` bytes."""
+
+
+NewDecoder = Callable[[], Decoder]
+"""Makes the decoder of one stream."""
+
+DECODERS: dict[str, NewDecoder] = {
     "gzip": partial(zlib.decompressobj, 31),
     "zlib": zlib.decompressobj,
     "bz2": bz2.BZ2Decompressor,
     "lzma": lzma.LZMADecompressor,
 }
-"""Of codecs whose streams do not announce what they unfold to."""
+"""Decoders of the codecs whose streams do not announce their decoded size, by name."""
 
 
-MOST_STREAMS = 1000
-"""Of a chunk: each is looked for in a copy of all that is left."""
+MAX_STREAMS = 1000
+"""Streams that a chunk may have: each is decoded from a copy of all bytes that are left."""
 
 
 class DamagedChunkError(InputError):
@@ -65,117 +91,123 @@ class DamagedChunkError(InputError):
 class RegularStore(LocalStore):
     """A folder of this host of which only regular files are read."""
 
-    async def get(self, key: str, *asked: Any, **more: Any) -> Any:
+    async def get(
+        self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
         """Read a file; None where there is none."""
         check_regular(self.root / key, MAX_METADATA_BYTES if key.endswith(METADATA) else None)
-        return await super().get(key, *asked, **more)
+        return await super().get(key, prototype, byte_range)
 
 
-def check_regular(path: Path, most: int | None = None) -> None:
-    """Refuse what is there and is no regular file, or one of more than so many bytes; raises InputError."""
+def check_regular(path: Path, max_bytes: int | None = None) -> None:
+    """Refuse a path that is neither a regular file nor a folder, or a file that is too large; raises InputError."""
     try:
-        found = os.stat(path)
-    except OSError:  # whoever reads it says so
+        status = os.stat(path)
+    except OSError:  # reading it raises the same error
         return
-    if stat.S_ISDIR(found.st_mode):  # which cannot be read, and is no file to its readers
+    if stat.S_ISDIR(status.st_mode):  # a reader treats it as a missing file
         return
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{path}: a regular file was expected, found a device, pipe or socket; remove it")
-    if most is not None and found.st_size > most:
-        raise InputError(f"{path}: at most {most:,} bytes were expected, found {found.st_size:,}")
+    if max_bytes is not None and status.st_size > max_bytes:
+        raise InputError(f"{path}: at most {max_bytes:,} bytes were expected, found {status.st_size:,}")
 
 
 class GuardedBlosc(BloscCodec):
-    """Blosc that decodes no frame that lies about its length, or announces more than a chunk holds."""
+    """Blosc that refuses a frame with a wrong length, or one that announces more bytes than a chunk holds."""
 
-    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        check_blosc(chunk_bytes.as_numpy_array(), most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
+    async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        check_blosc(
+            chunk_bytes.as_numpy_array().data, max_chunk_bytes(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
+        )
         return await super()._decode_single(chunk_bytes, chunk_spec)
 
 
 class GuardedZstd(ZstdCodec):
-    """Zstandard that decodes no frames that announce more than a chunk holds."""
+    """Zstandard that refuses frames that announce more bytes than a chunk holds."""
 
-    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        check_zstd(chunk_bytes.as_numpy_array(), most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype()))
+    async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        check_zstd(
+            chunk_bytes.as_numpy_array().data, max_chunk_bytes(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
+        )
         return await super()._decode_single(chunk_bytes, chunk_spec)
 
 
 class GuardedBlosc2(Blosc):  # type: ignore[misc]  # of a package without types
-    """The same, as Zarr format 2 calls it: chunks hold at most so many bytes, None if that is not known."""
+    """Guarded Blosc for Zarr format 2; a chunk decodes to at most ``max_bytes``, None if that is not known."""
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, max_bytes: int | None) -> None:
         super().__init__()
-        self.most = most
+        self.max_bytes = max_bytes
 
-    def decode(self, buf: Any, out: Any = None) -> Any:
+    def decode(self, buf: Bytes, out: Bytes | None = None) -> Bytes:
         """Decode a frame."""
-        check_blosc(buf, self.most)
+        check_blosc(buf, self.max_bytes)
         return super().decode(buf, out)
 
 
 class GuardedZstd2(Zstd):  # type: ignore[misc]
-    """The same, as Zarr format 2 calls it."""
+    """Guarded Zstandard for Zarr format 2; a chunk decodes to at most ``max_bytes``, None if that is not known."""
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, max_bytes: int | None) -> None:
         super().__init__()
-        self.most = most
+        self.max_bytes = max_bytes
 
-    def decode(self, buf: Any, out: Any = None) -> Any:
+    def decode(self, buf: Bytes, out: Bytes | None = None) -> Bytes:
         """Decode frames."""
-        check_zstd(buf, self.most)
+        check_zstd(buf, self.max_bytes)
         return super().decode(buf, out)
 
 
 class GuardedGzip(GzipCodec):
-    """Gzip that stops at what a chunk holds: its frames do not announce that."""
+    """Gzip that stops at the size of a chunk, since its streams do not announce their decoded size."""
 
     name: ClassVar[str] = "gzip"
 
-    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
-        most = most_of(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
-        found = await asyncio.to_thread(unfolded, chunk_bytes.to_bytes(), most, DECODERS[self.name])
-        return chunk_spec.prototype.buffer.from_bytes(found)
+    async def _decode_single(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
+        max_bytes = max_chunk_bytes(chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
+        decoded = await asyncio.to_thread(unfolded, chunk_bytes.to_bytes(), max_bytes, DECODERS[self.name])
+        return chunk_spec.prototype.buffer.from_bytes(decoded)
 
 
 class GuardedZlib(GuardedGzip):
-    """The same of zlib."""
+    """Guarded zlib, as `GuardedGzip`."""
 
     name = "zlib"
 
 
 class GuardedBz2(GuardedGzip):
-    """The same of bzip2."""
+    """Guarded bzip2, as `GuardedGzip`."""
 
     name = "bz2"
 
 
 class GuardedLzma(GuardedGzip):
-    """The same of LZMA."""
+    """Guarded LZMA, as `GuardedGzip`."""
 
     name = "lzma"
 
 
 class Guarded2(numcodecs.abc.Codec):  # type: ignore[misc]
-    """A codec of Zarr format 2 that stops at what a chunk holds; it only decodes."""
+    """A codec for Zarr format 2 that stops at the size of a chunk; it only decodes."""
 
     codec_id = "guarded"
 
-    def __init__(self, new: Decoder, most: int | None) -> None:
+    def __init__(self, new: NewDecoder, max_bytes: int | None) -> None:
         self.new = new
-        self.most = most
+        self.max_bytes = max_bytes
 
-    def encode(self, buf: Any) -> Any:
-        """Refuse: what is under guard is read."""
+    def encode(self, buf: Bytes) -> Bytes:
+        """Refuse to encode: guarded arrays are only read."""
         raise NotImplementedError
 
-    def decode(self, buf: Any, out: Any = None) -> Any:
+    def decode(self, buf: Bytes, out: Bytes | None = None) -> Bytes:
         """Decode one stream after another."""
-        found = unfolded(bytes(memoryview(buf).cast("B")), self.most, self.new)
-        return numcodecs.compat.ndarray_copy(found, out)
+        decoded = unfolded(bytes(memoryview(buf).cast("B")), self.max_bytes, self.new)
+        return numcodecs.compat.ndarray_copy(decoded, out)
 
 
-OF_FORMAT_3: dict[str, Callable[[], Any]] = {
+GUARDED_CODECS: dict[str, Callable[[], Codec]] = {
     "blosc": GuardedBlosc,
     "zstd": GuardedZstd,
     "gzip": GuardedGzip,
@@ -183,19 +215,25 @@ OF_FORMAT_3: dict[str, Callable[[], Any]] = {
     "bz2": GuardedBz2,
     "lzma": GuardedLzma,
 }
-OF_FORMAT_2: dict[str, Callable[[int | None], Any]] = {
+GUARDED_CODECS_2: dict[str, Callable[[int | None], Codec2]] = {
     "blosc": GuardedBlosc2,
     "zstd": GuardedZstd2,
     **{name: partial(Guarded2, new) for name, new in DECODERS.items()},
 }
-"""Decoders by their names; what else a codec is told matters only to who encodes, but for raw LZMA, which is left."""
+"""Guarded codecs for Zarr formats 3 and 2, by name. Their options matter only for encoding and are left out; raw LZMA,
+which decodes by its options, is not guarded."""
 
 
 class GuardedPipeline(BatchedCodecPipeline):
-    """Reads chunks; one that its codecs cannot decode is an InputError that names its file."""
+    """A pipeline that raises an InputError with the file's name for a chunk that its codecs cannot decode."""
 
-    async def read_batch(self, batch_info: Iterable[Any], out: Any, drop_axes: tuple[int, ...] = ()) -> None:
-        """Read some chunks; what a store raises is left to who retries."""
+    async def read_batch(
+        self,
+        batch_info: Iterable[tuple[ByteGetter, ArraySpec, SelectorTuple, SelectorTuple, bool]],
+        out: NDBuffer,
+        drop_axes: tuple[int, ...] = (),
+    ) -> None:
+        """Read some chunks; errors of the store are passed on, so that callers can try again."""
         batch = list(batch_info)
         try:
             await super().read_batch(batch, out, drop_axes)
@@ -203,19 +241,23 @@ class GuardedPipeline(BatchedCodecPipeline):
             files = ", ".join(_file_of(getter) for getter, *_ in batch)
             raise DamagedChunkError(f"{files}: the chunk is damaged: {error}; restore it, or write it anew") from error
 
-    async def decode_batch(self, chunk_bytes_and_specs: Iterable[Any]) -> Iterable[Any]:
-        """Decode what was fetched; an OSError is of a codec then."""
-        with _decoding(OSError, *OF_CODECS):
+    async def decode_batch(
+        self, chunk_bytes_and_specs: Iterable[tuple[Buffer | None, ArraySpec]]
+    ) -> Iterable[NDBuffer | None]:
+        """Decode chunks that were fetched; at this point, an OSError comes from a codec."""
+        with _decoding(OSError, *CODEC_ERRORS):
             return await super().decode_batch(chunk_bytes_and_specs)
 
-    async def decode_partial_batch(self, batch_info: Iterable[Any]) -> Iterable[Any]:
-        """Fetch and decode parts of shards; the errors of a store stay what they are."""
-        with _decoding(*OF_CODECS):
+    async def decode_partial_batch(
+        self, batch_info: Iterable[tuple[ByteGetter, SelectorTuple, ArraySpec]]
+    ) -> Iterable[NDBuffer | None]:
+        """Fetch and decode parts of shards; errors of the store are passed on."""
+        with _decoding(*CODEC_ERRORS):
             return await super().decode_partial_batch(batch_info)
 
 
-OF_CODECS = (ValueError, RuntimeError, EOFError, LookupError, TypeError, AssertionError, zlib.error, lzma.LZMAError)
-"""What codecs raise. The clients of stores have errors of their own, and a lack of memory says nothing of a chunk."""
+CODEC_ERRORS = (ValueError, RuntimeError, EOFError, LookupError, TypeError, AssertionError, zlib.error, lzma.LZMAError)
+"""Errors that codecs raise. A MemoryError is not among them, since it does not mean that the chunk is damaged."""
 
 
 class _UndecodableError(ValueError):
@@ -224,7 +266,7 @@ class _UndecodableError(ValueError):
 
 @contextmanager
 def _decoding(*kinds: type[Exception]) -> Iterator[None]:
-    """Tell errors of codecs from all others."""
+    """Raise errors of these kinds, which codecs raise in the block, as `_UndecodableError`."""
     try:
         yield
     except InputError:
@@ -233,76 +275,81 @@ def _decoding(*kinds: type[Exception]) -> Iterator[None]:
         raise _UndecodableError(str(error) or type(error).__name__) from error
 
 
-def _file_of(getter: Any) -> str:
+def _file_of(getter: ByteGetter) -> str:
     """The file of a chunk."""
-    root = getattr(getter.store, "root", None) or getattr(getter.store, "path", "")
-    return f"{root}/{getter.path}" if root else str(getter.path)
+    store, path = getattr(getter, "store", None), getattr(getter, "path", "")
+    root = getattr(store, "root", None) or getattr(store, "path", "")
+    return f"{root}/{path}" if root else str(path)
 
 
-def guarded(array: zarr.Array[Any]) -> zarr.Array[Any]:
-    """The same array, its codecs under guard."""
-    metadata, most = array.metadata, most_of(array.chunks, array.dtype)
-    own: Any
+def guarded(array: ZarrArray) -> ZarrArray:
+    """The same array with guarded codecs."""
+    metadata, max_bytes = array.metadata, max_chunk_bytes(array.chunks, array.dtype)
+    with_guards: ArrayMetadata
     if metadata.zarr_format == 2:
-        own = replace(
+        with_guards = replace(
             metadata,
-            compressor=_guard_2(metadata.compressor, most),
-            filters=tuple(_guard_2(codec, most) for codec in metadata.filters) if metadata.filters else None,
+            compressor=_guard_2(metadata.compressor, max_bytes),
+            filters=tuple(_guard_2(codec, max_bytes) for codec in metadata.filters) if metadata.filters else None,
         )
     else:
-        own = replace(metadata, codecs=_guard_3(metadata.codecs))
-    found = replace(array.async_array, metadata=own)
-    codecs: Any = found.codec_pipeline
-    object.__setattr__(found, "codec_pipeline", GuardedPipeline.from_codecs(codecs))
-    return zarr.Array(found)
+        with_guards = replace(metadata, codecs=_guard_3(metadata.codecs))
+    copy = replace(array.async_array, metadata=with_guards)
+    codecs: Any = copy.codec_pipeline
+    object.__setattr__(copy, "codec_pipeline", GuardedPipeline.from_codecs(codecs))
+    return zarr.Array(copy)
 
 
-def _guard_2(codec: Any, most: int | None) -> Any:
-    known = OF_FORMAT_2.get(getattr(codec, "codec_id", ""))
-    return known(most) if known and getattr(codec, "format", None) != lzma.FORMAT_RAW else codec
+def _guard_2(codec: Codec2, max_bytes: int | None) -> Codec2:
+    new = GUARDED_CODECS_2.get(getattr(codec, "codec_id", ""))
+    return new(max_bytes) if new and getattr(codec, "format", None) != lzma.FORMAT_RAW else codec
 
 
-def _guard_3(codecs: Iterable[Any]) -> tuple[Any, ...]:
-    """Codecs under guard, those inside of shards too."""
-    found = []
+def _guard_3(codecs: Iterable[Codec]) -> tuple[Codec, ...]:
+    """Guarded codecs in place of these, also inside shards."""
+    guards: list[Codec] = []
     for codec in codecs:
         if isinstance(codec, ShardingCodec):
-            own, index = _guard_3(codec.codecs), _guard_3(codec.index_codecs)
-            found.append(replace(codec, codecs=own, index_codecs=index))
+            inner, index = _guard_3(codec.codecs), _guard_3(codec.index_codecs)
+            guards.append(replace(codec, codecs=inner, index_codecs=index))
         else:
-            told = codec.to_dict()
-            known = OF_FORMAT_3.get(told.get("name", "").removeprefix("numcodecs."))
-            is_raw = told.get("configuration", {}).get("format") == lzma.FORMAT_RAW
-            found.append(known() if known and not is_raw else codec)
-    return tuple(found)
+            described = codec.to_dict()
+            options = described.get("configuration")
+            new = GUARDED_CODECS.get(str(described.get("name", "")).removeprefix("numcodecs."))
+            is_raw = isinstance(options, Mapping) and options.get("format") == lzma.FORMAT_RAW
+            guards.append(new() if new and not is_raw else codec)
+    return tuple(guards)
 
 
-def most_of(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int | None:
-    """Bytes that a chunk may decode to, or what was encoded of it by another codec; None for text of any length."""
+def max_chunk_bytes(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int | None:
+    """The most bytes that a chunk, or another codec's encoding of it, may decode to; None for text of any length."""
     if dtype.kind in "TO":
         return None
     n_bytes = math.prod(shape) * dtype.itemsize
     return n_bytes + n_bytes // 128 + 1024
 
 
-def check_blosc(frame: Any, most: int | None) -> None:
-    """Refuse a frame of Blosc that cannot be one of a chunk; raises ValueError."""
+def check_blosc(frame: Bytes, max_bytes: int | None) -> None:
+    """Refuse a frame of Blosc with a wrong length or too large a decoded size; raises ValueError."""
     view = memoryview(frame).cast("B")
     size = blosc_size(bytes(view[:BLOSC_HEAD]), len(view))
     if size is None:
-        raise ValueError(f"its frame says that it has other bytes than the {len(view):,} there are")
-    _check_size(size, most)
+        raise ValueError(f"its frame announces another length than its {len(view):,} bytes")
+    _check_size(size, max_bytes)
 
 
-def check_zstd(frames: Any, most: int | None) -> None:
-    """Refuse frames of Zstandard that announce more than a chunk; raises ValueError. Their decoder sees to the rest."""
+def check_zstd(frames: Bytes, max_bytes: int | None) -> None:
+    """Refuse frames of Zstandard that announce too large a decoded size; raises ValueError.
+
+    Their decoder checks everything else.
+    """
     size = zstd_size(bytes(memoryview(frames).cast("B")))
     if size is not None:
-        _check_size(size, most)
+        _check_size(size, max_bytes)
 
 
-def unfolded(streams: bytes, most: int | None, new: Decoder) -> bytes:
-    """Decode streams that follow each other, up to what a chunk holds; raises ValueError for more, or for less.
+def unfolded(streams: bytes, max_bytes: int | None, new: NewDecoder) -> bytes:
+    """Decode consecutive streams to at most ``max_bytes``; raises ValueError if there is more, or a stream is cut off.
 
     Examples
     --------
@@ -311,22 +358,22 @@ def unfolded(streams: bytes, most: int | None, new: Decoder) -> bytes:
     """
     parts: list[bytes] = []
     n_streams = 0
-    room = -1 if most is None else most + 1
+    room = -1 if max_bytes is None else max_bytes + 1
     while streams:
         n_streams += 1
-        if n_streams > MOST_STREAMS:
-            raise ValueError(f"it has more than {MOST_STREAMS} streams")
+        if n_streams > MAX_STREAMS:
+            raise ValueError(f"it has more than {MAX_STREAMS} streams")
         decoder = new()
         parts.append(decoder.decompress(streams, room) if room > 0 else decoder.decompress(streams))
-        room = room if most is None else room - len(parts[-1])
+        room = room if max_bytes is None else room - len(parts[-1])
         if room == 0:
-            raise ValueError(f"it unfolds to more than the {most:,} bytes that it may have")
+            raise ValueError(f"it unfolds to more than the {max_bytes:,} bytes that it may have")
         if not decoder.eof:
             raise ValueError("it ends too early")
         streams = decoder.unused_data
     return b"".join(parts)
 
 
-def _check_size(size: int, most: int | None) -> None:
-    if most is not None and size > most:
-        raise ValueError(f"it announces {size:,} bytes, and may have {most:,} at most")
+def _check_size(size: int, max_bytes: int | None) -> None:
+    if max_bytes is not None and size > max_bytes:
+        raise ValueError(f"it announces {size:,} bytes, and may have at most {max_bytes:,}")

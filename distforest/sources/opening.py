@@ -1,39 +1,49 @@
-"""Opening: the array or the sparse matrix at an address, whole or in part; what is in memory stays."""
+"""Opening: the array or the sparse matrix at an address, whole or in part; data in memory stay as they are."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse
 
 from distforest.sources.arrays import array_at, is_sparse_group, open_array, open_node
 from distforest.sources.sparse_store import SparseStore
 from distforest.sources.stored import warn_of_absent
 
-
-def opened_array(values: Any) -> Any:
-    """Open the Zarr array at an address, a path or URL; anything else stays as it is. Tells of chunks not stored."""
-    is_address = isinstance(values, (str, os.PathLike))
-    place = os.fspath(values) if is_address else str(getattr(values, "store_path", ""))
-    if is_address or place.startswith("file://"):
-        warn_of_absent([place.removeprefix("file://")], max_bytes=sys.maxsize)  # what it is read into tells its room
-    return open_array(place) if is_address else values
+if TYPE_CHECKING:
+    from distforest.sources.guarded import ZarrArray
 
 
-def opened_rows(values: object) -> Any:
-    """Open the Zarr array at an address, or read the sparse matrix there; anything else stays as it is."""
+def opened_array(values: object) -> object:
+    """Open the Zarr array at an address, a path or URL; anything else stays as it is.
+
+    Warns of chunks that are not stored, also where the array on disk was opened by the caller.
+    """
+    address = os.fspath(values) if isinstance(values, (str, os.PathLike)) else None
+    place = str(getattr(values, "store_path", "")) if address is None else address
+    if address is not None or place.startswith("file://"):
+        warn_of_absent([place.removeprefix("file://")], max_bytes=sys.maxsize)  # its size is checked where it is read
+    return values if address is None else open_array(address)
+
+
+def opened_rows(values: object) -> object:
+    """Open the Zarr array at an address, or read the sparse matrix there; anything else stays as it is.
+
+    Warns of chunks that are not stored.
+    """
     if not isinstance(values, (str, os.PathLike)):
         return opened_array(values)
     address = os.fspath(values)
     warn_of_absent([address])
-    found = open_matrix(address)
-    return found.whole() if isinstance(found, SparseStore) else found
+    matrix = open_matrix(address)
+    return matrix.whole() if isinstance(matrix, SparseStore) else matrix
 
 
-def open_matrix(address: str) -> Any:
-    """Open what is at an address: a Zarr array, or a sparse matrix in Zarr.
+def open_matrix(address: str) -> ZarrArray | SparseStore:
+    """Open the Zarr array, or the sparse matrix in Zarr, at an address.
 
     Raises
     ------
@@ -44,9 +54,9 @@ def open_matrix(address: str) -> Any:
     return SparseStore.of(address, node.attrs) if is_sparse_group(node) else array_at(address, node)
 
 
-def read_rows(address: str, rows: slice | np.ndarray) -> Any:
-    """Some rows of the array or sparse matrix at an address, the latter as SciPy's."""
-    found = open_matrix(address)
-    if isinstance(found, SparseStore):
-        return found.rows(rows)
-    return np.asarray(found[rows] if isinstance(rows, slice) else found.oindex[rows])
+def read_rows(address: str, rows: slice | np.ndarray) -> np.ndarray | scipy.sparse.csr_array:
+    """Read some rows of the array or the sparse matrix at an address; sparse rows are a CSR array of SciPy."""
+    matrix = open_matrix(address)
+    if isinstance(matrix, SparseStore):
+        return matrix.rows(rows)
+    return np.asarray(matrix[rows] if isinstance(rows, slice) else matrix.oindex[rows])

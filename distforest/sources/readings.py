@@ -1,9 +1,9 @@
-"""Readings: how each kind of matrix comes in, in which precision, and what is refused at the door."""
+"""Readings: how each kind of matrix is read, in which precision, and which values are refused."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,19 +17,21 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from distforest.sources.arrays import Matrix
+    from distforest.sources.given import Shaped
     from distforest.sources.source import Float32s, Floats
 
 _TILE = 1024
 LARGEST_SIMILARITY, LARGEST_DISTANCE = 1e300, 1e150
-"""Beyond these a difference, or a square, may have no float64."""
+"""The largest similarity and distance that are read: beyond them a difference, or a square, may overflow float64."""
 ASYMMETRY = 1e-5
-"""Share of the largest distance up to which a difference of z_ij and z_ji passes as rounding, without a warning."""
+"""Share of the largest distance: a smaller difference between z_ij and z_ji is rounding, and there is no warning."""
 
 ALIKE_SHARE = 2.0**-7
-"""Range of distances, as a share of the largest, below which float32 tells them apart much worse than their offset."""
+"""Share of the largest distance: if the range of all distances is smaller, float32 would lose their differences, and a
+common offset is subtracted."""
 
 SMALLEST = 1e-30
-"""A largest distance that float32 still holds with much smaller ones."""
+"""The least value of the largest distance, so that float32 can also hold much smaller distances."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +41,19 @@ class Reading:
     Attributes
     ----------
     name
-        What its entries are called.
+        Name of the values in messages.
     missing
-        Whether it holds similarities: NaN is allowed, as "unobserved", and float64 stays what it is, since cuts read
-        differences of columns that may be small beside their values.
+        Whether it holds similarities: NaN is allowed and means "unobserved", and float64 is kept, since cuts read
+        differences of columns, which may be small compared with the values.
     symmetric
         Whether the matrix is square and is made symmetric as (Z + Z') / 2, which has the same SMERF objective.
     convert
         ``None``, ``"edges"`` (1 - a: linked items are near, an absent edge is distance 1) or ``"squares"``
-        (-d^2 / 2, in float64: differences of its columns order rows as those of an inner product do).
+        (-d^2 / 2, in float64: differences of its columns order rows like those of inner products).
     keep
-        Whether the array is taken as it is, of any shape and dtype.
+        Whether an array of any shape and dtype is kept as it is.
     offset
-        What is taken off every entry, in float64, before it is rounded to float32.
+        The number that is subtracted from every entry, in float64, before rounding to float32.
     """
 
     name: str
@@ -61,8 +63,8 @@ class Reading:
     keep: bool = False
     offset: float = 0.0
 
-    def dtype(self, given: DTypeLike) -> np.dtype[Any]:
-        """What values of a dtype are held in.
+    def dtype(self, given: DTypeLike) -> np.dtype[np.generic]:
+        """The dtype in which values of a dtype are held.
 
         Examples
         --------
@@ -78,16 +80,16 @@ class Reading:
         return held_in(given) if self.missing else np.dtype(np.float32)
 
     def takes(self, given: DTypeLike) -> bool:
-        """Whether values of a dtype are held as they are given, once they are checked."""
+        """Whether values of a dtype are checked but not converted."""
         return self.missing and self.convert is None and self.dtype(given) == given
 
     @property
     def largest(self) -> float:
-        """The largest absolute similarity or distance that is allowed."""
+        """The largest similarity or distance that is allowed, in absolute value."""
         return LARGEST_DISTANCE if self.convert == "squares" else LARGEST_SIMILARITY
 
     def block(self, values: np.ndarray, first_row: int) -> np.ndarray:
-        """A block of rows in its `dtype`, converted and checked; the same array where that changes nothing.
+        """Check a block of rows and convert it to its `dtype`; returns the same array if nothing changes.
 
         Raises InputError.
         """
@@ -109,7 +111,7 @@ class Reading:
         return (self.wide(values) - self.offset).astype(np.float32) if self.offset else block
 
     def _has_bad(self, block: np.ndarray) -> bool:
-        """Whether there is a value to refuse; makes no array of the block's size where similarities are read."""
+        """Whether there is a value to refuse; for similarities, without a temporary array of the block's size."""
         if not self.missing:
             return not np.isfinite(block).all()
         values = block.reshape(-1)
@@ -134,10 +136,10 @@ class Reading:
         place = np.argwhere(bad)[0]
         value = values[tuple(place)]
         row, rest = first_row + int(place[0]), [int(p) for p in place[1:]]
-        what = f"infinite (or beyond {self.largest:g})" if self.missing else "NaN or infinite (or beyond float32)"
+        kind = f"infinite (or beyond {self.largest:g})" if self.missing else "NaN or infinite (or beyond float32)"
         raise InputError(
             f"{self.name} must be finite{' or NaN for unobserved' if self.missing else ''}: "
-            f"found {counted(int(bad.sum()), 'value')} {what} in rows {first_row}..{first_row + len(values) - 1}, "
+            f"found {counted(int(bad.sum()), 'value')} {kind} in rows {first_row}..{first_row + len(values) - 1}, "
             f"the first at row {row}{f', column {rest[0]}' if rest else ''} ({float(value)!r}); "
             "remove or impute them"
         )
@@ -152,38 +154,38 @@ AS_IT_IS = Reading("values", keep=True)
 
 
 class Onlooker(Protocol):
-    """What is shown each block of rows as it was given, once it is found good: see `distforest.sources.doubts`."""
+    """An observer of the blocks of rows of a matrix, unconverted but checked: see `distforest.sources.doubts`."""
 
     def see(self, values: np.ndarray, first_row: int) -> None:
-        """Look at a block, shape (n_rows, n_columns)."""
+        """Take a block of rows, shape (n_rows, n_columns)."""
 
 
 def read(
     values: Matrix, reading: Reading, out: np.ndarray | None = None, onlooker: Onlooker | None = None
 ) -> np.ndarray:
-    """Read a matrix whole, block of rows by block of rows.
+    """Read a whole matrix, one block of rows at a time.
 
     Parameters
     ----------
     values
-        Shape (n_rows, n_columns), in memory or Zarr. What is masked is NaN.
+        Shape (n_rows, n_columns), in memory or on disk. Masked values become NaN.
     reading
-        Its kind.
+        The kind of matrix.
     out
-        Where to put it, for example a memory map; new memory by default.
+        Where to write the result, for example a memory map; new memory by default.
     onlooker
-        Shown all blocks as they are read.
+        Sees all blocks as they are read.
 
     Returns
     -------
     ndarray
-        In the `Reading.dtype` of its kind, shape (n_rows, n_columns), C order. What is so already is not copied,
-        if it is a matrix of similarities in memory.
+        Shape (n_rows, n_columns), C order, in the `Reading.dtype` of its kind. Similarities in memory that have this
+        order and dtype already are not copied.
 
     Raises
     ------
     InputError
-        Not two-dimensional, empty, not square where it must be, or with values that are refused.
+        The matrix is not two-dimensional, is empty, is not square where it must be, or has values that are refused.
 
     Examples
     --------
@@ -209,18 +211,18 @@ def read(
 def read_level(
     values: Matrix, reading: Reading, out: np.ndarray | None = None, onlooker: Onlooker | None = None
 ) -> tuple[np.ndarray, Reading]:
-    """`read` distances without what they have in common, where that would cost them their differences.
+    """`read` a matrix, and subtract a common offset from distances that float32 could not tell apart with it.
 
-    Where all distances, those of rows to themselves too, lie within `ALIKE_SHARE` of the largest, the one nearest to 0
-    is taken off all of them: no cut depends on it (m - m_L - m_R = 0), and float32 holds what is left. Any other matrix
-    stays as it is, and so does what is not symmetric.
+    If the range of all distances, including the distances of rows to themselves, is less than `ALIKE_SHARE` of the
+    largest, the distance nearest to 0 is subtracted from all of them: no cut depends on it (m - m_L - m_R = 0), and
+    float32 holds the remainders. All other matrices are only read, also those of a kind that is not symmetric.
 
     Returns
     -------
     matrix : ndarray
-        As of `read`.
+        As from `read`.
     reading : Reading
-        How it was read: with the ``offset`` that was taken off.
+        The reading, with the ``offset`` that was subtracted.
 
     Raises
     ------
@@ -230,7 +232,7 @@ def read_level(
     Warns
     -----
     UserWarning
-        Distances of different rows are nearly equal, but those of rows to themselves lie far away from them.
+        Distances between different rows are nearly equal, but distances of rows to themselves are far from them.
 
     Examples
     --------
@@ -260,28 +262,28 @@ def _fill(values: Matrix, reading: Reading, out: np.ndarray, onlooker: Onlooker 
 
 
 class Range(NamedTuple):
-    """The lowest and the highest of some distances."""
+    """The lowest and the highest distance."""
 
     low: float
     high: float
 
     @property
     def nearest(self) -> float:
-        """The one nearest to 0 of two with the same sign."""
+        """The distance nearest to 0, if both have the same sign."""
         return self.low if abs(self.low) < abs(self.high) else self.high
 
     @property
     def largest(self) -> float:
-        """The largest, without its sign."""
+        """The largest absolute distance."""
         return max(abs(self.low), abs(self.high))
 
     def within(self, share: float) -> bool:
-        """Whether they lie within a share of the largest."""
+        """Whether the range is less than a share of the largest absolute distance."""
         return self.high - self.low < share * self.largest
 
 
 def _common_offset(values: Matrix, reading: Reading, matrix: Float32s) -> float:
-    """What all distances have in common; 0 where that is little, as mostly seen in the first row of ``matrix``."""
+    """The offset to subtract from all distances; 0 if their range is large, which the first row mostly shows."""
     others = matrix[0, 1:] if len(matrix) > 1 else matrix[0]
     first = Range(float(others.min()), float(others.max()))
     if first.largest >= SMALLEST and not first.within(2.0 * ALIKE_SHARE):
@@ -296,25 +298,25 @@ def _common_offset(values: Matrix, reading: Reading, matrix: Float32s) -> float:
     if of_pairs.within(ALIKE_SHARE) and of_pairs.low < of_pairs.high:
         warn_caller(
             f"{reading.name}: those of different rows are {of_pairs.low:.9g} to {of_pairs.high:.9g}, but those of rows "
-            "to themselves, which count too, lie far away; beside these they hardly differ, and float32 rounds them. "
-            f"Take {of_pairs.nearest:.9g} off them, or add it to the diagonal"
+            "to themselves, which count too, are far from them; compared with these they hardly differ, and float32 "
+            f"rounds them. Subtract {of_pairs.nearest:.9g} from them, or add it to the diagonal"
         )
     return 0.0
 
 
 def range_of(values: Matrix, reading: Reading) -> tuple[Range, Range]:
-    """The range of all distances, and that of distances of different rows, in float64, block by block."""
+    """The range of all distances, and the range of distances between different rows, in float64, block by block."""
     of_all, of_pairs = Range(np.inf, -np.inf), Range(np.inf, -np.inf)
     for first, block in row_blocks(values):
         wide = reading.wide(block)
         of_all = Range(min(of_all.low, float(wide.min())), max(of_all.high, float(wide.max())))
-        own = np.arange(len(wide))
-        wide[own, first + own] = wide[own, first + own - 1]  # that of another row
+        rows = np.arange(len(wide))
+        wide[rows, first + rows] = wide[rows, first + rows - 1]  # the distance to another row
         of_pairs = Range(min(of_pairs.low, float(wide.min())), max(of_pairs.high, float(wide.max())))
     return of_all, of_pairs
 
 
-def check_shape(values: Matrix, reading: Reading) -> None:
+def check_shape(values: Shaped, reading: Reading) -> None:
     """Refuse a matrix of the wrong shape; raises InputError."""
     if reading.keep:
         return
@@ -333,7 +335,7 @@ def check_shape(values: Matrix, reading: Reading) -> None:
 
 
 def symmetrise(matrix: Float32s, reading: Reading) -> None:
-    """Put (Z + Z') / 2 in place of Z, tile by tile; warns where the halves differ by more than rounding."""
+    """Replace Z by (Z + Z') / 2 in place, tile by tile; warns if z_ij and z_ji differ by more than rounding."""
     n = len(matrix)
     largest = asymmetry = 0.0
     for i in range(0, n, _TILE):

@@ -1,7 +1,7 @@
-"""How rows are read: as features, as given similarities, through a built-in similarity, or as pairs of points.
+"""Kinds of rows: features, given similarities, features read through a built-in similarity, or pairs of points.
 
-Each kind knows how many columns there are, in what precision they are read and what source they make. A forest's
-manifest has it as a dict, everything else as one of these types.
+Each kind defines the number of columns, the precision in which they are read, and the source that they become. A
+forest's manifest holds the kind as a dict; all other code uses these types.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Features:
-    """Rows of features, a column each."""
+    """Rows of features; each column is a feature."""
 
     n_columns: int
     kind: ClassVar[str] = "features"
@@ -34,31 +34,31 @@ class Features:
 
     @property
     def n_features(self) -> int:
-        """Columns of a query."""
+        """Number of columns of a query."""
         return self.n_columns
 
     def source(self, matrix: np.ndarray, _objects: Float32s | None) -> ArraySource:
-        """The source of a matrix of such rows."""
+        """Make the source of a matrix of these rows."""
         return ArraySource.of(matrix, is_complete=True)
 
     def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
+        """The kind as a forest's manifest holds it."""
         return {"kind": self.kind, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Features:
-        """From a forest's manifest."""
-        return cls(found["n_columns"])
+    def from_dict(cls, entry: Mapping[str, Any]) -> Features:
+        """Read the kind from a forest's manifest."""
+        return cls(entry["n_columns"])
 
 
 @dataclass(frozen=True)
 class Dense:
-    """Rows of similarities (or distances) to each training object, however they were supplied.
+    """Rows of similarities or distances to each training object, from a matrix or a function.
 
     Attributes
     ----------
     n_columns
-        Training objects.
+        Number of training objects.
     measure
         ``"similarity"`` or ``"distance"``.
     """
@@ -70,54 +70,54 @@ class Dense:
 
     @classmethod
     def of(cls, shape: tuple[int, ...], measure: str) -> Dense:
-        """Of a training matrix of this shape; raises InputError if it is not square."""
+        """Make the kind of a training matrix's rows from its shape; raises InputError if it is not square."""
         if shape[0] != shape[1]:
             raise InputError(f"a training matrix ({measure}) must be square, a precomputed metric; found shape {shape}")
         return cls(shape[1], measure)
 
     @property
     def n_features(self) -> int:
-        """Columns of a query."""
+        """Number of columns of a query."""
         return self.n_columns
 
     @property
     def of_distances(self) -> bool:
-        """Whether the similarities are -d^2/2."""
+        """Whether the matrix holds distances d, which become similarities -d^2/2."""
         return self.measure == "distance"
 
     @property
     def reading(self) -> Reading:
-        """How a matrix of such rows comes in."""
+        """The reading of a matrix of these rows."""
         return DISSIMILARITIES if self.of_distances else SIMILARITIES
 
     def source(self, matrix: np.ndarray, _objects: Float32s | None) -> ArraySource:
-        """The source of a matrix of such rows."""
+        """Make the source of a matrix of these rows."""
         return ArraySource.of(matrix)
 
     def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
+        """The kind as a forest's manifest holds it."""
         return {"kind": self.kind, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Dense:
-        """From a forest's manifest."""
-        return cls(found["n_columns"], found["measure"])
+    def from_dict(cls, entry: Mapping[str, Any]) -> Dense:
+        """Read the kind from a forest's manifest."""
+        return cls(entry["n_columns"], entry["measure"])
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Rows of features that are read through a built-in similarity to each training object.
+    """Rows of features, read as their built-in similarity to each training object.
 
     Attributes
     ----------
     kind
         One of `distforest.sources.kernels.KERNELS`.
     n_columns
-        Training objects.
+        Number of training objects.
     n_features
-        Columns of a query.
+        Number of columns of a query.
     gamma
-        Of ``"rbf"``.
+        The coefficient of ``"rbf"``.
 
     Examples
     --------
@@ -135,23 +135,23 @@ class Kernel:
 
     @classmethod
     def of(cls, kind: str, features: np.ndarray, gamma: float | None) -> Kernel:
-        """Of training objects; without a ``gamma`` it is 1 / (p Var(X))."""
-        width = scale_gamma(features) if gamma is None else float(gamma)
-        return cls(kind, len(features), features.shape[1], width)
+        """Make the kind from the features of the training objects; ``gamma`` is 1 / (p Var(X)) if it is None."""
+        scale = scale_gamma(features) if gamma is None else float(gamma)
+        return cls(kind, len(features), features.shape[1], scale)
 
     def source(self, matrix: np.ndarray, objects: Float32s | None) -> KernelSource:
-        """The similarities of such rows to the training objects."""
-        assert objects is not None  # noqa: S101  (held by a forest's check)
+        """Make the source of these rows' similarities to the training objects."""
+        assert objects is not None  # noqa: S101  (a forest's check ensures it)
         return KernelSource(matrix, objects, self.kind, float(self.gamma))
 
     def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
+        """The kind as a forest's manifest holds it."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Kernel:
-        """From a forest's manifest."""
-        return cls(found["kind"], found["n_columns"], found["n_features"], found["gamma"])
+    def from_dict(cls, entry: Mapping[str, Any]) -> Kernel:
+        """Read the kind from a forest's manifest."""
+        return cls(entry["kind"], entry["n_columns"], entry["n_features"], entry["gamma"])
 
 
 RowKind = Features | Dense | Kernel | PairColumns
@@ -159,9 +159,9 @@ KINDS: dict[str, type[RowKind]] = {
     **{kind.kind: kind for kind in (Features, Dense, PairColumns)},
     **dict.fromkeys(KERNELS, Kernel),
 }
-"""The kinds by the names that manifests give them."""
+"""The kinds of rows, by their names in manifests."""
 
 
-def row_kind(found: Mapping[str, Any]) -> RowKind:
-    """Read what `to_dict` has written; raises KeyError for an unknown kind, and where a key is missing."""
-    return KINDS[found["kind"]].from_dict(found)
+def row_kind(entry: Mapping[str, Any]) -> RowKind:
+    """Read the kind of rows that `to_dict` has written; raises KeyError if the kind is unknown or a key is missing."""
+    return KINDS[entry["kind"]].from_dict(entry)

@@ -1,8 +1,8 @@
-"""A source: a matrix that answers coordinates, and the projections that a split reads from it."""
+"""Sources: matrices that are read by coordinates, and the projections that splits read from them."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,33 +35,33 @@ class Projections(NamedTuple):
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes that have candidates here."""
+        """Number of nodes."""
         return (len(self.offset) - 1) // self.width
 
 
-def offsets(sizes: NDArray[Any]) -> Ints:
-    """Where each of some runs of these sizes begins, and where the last one ends, shape (n + 1,)."""
-    found = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=found[1:])
-    return found
+def offsets(sizes: NDArray[np.integer] | NDArray[np.bool_]) -> Ints:
+    """The starts of consecutive runs of these sizes, and the end of the last one, shape (n + 1,)."""
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
 
 
 def runs(offset: Ints, which: Ints) -> tuple[Ints, Ints]:
-    """Some runs of a ragged array: where each of them then begins, shape (n + 1,), and the places of their entries."""
+    """Select runs of a ragged array: the offsets of the selection, shape (n + 1,), and its entries' places."""
     size = offset[which + 1] - offset[which]
     begin = offsets(size)
     return begin, np.repeat(offset[which] - begin[:-1], size) + np.arange(begin[-1])
 
 
 def taken(projections: Projections, nodes: Ints, candidate: Int32s) -> Projections:
-    """One candidate of each of ``nodes``, shape (n,), as projections of one candidate each."""
+    """Keep one candidate of each of ``nodes``, shape (n,): projections of width 1."""
     offset, entry = runs(projections.offset, nodes * projections.width + candidate)
     return Projections(1, offset, projections.columns[entry], projections.weights[entry])
 
 
 @runtime_checkable
 class Source(Protocol):
-    """A matrix that answers coordinates; NaN means unobserved. It knows of no tree."""
+    """A matrix that is read by coordinates; NaN means unobserved. It knows nothing of trees."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -74,11 +74,11 @@ class Source(Protocol):
         """The values at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
-        """The candidates' values, shape (width, n_rows): as `project_entries`, bit for bit."""
+        """The candidates' values, shape (width, n_rows), the same bits as of `project_entries`."""
 
 
 def block_entries(source: Source, rows: Int32s, columns: Int32s) -> Floats:
-    """The values at ``rows`` x ``columns`` of a source that answers single coordinates, shape (n_rows, n_columns)."""
+    """The values at ``rows`` x ``columns``, read as single entries, shape (n_rows, n_columns)."""
     shape = len(rows), len(columns)
     return source.entries(np.repeat(rows, shape[1]), np.tile(columns, shape[0])).reshape(shape)
 
@@ -86,8 +86,8 @@ def block_entries(source: Source, rows: Int32s, columns: Int32s) -> Floats:
 def project_entries(source: Source, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
     """Project rows that are grouped by node onto the candidates of their node.
 
-    Every coordinate of the level is asked for in one call of ``source.entries``; a sum runs in the order of the
-    candidate's columns. This is the slow twin of every source's own ``project``.
+    One call of ``source.entries`` reads all coordinates of the level; a sum runs in the order of the candidate's
+    columns. This is the slow reference for the ``project`` of every source.
 
     Parameters
     ----------
@@ -103,18 +103,18 @@ def project_entries(source: Source, rows: Int32s, starts: Ints, projections: Pro
     Returns
     -------
     ndarray
-        Shape (width, m); NaN where a value that the candidate needs is unobserved.
+        Shape (width, m); NaN where the candidate reads an unobserved value.
     """
     node = np.repeat(np.arange(projections.n_nodes), np.diff(starts))
     number = node[None, :] * projections.width + np.arange(projections.width)[:, None]
     first, last = projections.offset[number], projections.offset[number + 1]
     longest = int((last - first).max(initial=0))
     terms = first[:, :, None] + np.arange(longest)
-    asked = terms < last[:, :, None]
-    row = np.broadcast_to(rows[None, :, None], terms.shape)[asked]
-    values = source.entries(row, projections.columns[terms[asked]]) * projections.weights[terms[asked]]
+    is_term = terms < last[:, :, None]
+    row = np.broadcast_to(rows[None, :, None], terms.shape)[is_term]
+    values = source.entries(row, projections.columns[terms[is_term]]) * projections.weights[terms[is_term]]
     summands = np.zeros(terms.shape)
-    summands[asked] = values
+    summands[is_term] = values
     total = np.zeros(number.shape)
     for term in range(longest):
         total += summands[:, :, term]

@@ -71,7 +71,9 @@ class SparseSource:
     @classmethod
     def of(cls, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, shape: tuple[int, int]) -> SparseSource:
         """Make a source of read-only arrays, so that kernels are compiled once for arrays and memory maps."""
-        return cls(_frozen(indptr, np.int64), _frozen(indices, np.int32), _frozen(data, held_in(data.dtype)), shape)
+        is_single = held_in(data.dtype) == np.float32
+        values: Similarities = _frozen(data, np.float32) if is_single else _frozen(data, np.float64)
+        return cls(_frozen(indptr, np.int64), _frozen(indices, np.int32), values, shape)
 
     @property
     def nbytes(self) -> int:

@@ -1,10 +1,10 @@
-"""Sparse similarities in Zarr: a group of three arrays in row order (CSR), made whole, and checked when it is read."""
+"""Sparse similarities in Zarr: a group of three arrays in row order (CSR), which is checked when it is read."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
@@ -17,7 +17,10 @@ from distforest.sources.sparse import SparseSource, canonical_csr, read_sparse, 
 from distforest.stores.groups import check_target, destination, seal_group
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distforest.sources.distance_doubts import SeenDistances
+    from distforest.sources.guarded import ZarrArray
     from distforest.sources.source import Ints
 
     Arrays = dict[str, np.ndarray]
@@ -26,7 +29,7 @@ PARTS = ("indptr", "indices", "data")
 """The arrays of a store: where each row's entries begin; the column of each entry; its value."""
 
 VERSION = 1
-"""Number of the stored form. It grows when an older reader would misread a newer store."""
+"""Version of the stored form. It increases when an older reader would misread a newer store."""
 
 MAX_COLUMNS = 2**31 - 1
 """Columns are numbered by int32."""
@@ -43,23 +46,25 @@ def write_sparse(target: str, values: object, *, overwrite: bool = False, chunk_
     Parameters
     ----------
     target
-        Path or fsspec URL of the new group. It appears, or has attributes, only when it is whole.
+        Path or fsspec URL of the new group. A local group appears only when it is complete; at a URL, the group gets
+        its attributes only then.
     values
-        SciPy's sparse matrix or array of any format. Its stored entries are what was observed, zeros too; duplicates
-        are added up, as SciPy does.
+        Sparse matrix or array of SciPy, in any format. Its stored entries were observed, including stored zeros;
+        duplicates are summed, as SciPy does.
     overwrite
         Whether to replace a Zarr group at ``target``.
     chunk_bytes
-        Size of a chunk aimed at, decoded.
+        Decoded size of a chunk, roughly.
 
     Raises
     ------
     InputError
-        The matrix is empty, not of numbers or inconsistent, or there is something at the target.
+        The matrix is empty, not numeric or inconsistent; or the target exists already.
 
     Examples
     --------
     >>> import tempfile
+    >>> from distforest.sources.opening import open_matrix
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_sparse(f"{folder}/S.zarr", scipy.sparse.coo_array(([2.0, 0.0], ([0, 1], [1, 1])), (2, 2)))
     ...     store = open_matrix(f"{folder}/S.zarr")
@@ -74,8 +79,8 @@ def write_sparse(target: str, values: object, *, overwrite: bool = False, chunk_
         seal_group(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(arrays)}})
 
 
-def csr_arrays(values: Any) -> tuple[Arrays, dict[str, Any]]:
-    """The arrays of a store, by name, and the group's attribute; raises InputError as `write_sparse` does."""
+def csr_arrays(values: scipy.sparse.sparray | scipy.sparse.spmatrix) -> tuple[Arrays, dict[str, object]]:
+    """The arrays of a store, by name, and the attributes of its group; raises InputError as `write_sparse`."""
     check_shape(values, SIMILARITIES)
     check_numbers("a sparse matrix", values.dtype)
     if values.shape[1] > MAX_COLUMNS:
@@ -90,10 +95,10 @@ def csr_arrays(values: Any) -> tuple[Arrays, dict[str, Any]]:
     return arrays, {SPARSE: {"format": "csr", "version": VERSION, "shape": list(map(int, matrix.shape))}}
 
 
-def check_numbers(what: str, dtype: np.dtype[Any]) -> None:
-    """Refuse values that are no integers, booleans, or floats of 32 or 64 bits; raises InputError."""
+def check_numbers(name: str, dtype: np.dtype[np.generic]) -> None:
+    """Refuse values other than integers, booleans, and floats of 32 or 64 bits; raises InputError."""
     if dtype.kind not in "biuf" or dtype.itemsize > 8 or dtype == np.float16:
-        raise InputError(f"{what}: integers, or floats of 32 or 64 bits, were expected, found dtype {dtype}")
+        raise InputError(f"{name}: integers, or floats of 32 or 64 bits, were expected, found dtype {dtype}")
 
 
 # --- reading ----------------------------------------------------------------------------------------------
@@ -101,7 +106,7 @@ def check_numbers(what: str, dtype: np.dtype[Any]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SparseStore:
-    """A store whose metadata was found good; its values are checked when they are read.
+    """A store whose metadata have been checked; its values are checked when they are read.
 
     Attributes
     ----------
@@ -115,43 +120,43 @@ class SparseStore:
 
     address: str
     shape: tuple[int, int]
-    parts: dict[str, Any]
+    parts: dict[str, ZarrArray]
 
     @classmethod
-    def of(cls, address: str, attributes: Any) -> SparseStore:
-        """The store at an address, by the attributes of its group; raises InputError for what is none."""
+    def of(cls, address: str, attributes: Mapping[str, object]) -> SparseStore:
+        """Open the store at an address, whose group has these attributes; raises InputError if it is no store."""
         shape = _shape_of(address, attributes.get(SPARSE))
-        found = cls(address, shape, {name: open_array(f"{address.rstrip('/')}/{name}") for name in PARTS})
-        found._check_metadata()
-        return found
+        store = cls(address, shape, {name: open_array(f"{address.rstrip('/')}/{name}") for name in PARTS})
+        store._check_metadata()
+        return store
 
     def _check_metadata(self) -> None:
         for name, part in self.parts.items():
             if len(part.shape) != 1 or (name != "data" and part.dtype.kind not in "iu"):
-                asked = "a vector" if name == "data" else "a vector of integers"
+                expected = "a vector" if name == "data" else "a vector of integers"
                 found = f"found {part.dtype} of shape {tuple(part.shape)}"
-                raise InputError(f"{self.address}: {asked} was expected as {name}, {found}; {STORE_DAMAGED}")
+                raise InputError(f"{self.address}: {expected} was expected as {name}, {found}; {STORE_DAMAGED}")
         check_numbers(f"{self.address}: data", self.dtype)
         n_starts, n_indices = (int(self.parts[name].shape[0]) for name in ("indptr", "indices"))
         if n_starts != self.shape[0] + 1:
-            asked = f"indptr of {counted(self.shape[0] + 1, 'number')} for {counted(self.shape[0], 'row')}"
-            raise InputError(f"{self.address}: {asked} was expected, found {n_starts}; {STORE_DAMAGED}")
+            expected = f"indptr of {counted(self.shape[0] + 1, 'number')} for {counted(self.shape[0], 'row')}"
+            raise InputError(f"{self.address}: {expected} was expected, found {n_starts}; {STORE_DAMAGED}")
         if n_indices != self.n_stored:
-            asked = f"a column for each of {counted(self.n_stored, 'entry', 'entries')}"
-            raise InputError(f"{self.address}: {asked} was expected, found {n_indices}; {STORE_DAMAGED}")
+            expected = f"a column for each of {counted(self.n_stored, 'entry', 'entries')}"
+            raise InputError(f"{self.address}: {expected} was expected, found {n_indices}; {STORE_DAMAGED}")
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the stored values."""
+    def dtype(self) -> np.dtype[np.generic]:
+        """Dtype of the stored values."""
         return np.dtype(self.parts["data"].dtype)
 
     @property
     def n_stored(self) -> int:
-        """How many entries are stored."""
+        """Number of stored entries."""
         return int(self.parts["data"].shape[0])
 
-    def rows(self, rows: slice | np.ndarray) -> Any:
-        """Read some rows as SciPy's CSR array, checked.
+    def rows(self, rows: slice | np.ndarray) -> scipy.sparse.csr_array:
+        """Read and check some rows, as a CSR array of SciPy.
 
         Parameters
         ----------
@@ -161,7 +166,7 @@ class SparseStore:
         Raises
         ------
         InputError
-            What is stored contradicts itself; the message names the row.
+            The stored arrays contradict each other; the message names the row.
         """
         starts = self._read("indptr", slice(None)).astype(np.int64)
         self._check_starts(starts)
@@ -178,35 +183,36 @@ class SparseStore:
         parts = (data.astype(self.dtype.newbyteorder("="), copy=False), columns.astype(np.int32, copy=False), ends)
         return scipy.sparse.csr_array(parts, shape=(len(numbers), self.shape[1]))
 
-    def whole(self) -> Any:
-        """Read the matrix as SciPy's CSR array, checked, and also against the digests that were written with it."""
+    def whole(self) -> scipy.sparse.csr_array:
+        """Read and check the whole matrix, as a CSR array of SciPy, and compare it with the digests in the store."""
         return self.rows(slice(None))
 
     def read(self, measure: str, seen: SeenDistances | None = None) -> SparseSource:
-        """The matrix as a source of similarities or, by ``measure``, of distances; raises InputError as a dense one.
+        """Read the whole matrix as a source of similarities or, by ``measure``, of distances.
 
-        It is read whole, and the own distance of an object is 0 where it is not stored. ``seen`` is shown distances.
+        The distance of an object to itself is 0 if it is not stored. ``seen`` takes the distances. The same values are
+        refused as in a dense matrix, with an InputError.
         """
         matrix = self.whole()
         try:
             if measure == "distance":
                 matrix = with_own_distances(matrix)
-                found = read_sparse(matrix, DISSIMILARITIES)
+                source = read_sparse(matrix, DISSIMILARITIES)
                 if seen:
                     seen.see_sparse(matrix)
-                return found
+                return source
             return read_sparse(matrix, SIMILARITIES)
         except InputError as error:
             raise InputError(f"{self.address}: {error}") from error
 
     def _read(self, name: str, places: slice | Ints) -> np.ndarray:
-        """Some values of a part; where all are read, they are held against their digest."""
+        """Read some values of a part; if all are read, compare them with their digest."""
         part = self.parts[name]
         try:
             if not isinstance(places, slice):
                 return np.asarray(part.oindex[places]) if len(places) else np.empty(0, part.dtype)
             values = np.asarray(part[places])
-        except (ValueError, RuntimeError) as error:  # of a chunk that cannot be decoded
+        except (ValueError, RuntimeError) as error:  # a chunk cannot be decoded
             raise InputError(f"{self.address}: {name} cannot be read ({error}); {STORE_DAMAGED}") from error
         written = part.attrs.get("distforest")
         digest = written.get("sha256") if isinstance(written, dict) else None
@@ -216,11 +222,11 @@ class SparseStore:
         return values
 
     def _check_starts(self, starts: Ints) -> None:
-        """Refuse row starts that do not go from 0 to the number of entries, never back; raises InputError."""
+        """Refuse row starts that do not ascend from 0 to the number of entries; raises InputError."""
         if starts[0] != 0 or starts[-1] != self.n_stored:
-            asked = f"indptr from 0 to {self.n_stored}, the number of entries,"
+            expected = f"indptr from 0 to {self.n_stored}, the number of entries,"
             raise InputError(
-                f"{self.address}: {asked} was expected, found {starts[0]} to {starts[-1]}; {STORE_DAMAGED}"
+                f"{self.address}: {expected} was expected, found {starts[0]} to {starts[-1]}; {STORE_DAMAGED}"
             )
         falls = np.flatnonzero(starts[1:] < starts[:-1])
         if len(falls):
@@ -229,33 +235,35 @@ class SparseStore:
             raise InputError(f"{self.address}: indptr that never falls was expected, {found}; {STORE_DAMAGED}")
 
     def _check_columns(self, numbers: Ints, ends: Ints, columns: np.ndarray) -> None:
-        """Refuse columns beyond the matrix, or that do not ascend within their row; raises InputError."""
+        """Refuse columns outside the matrix, or columns that do not ascend within their row; raises InputError."""
         outside = np.flatnonzero((columns < 0) | (columns >= self.shape[1]))
         if len(outside):
             entry = int(outside[0])
             found = f"found {columns[entry]} in row {_row_of(entry, numbers, ends)}"
-            asked = f"columns from 0 to {self.shape[1] - 1}"
-            raise InputError(f"{self.address}: {asked} were expected, {found}; {STORE_DAMAGED}")
+            expected = f"columns from 0 to {self.shape[1] - 1}"
+            raise InputError(f"{self.address}: {expected} were expected, {found}; {STORE_DAMAGED}")
         rises = columns[1:] > columns[:-1]
         heads = ends[1:-1]
-        rises[heads[(heads > 0) & (heads < len(columns))] - 1] = True  # a row's first column follows on no other
+        rises[heads[(heads > 0) & (heads < len(columns))] - 1] = True  # a row's first column follows no other
         stays = np.flatnonzero(~rises)
         if len(stays):
             entry = int(stays[0])
             found = f"found {columns[entry]} and then {columns[entry + 1]} in row {_row_of(entry, numbers, ends)}"
-            asked = "columns that ascend within a row, each stored once,"
-            raise InputError(f"{self.address}: {asked} were expected, {found}; {STORE_DAMAGED}")
+            expected = "columns that ascend within a row, each stored once,"
+            raise InputError(f"{self.address}: {expected} were expected, {found}; {STORE_DAMAGED}")
 
 
-def _shape_of(address: str, said: object) -> tuple[int, int]:
-    """The shape that a group's attribute says; raises InputError for what is no attribute of a store."""
-    if not isinstance(said, dict):
-        asked = f"{address}: a sparse matrix with its attribute {SPARSE!r} was expected"
-        raise InputError(f"{asked}, found a group without; it is unfinished, or was not made by ingest or write_sparse")
-    if said.get("format") != "csr" or said.get("version") != VERSION:
-        asked = f"{address}: a sparse matrix of format 'csr', version {VERSION}, was expected"
-        raise InputError(f"{asked}, found {said.get('format')!r}, version {said.get('version')!r}")
-    shape = said.get("shape")
+def _shape_of(address: str, attribute: object) -> tuple[int, int]:
+    """The shape in the attribute of a group; raises InputError if it is not the attribute of a store."""
+    if not isinstance(attribute, dict):
+        expected = f"{address}: a sparse matrix with its attribute {SPARSE!r} was expected"
+        raise InputError(
+            f"{expected}, found a group without; it is unfinished, or was not made by ingest or write_sparse"
+        )
+    if attribute.get("format") != "csr" or attribute.get("version") != VERSION:
+        expected = f"{address}: a sparse matrix of format 'csr', version {VERSION}, was expected"
+        raise InputError(f"{expected}, found {attribute.get('format')!r}, version {attribute.get('version')!r}")
+    shape = attribute.get("shape")
     if not isinstance(shape, list) or len(shape) != 2 or not all(type(n) is int and n > 0 for n in shape):
         raise InputError(f"{address}: a shape of two positive integers was expected, found {shape!r}; {STORE_DAMAGED}")
     if shape[1] > MAX_COLUMNS:
@@ -264,5 +272,5 @@ def _shape_of(address: str, said: object) -> tuple[int, int]:
 
 
 def _row_of(entry: int, numbers: Ints, ends: Ints) -> int:
-    """The row of an entry, whose rows end at ``ends``."""
+    """The row number of an entry, among rows ``numbers`` whose entries end at ``ends``."""
     return int(numbers[np.searchsorted(ends, entry, side="right") - 1])

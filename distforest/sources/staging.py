@@ -1,8 +1,8 @@
-"""Staging: every input once per host, as a memory map whose name is the digest of its content.
+"""Staging: every input is written once per host, as a memory map whose name is the digest of its content.
 
-Random access to a Zarr array decodes each chunk that it touches; a memory map does not, and all workers of a host
-share one. A staged file appears under its name only when it is whole, and is read only where it holds what its name
-says.
+Random access to a Zarr array decodes each chunk that it touches; a memory map decodes nothing, and all workers of a
+host share it. A staged file gets its name only when it is complete, and is read only if its content has the digest in
+its name.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.errors import InputError
-from distforest.sources.array_files import Mapped, array_digest, held, npy_header, open_sound
+from distforest.sources.array_files import Mapped, array_digest, npy_header, open_sound, untouched
 from distforest.sources.arrays import bytes_of, open_array
 from distforest.sources.guarded import DamagedChunkError
 from distforest.sources.readings import Reading, check_shape, read_level
@@ -30,30 +30,31 @@ from distforest.stores.room import reserve, told_if_full
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from distforest.sources.arrays import Matrix
     from distforest.sources.readings import Onlooker
 
 KEPT_SECONDS = 7 * 86400
-"""A staged file that nobody opened for so long is removed when the next one is staged."""
+"""A staged file that nobody has opened for this long is removed when the next one is staged."""
 
 PARTIAL_SECONDS = 60
-"""A file that is not whole, and that no process is at work on, is removed likewise after so long."""
+"""An incomplete file that no process is writing is removed after this long, also when the next one is staged."""
 
 NEW_ROOM = "make room there, or name another folder (`run.scratch`, or DISTFOREST_SCRATCH)"
-"""What to do where staged files find no room."""
+"""The remedy where there is no room for staged files."""
 
 
 @dataclass(frozen=True)
 class Staged:
-    """An input that can be opened on any host: where it came from, and the digest of what was read.
+    """An input that can be opened on any host: the address that it is read from, and the digest of its content.
 
     Attributes
     ----------
     address
         Path or URL of the Zarr array.
     reading
-        How it is read: without the offset of distances, where one was taken off.
+        How it is read, with the offset that was subtracted from distances.
     sha256, shape, dtype
-        Of the staged array.
+        Digest, shape and dtype of the staged array.
     """
 
     address: str
@@ -68,14 +69,14 @@ class Staged:
         return bytes_of(self.shape, np.dtype(self.dtype))
 
     def open(self, scratch: Path, files: list[Mapped] | None = None) -> np.ndarray:
-        """The staged array, read-only; staged on this host first where it is missing, or damaged.
+        """Open the staged array, read-only; stage it on this host first if it is missing or damaged.
 
         Parameters
         ----------
         scratch
             The folder for staged files.
         files
-            If the file is mapped, it is added to this list, to be `held` while something is worked out from it.
+            If the file is mapped, it is added to this list, for `untouched`.
 
         Raises
         ------
@@ -85,63 +86,63 @@ class Staged:
             There is no room for it.
         """
         files = [] if files is None else files
-        found = self._sound(scratch, files)
-        if found is None:
+        array = self._open_sound(scratch, files)
+        if array is None:
             with _locked(scratch, self.sha256):
-                found = self._sound(scratch, files)
-                if found is None:
-                    found = self._staged_again(scratch, files)
-        with suppress(OSError):  # a folder that is full, or of somebody else
-            _lock(scratch, self.sha256).touch(0o600)  # a file's own times tell whether it was written to
-        return found
+                array = self._open_sound(scratch, files)
+                if array is None:
+                    array = self._stage_again(scratch, files)
+        with suppress(OSError):  # the folder is full, or belongs to another user
+            _lock(scratch, self.sha256).touch(0o600)  # the staged file's own times show whether it was written to
+        return array
 
     @contextmanager
     def watched(self, scratch: Path) -> Iterator[np.ndarray]:
-        """The staged array for a block whose outcome counts only if nobody writes to its file; see `held`."""
+        """Open the staged array for a block during which nobody may write to its file; see `untouched`."""
         files: list[Mapped] = []
         array = self.open(scratch, files)
-        with held(files):
+        with untouched(files):
             yield array
 
-    def _sound(self, scratch: Path, files: list[Mapped]) -> np.ndarray | None:
+    def _open_sound(self, scratch: Path, files: list[Mapped]) -> np.ndarray | None:
         return open_sound(_path(scratch, self.sha256), self.sha256, self.shape, np.dtype(self.dtype), files)
 
-    def _staged_again(self, scratch: Path, files: list[Mapped]) -> np.ndarray:
+    def _stage_again(self, scratch: Path, files: list[Mapped]) -> np.ndarray:
         path = _path(scratch, self.sha256)
         if path.exists():
             logging.getLogger("distforest").warning("%s is damaged, %s is staged again", path, self.address)
         if stage(self.address, self.reading, scratch).sha256 != self.sha256:
             raise InputError(f"{self.address} has changed since the job was planned; start it again")
-        found = self._sound(scratch, files)
-        if found is None:
+        array = self._open_sound(scratch, files)
+        if array is None:
             raise OSError(f"{path} was damaged or removed as soon as it was written")
-        return found
+        return array
 
 
 def default_scratch() -> Path:
-    """The folder for staged files: ``$DISTFOREST_SCRATCH``, or one of this user's in the temporary folder.
+    """The folder for staged files: ``$DISTFOREST_SCRATCH``, or this user's folder in the temporary folder.
 
     Raises
     ------
     InputError
-        Somebody else owns the folder in the temporary folder, and could change what is staged there.
+        Another user owns the folder in the temporary folder, and could change staged files.
     """
-    given = os.environ.get("DISTFOREST_SCRATCH")
-    if given:
-        return Path(given)
-    own = Path(tempfile.gettempdir()) / f"distforest-{os.getuid()}"
-    if own.exists() and own.stat().st_uid != os.getuid():
-        raise InputError(f"{own} belongs to another user; name a folder of your own in DISTFOREST_SCRATCH")
-    return own
+    named = os.environ.get("DISTFOREST_SCRATCH")
+    if named:
+        return Path(named)
+    folder = Path(tempfile.gettempdir()) / f"distforest-{os.getuid()}"
+    if folder.exists() and folder.stat().st_uid != os.getuid():
+        raise InputError(f"{folder} belongs to another user; name a folder of your own in DISTFOREST_SCRATCH")
+    return folder
 
 
 def check_scratch(scratch: Path) -> None:
-    """Make the folder for staged files, or refuse it.
+    """Make the folder for staged files, and check that it is writable.
 
     Raises
     ------
     InputError
-        It cannot be made, or not be written to.
+        It cannot be made or is not writable.
     """
     try:
         scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -162,32 +163,32 @@ def stage(address: str, reading: Reading, scratch: Path, onlooker: Onlooker | No
     address
         Path or URL of a Zarr array, shape (n_rows, n_columns).
     reading
-        Its kind: what is refused and how it is converted.
+        The kind of matrix: which values are refused and how the others are converted.
     scratch
         Folder for staged files, local to the host.
     onlooker
-        Shown all blocks as they are read.
+        Sees all blocks as they are read.
 
     Raises
     ------
     InputError
-        The array cannot be opened, holds values that the reading refuses, or others than distforest has written there;
-        nothing is left behind.
+        The array cannot be opened, holds values that the reading refuses, or has changed since distforest wrote it; no
+        file is left behind.
     JobError
-        There is no room for it; nothing is left behind.
+        There is no room for it; no file is left behind.
     """
     stored = Digested(open_array(address))
-    is_held = reading.keep and stored.dtype.kind in OF_ANY_LENGTH
-    values: Any = read_objects(address) if is_held else stored
+    is_read_whole = reading.keep and stored.dtype.kind in OF_ANY_LENGTH
+    values: Matrix = read_objects(address) if is_read_whole else stored
     try:
         check_shape(values, reading)
         shape, dtype = tuple(values.shape), reading.dtype(values.dtype)
-        telling = told_if_full(scratch, bytes_of(shape, dtype), f"to stage {address}, {NEW_ROOM}")
-        with telling, _new_file(scratch, shape, dtype) as (path, out):
+        room = told_if_full(scratch, bytes_of(shape, dtype), f"to stage {address}, {NEW_ROOM}")
+        with room, _new_file(scratch, shape, dtype) as (path, out):
             _, reading = read_level(values, reading, out, onlooker)
-            stored.hold()
-            digest = _settle(path, out, scratch)
-    except DamagedChunkError:  # which names its file
+            stored.check_digest()
+            digest = _name_file(path, out, scratch)
+    except DamagedChunkError:  # its message names the file
         raise
     except InputError as error:
         raise InputError(f"{address}: {error}") from error
@@ -195,12 +196,12 @@ def stage(address: str, reading: Reading, scratch: Path, onlooker: Onlooker | No
 
 
 def read_objects(address: str) -> np.ndarray:
-    """The objects of a Zarr array, whole; strings of any length become ones of one width, as a memory map holds them.
+    """Read a whole Zarr array; strings of any length become strings of fixed width, which a memory map can hold.
 
     Raises
     ------
     InputError
-        They are neither numbers nor strings, or one of the strings ends in NUL and has no fixed width.
+        A value is neither a number nor a string, or a string ends in NUL, which a fixed width would drop.
     """
     values = np.asarray(open_array(address)[...])
     if values.dtype.kind not in OF_ANY_LENGTH:
@@ -216,15 +217,15 @@ def _path(scratch: Path, sha256: str) -> Path:
 
 
 def _lock(scratch: Path, sha256: str) -> Path:
-    """The file whose lock is for who stages, and whose time tells when the staged file was opened last."""
+    """The file that a process locks to stage; its time is when the staged file was last opened."""
     return scratch / f"{sha256}.lock"
 
 
 @contextmanager
-def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[tuple[Path, np.ndarray]]:
-    """A nameless array file to fill, with room for all of it; removed unless it was settled."""
+def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Iterator[tuple[Path, np.ndarray]]:
+    """Make an array file to fill, with room reserved for all of it; it is removed unless `_name_file` names it."""
     scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _forget_old(scratch)
+    _remove_old(scratch)
     handle, name = tempfile.mkstemp(suffix=".partial", dir=scratch)
     path = Path(name)
     try:
@@ -238,9 +239,9 @@ def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> It
         path.unlink(missing_ok=True)
 
 
-def _settle(path: Path, out: np.ndarray, scratch: Path) -> str:
-    """Give a filled file its name, unless there is a sound one; returns the digest."""
-    out.flush()  # type: ignore[attr-defined]  # onto the disk, header and all, before the file has its name
+def _name_file(path: Path, out: np.ndarray, scratch: Path) -> str:
+    """Name a filled file by its digest, unless there is a sound file of that name; return the digest."""
+    out.flush()  # type: ignore[attr-defined]  # everything is on the disk before the file gets its name
     digest = array_digest(out)
     target = _path(scratch, digest)
     if open_sound(target, digest, out.shape, out.dtype, []) is None:  # other processes may be reading a sound one
@@ -250,7 +251,7 @@ def _settle(path: Path, out: np.ndarray, scratch: Path) -> str:
 
 @contextmanager
 def _locked(scratch: Path, name: str) -> Iterator[None]:
-    """One process of the host at a time; the lock goes with its process, however that ends."""
+    """Run a block in one process of the host at a time; the lock ends with its process, however that ends."""
     with told_if_full(scratch, 0, NEW_ROOM):
         scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = _lock(scratch, name).open("w")
@@ -259,28 +260,28 @@ def _locked(scratch: Path, name: str) -> Iterator[None]:
         yield
 
 
-def _forget_old(scratch: Path) -> None:
-    """Remove what nobody has opened for long, and what processes that were killed have left half written."""
+def _remove_old(scratch: Path) -> None:
+    """Remove files that nobody has opened for long, and incomplete files that killed processes have left."""
     now = time.time()
     for path in scratch.iterdir():
         try:
             age = now - _last_used(path)
             if path.suffix in {".npy", ".lock"} and age > KEPT_SECONDS:
                 path.unlink()
-            if path.suffix == ".partial" and age > PARTIAL_SECONDS and not _is_in_work(path):
+            if path.suffix == ".partial" and age > PARTIAL_SECONDS and not _is_being_written(path):
                 path.unlink()
-        except (FileNotFoundError, PermissionError):  # another process was faster, or it is another user's
+        except (FileNotFoundError, PermissionError):  # another process was faster, or another user owns it
             continue
 
 
 def _last_used(path: Path) -> float:
-    """When a file was written, or opened if it is a staged one."""
+    """The time at which a file was last written or, if it is a staged file, opened."""
     lock = path.with_suffix(".lock")
-    return max(own.stat().st_mtime for own in (path, lock) if own is path or own.exists())
+    return max(file.stat().st_mtime for file in (path, lock) if file is path or file.exists())
 
 
-def _is_in_work(path: Path) -> bool:
-    """Whether a process holds the lock of a file that is not whole, as far as can be known."""
+def _is_being_written(path: Path) -> bool:
+    """Whether a process holds the lock of an incomplete file, as far as the file system tells."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

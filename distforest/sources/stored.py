@@ -1,8 +1,8 @@
-"""Whether an array on disk is all there: a chunk that is not stored is read as the fill value, without a word.
+"""Completeness of arrays on disk: Zarr reads a chunk that is not stored as the fill value, without a warning.
 
-That is how Zarr keeps arrays of few values, so others may leave chunks out by right, and it is told. What distforest
-writes is written whole, chunks of zeros too, with the SHA-256 of its values: there a missing chunk is damage, and so is
-one that holds other values.
+This is how Zarr stores arrays with few values, so other programs may leave chunks out on purpose: for their arrays, a
+missing chunk is a warning. distforest writes all chunks, also chunks of zeros, with the SHA-256 of the values: in its
+arrays, a missing or changed chunk is damage.
 """
 
 from __future__ import annotations
@@ -13,32 +13,42 @@ import operator
 import re
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.errors import InputError, warn_caller
-from distforest.sources.arrays import bytes_of, open_node
+from distforest.sources.arrays import bytes_of, open_arrays
 from distforest.sources.files.bounds import allowed_bytes
-from distforest.sources.given import is_stored
 from distforest.stores.addresses import reaching, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from types import EllipsisType
+
+    from distforest.sources.given import ChunkedArray
+    from distforest.sources.guarded import ZarrArray
 
 OF_ANY_LENGTH = "TO"
-"""Kinds of dtypes whose values lie elsewhere in memory, so that no memory map holds them, and no digest is taken."""
+"""Kinds of dtypes whose arrays hold references to their values, so that they have no memory map and no digest."""
 
 
 MAX_UNFOLDING = 1000
-"""An array announces at most so many times what is stored of it; nothing real is packed more tightly."""
+"""An array may announce at most this many times the bytes that are stored of it; no real data compress better."""
 
 
 @dataclass(frozen=True)
 class Chunks:
-    """The chunks of an array: how many there are, how many are stored, in how many bytes; the key of one that is not.
+    """The chunks of an array, or its shards if it has shards.
 
-    Of an array of shards these are its shards.
+    Attributes
+    ----------
+    count
+        How many chunks the array has.
+    n_stored, n_bytes
+        How many of them are stored, and in how many bytes.
+    missing
+        Key of the first chunk that is not stored; None if all are.
     """
 
     count: int
@@ -47,16 +57,16 @@ class Chunks:
     missing: str | None
 
     @property
-    def told(self) -> str:
-        """How many are not stored."""
+    def absence(self) -> str:
+        """How many chunks are not stored, in words."""
         return f"{self.count - self.n_stored:,} of {self.count:,} chunks are not stored"
 
 
-def chunks_of(address: str, array: Any) -> Chunks:
+def chunks_of(address: str, array: ZarrArray) -> Chunks:
     """Compare the chunks of a Zarr array with the files at its address.
 
-    What an array announces may be anything: time and memory are those of the files that there are. An empty file is
-    none: a shard that was cut off is read like one that is not stored.
+    The shape that an array announces may be wrong, so time and memory depend only on the number of files. An empty file
+    does not count: Zarr reads a truncated shard as if it were not stored.
     """
     fs, root = store_of(address)
     root = root.rstrip("/")
@@ -69,12 +79,12 @@ def chunks_of(address: str, array: Any) -> Chunks:
     keys = (encode(_place(number, counts)) for number in range(len(stored) + 1))
     missing = next(key for key in keys if key not in stored) if len(stored) < count else None
     sizes_of = [files[key] for key in stored]
-    n_bytes = sys.maxsize if None in sizes_of else sum(sizes_of)  # not every store tells sizes
+    n_bytes = sys.maxsize if None in sizes_of else sum(sizes_of)  # some stores give no sizes
     return Chunks(count, len(stored), n_bytes, missing)
 
 
 def _place(number: int, counts: Sequence[int]) -> tuple[int, ...]:
-    """Where a chunk is in the grid of chunks, by its number in row order."""
+    """The coordinates of a chunk in the grid of chunks, from its number in row order."""
     place = []
     for count in reversed(counts):
         number, rest = divmod(number, count)
@@ -83,7 +93,7 @@ def _place(number: int, counts: Sequence[int]) -> tuple[int, ...]:
 
 
 def _is_key(key: str, counts: Sequence[int], encode: Callable[[tuple[int, ...]], str]) -> bool:
-    """Whether a file is that of a chunk."""
+    """Whether a file, by its name, holds a chunk."""
     place = tuple(map(int, re.findall(r"\d{1,18}", key)))
     if not counts:
         return key == encode(())
@@ -91,85 +101,76 @@ def _is_key(key: str, counts: Sequence[int], encode: Callable[[tuple[int, ...]],
 
 
 def check_stored(addresses: Iterable[str], strict: bool = False, max_bytes: int | None = None) -> tuple[str, ...]:
-    """Say of which inputs chunks are not stored, and how they are read.
+    """List the inputs with chunks that are not stored, and the values that these are read as.
 
     Parameters
     ----------
     addresses
-        Of Zarr arrays, or of groups of these.
+        Addresses of Zarr arrays, or of groups of Zarr arrays.
     strict
-        Whether such an array is refused.
+        Whether an array with such a chunk is refused.
     max_bytes
-        The most that an array may announce; None: 1 GiB, or `MAX_UNFOLDING` times what is stored if that is more.
+        The most bytes that an array may announce; None: 1 GiB, or `MAX_UNFOLDING` times the stored bytes if that is
+        more.
 
     Returns
     -------
     tuple of str
-        A sentence for each array of others of which some are not.
+        A sentence for each array, not written by distforest, with such a chunk.
 
     Raises
     ------
     InputError
-        A chunk is missing that distforest has written, or any with ``strict``; or an array announces more than it may.
+        A chunk that distforest has written is missing, or, with ``strict``, any chunk; or an array announces too much.
     """
-    told: list[str] = []
+    sentences: list[str] = []
     for address in dict.fromkeys(addresses):
-        for own, array in _arrays(address):
-            chunks = chunks_of(own, array)
+        for place, array in open_arrays(address):
+            chunks = chunks_of(place, array)
             if chunks.missing is not None:
-                told.append(_told_of_missing(own, array, chunks, strict))
-            _check_announced(own, bytes_of(array.shape, array.dtype), chunks, max_bytes)
-    return tuple(told)
+                sentences.append(_absence_in(place, array, chunks, strict))
+            _check_announced(place, bytes_of(array.shape, array.dtype), chunks, max_bytes)
+    return tuple(sentences)
 
 
-def _told_of_missing(address: str, array: Any, chunks: Chunks, strict: bool) -> str:
-    """How chunks are read that are not stored; raises InputError where that may not be."""
+def _absence_in(address: str, array: ZarrArray, chunks: Chunks, strict: bool) -> str:
+    """A sentence on how the absent chunks of an array are read; raises InputError where none may be absent."""
     if sha256_of(array):
         missing = f"{chunks.count - chunks.n_stored:,} of {chunks.count:,}"
-        what = f"chunk {chunks.missing} is missing ({missing}), and all were written"
-        raise InputError(f"{address}: {what}; restore it, or write the array anew")
+        damage = f"chunk {chunks.missing} is missing ({missing}), and all were written"
+        raise InputError(f"{address}: {damage}; restore it, or write the array anew")
     fill = array.fill_value.item() if isinstance(array.fill_value, np.generic) else array.fill_value
-    found = f"{chunks.told} and read as {fill!r}"
+    found = f"{chunks.absence} and read as {fill!r}"
     if strict:
         raise InputError(f"{address}: all chunks were expected (`strict`), found that {found}; write them all")
-    return f"{address}: {found}; if they are lost, restore them (`strict` refuses what is not whole)"
+    return f"{address}: {found}; if they are lost, restore them (`strict` refuses incomplete arrays)"
 
 
 def _check_announced(address: str, n_bytes: int, chunks: Chunks, max_bytes: int | None) -> None:
-    """Refuse an array that announces more than it may; raises InputError."""
+    """Refuse an array that announces more bytes than it may; raises InputError."""
     most = allowed_bytes(chunks.n_bytes, MAX_UNFOLDING, max_bytes)
     if n_bytes > most:
-        stored = f"of which {chunks.n_bytes:,} are stored, as {chunks.told}"
+        stored = f"of which {chunks.n_bytes:,} are stored, as {chunks.absence}"
         cure = f"if that is right, allow it: `run.max_bytes={n_bytes}`"
         raise InputError(f"{address}: at most {most:,} bytes were expected, found {n_bytes:,}, {stored}; {cure}")
 
 
 def warn_of_absent(addresses: Iterable[str], strict: bool = False, max_bytes: int | None = None) -> None:
-    """Warn of what `check_stored` has to say."""
-    for told in check_stored(addresses, strict, max_bytes):
-        warn_caller(told)
+    """Warn of each input with chunks that are not stored; raises as `check_stored`."""
+    for sentence in check_stored(addresses, strict, max_bytes):
+        warn_caller(sentence)
 
 
-def _arrays(address: str) -> Iterator[tuple[str, Any]]:
-    """The array at an address, or those of the group there, with their addresses."""
-    node: Any = open_node(address)
-    if is_stored(node):
-        yield address, node
-        return
-    for name, array in sorted(node.arrays()):
-        yield f"{address.rstrip('/')}/{name}", array
-
-
-def sha256_of(array: Any) -> str | None:
-    """The digest of its values that an array says it was written with; None where it says none."""
-    said = getattr(array, "attrs", {}).get("distforest")
-    found = said.get("sha256") if isinstance(said, dict) else None
-    return found if isinstance(found, str) and array.dtype.kind not in OF_ANY_LENGTH else None
+def sha256_of(array: ChunkedArray) -> str | None:
+    """The digest of the values that is in an array's attributes; None where there is none."""
+    attribute = getattr(array, "attrs", {}).get("distforest")
+    digest = attribute.get("sha256") if isinstance(attribute, dict) else None
+    return digest if isinstance(digest, str) and array.dtype.kind not in OF_ANY_LENGTH else None
 
 
 @dataclass
 class Digested:
-    """An array on disk whose values are added up while they are read, from the first row to the last.
+    """An array on disk whose digest is taken while it is read, from the first row to the last.
 
     Examples
     --------
@@ -180,26 +181,26 @@ class Digested:
     True
     """
 
-    array: Any
-    _sum: Any = field(default_factory=hashlib.sha256)
+    array: ChunkedArray
+    _sum: hashlib._Hash = field(default_factory=hashlib.sha256)
     _next: int = 0
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the array."""
+        """Shape of the array."""
         return tuple(self.array.shape)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        """Of the array."""
+    def dtype(self) -> np.dtype[np.generic]:
+        """Dtype of the array."""
         return np.dtype(self.array.dtype)
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Of the array."""
+        """Shape of the array's chunks."""
         return tuple(self.array.chunks)
 
-    def __getitem__(self, rows: object) -> np.ndarray:
+    def __getitem__(self, rows: slice | EllipsisType) -> np.ndarray:
         block = np.asarray(self.array[rows])
         if isinstance(rows, slice) and rows.start == self._next:
             self._sum.update(np.ascontiguousarray(block).data)
@@ -207,11 +208,11 @@ class Digested:
         return block
 
     def sha256(self) -> str | None:
-        """The digest of all values; None if some were not read."""
+        """The digest of all values; None if some rows were not read."""
         return self._sum.hexdigest() if self._next == self.shape[0] else None
 
-    def hold(self) -> None:
-        """Refuse values that are not those that the array says it was written with; raises InputError."""
-        said = sha256_of(self.array)
-        if said and self.sha256() != said:
+    def check_digest(self) -> None:
+        """Refuse values whose digest is not the one in the array's attributes; raises InputError."""
+        written = sha256_of(self.array)
+        if written and self.sha256() != written:
             raise InputError("its values are not those that were written (their SHA-256 differs); write the array anew")

@@ -1,10 +1,10 @@
-"""The truth that a forest learns, in memory: from whatever it is given as to what cuts are judged by."""
+"""The truth that a forest learns: from the object that a caller hands in to the values that judge cuts, in memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from distforest.sources.distance_doubts import told_of_truth
 from distforest.sources.doubts import told_of_amounts
 from distforest.sources.factors import (
     DATES,
+    ClassName,
     Distances,
     Embedding,
     Graph,
@@ -28,15 +29,12 @@ from distforest.sources.opening import opened_array
 from distforest.sources.readings import DISTANCES, GRAPH, largest_entry, read_level
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
+    from distforest.sources.arrays import Matrix
     from distforest.sources.source import Floats, Ints
 
 
 class TruthKind(StrEnum):
-    """The kind of truth that a forest learns; a word in messages and fingerprints."""
+    """The kind of truth that a forest learns; messages and fingerprints use its value."""
 
     LABELS = "labels"
     TARGETS = "targets"
@@ -47,37 +45,37 @@ class TruthKind(StrEnum):
 
     @property
     def is_of_vectors(self) -> bool:
-        """Whether it is numbers of which leaves keep the mean."""
+        """Whether the truth is vectors of numbers, whose mean each leaf keeps."""
         return self in {TruthKind.TARGETS, TruthKind.EMBEDDING}
 
 
-AS_LEARNED: dict[TruthKind | None, Callable[[Any], Labels | Targets | Embedding]] = {
+AS_LEARNED: dict[TruthKind | None, type[Labels | Targets | Embedding]] = {
     TruthKind.LABELS: Labels,
     TruthKind.TARGETS: Targets,
     TruthKind.EMBEDDING: Embedding,
 }
-"""How a vector is read by what a forest has learned, where that is no distances."""
+"""How a vector is read, by the kind of truth that a forest has learned, if that is not distances."""
 
 MOST_JUDGED_PAIRS = 1 << 21
-"""Pairs of rows that an error is taken over: all of them, or so many drawn at random."""
+"""The most pairs of rows over which an error is averaged; of more pairs, this many are drawn at random."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What cuts are judged by.
+    """The values that judge cuts.
 
     Attributes
     ----------
     kind
-        Which of them.
+        Their kind.
     values
-        Codes, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
+        Codes of labels, shape (n,); targets or embeddings, shape (n, q); or distances, shape (n, n).
     classes
         The classes of the codes.
     largest
         The largest absolute distance.
     offset
-        What was taken off all distances: see `distforest.sources.readings.read_level`.
+        The number that was subtracted from all distances: see `distforest.sources.readings.read_level`.
 
     Examples
     --------
@@ -90,18 +88,18 @@ class Truth:
 
     kind: TruthKind
     values: np.ndarray
-    classes: list[Any] | None = None
+    classes: list[ClassName] | None = None
     largest: float = 1.0
     offset: float = 0.0
 
     @classmethod
     def of(cls, given: object, learned: TruthKind | None = None) -> Truth:
-        """Read what a forest learns.
+        """Read the truth that a forest learns.
 
         Parameters
         ----------
         given
-            `Labels`, `Targets`, `Embedding`, `Graph` or `Distances`; a vector, as `read_vector` reads it; or distances,
+            `Labels`, `Targets`, `Embedding`, `Graph` or `Distances`; a vector, which `read_vector` reads; or distances,
             shape (n, n). Array-like, Zarr array, or the address of one.
         learned
             As for `read_vector`.
@@ -109,12 +107,12 @@ class Truth:
         Raises
         ------
         InputError
-            Values that are refused, or a matrix that is not square.
+            The values are refused, or the matrix is not square.
 
         Warns
         -----
         UserWarning
-            Without ``learned``: whole numbers may be amounts, or distances are no distances; see
+            Without ``learned``: whole numbers may be amounts, or distances may not be distances; see
             `distforest.sources.doubts` and `distforest.sources.distance_doubts`.
         """
         relation = _recognised(opened_array(given), learned)
@@ -124,18 +122,20 @@ class Truth:
             truth_kind = TruthKind.TARGETS if isinstance(relation, Targets) else TruthKind.EMBEDDING
             return cls(truth_kind, finite_vectors(relation.values, truth_kind))
         is_graph = isinstance(relation, Graph)
-        if is_graph or isinstance(relation, Distances):
-            matrix = _numeric(opened_array(relation.adjacency if is_graph else relation.values))
+        if isinstance(relation, Graph):
+            matrix = _numeric(opened_array(relation.adjacency))
+        elif isinstance(relation, Distances):
+            matrix = _numeric(opened_array(relation.values))
         else:
             matrix = _numeric(relation)
             _check_square(tuple(matrix.shape))
         distances, reading = read_level(matrix, GRAPH if is_graph else DISTANCES)
-        if learned is None and not is_graph and (told := told_of_truth(distances, reading.offset)):
-            warn_caller(f"distances: {told}")
+        if learned is None and not is_graph and (doubt := told_of_truth(distances, reading.offset)):
+            warn_caller(f"distances: {doubt}")
         return cls(TruthKind.DISTANCES, distances, None, largest_entry(distances), reading.offset)
 
     def distances(self, left: Ints, right: Ints) -> Floats:
-        """Take the true distances of pairs of rows, shape (n_pairs,)."""
+        """The true distances of pairs of rows, shape (n_pairs,)."""
         if self.kind == TruthKind.DISTANCES:
             return self.values[left, right].astype(np.float64) + self.offset
         distances: Floats = np.zeros(len(left))
@@ -148,7 +148,7 @@ class Truth:
 
 
 def _check_square(shape: tuple[int, ...]) -> None:
-    """Refuse a matrix that is not square, and tell how a vector in its place is written; raises InputError."""
+    """Refuse a matrix that is not square; raises InputError, which says how to give a single row or column."""
     if len(shape) != 2 or shape[0] == shape[1]:
         return
     if 1 in shape:
@@ -159,25 +159,25 @@ def _check_square(shape: tuple[int, ...]) -> None:
     raise InputError(f"distances: a square matrix was expected, found shape {shape}; {cure}")
 
 
-def _recognised(given: object, learned: TruthKind | None) -> Any:
-    """Tell a vector from a matrix; return what `Truth.of` reads."""
+def _recognised(given: object, learned: TruthKind | None) -> Labels | Targets | Embedding | Graph | Distances | Matrix:
+    """Read a vector as labels or targets; a matrix, and the types of this package, stay as they are."""
     if isinstance(given, (Labels, Targets, Embedding, Graph, Distances)):
         return given
     array = _numeric(given)
     if len(array.shape) != 1:
         return array
-    if learned is None and "classes" in getattr(array, "attrs", {}):  # codes of classes that have names
+    if learned is None and "classes" in getattr(array, "attrs", {}):  # codes of named classes
         return Labels(array)
     return read_vector(in_memory(array), learned)
 
 
-def _numeric(given: object) -> Any:
-    """Keep an array on disk, make an array of an array-like; raises InputError for what is no dense matrix."""
+def _numeric(given: object) -> Matrix:
+    """Keep an array on disk, convert an array-like to an array; raises InputError for sparse data and graph objects."""
     check_dense(given)
     return given if is_stored(given) else np.asarray(unmasked(given))
 
 
-def read_vector(vector: NDArray[Any], learned: TruthKind | None = None) -> Labels | Targets | Embedding:
+def read_vector(vector: np.ndarray, learned: TruthKind | None = None) -> Labels | Targets | Embedding:
     """Read a vector as labels or targets.
 
     Parameters
@@ -185,14 +185,14 @@ def read_vector(vector: NDArray[Any], learned: TruthKind | None = None) -> Label
     vector
         Shape (n,).
     learned
-        What a forest has learned, to read the vector as that. Without it, or where that is distances, fractional
-        numbers are targets, all else is labels; a warning says so where whole numbers are so many that amounts may be
-        meant.
+        The kind of truth that a forest has learned, as which the vector is read. Without it, or if it is distances,
+        fractional numbers are targets and all other values are labels; a warning says so if there are so many
+        different whole numbers that they may be amounts.
 
     Raises
     ------
     InputError
-        NaN or infinity, dates, or objects other than strings.
+        The vector holds NaN or infinity, dates, or objects other than strings.
 
     Examples
     --------
@@ -206,18 +206,18 @@ def read_vector(vector: NDArray[Any], learned: TruthKind | None = None) -> Label
     _check_readable(vector)
     if vector.dtype.kind == "f" and (finite_vectors(vector, "Z") % 1.0).any():
         return Targets(vector)
-    if told := told_of_amounts(vector):
+    if doubt := told_of_amounts(vector):
         cure = "give Targets(y) if they are amounts, Labels(y) if they are classes"
-        warn_caller(f"{told} are read as labels, any two of which are equally far apart; {cure}")
+        warn_caller(f"{doubt} are read as labels, any two of which are equally far apart; {cure}")
     return Labels(vector)
 
 
-def _check_readable(vector: NDArray[Any]) -> None:
-    """Refuse a vector that holds neither numbers nor strings alone; raises InputError."""
-    asked = "a vector of numbers or strings was asked for"
+def _check_readable(vector: np.ndarray) -> None:
+    """Refuse a vector unless it holds only numbers or only strings; raises InputError."""
+    expected = "a vector of numbers or strings was expected"
     if vector.dtype.kind in DATES:
         cure = "give Targets(y), which are read in that unit, or Labels(y.astype(str)) if each of them is a class"
-        raise InputError(f"{asked}, found {vector.dtype}; {cure}")
+        raise InputError(f"{expected}, found {vector.dtype}; {cure}")
     if vector.dtype.kind != "O":
         return
     strange = [row for row, value in enumerate(vector) if not isinstance(value, str)]
@@ -227,11 +227,11 @@ def _check_readable(vector: NDArray[Any]) -> None:
         if is_date(vector[row]) and not missing:
             cure = "of dates give Targets(numpy.array(y, 'datetime64[s]')), or Labels of strings"
         found = f"found objects, the first in row {row} ({vector[row]!r})"
-        raise InputError(f"Unknown label type: {asked}, {found}; {cure}")
+        raise InputError(f"Unknown label type: {expected}, {found}; {cure}")
 
 
 def pairs_of_rows(n_rows: int) -> tuple[Ints, Ints]:
-    """All pairs i < j of rows, or `MOST_JUDGED_PAIRS` of them drawn with replacement, the same ones every time."""
+    """All pairs i < j of rows, or `MOST_JUDGED_PAIRS` of them, drawn with replacement and always the same."""
     if n_rows * (n_rows - 1) // 2 <= MOST_JUDGED_PAIRS:
         return np.triu_indices(n_rows, 1)
     numbers = np.random.default_rng(0)

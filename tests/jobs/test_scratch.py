@@ -145,7 +145,7 @@ def test_damage_that_no_task_could_see_is_found_before_the_seal_and_no_tree_is_k
     spec: Spec, reference: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = staged_file(spec, "truth")
-    monkeypatch.setattr(Mapped, "hold", lambda _: None)  # the disk has changed it, and the file system does not know
+    monkeypatch.setattr(Mapped, "check_untouched", lambda _: None)  # the file system does not know of the damage
     monkeypatch.setattr(Mapped, "is_untouched", True)
     with pytest.raises(DamageError, match=f"{path} on .* does not hold what it held when it was opened"):
         run(spec, Here(1), on_answer=once(lambda: overwrite(path)))

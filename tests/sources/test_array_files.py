@@ -13,7 +13,7 @@ import pytest
 
 from distforest.errors import DamageError, JobError
 from distforest.sources import array_files
-from distforest.sources.array_files import Mapped, Marks, array_digest, held, open_sound
+from distforest.sources.array_files import Mapped, Marks, array_digest, open_sound, untouched
 from tests import samples
 
 ARRAY = samples.features(300)
@@ -82,7 +82,10 @@ DAMAGE = [overwrite, overwrite_in_memory, overwrite_and_hide, shorten, empty]
 def test_damage_while_a_file_is_read_is_found_out(path: Path, damage: Callable[[Path], None]) -> None:
     file = opened(path)
     assert file.is_untouched
-    with pytest.raises(JobError, match=f"the staged file {path} on .* was written to while it was read"), held([file]):
+    with (
+        pytest.raises(JobError, match=f"the staged file {path} on .* was written to while it was read"),
+        untouched([file]),
+    ):
         damage(path)
     assert not file.is_untouched
 
@@ -127,11 +130,11 @@ def fail_over(path: Path) -> None:
 
 
 def test_another_error_in_the_block_may_come_of_the_damage(path: Path) -> None:
-    with pytest.raises(JobError, match="was written to") as caught, held([opened(path)]):
+    with pytest.raises(JobError, match="was written to") as caught, untouched([opened(path)]):
         fail_over(path)
     assert isinstance(caught.value.__context__, ZeroDivisionError)
     np.save(path, ARRAY)
-    with pytest.raises(ZeroDivisionError), held([opened(path)]):
+    with pytest.raises(ZeroDivisionError), untouched([opened(path)]):
         raise ZeroDivisionError
 
 
@@ -143,9 +146,9 @@ def write_and_write_back(path: Path) -> None:
 
 def test_what_was_written_and_written_back_is_tried_again(path: Path) -> None:
     file = opened(path)
-    with pytest.raises(OSError, match="was touched while it was read"), held([file]):
+    with pytest.raises(OSError, match="was touched while it was read"), untouched([file]):
         write_and_write_back(path)
-    with held([opened(path)]):
+    with untouched([opened(path)]):
         pass
 
 
@@ -154,7 +157,7 @@ def test_what_was_written_and_written_back_is_tried_again(path: Path) -> None:
 )
 def test_what_leaves_the_content_alone_is_no_damage(path: Path, deed: Callable[[Path], None]) -> None:
     file = opened(path)
-    with held([file]):
+    with untouched([file]):
         deed(path)
     file.check_content()
     assert file.array.tobytes() == ARRAY.tobytes()
@@ -167,7 +170,7 @@ def test_damage_that_the_file_system_does_not_know_of_is_found_by_reading(
     file.check_content()
     monkeypatch.setattr(Marks, "of", lambda _handle: file.marks)  # as if the disk itself had changed it
     overwrite(path)
-    with held([file]):
+    with untouched([file]):
         pass
     with pytest.raises(DamageError, match="although nobody has written to it"):
         file.check_content()

@@ -150,7 +150,7 @@ def test_real_features_are_read_in_silence(name: str, form: str) -> None:
 def test_several_columns_are_one_warning_and_go_by_their_names() -> None:
     values = np.c_[SECONDS, RNG.normal(size=1000), SECONDS, SECONDS, SECONDS, SECONDS]
     told = told_of_rounding(sampled(values), FeatureNames(("time", "x", "start", "end", "seen", "last")))
-    assert "column 'time' in 1,000 rows; subtract its least, 1700000000, first. So it is with" in told
+    assert "column 'time' in 1,000 rows; subtract its least, 1700000000, first. The same holds for" in told
     assert told.endswith("column 'start', column 'end', column 'seen' and 1 more")
 
 
@@ -327,7 +327,7 @@ def test_marks_among_the_distances_of_smerf_are_told(Z: np.ndarray, told: str, t
 @pytest.mark.parametrize(
     ("D", "told"),
     [
-        (UNKNOWN, "4 distances are below 0, the first -1 at row 3, column 7; .*: mark what is unknown by NaN"),
+        (UNKNOWN, "4 distances are below 0, the first -1 at row 3, column 7; .*: mark unknown distances by NaN"),
         (UNKNOWN * np.where(UNKNOWN < 0, 1, 1e7), "4 distances are below 0, the first -1 at row 3"),
         (np.where(UNKNOWN < 0, -9999, UNKNOWN), "4 distances are below 0, the first -9999 at row 3, column 7"),
         (OWN_1, "2 of 40 rows are not at distance 0 from themselves, the first 3 at row 9, column 9; put 0 there, or"),

@@ -88,7 +88,7 @@ def test_a_frame_that_lies_about_its_length_is_refused(name: str, tmp_path: Path
     address = written(tmp_path, BLOSC[name])
     chunk = chunk_of(address)
     chunk.write_bytes(lies(chunk.read_bytes()))
-    with pytest.raises(InputError, match="other bytes than the 20 there are"):
+    with pytest.raises(InputError, match="announces another length than its 20 bytes"):
         open_array(address)[:]
     with pytest.raises(InputError, match=f"^{chunk}: the chunk is damaged"):
         stage(address, FEATURES, tmp_path / "scratch")

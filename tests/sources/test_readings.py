@@ -253,7 +253,9 @@ def test_distances_too_small_for_float32_are_refused(size: float) -> None:
 def test_distances_of_different_rows_that_hardly_differ_are_told() -> None:
     values = np.full((4, 4), 1e6) + np.add.outer(np.arange(4.0), np.arange(4.0))
     np.fill_diagonal(values, 0.0)
-    with pytest.warns(UserWarning, match="those of different rows are 1000001 to 1000005, .* Take 1000001 off them"):
+    with pytest.warns(
+        UserWarning, match="those of different rows are 1000001 to 1000005, .* Subtract 1000001 from them"
+    ):
         found, level = read_level(values, DISTANCES)
     assert (level, found.tolist()) == (DISTANCES, values.tolist())
     np.fill_diagonal(values, -3.0)

@@ -27,6 +27,8 @@ from distforest.stores.groups import check_target, destination, seal_group
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from zarr.core.common import JSON
+
     from distforest.sources.files.tables import Table
     from distforest.sources.source import Float32s
 
@@ -79,7 +81,7 @@ class Ingested:
     shape: tuple[int, ...]
     dtype: str
     sha256: str
-    attributes: Mapping[str, object] = field(default_factory=dict, compare=False)
+    attributes: Mapping[str, JSON] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class _Array:
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
     blocks: ArrayBlocks
-    attributes: Mapping[str, object] = field(default_factory=dict)
+    attributes: Mapping[str, JSON] = field(default_factory=dict)
     warning: str = ""
 
 
