@@ -101,7 +101,7 @@ def test_another_seed_is_another_split(tmp_path):
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "data").mkdir()
-    with pytest.raises(InputError, match="no quickstart folder"):
+    with pytest.raises(InputError, match="not a quickstart folder"):
         quickstart.fresh_folder(str(tmp_path))
     assert (tmp_path / "data").is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
