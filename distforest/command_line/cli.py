@@ -324,8 +324,8 @@ def _plot(forest: str, meaning: Meaning, drawn: FeatureShares | None, features: 
     if isinstance(rows, (Dense, Kernel)):
         reads = "similarities" if isinstance(rows, Dense) else f"{rows.kind} similarities, each of all features"
         raise InputError(
-            f"{forest}: its cuts read {reads}, so there is no feature to plot; `distforest score` asks it for "
-            "distances, which distforest.pictures.plotting.class_separation draws"
+            f"{forest}: its cuts read {reads}, so there is no feature to plot; compute distances by "
+            "`distforest score`, and draw them by distforest.pictures.plotting.class_separation"
         )
     try:
         from distforest.pictures import plotting, ranking_plots
@@ -359,7 +359,7 @@ def _importances(address: str, features: str | None) -> Importances:
     else:
         parts = {"importance": scoring.feature_importances(forest.forest_)}
     if not sum(shares.sum() for shares in parts.values()):
-        raise InputError(f"{address}: no tree has a cut that gains anything, so no feature has given anything")
+        raise InputError(f"{address}: no tree has a cut that gains anything, so no feature has an importance")
     of = "the nodes that were cut, by their rows" if isinstance(forest, URerF) else "the gain of all cuts"
     return Importances(parts, names, of)
 

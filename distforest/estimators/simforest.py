@@ -294,7 +294,7 @@ class _SimForest(OnSimilarities):
         raise NotImplementedError
 
     def _out_of_bag(self, name: str) -> Floats:
-        """Compute the out-of-bag predictions; raises AttributeError for the ``name`` of an estimate not asked for."""
+        """Compute the out-of-bag predictions; raises AttributeError for ``name`` without ``oob_score``."""
         if not hasattr(self, "oob_score_"):
             raise AttributeError(f"{name}: the forest was fitted without oob_score=True")
         return scoring.out_of_bag(self.forest_)[0]

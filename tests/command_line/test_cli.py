@@ -169,8 +169,8 @@ def test_forests_without_features_to_draw_are_told(home, tmp_path):
     idle = "no tree has a cut that gains anything"
     SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, X[:, 0] > 0).save(tmp_path / "given.zarr")
     told = {
-        "sim": "its cuts read linear similarities, each of all features, so there is no feature to plot; `distforest",
-        "given": "its cuts read similarities, so there is no feature to plot; `distforest score` asks it for distances",
+        "sim": "its cuts read linear similarities, each of all features, so there is no feature to plot; compute",
+        "given": "its cuts read similarities, so there is no feature to plot; compute distances by",
         "roots": idle,
         "xor": idle,
     }
