@@ -63,8 +63,8 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         data = Data(self._pair_columns(params), points, TruthKind.LABELS, truth.values, truth.classes)
         self._grow_from(data, params, seed)
         if warning := told_of_amounts(labels, points[:, : self.n_features_in_], self._feature_names()):
-            cure = "if they are amounts, cut them into classes, or say of pairs whether they are alike (`fit_pairs`)"
-            warn_caller(f"labels: {warning}, any two of which are equally unlike; {cure}")
+            cure = "if they are amounts, cut them into classes, or say of pairs whether they are similar (`fit_pairs`)"
+            warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
         return self
 
     @property
@@ -181,14 +181,14 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         numbers, codes = _read_links(pairs, similar, len(points))
         return self._area(points, numbers, codes == UNLIKE)
 
-    def _area(self, points: Float32s, numbers: Int32s, unlike: NDArray[np.bool_]) -> float:
+    def _area(self, points: Float32s, numbers: Int32s, dissimilar: NDArray[np.bool_]) -> float:
         """Area under the ROC curve over pairs of the points; ``numbers`` are their rows, shape (n_pairs, 2)."""
-        if not unlike.any() or unlike.all():
-            found = f"found {counted(len(unlike), 'pair')}, {int(unlike.sum())} of them unlike"
+        if not dissimilar.any() or dissimilar.all():
+            found = f"found {counted(len(dissimilar), 'pair')}, {int(dissimilar.sum())} of them dissimilar"
             cure = "shuffle the rows, or stratify by label, where parts of them are held out"
-            raise InputError(f"score: pairs alike and pairs unlike were expected, {found}; {cure}")
+            raise InputError(f"score: similar and dissimilar pairs were expected, {found}; {cure}")
         pairs = PointPairs.of(pair_scores.columns_of(self.forest_), points, numbers)
-        return roc_curve(-pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs)), ~unlike).auc
+        return roc_curve(-pair_scores.pair_distance(self.forest_, pairs, n_threads(self.n_jobs)), ~dissimilar).auc
 
     @property
     def _n_features_out(self) -> int:

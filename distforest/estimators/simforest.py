@@ -266,7 +266,7 @@ class _SimForest(OnSimilarities):
         columns = matrix if isinstance(matrix, np.ndarray) else np.empty((len(truth.values), 0))
         if warning := told_of_amounts(np.array(truth.classes)[truth.values], columns, self._feature_names()):
             cure = "if they are amounts, use SimForestRegressor"
-            warn_caller(f"labels: {warning}, any two of which are equally unlike; {cure}")
+            warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
 
     def _truth(self, y: VectorLike) -> Truth:
         """Read labels or targets, and keep the classes of labels."""
