@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from distforest.estimators.loading import load
@@ -50,8 +50,8 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that a worker loads only what it needs."""
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that a worker loads only the modules that it needs."""
     if name == "__version__":
         return version("distforest")
     if name not in _HOME:

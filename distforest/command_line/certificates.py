@@ -1,8 +1,7 @@
 # ruff: noqa: PLC0415
 """The command `certificates`: an authority and certificates for one cluster.
 
-Registered by `distforest.command_line.cli`, which prints what it returns; its imports stand inside it for the same
-reason.
+`distforest.command_line.cli` adds it and prints the report that it returns. As there, imports are inside the command.
 """
 
 from __future__ import annotations
@@ -19,14 +18,19 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("folder", metavar="DIR")
+@click.option("--host", "hosts", metavar="NAME", multiple=True, help="Name or IP address of a host; may be repeated.")
 @click.option(
-    "--host", "hosts", metavar="NAME", multiple=True, help="Name or IP address of a scheduler or worker host."
+    "--days",
+    type=click.IntRange(1, 3650),
+    default=365,
+    show_default=True,
+    help="Days for which the certificates are valid.",
 )
-@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="How long they are valid.")
 def certificates(folder: str, hosts: tuple[str, ...], days: int) -> Report:
-    """Make a certificate authority and certificates for scheduler, workers and clients, in the new folder DIR.
+    """Make a certificate authority and certificates for a cluster.
 
-    DASK_CONFIG=DIR then encrypts all that Dask sends, and lets in nobody without one of them.
+    The new folder DIR then holds certificates for the scheduler, the workers and the clients. With DASK_CONFIG=DIR,
+    Dask encrypts all connections and refuses those without such a certificate.
     """
     try:
         from distforest.service.certificates import make
@@ -49,7 +53,7 @@ def certificates(folder: str, hosts: tuple[str, ...], days: int) -> Report:
         ("hosts", ", ".join(made.hosts)),
         ("valid until", end),
         ("use", f"export DASK_CONFIG={made.folder}"),
-        ("put away", "ca-key.pem: no process needs it, and who has it can make certificates"),
+        ("put away", "ca-key.pem: no process needs it, and whoever has it can make certificates"),
     ]
     return Report(answer, lines)
 

@@ -1,25 +1,25 @@
 # ruff: noqa: PLC0415
 """The command line: ``distforest``, and ``dask distforest``.
 
-stdout is data, stderr is progress; ``--json`` prints one JSON object on stdout, of a failure too.
+Data go to stdout, progress to stderr. ``--json`` prints one JSON object to stdout, also after an error.
 
-=====  =========================================================================================
-exit
-=====  =========================================================================================
-0      done
-1      a job failed
-2      usage, a spec or an input is at fault
-3      no scheduler answers
-4      there is no such job
-5      the job that was waited for was cancelled
-6      interrupted; the same command resumes from there, a job of a service when it is resumed
-7      a forest is damaged, or is none
-124    the job that was waited for has not ended in time
-130    ended by Ctrl-C; a job of a service runs on
-=====  =========================================================================================
+====  ==========================================================================================
+code  meaning
+====  ==========================================================================================
+0     success
+1     a job failed
+2     wrong usage, or a spec or an input that cannot be used
+3     no scheduler answers
+4     there is no such job
+5     the job that was waited for is cancelled
+6     interrupted; the same command resumes, and ``resume`` resumes a job of a service
+7     no forest, or a damaged one
+124   the job that was waited for has not ended in time
+130   ended by Ctrl-C; a job of a service continues
+====  ==========================================================================================
 
-Everything but click is imported inside the commands, here and in the modules of further commands alone:
-``--help`` then takes no longer than Python and click.
+In the modules of commands, everything but click is imported inside the commands, so that ``--help`` takes no longer
+than Python and click.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distforest.command_line import certificates, service, trials
-from distforest.command_line.commands import JSON, Doors, fail, json_option, print_report
+from distforest.command_line.commands import JSON, CommandGroup, fail, json_option, print_report
 from distforest.errors import (
     ArtifactError,
     DistforestError,
@@ -53,12 +53,13 @@ if TYPE_CHECKING:
     from distforest.forest.feature_shares import FeatureShares
     from distforest.forest.forest import Meaning
     from distforest.jobs.any_spec import AnySpec
+    from distforest.jobs.callback import Callback
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.spec import Run
     from distforest.pictures.plotting import Importances
 
 FORMATS = ("npy", "npz", "csv", "parquet", "libsvm")
-"""What `distforest.sources.files.ingest.FORMATS` leads to, here without its imports."""
+"""The values of `distforest.sources.files.ingest.FORMATS`, repeated here to avoid its imports."""
 
 
 # --- options that several commands have -------------------------------------------------------------------
@@ -67,21 +68,23 @@ FORMATS = ("npy", "npz", "csv", "parquet", "libsvm")
 WORKERS = click.option(
     "--workers",
     type=click.IntRange(1),
-    help="Processes of the embedded cluster.  [default: cores, at most 4]",
+    help="Number of processes of the embedded cluster.  [default: cores, at most 4]",
 )
-STRICT = click.option("--strict", is_flag=True, help="Refuse arrays of which chunks are not stored.")
+STRICT = click.option("--strict", is_flag=True, help="Refuse arrays with chunks that are not stored.")
 MAX_BYTES = click.option(
     "--max-bytes",
     metavar="SIZE",
-    help="The most that an array may announce.  [default: 1 GiB, or 1,000 times what is stored of it]",
+    help="Refuse larger arrays, by the size in their metadata.  [default: 1 GiB, or 1,000 times the stored size]",
 )
-STOPPING = "stopping; a second signal, such as Ctrl-C, ends it at once"
-SCHEDULER = click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler instead.")
+STOPPING = "stopping; a second signal, such as Ctrl-C, ends the command at once"
+SCHEDULER = click.option(
+    "--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler instead of an embedded cluster."
+)
 
 
 @contextmanager
 def _cluster(run: Run) -> Iterator[Cluster]:
-    """Start or join the cluster that a job asks for: of processes here, or a scheduler elsewhere."""
+    """Start an embedded cluster of processes, or connect to the scheduler that a run names."""
     from distforest.jobs.on_dask import connected, local_cluster
 
     with ExitStack() as stack:
@@ -95,26 +98,26 @@ def _cluster(run: Run) -> Iterator[Cluster]:
         yield cluster
 
 
-@click.group("distforest", cls=Doors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("distforest", cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="distforest")
 def main() -> None:
     """Forests that learn a similarity or a distance, trained on Dask.
 
-    Addresses are paths from the current directory, or URLs such as s3://bucket/data.zarr/X.
+    An address is a path from the current directory, or a URL such as s3://bucket/data.zarr/X.
     """
-    sys.path.append(os.getcwd())  # where a module with a similarity function may lie; workers take the path over
+    sys.path.append(os.getcwd())  # a module with a similarity function may be there; workers get the same path
 
 
 @main.result_callback()
 @click.pass_context
 def print_answer(ctx: click.Context, report: Report | None) -> None:
-    """Print what a command returns, if it has not printed it itself."""
+    """Print the report that a command returns; a command that prints its own returns None."""
     if report is not None:
         print_report(ctx, report)
 
 
-main.take(trials.COMMANDS)
-main.take((*service.COMMANDS, *certificates.COMMANDS), "Jobs of a service")
+main.add_section(trials.COMMANDS)
+main.add_section((*service.COMMANDS, *certificates.COMMANDS), "Jobs of a service")
 
 
 # --- fit --------------------------------------------------------------------------------------------------
@@ -123,20 +126,27 @@ main.take((*service.COMMANDS, *certificates.COMMANDS), "Jobs of a service")
 @main.command()
 @click.argument("spec", metavar="SPEC")
 @WORKERS
-@click.option("--threads", "threads_per_worker", type=click.IntRange(1), help="Threads of each process.")
-@click.option("--memory-limit", metavar="SIZE", help="Memory of each process, such as 4GiB.")
+@click.option("--threads", "threads_per_worker", type=click.IntRange(1), help="Number of threads of each process.")
+@click.option("--memory-limit", metavar="SIZE", help="Memory limit of each process, such as 4GiB.")
 @SCHEDULER
-@click.option("--batch", type=click.IntRange(1), help="Trees in one task.")
+@click.option("--batch", type=click.IntRange(1), help="Number of trees in one task.")
 @STRICT
 @MAX_BYTES
-@click.option("--overwrite", is_flag=True, help="Replace the forest at the output.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec: params.max_depth=3.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing forest at the output.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key of the spec, such as params.max_depth=3; may be repeated.",
+)
 @json_option
 @click.pass_context
 def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) -> None:
-    """Train the forest that the TOML file SPEC describes, and seal it at its output.
+    """Train the forest that the TOML file SPEC describes.
 
-    A run that was interrupted goes on from its finished trees when the same command is given again.
+    The forest is sealed at the output that SPEC names. After an interruption, the same command resumes from the
+    finished trees.
     """
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible, progress
@@ -151,9 +161,9 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
 
     elsewhere = [name for name in ("workers", "threads_per_worker", "memory_limit") if run["scheduler"] and run[name]]
     if elsewhere:
-        raise click.UsageError(f"`{elsewhere[0]}` is for the embedded cluster, --scheduler names another one")
-    given = {f"run.{name}": value for name, value in run.items() if value not in (None, False)}
-    job = read_fit(spec, {**settings(sets), **given})
+        raise click.UsageError(f"`{elsewhere[0]}` is for the embedded cluster; leave it out, or --scheduler")
+    changes = {f"run.{name}": value for name, value in run.items() if value not in (None, False)}
+    job = read_fit(spec, {**settings(sets), **changes})
     if job.run.scheduler:
         job = with_absolute_paths(job)
     else:
@@ -171,8 +181,8 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
             for text in fitted.warnings:
                 warnings.warn(text, stacklevel=1)
     except KeyboardInterrupt:
-        finished = f"what is finished is kept in {folder.address}; the same command resumes from there"
-        nothing = "nothing was finished yet; the same command begins anew"
+        finished = f"finished trees are kept in {folder.address}; the same command resumes from there"
+        nothing = "no tree was finished yet; the same command starts again"
         raise InterruptedJobError(finished if folder.exists() else nothing) from None
     print_report(ctx, reports.fitted(job, fitted, limit))
 
@@ -184,27 +194,41 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
 @click.argument("forest")
 @click.argument("queries")
 @click.argument("output")
-@click.option("--answer", type=click.Choice(list(ANSWERS)), default="distance", show_default=True, help="What to ask.")
-@click.option("--reference", metavar="ADDRESS", help="Rows that answers are taken to.  [default: training rows]")
-@click.option("--pairs", metavar="ADDRESS", help="Row numbers of the pairs, two columns, for --answer pairs.")
-@click.option("--n-neighbors", type=click.IntRange(1), default=10, show_default=True, help="For --answer neighbors.")
-@click.option("--without-self", is_flag=True, help="QUERIES are the training rows; none is its own neighbour.")
-@click.option("--similarity", metavar="NAME", help="Ask module:function, or an entry point; QUERIES are objects then.")
-@click.option("--training", metavar="ADDRESS", help="With --similarity, the training objects.  [default: 0, 1, 2, ...]")
-@click.option("--ledger", metavar="PATH", help="With --similarity, the file that remembers what it returned.")
+@click.option(
+    "--answer", type=click.Choice(list(ANSWERS)), default="distance", show_default=True, help="What to compute."
+)
+@click.option("--reference", metavar="ADDRESS", help="Rows to which QUERIES are compared.  [default: training rows]")
+@click.option("--pairs", metavar="ADDRESS", help="Row numbers of the pairs, in two columns, for --answer pairs.")
+@click.option(
+    "--n-neighbors",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Number of neighbours, for --answer neighbors.",
+)
+@click.option("--without-self", is_flag=True, help="QUERIES are the training rows; a row is not its own neighbour.")
+@click.option(
+    "--similarity",
+    metavar="NAME",
+    help="Function of the similarities, module:function or an entry point; QUERIES are objects.",
+)
+@click.option("--training", metavar="ADDRESS", help="Training objects, with --similarity.  [default: 0, 1, 2, ...]")
+@click.option("--ledger", metavar="PATH", help="File that keeps the evaluated similarities, with --similarity.")
 @WORKERS
-@click.option("--threads-here", type=click.IntRange(1), help="Run in threads of this process, no cluster.")
+@click.option(
+    "--threads-here", type=click.IntRange(1), help="Run in this number of threads of this process, without a cluster."
+)
 @SCHEDULER
 @STRICT
 @MAX_BYTES
-@click.option("--overwrite", is_flag=True, help="Replace the answers at OUTPUT.")
+@click.option("--overwrite", is_flag=True, help="Replace existing answers at OUTPUT.")
 @json_option
 @click.pass_context
-def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwrite: bool, **asked: Any) -> None:
-    """Ask the sealed FOREST about the rows of the Zarr array QUERIES.
+def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwrite: bool, **options: Any) -> None:
+    """Compute answers of a sealed FOREST for the rows of QUERIES.
 
-    The answers are written to the new Zarr group OUTPUT, in parallel and in bounded memory; of a group out.zarr,
-    zarr.open_array("out.zarr/distance") reads the distances.
+    QUERIES is a Zarr array. The answers are written to the new Zarr group OUTPUT, in parallel and in bounded memory. If
+    OUTPUT is out.zarr, zarr.open_array("out.zarr/distance") opens the distances.
     """
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible, progress
@@ -218,15 +242,16 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     from distforest.stores.groups import check_name
 
     check_name(output)
-    here, run = asked.pop("threads_here"), Run(workers=asked.pop("workers"), scheduler=asked.pop("scheduler"))
+    here, run = options.pop("threads_here"), Run(workers=options.pop("workers"), scheduler=options.pop("scheduler"))
     if (here is not None) + (run.workers is not None) + (run.scheduler is not None) > 1:
         raise click.UsageError("give one of --workers, --threads-here and --scheduler")
-    lazily = {name: asked.pop(name) for name in ("similarity", "training", "ledger")}
+    similarity, training, ledger = (options.pop(name) for name in ("similarity", "training", "ledger"))
     if run.scheduler:
         forest, queries, output = map(from_the_root, (forest, queries, output))
-        asked |= {name: from_the_root(asked[name]) for name in ("reference", "pairs") if asked[name]}
-    asked["max_bytes"] = bytes_of_option("--max-bytes", asked["max_bytes"])
-    question = Question(forest, queries, **asked, **_callback(forest, **lazily))
+        options |= {name: from_the_root(options[name]) for name in ("reference", "pairs") if options[name]}
+    options["max_bytes"] = bytes_of_option("--max-bytes", options["max_bytes"])
+    callback = _callback(forest, similarity, training, ledger)
+    question = Question(forest, queries, callback=callback, training=training, **options)
     outputs.check_apart(output, question.addresses())
     with ExitStack() as stack:
         stack.enter_context(interruptible(STOPPING))
@@ -238,15 +263,15 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     print_report(ctx, reports.scored(question, scored))
 
 
-def _callback(forest: str, similarity: str | None, training: str | None, ledger: str | None) -> dict[str, Any]:
-    """Read what a question says of the function that similarities are asked of."""
+def _callback(forest: str, similarity: str | None, training: str | None, ledger: str | None) -> Callback | None:
+    """The function that evaluates similarities, with its ledger; None if the command names no function."""
     if similarity is None:
         if training or ledger:
             raise click.UsageError("--training and --ledger go with --similarity")
-        return {}
+        return None
     from distforest.jobs.score_spec import callback_for
 
-    return {"callback": callback_for(forest, similarity, ledger), "training": training}
+    return callback_for(forest, similarity, ledger)
 
 
 # --- inspect and verify -----------------------------------------------------------------------------------
@@ -254,12 +279,19 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
 
 @main.command()
 @click.argument("forest")
-@click.option("--features", metavar="ADDRESS", help="Array with the features' names.  [default: the forest's own]")
-@click.option("--plot", metavar="FILE", help="Draw feature weights or importances, or a ranking: a .png, .pdf, .svg.")
+@click.option(
+    "--features", metavar="ADDRESS", help="Array with the names of the features.  [default: those in the forest]"
+)
+@click.option(
+    "--plot", metavar="FILE", help="Save a plot of feature weights, importances or a ranking as .png, .pdf or .svg."
+)
 @json_option
 @click.pass_context
 def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:
-    """Tell what the sealed FOREST is, by its manifest, tree sizes and feature weights; `verify` reads all of it."""
+    """Report what a sealed FOREST is and how it was grown.
+
+    It reads the manifest, the tree sizes and the feature weights; `verify` reads everything.
+    """
     from distforest.command_line import reports
     from distforest.forest.feature_shares import read_feature_shares
     from distforest.forest.roots import Roots
@@ -269,23 +301,22 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     drawn = read_feature_shares(forest, manifest, features)
     if features is not None and drawn is None and plot is None:
         warnings.warn(
-            "`features` names none, as the forest has no weights of features to tell; give `plot`", stacklevel=2
+            "`features` is not used, as the forest has no feature weights to report; give `plot` too", stacklevel=2
         )
     if plot is not None:
         _plot(forest, meaning_of(manifest), drawn, features, plot)
     try:
         roots = Roots.of_manifest(forest, manifest)
-    except ArtifactError:  # `verify` tells of damage; what the manifest says is told all the same
+    except ArtifactError:  # `verify` reports damage; the manifest is reported in any case
         roots = None
     print_report(ctx, reports.inspected(forest, manifest, roots, drawn))
 
 
 def _plot(forest: str, meaning: Meaning, drawn: FeatureShares | None, features: str | None, path: str) -> None:
-    """Save a picture of feature weights; without any, of a ranking tree and its curves, or of importances."""
+    """Save a picture of feature weights; or, if a forest has none, of a ranking and its curves, or of importances."""
     folder, name = os.path.split(path)
     if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
-        asked = "a name such as picture.png was expected, in a folder that is there"
-        raise InputError(f"--plot {path}: {asked}")
+        raise InputError(f"--plot {path}: a name such as picture.png, in an existing folder, was expected")
     from distforest.forest.leaf_kinds import KeepsRanks
     from distforest.sources.row_kinds import Dense, Kernel
 
@@ -293,14 +324,14 @@ def _plot(forest: str, meaning: Meaning, drawn: FeatureShares | None, features: 
     if isinstance(rows, (Dense, Kernel)):
         reads = "similarities" if isinstance(rows, Dense) else f"{rows.kind} similarities, each of all features"
         raise InputError(
-            f"{forest}: its cuts read {reads}, so there is no feature to plot; `distforest score` asks it for "
-            "distances, which distforest.pictures.plotting.class_separation draws"
+            f"{forest}: its cuts read {reads}, so there is no feature to plot; compute distances by "
+            "`distforest score`, and draw them by distforest.pictures.plotting.class_separation"
         )
     try:
         from distforest.pictures import plotting, ranking_plots
     except ImportError as error:
         raise InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}") from error
-    figure: Any
+    figure: Any  # a function that may draw on given axes returns a picture or axes
     if drawn is not None:
         figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
     elif isinstance(meaning.leaf, KeepsRanks):
@@ -309,26 +340,26 @@ def _plot(forest: str, meaning: Meaning, drawn: FeatureShares | None, features: 
         figure = plotting.feature_importances(_importances(forest, features))
     try:
         figure.savefig(path, dpi=130)
-    except ValueError as error:  # a suffix that it does not know
+    except ValueError as error:  # an unknown suffix
         raise InputError(f"--plot {path}: {error}") from error
 
 
 def _importances(address: str, features: str | None) -> Importances:
-    """What each feature has given to a sealed forest whose cuts read features."""
+    """The importance of each feature in a sealed forest whose splits read features."""
     from distforest import RFD, URerF, load
     from distforest.forest import scoring
     from distforest.forest.feature_shares import read_names
     from distforest.pictures.plotting import Importances
 
-    forest: Any = load(address)
-    own = tuple(getattr(forest, "feature_names_in_", ()))
-    names = own if features is None else read_names(features, forest.n_features_in_)
+    forest = load(address)
+    stored = tuple(getattr(forest, "feature_names_in_", ()))
+    names = stored if features is None else read_names(features, forest.n_features_in_)
     if isinstance(forest, RFD):
         parts = {"differences": forest.relative_importances_, "middles": forest.absolute_importances_}
     else:
         parts = {"importance": scoring.feature_importances(forest.forest_)}
     if not sum(shares.sum() for shares in parts.values()):
-        raise InputError(f"{address}: no tree has a cut that gains anything, so no feature has given anything")
+        raise InputError(f"{address}: no tree has a cut that gains anything, so no feature has an importance")
     of = "the nodes that were cut, by their rows" if isinstance(forest, URerF) else "the gain of all cuts"
     return Importances(parts, names, of)
 
@@ -338,15 +369,18 @@ def _importances(address: str, features: str | None) -> Importances:
 @json_option
 @click.pass_context
 def verify(ctx: click.Context, forest: str) -> None:
-    """Read the whole FOREST against its digests and the rules of a forest; exit code 7 if it is damaged."""
+    """Read all of a sealed FOREST and check that it is intact.
+
+    Its arrays must match their digests and make a valid forest; otherwise the exit code is 7.
+    """
     from distforest.command_line import reports
     from distforest.forest.sealed.artifact import open_forest
 
     try:
-        found = open_forest(forest)
+        opened = open_forest(forest)
     except ArtifactError as error:
         fail(ctx, error, forest=forest, valid=False)
-    print_report(ctx, reports.verified(forest, found))
+    print_report(ctx, reports.verified(forest, opened))
 
 
 # --- validate and ingest ----------------------------------------------------------------------------------
@@ -354,13 +388,14 @@ def verify(ctx: click.Context, forest: str) -> None:
 
 @main.command()
 @click.argument("spec", metavar="SPEC")
-@click.option("--strict", is_flag=True, help="Refuse inputs that are not here, or of which chunks are not stored.")
+@click.option("--strict", is_flag=True, help="Refuse inputs that are absent here, or have chunks that are not stored.")
 @json_option
 @click.pass_context
 def validate(ctx: click.Context, spec: str, strict: bool) -> None:
-    """Check the TOML file SPEC, and name all its faults at once.
+    """Check the TOML file SPEC and report all its faults at once.
 
-    The metadata of a fit's inputs are read where they are here: their shapes, and the memory that a worker needs.
+    If the inputs of a fit are present here, their metadata are read, and their shapes and the memory that a worker
+    needs are reported.
     """
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import read_spec
@@ -374,9 +409,9 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
         absent = _not_here(job) if not strict else []
         if absent:
             answer["not_here"] = absent
-            lines.append(("not here", f"{', '.join(absent)}: told by its text alone"))
+            lines.append(("not here", f"{', '.join(absent)}: only the text of the spec was checked"))
         elif strict or isinstance(job, Spec):
-            seen = _looked_ahead(replace(job, run=replace(job.run, strict=job.run.strict or strict)))
+            seen = _previewed(replace(job, run=replace(job.run, strict=job.run.strict or strict)))
             answer["preview"] = seen.answer
             lines += seen.lines
     except DistforestError as error:
@@ -385,15 +420,15 @@ def validate(ctx: click.Context, spec: str, strict: bool) -> None:
 
 
 def _not_here(job: AnySpec) -> list[str]:
-    """The inputs of a fit that are not here: they may be where it will run."""
+    """The inputs of a fit that are absent here: they may be present where the job will run."""
     from distforest.jobs.preview import absent_inputs
     from distforest.jobs.spec import Spec
 
     return absent_inputs(job) if isinstance(job, Spec) else []
 
 
-def _looked_ahead(job: AnySpec) -> Report:
-    """What a job will read and need, by metadata alone; raises MemoryLimitError where it is too large."""
+def _previewed(job: AnySpec) -> Report:
+    """Report what a job will read and need, from metadata alone; raises MemoryLimitError if it is too large."""
     from distforest.command_line import reports
     from distforest.jobs.outline import outline
     from distforest.jobs.plan import check_memory
@@ -411,26 +446,31 @@ def _looked_ahead(job: AnySpec) -> Report:
 @click.argument("source")
 @click.argument("target", metavar="TARGET.zarr")
 @click.option("--label", metavar="COLUMN", help="Column of a csv or Parquet file that holds the labels.")
-@click.option("--header/--no-header", default=None, help="Whether a csv file's first row names its columns.")
+@click.option("--header/--no-header", default=None, help="Whether the first row of a csv file names its columns.")
 @click.option(
-    "--separator", metavar="CHAR", help="What separates the cells of a csv file, such as ';' or tab.  [default: ,]"
+    "--separator", metavar="CHAR", help="Character between the cells of a csv file, such as ';' or tab.  [default: ,]"
 )
-@click.option("--n-features", type=click.IntRange(1), help="Features of a libsvm file.  [default: its highest index]")
-@click.option("--zero-based/--one-based", default=None, help="From where a libsvm file counts its indices.")
+@click.option(
+    "--n-features", type=click.IntRange(1), help="Number of features of a libsvm file.  [default: its highest index]"
+)
+@click.option(
+    "--zero-based/--one-based", default=None, help="Whether a libsvm file counts its indices from 0 or from 1."
+)
 @click.option("--name", help="Name of the array of an .npy file.  [default: name of the file]")
 @click.option("--format", type=click.Choice(FORMATS), help="Format of SOURCE.  [default: by its suffix]")
 @click.option(
     "--max-bytes",
     metavar="SIZE",
-    help="What SOURCE may unfold to, such as 8GiB.  [default: 1GiB, or 200 times the file's size]",
+    help="Largest size to which SOURCE may unfold, such as 8GiB.  [default: 1GiB, or 200 times the file's size]",
 )
-@click.option("--overwrite", is_flag=True, help="Replace the Zarr group at TARGET.zarr.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing Zarr group at TARGET.zarr.")
 @json_option
 @click.pass_context
 def ingest(ctx: click.Context, /, source: str, target: str, max_bytes: str | None, **options: Any) -> None:
-    """Turn the file SOURCE (.npy, .npz, csv, Parquet, libsvm) into the Zarr group TARGET.zarr.
+    """Convert the file SOURCE to the Zarr group TARGET.zarr.
 
-    An .npz file of scipy.sparse.save_npz becomes a sparse matrix, whose address is TARGET.zarr itself.
+    SOURCE is a .npy, .npz, csv, Parquet or libsvm file. An .npz file of scipy.sparse.save_npz becomes a sparse matrix,
+    whose address is TARGET.zarr itself.
     """
     from distforest.command_line import reports
     from distforest.command_line.spec_files import bytes_of_option
@@ -438,8 +478,8 @@ def ingest(ctx: click.Context, /, source: str, target: str, max_bytes: str | Non
     from distforest.stores.groups import attributes_of
 
     written = take_in(source, target, max_bytes=bytes_of_option("--max-bytes", max_bytes), **options)
-    told = {name: value for name, value in attributes_of(target).items() if name != "distforest"}
-    print_report(ctx, reports.ingested(target, written, told))
+    attributes = {name: value for name, value in attributes_of(target).items() if name != "distforest"}
+    print_report(ctx, reports.ingested(target, written, attributes))
 
 
 # --- quickstart -------------------------------------------------------------------------------------------
@@ -448,15 +488,21 @@ def ingest(ctx: click.Context, /, source: str, target: str, max_bytes: str | Non
 @main.command()
 @click.argument("folder", metavar="[DIR]", default="quickstart")
 @WORKERS
-@click.option("--seed", type=click.IntRange(0), default=7, show_default=True, help="Of the splits and the forests.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=7, show_default=True, help="Seed of the data splits and the forests."
+)
 @json_option
 @click.pass_context
 def quickstart(ctx: click.Context, folder: str, workers: int | None, seed: int) -> None:
-    """Ingest real data, train two forests, seal, reopen and score them, all in DIR (./quickstart)."""
+    """Train and score two forests on real data, in the folder DIR.
+
+    It ingests data that ship with the package, and trains, seals, reopens and scores the forests. DIR is ./quickstart
+    by default.
+    """
     from distforest.command_line.quickstart import run_quickstart, show
 
-    found = run_quickstart(folder, workers, seed)
+    results = run_quickstart(folder, workers, seed)
     if ctx.meta.get(JSON):
-        click.echo(json.dumps(found, allow_nan=False))
+        click.echo(json.dumps(results, allow_nan=False))
     else:
-        show(found, sys.stdout)
+        show(results, sys.stdout)

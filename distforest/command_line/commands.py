@@ -1,18 +1,19 @@
-"""What all commands share: ``--json``, how an answer is printed, and how a command ends that fails.
+"""The parts that all commands share: ``--json``, the printing of a report, and the handling of errors and warnings.
 
-stdout is data, stderr is all else; with ``--json`` a failure is an object on stdout, too.
+Data go to stdout, everything else to stderr; with ``--json`` an error is also an object on stdout.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import re
 import shlex
 import warnings
 from collections.abc import Callable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import click
 
@@ -25,35 +26,35 @@ if TYPE_CHECKING:
 
     from distforest.command_line.reports import Report
 
-F = TypeVar("F", bound=Callable[..., Any] | click.Command)
+F = TypeVar("F", bound=Callable[..., object] | click.Command)
 
 JSON = "distforest.json"
-"""Where a command's context keeps whether ``--json`` was given."""
-
+"""The key under which the context of a command keeps whether ``--json`` was given."""
 
 ARGUMENT = re.compile(
     r"`(?P<marked>[\w.]+)(?:=(?P<given>[^`]+))?`"
     r"|^(?P<first>\w+)(?=:| must be )"
     r"|(?<![\w/.])(?P<called>[a-z_.]+)=(?P<word>True|False|None)(?![\w/])"
 )
-"""An argument in a message: in backquotes, at its beginning, or given one of Python's words."""
+"""An argument in a message: in backquotes, at the beginning of the message, or set to a word of Python's."""
 
 WORDS = {"True": "true", "False": "false", "None": "'none'"}
-"""Python's words as a job's file has them."""
+"""Python's words as a spec writes them."""
 
 
-class Doors(click.Group):
-    """A group whose commands end with a line on stderr and an exit code where the error is a known one.
+class CommandGroup(click.Group):
+    """A group of commands that reports known errors as a line on stderr and an exit code.
 
-    Its help tells them in sections.
+    Its help lists the commands in sections.
     """
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._sections: dict[str, str] = {}
+    @functools.cached_property
+    def _sections(self) -> dict[str, str]:
+        """The section of each command."""
+        return {}
 
-    def take(self, commands: Iterable[click.Command], section: str = "Commands") -> None:
-        """Add commands, each with ``--json``, under the head of a section."""
+    def add_section(self, commands: Iterable[click.Command], section: str = "Commands") -> None:
+        """Add commands, each with ``--json``, to a section of the help."""
         for command in commands:
             json_option(command)
             self.add_command(command)
@@ -64,14 +65,14 @@ class Doors(click.Group):
         limit = formatter.width - 6 - max(map(len, self.commands))
         sections: dict[str, list[tuple[str, str]]] = {"Commands": []}
         for name in self.list_commands(ctx):
-            told = self.commands[name].get_short_help_str(limit)
-            sections.setdefault(self._sections.get(name, "Commands"), []).append((name, told))
+            summary = self.commands[name].get_short_help_str(limit)
+            sections.setdefault(self._sections.get(name, "Commands"), []).append((name, summary))
         for section, rows in sections.items():
             with formatter.section(section):
                 formatter.write_dl(rows)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command."""
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a command; a known error ends it with its message and exit code."""
         try:
             with _plain_warnings(ctx):
                 return super().invoke(ctx)
@@ -80,28 +81,31 @@ class Doors(click.Group):
         except MemoryError as error:
             fail(ctx, MemoryLimitError(f"there is not enough memory here: {error or 'none is left'}"))
         except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader of stdout has gone: click ends quietly
+            if error.errno == errno.EPIPE:  # nobody reads stdout any more: click ends quietly
                 raise
             fail(ctx, error)
 
 
 def fail(ctx: click.Context, error: BaseException, **more: object) -> NoReturn:
-    """Say what went wrong on stderr, under --json on stdout too, and end with the code for it."""
+    """Print an error to stderr, with ``--json`` also to stdout, and exit with its code.
+
+    ``more`` are further entries of the JSON object.
+    """
     interrupted = isinstance(error, (KeyboardInterrupt, InterruptedJobError))
-    said = error.faults if isinstance(error, SpecError) else [str(error) or "ended by Ctrl-C or another signal"]
-    faults = [as_typed(fault, _command_of(ctx)) for fault in said]
+    messages = error.faults if isinstance(error, SpecError) else [str(error) or "ended by Ctrl-C or another signal"]
+    faults = [as_typed(message, _command_of(ctx)) for message in messages]
     for fault in faults:
         click.echo(f"{'interrupted' if interrupted else 'error'}: {printable(fault)}", err=True)
     code = exit_code(error)
     if ctx.meta.get(JSON):
-        told = {"kind": type(error).__name__, "message": "\n".join(faults), "faults": faults}
-        known = error.job if isinstance(error, NotDoneError) else {}
-        click.echo(json.dumps({**known, **more, "error": known.get("error") or told, "exit_code": code}))
+        described = {"kind": type(error).__name__, "message": "\n".join(faults), "faults": faults}
+        job = error.job if isinstance(error, NotDoneError) else {}
+        click.echo(json.dumps({**job, **more, "error": job.get("error") or described, "exit_code": code}))
     ctx.exit(code)
 
 
 def as_typed(text: str, command: click.Command) -> str:
-    """Write the arguments that a message names as the command has them: its flags, else keys of a job's file.
+    """Replace the arguments that a message names by the flags of a command, or else by keys of a spec.
 
     Examples
     --------
@@ -113,11 +117,11 @@ def as_typed(text: str, command: click.Command) -> str:
     """
     options = {option.name: option for option in command.params if isinstance(option, click.Option)}
 
-    def typed(found: re.Match[str]) -> str:
-        name, value = found["marked"] or found["first"] or found["called"], found["given"] or found["word"]
+    def typed(match: re.Match[str]) -> str:
+        name, value = match["marked"] or match["first"] or match["called"], match["given"] or match["word"]
         option = options.get(name.rpartition(".")[2])
         if option is None:
-            return f"{name}={WORDS.get(value, value)}" if value else found[0]
+            return f"{name}={WORDS.get(value, value)}" if value else match[0]
         flag = max(option.opts, key=len)
         if value == "False" and option.secondary_opts:
             return max(option.secondary_opts, key=len)
@@ -127,18 +131,18 @@ def as_typed(text: str, command: click.Command) -> str:
 
 
 def _command_of(ctx: click.Context) -> click.Command:
-    """The command that was asked for: of a group's context the one below it."""
+    """The command that runs: in the context of a group, its subcommand."""
     command = ctx.command
     return command.commands.get(ctx.invoked_subcommand or "", command) if isinstance(command, click.Group) else command
 
 
 @contextmanager
 def _plain_warnings(ctx: click.Context) -> Iterator[None]:
-    """Warnings as one line each, without the line of code that they come from."""
+    """Print each warning as one line, without the line of code that it comes from."""
 
     def show(
         message: Warning | str,
-        category: type[Warning],  # noqa: ARG001  (the five that Python hands over)
+        category: type[Warning],  # noqa: ARG001  (Python passes these five)
         filename: str,  # noqa: ARG001
         lineno: int,  # noqa: ARG001
         file: TextIO | None = None,  # noqa: ARG001
@@ -152,12 +156,12 @@ def _plain_warnings(ctx: click.Context) -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """Replace control characters: a name in a stranger's forest must not control the terminal."""
+    """Replace control characters: a name in somebody else's forest must not control the terminal."""
     return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def print_report(ctx: click.Context, report: Report) -> None:
-    """Print an answer: as JSON if that was asked for, else as lines of a name and a value."""
+    """Print a report: as JSON with ``--json``, otherwise as lines of a name and a value."""
     if ctx.meta.get(JSON):
         click.echo(json.dumps(report.answer, allow_nan=False))
         return
@@ -172,12 +176,12 @@ def _keep_json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> 
 
 
 def json_option(command: F) -> F:
-    """``--json``."""
+    """Add the option ``--json`` to a command."""
     return click.option(
         "--json",
         is_flag=True,
         is_eager=True,
         expose_value=False,
         callback=_keep_json,
-        help="Print one JSON object on stdout.",
+        help="Print one JSON object to stdout.",
     )(command)

@@ -1,4 +1,4 @@
-"""What a person sees of a running command on stderr: progress as bars on a terminal, else as plain lines."""
+"""The progress of a running command on stderr: bars on a terminal, otherwise plain lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn
@@ -35,17 +35,17 @@ UNITS = {
     "merge": "parts",
     "score": "rows",
 }
-"""What is counted in each run of tasks."""
+"""The unit that each run of tasks counts."""
 
 LINE_SECONDS = 1.0
-"""At least so many seconds lie between two lines of progress; the last line of a run always comes."""
+"""Least number of seconds between two lines of progress; the last line of a run is always printed."""
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What asks a command to stop: Ctrl-C, a batch system or the system's end, a terminal that was closed."""
+"""The signals that stop a command: Ctrl-C, the end set by a batch system or a shutdown, a closed terminal."""
 
 
 def progress_in_words(progress: Progress) -> str:
-    """How far a run is, in words.
+    """Write the progress of a run in words.
 
     Examples
     --------
@@ -60,14 +60,14 @@ def progress_in_words(progress: Progress) -> str:
 
 
 def rate_in_words(progress: Progress) -> str:
-    """Finished a second, or seconds for each, in words; nothing before the first is finished."""
+    """Write the number finished per second, or the seconds for each; empty before the first is finished."""
     if not progress.rate:
         return ""
     return f"{progress.rate:,.1f} a second" if progress.rate >= 1 else f"{1 / progress.rate:,.1f} s each"
 
 
 def left(progress: Progress) -> str:
-    """Seconds left, or seconds taken at the end, in words; nothing before the first is finished."""
+    """Write the time left, or at the end the time taken; empty before the first is finished."""
     if progress.done >= progress.total:
         return f"done in {progress.seconds:,.1f} s"
     return f"{span(progress.remaining)} left" if math.isfinite(progress.remaining) else ""
@@ -90,14 +90,14 @@ def span(seconds: float) -> str:
 
 
 class LineWatch:
-    """A watcher that writes lines: about one a second, and the last of each run.
+    """A watcher that prints lines of progress: about one a second, and the last of each run.
 
     Parameters
     ----------
     stream
-        Where to.
+        The lines are printed to it.
     clock
-        Seconds; another clock makes it testable.
+        Returns the time in seconds; tests pass one of their own.
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -105,7 +105,7 @@ class LineWatch:
         self._last = -math.inf
 
     def __call__(self, progress: Progress) -> None:
-        """Write a line if it is time, or the run is at its end."""
+        """Print a line if a second has passed since the last one, or the run has ended."""
         now = self._clock()
         if progress.done >= progress.total or now - self._last >= LINE_SECONDS:
             self._last = now
@@ -113,22 +113,22 @@ class LineWatch:
 
 
 class _Words(ProgressColumn):
-    """Count, rate and time left of a bar, in the words of the lines."""
+    """A column of a bar with the count, the rate and the time left, in the words of the lines."""
 
     def render(self, task: Task) -> Text:
-        """Write them."""
+        """Return the words."""
         return Text(str(task.fields["words"]), style="progress.remaining")
 
 
 class BarWatch:
-    """A watcher that moves bars, one for each run."""
+    """A watcher that shows a progress bar for each run."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
         self._known: dict[str, TaskID] = {}
 
     def __call__(self, progress: Progress) -> None:
-        """Move the run's bar; a run that begins anew begins a new bar."""
+        """Move the bar of a run; a run that starts again gets a new bar."""
         words = progress_in_words(progress).removeprefix(f"{progress.name} ")
         if progress.name not in self._known or progress.done == 0:
             self._known[progress.name] = self._bars.add_task(progress.name, total=progress.total, words=words)
@@ -137,7 +137,7 @@ class BarWatch:
 
 @contextmanager
 def progress() -> Iterator[Watch]:
-    """Watch the block: by bars where stderr is a terminal (without colour under NO_COLOR), else by lines."""
+    """Give a watcher to the block: of bars if stderr is a terminal (without colour under NO_COLOR), else of lines."""
     console = Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
         yield LineWatch(sys.stderr)
@@ -149,10 +149,10 @@ def progress() -> Iterator[Watch]:
 
 @contextmanager
 def interruptible(message: str) -> Iterator[None]:
-    """Make the first of `STOP_SIGNALS` say ``message`` and raise KeyboardInterrupt, the second end the process.
+    """Handle `STOP_SIGNALS` in the block: the first prints ``message`` and raises KeyboardInterrupt.
 
-    Only the main thread may change what a signal does; in another one nothing changes. Nor does it for a closed
-    terminal that is ignored, as under nohup.
+    A second signal ends the process. Outside the main thread nothing changes, as only that thread may set handlers. A
+    closed terminal is still ignored if it was ignored before, as under nohup.
     """
 
     def first(_number: int, _frame: FrameType | None) -> None:
@@ -165,11 +165,11 @@ def interruptible(message: str) -> Iterator[None]:
     def second(number: int, _frame: FrameType | None) -> None:
         os._exit(128 + number)
 
-    before: dict[int, Any] = {}
+    before: dict[int, Callable[[int, FrameType | None], object] | int | signal.Handlers | None] = {}
     if threading.current_thread() is threading.main_thread():
         is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        taken = STOP_SIGNALS[:2] if is_ignored else STOP_SIGNALS
-        before.update({number: signal.signal(number, first) for number in taken})
+        handled = STOP_SIGNALS[:2] if is_ignored else STOP_SIGNALS
+        before.update({number: signal.signal(number, first) for number in handled})
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What a command ends with: the exit code of each kind of error."""
+"""The exit codes of commands, by kind of error."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ CODES = (
     (WaitTimeoutError, 124),
     (KeyboardInterrupt, 130),
 )
-"""The exit code of each kind of error; of all others it is 1."""
+"""The exit code of each kind of error; for all others it is 1."""
 
 STATE_CODES = {"CANCELLED": 5, "INTERRUPTED": 6}
-"""The exit code of the last state of a job that is not done; of all others it is 1."""
+"""The exit code for a job that ended in this state without a result; for all other states it is 1."""
 
 
 def exit_code(error: BaseException) -> int:
-    """Choose the exit code that an error leads to."""
+    """The exit code for an error."""
     code = next((code for kind, code in CODES if isinstance(error, kind)), 1)
     return STATE_CODES.get(error.job["state"], code) if type(error) is NotDoneError else code

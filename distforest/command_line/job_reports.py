@@ -1,4 +1,4 @@
-"""What is told of the jobs of a service: a job, many of them in a table, what happened to one."""
+"""Reports on the jobs of a service: one job, a table of many, and the events of one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HEADINGS = ("ID", "STATE", "JOB", "PROGRESS", "AGE", "OUTPUT")
 
 
 def moment_of(seconds: float | None) -> str:
-    """Write a point in time.
+    """Write a moment, in seconds since 1970, as a date and a time of day.
 
     Examples
     --------
@@ -31,12 +31,12 @@ def moment_of(seconds: float | None) -> str:
 
 
 def kind_of(job: Mapping[str, Any]) -> str:
-    """A job's method, or that it scores."""
+    """The method of a job, or ``"score"``."""
     return str(job.get("method") or job.get("kind") or "")
 
 
 def progress_counted(job: Mapping[str, Any]) -> str:
-    """How much of a job is done: of its current phase, and once it has ended of its trees or rows.
+    """The share of a job that is done: of its current phase or, once it has ended, of its trees or rows.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def progress_counted(job: Mapping[str, Any]) -> str:
 
 
 def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]:
-    """A row of words for each job, as `HEADINGS` has them."""
+    """The cells of a table with a row for each job and the columns `HEADINGS`."""
     return [
         (
             str(job["id"]),
@@ -67,7 +67,7 @@ def rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[tuple[str, ...]]
 
 
 def in_columns(table: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table whose columns are as wide as they need to be.
+    """The lines of a table with aligned columns.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def in_columns(table: Sequence[Sequence[str]]) -> list[str]:
 
 
 def reported(job: JobState) -> Report:
-    """Report all that is known of a job."""
+    """Report the state, progress, warnings and result of a job."""
     lines = [("job", str(job["id"])), ("state", _state(job)), ("output", str(job.get("output") or "not known"))]
     lines += [(name, moment_of(job[name])) for name in ("submitted", "started", "ended") if job.get(name)]
     if job.get("workers") is not None and not job.get("ended"):
@@ -99,21 +99,21 @@ def reported(job: JobState) -> Report:
 
 
 def _state(job: JobState) -> str:
-    """A job's state, and how far it is."""
+    """The state of a job, and its progress."""
     if job["state"] == INTERRUPTED:
         was = f", was {job['was']}" if job.get("was", INTERRUPTED) != INTERRUPTED else ""
-        return f"{INTERRUPTED}{was}; it goes on when a service is started on its job root"
+        return f"{INTERRUPTED}{was}; it resumes when a service is started on its job root"
     progress = None if job.get("ended") else progress_of(job)
     return f"{job['state']}, {progress_in_words(progress)}" if progress else str(job["state"])
 
 
 def _result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What a job has made, as far as it is told."""
+    """The lines about the result of a job."""
     lines = [(name, str(result[name])) for name in ("forest", "digest") if result.get(name)]
     if result.get("n_trees"):
         grown, n_trees = result.get("n_grown"), result["n_trees"]
-        own = f", {grown:,} of them grown since its last start" if grown is not None and grown != n_trees else ""
-        lines.append(("trees", f"{n_trees:,}{own}"))
+        of_them = f", {grown:,} of them grown since its last start" if grown is not None and grown != n_trees else ""
+        lines.append(("trees", f"{n_trees:,}{of_them}"))
     if result.get("seconds"):
         lines.append(("seconds", f"{result['seconds']:,.1f}"))
     if result.get("peak_bytes"):
@@ -123,6 +123,6 @@ def _result(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def event_line(event: Mapping[str, Any]) -> str:
-    """What happened to a job, in a line."""
+    """Write an event of a job as a line."""
     when = moment_of(event.get("time"))
     return f"{when}  {event.get('message') or event.get('event')}"

@@ -1,10 +1,10 @@
-"""The main job from end to end on the real data that ships with the package: ``distforest quickstart``.
+"""``distforest quickstart``: two jobs from end to end, on real data that ship with the package.
 
 Links of the Lazega law firm: a SMERF learns from the attributes of 70 % of the lawyers how near two of them are in
-the co-work network, and says how near the others are. Ionosphere: a SimForest learns from the similarities of 70 %
-of the radar returns which are good, and classifies the others. Both go the whole way: files to Zarr by `ingest`,
-TOML specs, training on one cluster of processes, sealed forests, and scores in Zarr from a fresh process that has
-nothing but the sealed forest.
+the co-work network, and predicts how near the others are. Ionosphere: a SimForest learns from the similarities of 70 %
+of the radar returns which of them are good, and classifies the others. Both take all steps: `ingest` converts files to
+Zarr, TOML specs describe the jobs, one cluster of processes trains the forests, and a new process that reads only the
+sealed forests and the queries writes the scores to Zarr.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO, TypedDict
 
 import numpy as np
 from rich.console import Console
@@ -40,20 +40,20 @@ from distforest.sources.files.ingest import ingest
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.inputs import Inputs
 
 MARK = "quickstart.json"
-"""The file that makes a folder a quickstart folder: written first, and at the end with the results."""
+"""The file that marks a quickstart folder: written first, and at the end again with the results."""
 
 MADE = ("data", "forests", "scores", "lazega.toml", "ionosphere.toml", "quickstart.png")
-"""What else a quickstart puts into its folder, and removes when it runs there again; nothing else is removed."""
+"""The other files and folders of a quickstart; a new run in the same folder removes these and nothing else."""
 
 TRAINING_SHARE = 0.7
 SCORE_SECONDS = 300
-"""A scoring process that takes longer has failed."""
+"""Seconds after which a scoring process counts as failed."""
 
 SPECS = {
     "lazega": """\
@@ -87,11 +87,60 @@ n_estimators = 500
 """,
 }
 TRUTHS = {"lazega": "A", "ionosphere": "y"}
+"""The array of each data set that holds the truth."""
+
+
+class TrainedForest(TypedDict):
+    """A forest that was trained: how, and on how many rows."""
+
+    method: str
+    digest: str
+    n_trees: int
+    n_training: int
+
+
+class LinkScores(TypedDict):
+    """The scores of the held-out links."""
+
+    n_held_out: int
+    n_pairs: int
+    share_of_links: float
+    auc_roc: float
+    auc_pr: float
+
+
+class ReturnScores(TypedDict):
+    """The scores of the held-out radar returns."""
+
+    n_held_out: int
+    share_of_majority: float
+    accuracy: float
+    auc_roc: float
+
+
+class LinkResults(TrainedForest, LinkScores):
+    """The forest of the links, and its scores."""
+
+
+class ReturnResults(TrainedForest, ReturnScores):
+    """The forest of the radar returns, and its scores."""
+
+
+class QuickstartResults(TypedDict):
+    """The results of a run, as JSON."""
+
+    folder: str
+    seed: int
+    workers: int
+    lazega: LinkResults
+    ionosphere: ReturnResults
+    seconds: dict[str, float]
+    picture: str | None
 
 
 @dataclass
 class QuickstartSteps:
-    """The steps of a run: announced when they begin, timed, and named where one fails."""
+    """The steps of a run: each is announced and timed, and named in the message if it fails."""
 
     stream: TextIO
     total: int
@@ -99,7 +148,7 @@ class QuickstartSteps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Run a step; an error in it is told with its name.
+        """Run a step; the message of an error in it gets the name of the step.
 
         Raises
         ------
@@ -115,30 +164,30 @@ class QuickstartSteps:
         self.seconds[name] = time.perf_counter() - start
 
 
-def run_quickstart(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -> dict[str, Any]:
+def run_quickstart(folder: str = "quickstart", workers: int | None = None, seed: int = 7) -> QuickstartResults:
     """Train, seal, reopen and score two forests on real data.
 
     Parameters
     ----------
     folder
-        Where to put everything. A quickstart that is there already is replaced.
+        Folder of all files. An earlier quickstart in it is replaced.
     workers
-        Processes of the embedded cluster; the number of cores, at most 4, by default.
+        Number of processes of the embedded cluster; by default the number of cores, at most 4.
     seed
-        Of the splits and of the forests.
+        Seed of the data splits and of the forests.
 
     Returns
     -------
-    dict
-        What `show` prints, as JSON: the results ``"lazega"`` and ``"ionosphere"``, the seconds of each step,
-        and the path of the picture, or None where matplotlib is not installed.
+    QuickstartResults
+        The results that `show` prints: ``"lazega"`` and ``"ionosphere"``, the seconds of each step, and the path of
+        the picture, or None if matplotlib is not installed.
 
     Raises
     ------
     InputError
-        There is something at ``folder`` that is no quickstart; it is left alone.
+        ``folder`` contains something other than a quickstart; nothing is changed.
     JobError
-        A step failed; the message says which.
+        A step failed; the message names it.
     """
     home = fresh_folder(folder)
     steps = QuickstartSteps(sys.stderr, total=8)
@@ -156,30 +205,37 @@ def run_quickstart(folder: str = "quickstart", workers: int | None = None, seed:
         with steps.step("train a SimForest on radar returns"):
             returns = train(ionosphere, cluster)
         n_workers = cluster.slots
-    with steps.step("score the links in a fresh process"):
-        links |= score_links(home, links["digest"])
-    with steps.step("score the radar returns in a fresh process"):
-        returns |= score_returns(home, returns["digest"])
+    with steps.step("score the links in a new process"):
+        link_results: LinkResults = {**links, **score_links(home, links["digest"])}
+    with steps.step("score the radar returns in a new process"):
+        return_results: ReturnResults = {**returns, **score_returns(home, returns["digest"])}
     with steps.step("draw the picture"):
         picture = draw(home)
-    found = {"folder": str(home), "seed": seed, "workers": n_workers, "lazega": links, "ionosphere": returns}
-    found |= {"seconds": steps.seconds, "picture": picture}
-    _mark(home, found)
-    return found
+    results: QuickstartResults = {
+        "folder": str(home),
+        "seed": seed,
+        "workers": n_workers,
+        "lazega": link_results,
+        "ionosphere": return_results,
+        "seconds": steps.seconds,
+        "picture": picture,
+    }
+    _mark(home, results)
+    return results
 
 
 def fresh_folder(folder: str) -> Path:
-    """Make the folder, or empty it of an earlier quickstart.
+    """Create the folder, or remove an earlier quickstart from it.
 
     Raises
     ------
     InputError
-        Something else is there.
+        It contains something else, or is a file.
     """
     home = Path(folder)
     try:
         if home.exists() and any(home.iterdir()) and not (home / MARK).is_file():
-            raise InputError(f"{folder}: is not empty and no quickstart folder; name another one")
+            raise InputError(f"{folder}: is not empty and not a quickstart folder; name another one")
         home.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise InputError(f"{folder}: a folder was expected, found a file; name another one") from error
@@ -194,7 +250,8 @@ def fresh_folder(folder: str) -> Path:
     return home
 
 
-def _mark(home: Path, results: dict[str, Any]) -> None:
+def _mark(home: Path, results: Mapping[str, object]) -> None:
+    """Write `MARK` with the results, which are empty at the start of a run."""
     content = {"made_by": "distforest quickstart", "complete": bool(results), **results}
     Folder(str(home)).write(MARK, json.dumps(content, indent=2).encode())
 
@@ -219,7 +276,7 @@ def _put(home: Path, name: str, arrays: dict[str, np.ndarray]) -> None:
 
 
 def _split(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Deal n items out to training and test, each in ascending order."""
+    """Split the numbers of n items at random into training and test, each in ascending order."""
     order = np.random.default_rng(seed).permutation(n)
     n_training = round(TRAINING_SHARE * n)
     return np.sort(order[:n_training]), np.sort(order[n_training:])
@@ -228,7 +285,7 @@ def _split(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def split_links(home: Path, seed: int) -> None:
     """Split the lawyers, as the SMERF paper does for link prediction: by nodes.
 
-    The scored pairs are all that no training row knows of: of two held-out nodes, or of one and a training node.
+    The scored pairs are all with at least one held-out node, which no training row contains.
     """
     stored = _shipped("lazega")
     features, adjacency = stored["X"], stored["A"]
@@ -243,7 +300,7 @@ def split_links(home: Path, seed: int) -> None:
 
 
 def split_returns(home: Path, seed: int) -> None:
-    """Split the radar returns by rows; standardise them by the mean and deviation of the training part."""
+    """Split the radar returns by rows, and standardise them by mean and deviation of the training part."""
     stored = _shipped("ionosphere")
     training, test = _split(len(stored["X"]), seed)
     mean, deviation = stored["X"][training].mean(axis=0), stored["X"][training].std(axis=0)
@@ -258,7 +315,7 @@ def split_returns(home: Path, seed: int) -> None:
 
 @dataclass(frozen=True)
 class QuickstartJob:
-    """A spec, and its staged inputs."""
+    """The spec of a job, and its staged inputs."""
 
     spec: Spec
     inputs: Inputs
@@ -270,7 +327,7 @@ class QuickstartJob:
 
 
 def job(home: Path, name: str, seed: int) -> QuickstartJob:
-    """Write the spec of a forest, read it back, and stage what it names."""
+    """Write the spec of a forest, read it back, and stage the inputs that it names."""
     data, truth = home / "data" / f"{name}-train.zarr", TRUTHS[name]
     addresses = {"output": home / "forests" / f"{name}.zarr", "features": data / "X", "truth": data / truth}
     quoted = {key: json.dumps(str(address), ensure_ascii=False) for key, address in addresses.items()}
@@ -281,35 +338,35 @@ def job(home: Path, name: str, seed: int) -> QuickstartJob:
 
 
 def grow_one(inputs: Inputs) -> None:
-    """Grow a tree that is not kept: the kernels that it needs are compiled, or found in the cache."""
+    """Grow a tree that is not kept, so that the kernels are compiled or loaded from the cache."""
     inputs.problem().grow(np.arange(1))
 
 
 def compile_kernels(jobs: Sequence[QuickstartJob], cluster: Cluster) -> None:
-    """Compile the kernels of the jobs on the cluster, so that training shows its own pace."""
+    """Compile the kernels of the jobs on the cluster, so that the time of training does not include it."""
     with progress() as watch:
-        cluster.each(grow_one, [own.inputs for own in jobs], Work("compile", watch=watch))
+        cluster.each(grow_one, [one.inputs for one in jobs], Work("compile", watch=watch))
 
 
-def train(own: QuickstartJob, cluster: Cluster) -> dict[str, Any]:
+def train(to_train: QuickstartJob, cluster: Cluster) -> TrainedForest:
     """Train and seal a forest."""
     with progress() as watch:
-        done = fit(own.inputs, own.spec.output, own.folder, cluster, Options(watch=watch))
+        done = fit(to_train.inputs, to_train.spec.output, to_train.folder, cluster, Options(watch=watch))
     return {
-        "method": own.spec.method,
+        "method": to_train.spec.method,
         "digest": done.digest,
         "n_trees": done.n_trees,
-        "n_training": own.inputs.matrix.shape[0],
+        "n_training": to_train.inputs.matrix.shape[0],
     }
 
 
-def ask(home: Path, name: str, answer: str, *options: str) -> str:
-    """Ask a sealed forest about its test rows, in a process of its own; returns the forest's digest.
+def score_apart(home: Path, name: str, answer: str, *options: str) -> str:
+    """Score the test rows with a sealed forest, in a new process; return the digest of the forest.
 
     Raises
     ------
     JobError
-        The process failed; with what it said.
+        The process failed; the message ends with its last line.
     """
     command = [
         *(sys.executable, "-m", "distforest", "score"),
@@ -317,16 +374,17 @@ def ask(home: Path, name: str, answer: str, *options: str) -> str:
         *(str(home / "scores" / f"{name}-{answer}.zarr"), "--answer", answer),
         *("--threads-here", "1", "--json", *options),
     ]
-    done = subprocess.run(  # noqa: S603  (this interpreter, and paths of our own)
+    done = subprocess.run(  # noqa: S603  (this interpreter, with paths of this module)
         command, capture_output=True, text=True, timeout=SCORE_SECONDS, check=False
     )
     if done.returncode:
-        said = done.stderr.strip().splitlines()[-1:] or ["nothing"]
-        raise JobError(f"the scoring process ended with exit code {done.returncode}; it said last: {said[0]}")
+        last = done.stderr.strip().splitlines()[-1:] or ["none"]
+        raise JobError(f"the scoring process ended with exit code {done.returncode}; its last line: {last[0]}")
     return str(json.loads(done.stdout)["digest"])
 
 
-def _same_forest(digests: set[str], sealed: str) -> None:
+def _check_same_forest(digests: set[str], sealed: str) -> None:
+    """Refuse scores by another forest than the one that was sealed; raises JobError."""
     if digests != {sealed}:
         raise JobError(f"the forest {sealed} was sealed, found {', '.join(sorted(digests))} when it was opened")
 
@@ -339,14 +397,14 @@ def _scores(home: Path, name: str, array: str) -> np.ndarray:
     return np.asarray(open_array(str(home / "scores" / f"{name}.zarr" / array))[...])
 
 
-def score_links(home: Path, digest: str) -> dict[str, Any]:
-    """Score the held-out pairs, and all nodes against all for the picture."""
+def score_links(home: Path, digest: str) -> LinkScores:
+    """Score the held-out pairs; and all pairs of nodes, for the picture."""
     data = home / "data" / "lazega-test.zarr"
-    found = {
-        ask(home, "lazega", "pairs", "--pairs", str(data / "pairs")),
-        ask(home, "lazega", "distance", "--reference", str(data / "X")),
+    digests = {
+        score_apart(home, "lazega", "pairs", "--pairs", str(data / "pairs")),
+        score_apart(home, "lazega", "distance", "--reference", str(data / "X")),
     }
-    _same_forest(found, digest)
+    _check_same_forest(digests, digest)
     linked, distance = _test(home, "lazega", "linked"), _scores(home, "lazega-pairs", "distance")
     return {
         "n_held_out": int(_test(home, "lazega", "held_out").sum()),
@@ -357,10 +415,13 @@ def score_links(home: Path, digest: str) -> dict[str, Any]:
     }
 
 
-def score_returns(home: Path, digest: str) -> dict[str, Any]:
-    """Score the held-out rows, and their distances to each other for the picture."""
+def score_returns(home: Path, digest: str) -> ReturnScores:
+    """Score the held-out rows; and their distances to each other, for the picture."""
     rows = str(home / "data" / "ionosphere-test.zarr" / "X")
-    _same_forest({ask(home, "ionosphere", "proba"), ask(home, "ionosphere", "distance", "--reference", rows)}, digest)
+    _check_same_forest(
+        {score_apart(home, "ionosphere", "proba"), score_apart(home, "ionosphere", "distance", "--reference", rows)},
+        digest,
+    )
     labels, shares = _test(home, "ionosphere", "y"), _scores(home, "ionosphere-proba", "proba")
     return {
         "n_held_out": len(labels),
@@ -374,7 +435,7 @@ def score_returns(home: Path, digest: str) -> dict[str, Any]:
 
 
 def draw(home: Path) -> str | None:
-    """Draw what the forests have learned; returns the picture's path, None where matplotlib is missing."""
+    """Draw the results of the forests; return the path of the picture, or None if matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         print("      no picture: matplotlib is not installed (pip install 'distforest[plot]')", file=sys.stderr)
         return None
@@ -389,12 +450,11 @@ def draw(home: Path) -> str | None:
         _scores(home, "lazega-pairs", "distance"),
         f"SMERF: who works with whom among {len(held_out)} lawyers, {int(held_out.sum())} of them held out",
     )
-    names: Any = open_array(str(home / "data" / "ionosphere-test.zarr" / "y")).attrs["classes"]
     labels = _test(home, "ionosphere", "y")
     returns = plotting.Classes(
         _scores(home, "ionosphere-distance", "distance"),
         labels,
-        list(names),
+        _shipped("ionosphere")["classes"].tolist(),
         f"SimForest: forest distances of {len(labels)} held-out radar returns",
     )
     path = home / "quickstart.png"
@@ -402,28 +462,28 @@ def draw(home: Path) -> str | None:
     return str(path)
 
 
-def show(found: dict[str, Any], stream: TextIO) -> None:
-    """Print the results of `run_quickstart` as tables, and what to try next."""
+def show(results: QuickstartResults, stream: TextIO) -> None:
+    """Print the results of `run_quickstart` as tables, and commands to try next."""
     console = Console(file=stream)
-    console.print(_results(found["lazega"], found["ionosphere"]))
+    console.print(_results(results["lazega"], results["ionosphere"]))
     seconds = Table(title="Seconds", title_justify="left", title_style="bold")
     seconds.add_column("step")
     seconds.add_column("s", justify="right")
-    for name, taken in found["seconds"].items():
+    for name, taken in results["seconds"].items():
         seconds.add_row(name, f"{taken:.1f}")
     seconds.add_section()
-    seconds.add_row("all", f"{sum(found['seconds'].values()):.1f}")
+    seconds.add_row("all", f"{sum(results['seconds'].values()):.1f}")
     console.print(seconds)
-    folder = shlex.quote(found["folder"])
+    folder = shlex.quote(results["folder"])
     for line in (
-        f"picture: {found['picture'] or 'none, matplotlib is not installed'}",
+        f"picture: {results['picture'] or 'none, matplotlib is not installed'}",
         f"next:    distforest inspect {folder}/forests/lazega.zarr",
         f"         distforest fit {folder}/lazega.toml --set seed=8 --overwrite",
     ):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _results(links: dict[str, Any], returns: dict[str, Any]) -> Table:
+def _results(links: LinkResults, returns: ReturnResults) -> Table:
     table = Table(title="Held-out results", title_justify="left", title_style="bold")
     for name in ("", "links of Lazega", "ionosphere"):
         table.add_column(name)

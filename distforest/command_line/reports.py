@@ -1,10 +1,10 @@
-"""What the commands answer: an object for ``--json``, and lines of a name and a value for a person."""
+"""The reports of commands: an object for ``--json``, and lines of a name and a value for people."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -28,11 +28,28 @@ if TYPE_CHECKING:
 
 
 N_MOST, N_TOLD = 20, 5
-"""Features of the largest shares of which a program, and a person, is told."""
+"""The number of features with the largest shares in the object of a report, and in its lines."""
+
+
+class DrawnFeature(TypedDict):
+    """A feature in the object of `inspected`: its number, its name, and how often and why it was drawn."""
+
+    feature: int
+    name: str | None
+    share: float
+    dependence: float | None
+
+
+class SealedArray(TypedDict):
+    """An array in the object of `inspected`; ``n_bytes`` is its decoded size."""
+
+    shape: list[int]
+    dtype: str
+    n_bytes: int
 
 
 class Report(NamedTuple):
-    """An answer, for a program and for a person."""
+    """The report of a command: an object for programs, and lines of a name and a value for people."""
 
     answer: dict[str, object]
     lines: list[tuple[str, str]]
@@ -48,7 +65,7 @@ def _input_in_words(array: Seen) -> str:
 
 
 def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
-    """Report a training run: how fast, and its memory against what was projected and allowed."""
+    """Report a training run: the forest, the speed, and the memory with its projection and its limit."""
     rate = done.n_grown / done.seconds if done.seconds else 0.0
     answer: dict[str, object] = {
         "forest": done.address,
@@ -74,11 +91,11 @@ def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
         lines.append(("evaluations", f"{counted(done.evaluations, 'pair')} paid for{closed}"))
     if not done.seconds:
         return Report(answer, [*lines, ("trees", f"{done.n_trees:,}, sealed by an earlier run of this job")])
-    own = "" if done.n_grown == done.n_trees else f", {done.n_grown:,} of them grown in this run"
+    grown_here = "" if done.n_grown == done.n_trees else f", {done.n_grown:,} of them grown in this run"
     allowed = f", {in_bytes(memory_limit)} allowed" if memory_limit else ""
     peak = f"{in_bytes(done.peak_bytes)} at the peak of a worker, " if done.n_grown else ""
     lines += [
-        ("trees", f"{done.n_trees:,}{own}"),
+        ("trees", f"{done.n_trees:,}{grown_here}"),
         ("seconds", f"{done.seconds:.1f}, {rate:,.1f} trees a second"),
         ("memory", f"{peak}{in_bytes(done.projected_bytes)} projected{allowed}"),
     ]
@@ -86,7 +103,7 @@ def fitted(spec: Spec, done: Fitted, memory_limit: int | None) -> Report:
 
 
 def scored(question: Question, done: Scored) -> Report:
-    """Report a scoring run: where the answers are, and their shapes."""
+    """Report a scoring run: the address of the answers, and their shapes."""
     answer: dict[str, object] = {
         "output": done.address,
         "forest": question.forest,
@@ -98,8 +115,8 @@ def scored(question: Question, done: Scored) -> Report:
     return Report(answer, [*lines, *(("array", f"{name} {_in_shape(shape)}") for name, shape in done.shapes.items())])
 
 
-def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[str, Any]) -> Report:
-    """Report the arrays that a file became, and the attributes of their group."""
+def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[str, object]) -> Report:
+    """Report the arrays that were made of a file, and the attributes of their group."""
     arrays = {
         array.name: {
             "shape": list(array.shape),
@@ -111,15 +128,15 @@ def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[s
     }
     lines = [("target", target)]
     for array in written.values():
-        told = "".join(f", {name} {_in_short(value)}" for name, value in array.attributes.items())
-        told = ", no feature_names" if array.name == "X" and not told else told
-        lines.append(("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}{told}"))
+        of_array = "".join(f", {name} {_in_short(value)}" for name, value in array.attributes.items())
+        of_array = ", no feature_names" if array.name == "X" and not of_array else of_array
+        lines.append(("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}{of_array}"))
     lines += [("attribute", f"{name} {_in_short(value)}") for name, value in attributes.items()]
     return Report({"target": target, "arrays": arrays, "attributes": list(attributes)}, lines)
 
 
 def _in_short(value: object) -> str:
-    """Write a value of an attribute; of a list how it begins."""
+    """Write the value of an attribute; of a list only the first entries."""
     if isinstance(value, list):
         return ", ".join(map(_in_short, value[:N_TOLD])) + (f", ... ({len(value):,})" if value[N_TOLD:] else "")
     return _in_words(value)
@@ -140,30 +157,30 @@ def simulated(made: Simulated) -> Report:
     return Report(answer, lines)
 
 
-def evaluated(found: Evaluated) -> Report:
-    """Report how much of a truth an answer has found, at each k."""
+def evaluated(judged: Evaluated) -> Report:
+    """Report the precision and the recall of an answer at each k."""
     answer: dict[str, object] = {
-        "answer": found.answer,
-        "kind": found.kind,
-        "truth": found.truth,
-        "n_points": found.n_points,
-        "n_queries": found.n_queries,
-        "scores": [asdict(score) for score in found.scores],
+        "answer": judged.answer,
+        "kind": judged.kind,
+        "truth": judged.truth,
+        "n_points": judged.n_points,
+        "n_queries": judged.n_queries,
+        "scores": [asdict(score) for score in judged.scores],
     }
-    queries = "all" if found.n_queries == found.n_points else f"{found.n_queries:,}"
+    queries = "all" if judged.n_queries == judged.n_points else f"{judged.n_queries:,}"
     lines = [
-        ("answer", f"{found.answer}, read as {found.kind}"),
-        ("truth", f"{found.truth}, {counted(found.n_points, 'point')}, {queries} of them queries"),
+        ("answer", f"{judged.answer}, read as {judged.kind}"),
+        ("truth", f"{judged.truth}, {counted(judged.n_points, 'point')}, {queries} of them queries"),
     ]
-    for score in found.scores:
+    for score in judged.scores:
         recall = "none" if score.recall is None else f"{score.recall:.4f}"
-        told = f"precision {score.precision:.4f}, recall {recall}; precision by chance {score.chance:.4f}"
-        lines.append((f"k = {score.k}", told))
+        scores = f"precision {score.precision:.4f}, recall {recall}; precision by chance {score.chance:.4f}"
+        lines.append((f"k = {score.k}", scores))
     return Report(answer, lines)
 
 
 def verified(address: str, forest: Forest) -> Report:
-    """Report a forest that was read whole and found good."""
+    """Report a forest that was read completely and is intact."""
     arrays = forest.arrays()
     n_bytes = sum(array.nbytes for array in arrays.values())
     answer: dict[str, object] = {
@@ -180,7 +197,7 @@ def verified(address: str, forest: Forest) -> Report:
 
 
 def previewed(seen: Preview) -> Report:
-    """Report what a job will read, and the memory that each of its workers will need."""
+    """Report the inputs of a job, and the memory that each of its workers will need."""
     inputs: dict[str, dict[str, object]] = {
         array.name: {"address": array.address, "shape": list(array.shape), "dtype": array.dtype}
         for array in seen.inputs
@@ -197,21 +214,21 @@ def previewed(seen: Preview) -> Report:
         "memory_limit": seen.memory_limit,
         "told": list(seen.told),
     }
-    limit = in_bytes(seen.memory_limit) if seen.memory_limit else "what its scheduler's workers have"
+    limit = in_bytes(seen.memory_limit) if seen.memory_limit else "the memory of the scheduler's workers"
     lines = [(array.name, _input_in_words(array)) for array in seen.inputs]
     lines += [
         ("trees", f"{seen.n_trees:,} in {counted(len(seen.plan.tasks), 'task')}"),
         ("memory", f"{in_bytes(seen.plan.projected_bytes)} projected for each worker, of {limit}"),
     ]
-    return Report(answer, [*lines, *_told(seen.told)])
+    return Report(answer, [*lines, *_warnings(seen.told)])
 
 
-def _told(told: Sequence[str]) -> list[tuple[str, str]]:
-    return [("warning", sentence) for sentence in told]
+def _warnings(texts: Sequence[str]) -> list[tuple[str, str]]:
+    return [("warning", text) for text in texts]
 
 
 def outlined(seen: Outline) -> Report:
-    """Report what a scoring job will write."""
+    """Report the arrays that a scoring job will write."""
     arrays = {
         name: {"shape": [seen.n_answers, *tail], "dtype": str(dtype)} for name, (dtype, tail) in seen.arrays.items()
     }
@@ -219,16 +236,16 @@ def outlined(seen: Outline) -> Report:
     lines = [("forest", seen.digest)]
     for name, (dtype, tail) in seen.arrays.items():
         lines.append(("array", f"{name} {dtype} {_in_shape((seen.n_answers, *tail))}"))
-    return Report(answer, [*lines, *_told(seen.told)])
+    return Report(answer, [*lines, *_warnings(seen.told)])
 
 
-# --- what a forest is -------------------------------------------------------------------------------------
+# --- forests ---------------------------------------------------------------------------------------------
 
 
 def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, drawn: FeatureShares | None) -> Report:
-    """Report what a forest is: by its manifest, its trees without a cut, and how it drew features if not alike."""
+    """Report a forest: its manifest, its trees without a split, and how it drew features unless with equal weights."""
     meaning = manifest["meaning"]
-    arrays = {name: _entry(entry) for name, entry in manifest["arrays"].items()}
+    arrays = {name: _sealed_array(entry) for name, entry in manifest["arrays"].items()}
     n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
     names = FeatureNames.of_provenance(manifest["provenance"])
     answer: dict[str, Any] = {
@@ -239,7 +256,7 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, dr
         "n_rows": arrays["in_bag"]["shape"][-1],
         "n_nodes": n_nodes,
         "n_roots": roots.n_roots if roots else None,
-        # every inner node has two children of its own, but for the small trees of a ranking tree
+        # an inner node has two children of its own, except in the small trees of a ranking tree
         "n_leaves": None if meaning["leaf"]["kind"] == "ranks" else (n_nodes + n_trees) // 2,
         "n_bytes": sum(array["n_bytes"] for array in arrays.values()),
         "arrays": arrays,
@@ -249,8 +266,8 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, dr
     }
     lines = _inspected_lines(answer)
     place = next(place for place, (name, _) in enumerate(lines) if name == "nodes")
-    if roots and (told := roots.told()):
-        lines.insert(place + 1, ("warning", told))
+    if roots and (warning := roots.told()):
+        lines.insert(place + 1, ("warning", warning))
     if drawn is not None:
         answer["features"] = {"n_dependent": drawn.n_dependent, "most": _most(drawn)}
         lines.insert(place, ("features", _in_shares(drawn)))
@@ -258,15 +275,15 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, dr
 
 
 def _in_names(names: FeatureNames | None) -> str:
-    """Tell the first names of a forest's features, with their dtypes, and of how many more there are."""
+    """Write the first names of features with their dtypes, and the number of the others."""
     if names is None:
         return "none"
     more = f", and {len(names.names) - N_TOLD:,} more" if len(names.names) > N_TOLD else ""
     return f"{', '.join(names.first(N_TOLD).told())}{more}"
 
 
-def _most(drawn: FeatureShares) -> list[dict[str, Any]]:
-    """The features of the largest shares, none that is never drawn."""
+def _most(drawn: FeatureShares) -> list[DrawnFeature]:
+    """The features with the largest shares, without those that were never drawn."""
     most = [k for k in drawn.by_share[:N_MOST].tolist() if drawn.shares[k] > 0.0]
     dependence = [None] * len(drawn.shares) if drawn.dependence is None else drawn.dependence.tolist()
     names = drawn.names or [None] * len(drawn.shares)
@@ -276,20 +293,20 @@ def _most(drawn: FeatureShares) -> list[dict[str, Any]]:
 
 
 def _in_shares(drawn: FeatureShares) -> str:
-    """Tell which features were drawn most, and how many of them depend on another."""
+    """Write which features were drawn most, and how many of all depend on another."""
     n_features = len(drawn.shares)
     kind = f"{int((drawn.shares > 0.0).sum()):,} of {n_features:,} were drawn, by given weights"
     if drawn.n_dependent is not None:
         kind = f"{drawn.n_dependent:,} of {n_features:,} depend on another"
-    told = []
-    for own in _most(drawn):
-        by = "" if own["dependence"] is None else f", dependence {own['dependence']:.3f}"
-        told.append(f"{drawn.name(own['feature'])} ({own['share']:.1%}{by})")
-    return f"{kind}; drawn most: {', '.join(told[:N_TOLD])}"
+    most = []
+    for feature in _most(drawn)[:N_TOLD]:
+        by = "" if feature["dependence"] is None else f", dependence {feature['dependence']:.3f}"
+        most.append(f"{drawn.name(feature['feature'])} ({feature['share']:.1%}{by})")
+    return f"{kind}; drawn most: {', '.join(most)}"
 
 
-def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Shape, dtype and decoded bytes of an array of a manifest."""
+def _sealed_array(entry: Mapping[str, Any]) -> SealedArray:
+    """The shape, the dtype and the decoded bytes of an array in a manifest."""
     n_bytes = prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize
     return {"shape": entry["shape"], "dtype": entry["dtype"], "n_bytes": n_bytes}
 
@@ -298,14 +315,14 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     leaves = f", {found['n_leaves']:,} of them leaves" if found["n_leaves"] is not None else ""
     nodes = f"{found['n_nodes']:,} in {counted(found['n_trees'], 'tree')}{leaves}"
     rows = {"kind": found["rows"]["kind"], **found["rows"]}
-    own = FeatureNames.of_provenance(found["provenance"])
+    feature_names = FeatureNames.of_provenance(found["provenance"])
     lines = [
         ("forest", found["forest"]),
         ("digest", found["digest"]),
         ("method", f"{found['method']}, seed {found['seed']}, format {found['format']}"),
         ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
         ("rows", f"{found['n_rows']:,} in training, read as {_in_words(rows)}"),
-        *([("names", _in_names(own))] if rows["kind"] != "dense" or own else []),
+        *([("names", _in_names(feature_names))] if rows["kind"] != "dense" or feature_names else []),
         *([("classes", _in_words(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
         ("leaf table", _leaf_reason(found["leaf"]["kind"], found["arrays"], found["n_rows"])),
@@ -315,27 +332,28 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         size = f"{array['dtype']:<8} {_in_shape(array['shape']):>15}  {in_bytes(array['n_bytes'])}"
         lines.append(("", f"{name:<15} {size}"))
     for title in ("inputs", "similarity", "versions"):
-        told = found["provenance"].get(title)
-        entries = list(told.items()) if isinstance(told, dict) else []
+        section = found["provenance"].get(title)
+        entries = list(section.items()) if isinstance(section, dict) else []
         names = [title, *[""] * len(entries)]
         lines += [(name, f"{key} {_in_words(value)}") for name, (key, value) in zip(names, entries, strict=False)]
-    told = found["provenance"].get("grown_by")
-    grown_by = told if isinstance(told, list) else []
+    recorded = found["provenance"].get("grown_by")
+    grown_by = recorded if isinstance(recorded, list) else []
     names = ["grown by", *[""] * len(grown_by)]
     return lines + [(name, _in_trees(value)) for name, value in zip(names, grown_by, strict=False)]
 
 
-def _in_trees(told: object) -> str:
-    """Tell by which versions some trees were grown."""
-    if not isinstance(told, dict):
-        return _in_words(told)
-    return f"{_in_words({name: own for name, own in told.items() if name != 'trees'})}: {told.get('trees')} trees"
+def _in_trees(entry: object) -> str:
+    """Write the versions by which some trees were grown, and the number of these trees."""
+    if not isinstance(entry, dict):
+        return _in_words(entry)
+    versions = {name: version for name, version in entry.items() if name != "trees"}
+    return f"{_in_words(versions)}: {entry.get('trees')} trees"
 
 
 def _in_words(value: object) -> str:
-    """Write a value of the manifest, as far as it is made of dicts, lists and plain values."""
+    """Write a value of the manifest: a dict, a list or a plain value."""
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_in_words(held)}" for key, held in value.items())
+        return ", ".join(f"{key} {_in_words(entry)}" for key, entry in value.items())
     if isinstance(value, list):
         return ", ".join(map(_in_words, value)) or "none"
     return str(value)
@@ -344,17 +362,17 @@ def _in_words(value: object) -> str:
 REASONS = {
     "leaf_distances": "tables of all leaf pairs, {tables}; the training distances would be {distances}",
     "members": "the training distances, {distances}; tables of all leaf pairs would be larger",
-    "class_counts": "the classes of the rows in each node, as cuts were judged by labels",
-    "means": "mean and spread of each node, as cuts were judged by targets or an embedding",
-    "same_leaf": "nothing of its own, as cuts were judged by no truth; rows of one leaf are near, any others not",
-    "path_lengths": "nothing of its own, as cuts were judged by nothing; depth and rows are in the node table",
-    "votes": "the pairs alike and unlike in each node; votes follow from them",
-    "ranks": "the pairs alike and unlike in each node; and the score of each cell, by which it ranks",
+    "class_counts": "the classes of the rows in each node, as splits were judged by labels",
+    "means": "mean and spread of each node, as splits were judged by targets or an embedding",
+    "same_leaf": "no values, as splits were judged without a truth; rows of one leaf are near, others are not",
+    "path_lengths": "no values, as splits were random; the node table has the depth and the rows of each node",
+    "votes": "the similar and dissimilar pairs in each node, from which votes follow",
+    "ranks": "the similar and dissimilar pairs in each node, and the score of each cell, by which it ranks",
 }
-"""Why a forest has its kind of leaf table."""
+"""What each kind of leaf table contains, and why a forest has it."""
 
 
-def _leaf_reason(kind: str, arrays: Mapping[str, Any], n_rows: int) -> str:
-    """Tell the kind of leaf table, and why it is that."""
-    tables = in_bytes(arrays.get(kind, {"n_bytes": 0})["n_bytes"])  # a manifest alone may lack it
+def _leaf_reason(kind: str, arrays: Mapping[str, SealedArray], n_rows: int) -> str:
+    """Write the kind of leaf table, what it contains, and why."""
+    tables = in_bytes(arrays[kind]["n_bytes"] if kind in arrays else 0)  # a manifest without this array
     return f"{kind}: {REASONS[kind].format(tables=tables, distances=in_bytes(4 * n_rows**2))}"

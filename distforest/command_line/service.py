@@ -1,8 +1,8 @@
 # ruff: noqa: PLC0415
-"""Commands about the jobs of a service: they are handed in, listed, followed, stopped; and a service on this machine.
+"""Commands on the jobs of a service, which submit, list, follow and stop them; and a service on this machine.
 
-Registered by `distforest.command_line.cli`, which prints what they return; their imports stand inside them for the same
-reason.
+`distforest.command_line.cli` adds them and prints the reports that they return. As there, imports are inside the
+commands.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from distforest.service.messages import JobState
     from distforest.service.whereabouts import Jobs, Whereabouts
 
+    Command = Callable[..., object]
+    Option = Callable[[Command], Command]
+
 STATES = (
     *("QUEUED", "WAITING_FOR_WORKERS", "RUNNING", "MERGING"),
     *("SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED", "INTERRUPTED", "UNREADABLE"),
 )
-"""`distforest.service.registry.JOB_STATES`, here without its imports."""
+"""`distforest.service.registry.JOB_STATES`, repeated here to avoid its imports."""
 
 COLOURS = {
     "SUCCEEDED": "green",
@@ -41,28 +44,32 @@ COLOURS = {
 }
 
 
-# --- where the service is ---------------------------------------------------------------------------------
+# --- the address of the service ---------------------------------------------------------------------------
 
 _SCHEDULER = (
-    click.option("--scheduler", metavar="ADDRESS", help="Scheduler of the service.  [env: DASK_SCHEDULER_ADDRESS]"),
-    click.option("--scheduler-file", metavar="FILE", help="File with its address.  [env: DISTFOREST_SCHEDULER_FILE]"),
-    click.option("--tls-ca-file", metavar="FILE", help="Certificate of the authority behind the scheduler's."),
-    click.option("--tls-cert", metavar="FILE", help="Certificate to show to the scheduler."),
-    click.option("--tls-key", metavar="FILE", help="Key of that certificate.  [default: in the file of --tls-cert]"),
+    click.option(
+        "--scheduler", metavar="ADDRESS", help="Address of the service's scheduler.  [env: DASK_SCHEDULER_ADDRESS]"
+    ),
+    click.option("--scheduler-file", metavar="FILE", help="File with that address.  [env: DISTFOREST_SCHEDULER_FILE]"),
+    click.option(
+        "--tls-ca-file", metavar="FILE", help="Certificate of the authority that has signed that of the scheduler."
+    ),
+    click.option("--tls-cert", metavar="FILE", help="Certificate to present to the scheduler."),
+    click.option(
+        "--tls-key", metavar="FILE", help="Private key of that certificate.  [default: in the file of --tls-cert]"
+    ),
 )
 _JOB_ROOT = click.option(
-    "--job-root", metavar="URL", help="Read the job root, without a scheduler.  [env: DISTFOREST_JOB_ROOT]"
+    "--job-root", metavar="URL", help="Read the job root directly, without a scheduler.  [env: DISTFOREST_JOB_ROOT]"
 )
 
 
-def _with_whereabouts(
-    *options: Callable[[Callable[..., Any]], Callable[..., Any]],
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command some options, of which it is told as one `Whereabouts`."""
+def _with_whereabouts(*options: Option) -> Option:
+    """Add some options to a command, which gets their values as one argument ``where``, a `Whereabouts`."""
 
-    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+    def decorated(command: Command) -> Command:
         @functools.wraps(command)
-        def told(*arguments: Any, **given: Any) -> Any:
+        def called(*arguments: object, **given: Any) -> object:
             import dataclasses
 
             from distforest.service.whereabouts import Whereabouts
@@ -71,7 +78,10 @@ def _with_whereabouts(
             where = Whereabouts(**{name: given.pop(name) for name in names})
             return command(*arguments, where=where, **given)
 
-        return functools.reduce(lambda inner, option: option(inner), reversed(options), told)
+        with_options: Command = called
+        for option in reversed(options):
+            with_options = option(with_options)
+        return with_options
 
     return decorated
 
@@ -80,8 +90,8 @@ asks_service = _with_whereabouts(*_SCHEDULER)
 reads_jobs = _with_whereabouts(*_SCHEDULER, _JOB_ROOT)
 
 
-def _teller() -> Callable[[str], None]:
-    """A function that says something on stderr, once."""
+def _printer_of_notes() -> Callable[[str], None]:
+    """A function that prints a note to stderr, each text only once."""
     return functools.cache(lambda text: click.echo(f"note: {printable(text)}", err=True))
 
 
@@ -95,46 +105,56 @@ def _wants_json() -> bool:
 @click.command()
 @click.argument("spec", metavar="SPEC")
 @asks_service
-@click.option("--id", "name", metavar="ID", help="Name of the job.  [default: method, time and chance]")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec: params.max_depth=3.")
-@click.option("--wait", "waits", is_flag=True, help="Wait until the job has ended, as `wait` does.")
+@click.option("--id", "name", metavar="ID", help="Name of the job.  [default: method, time and a random part]")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key of the spec, such as params.max_depth=3; may be repeated.",
+)
+@click.option("--wait", "waits", is_flag=True, help="Wait until the job has ended, like `wait`.")
 def submit(spec: str, name: str | None, sets: tuple[str, ...], waits: bool, where: Whereabouts) -> Report:
-    """Hand in the job that the TOML file SPEC describes; it runs on without this command.
+    """Submit the job that the TOML file SPEC describes.
 
-    Local paths are made absolute, and must lead to the same files on the hosts of scheduler and workers.
+    The job runs in the service, independently of this command. Local paths are made absolute, and must lead to the same
+    files on the hosts of the scheduler and the workers.
     """
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import read_spec, settings, with_absolute_paths
 
     text = with_absolute_paths(read_spec(spec, settings(sets))).to_json()
-    found = where.service().submit(text, name)
-    job, created = found["job"], bool(found["created"])
-    own = str(job["id"])
+    submitted = where.service().submit(text, name)
+    job, created = submitted["job"], bool(submitted["created"])
+    job_id = str(job["id"])
     if waits:
-        click.echo(f"{own} is handed in", err=True)
-        report = _awaited(where.jobs(_teller()), own, None)
+        click.echo(f"{job_id} is submitted", err=True)
+        report = _awaited(where.jobs(_printer_of_notes()), job_id, None)
         return Report({**report.answer, "created": created}, report.lines)
-    lines = [("id", own), ("state", str(job["state"])), ("follow", f"distforest wait {own}")]
+    lines = [("id", job_id), ("state", str(job["state"])), ("follow", f"distforest wait {job_id}")]
     if not created:
-        lines.append(("note", "this very job was handed in before; it is the same one"))
-    return Report({"id": own, "state": job["state"], "created": created}, lines)
+        lines.append(("note", "the same job was submitted before; no second one is created"))
+    return Report({"id": job_id, "state": job["state"], "created": created}, lines)
 
 
 @click.command()
 @click.argument("name", metavar="ID")
 @reads_jobs
-@click.option("--timeout", type=click.FloatRange(0.0), metavar="SECONDS", help="Wait no longer; exit code 124 then.")
+@click.option(
+    "--timeout", type=click.FloatRange(0.0), metavar="SECONDS", help="Stop waiting after this time, with exit code 124."
+)
 def wait(name: str, timeout: float | None, where: Whereabouts) -> Report:
-    """Wait until job ID has ended: exit code 0 succeeded, 1 failed, 5 cancelled, 6 interrupted, 124 too late.
+    """Wait until job ID has ended.
 
-    A scheduler that is restarted meanwhile has a minute to come back. The job does not know who waits: Ctrl-C ends the
-    waiting alone.
+    The exit code is 0 if it has succeeded, 1 if it has failed, 5 if it was cancelled, 6 if it was interrupted, and 124
+    after --timeout. A scheduler that restarts meanwhile has a minute to answer again. Ctrl-C ends the waiting; the job
+    continues.
     """
-    return _awaited(where.jobs(_teller()), name, timeout)
+    return _awaited(where.jobs(_printer_of_notes()), name, timeout)
 
 
 def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
-    """Report a job when it has ended, with its progress on stderr; raises NotDoneError if it has no result."""
+    """Show the progress of a job on stderr until it has ended; report it, or raise NotDoneError if it has failed."""
     from distforest.command_line.console import progress
     from distforest.command_line.job_reports import reported
     from distforest.service.following import follow
@@ -146,14 +166,14 @@ def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
             for job in follow(jobs, name, seconds):
                 shown = _show(job, shown, watch)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"{name} runs on; `distforest wait {name}` waits again, `cancel` stops it") from None
+        raise KeyboardInterrupt(f"{name} continues; `distforest wait {name}` waits again, `cancel` stops it") from None
     if job["state"] != "SUCCEEDED":
         raise NotDoneError(_in_words(job), job)
     return reported(job)
 
 
 def _show(job: JobState, shown: tuple[object, ...], watch: Watch) -> tuple[object, ...]:
-    """Show how far a job is on stderr, if that is not what was shown last; returns what is shown now."""
+    """Show the progress of a job on stderr if it differs from what was ``shown``; returns what is shown now."""
     from distforest.service.following import progress_of, waiting_for
 
     now = (job["state"], waiting_for(job), *(job.get(name) for name in ("phase", "done", "total")))
@@ -161,37 +181,41 @@ def _show(job: JobState, shown: tuple[object, ...], watch: Watch) -> tuple[objec
         return shown
     if now[:2] != shown[:2]:
         click.echo(printable(": ".join(filter(None, (f"{job['id']} is {job['state']}", waiting_for(job))))), err=True)
-    if (found := progress_of(job)) is not None:
-        watch(found)
+    if (progress := progress_of(job)) is not None:
+        watch(progress)
     return now
 
 
 def _in_words(job: JobState) -> str:
-    """How a job has ended, and what to do."""
+    """A message about a job that has ended without a result, and what to do."""
     name, state, error = job["id"], job["state"], job.get("error")
     if state == "CANCELLED":
-        return f"{name} was cancelled; `distforest resume {name}` begins it anew"
+        return f"{name} was cancelled; `distforest resume {name}` starts it again"
     if state == "UNREADABLE":
         return str(error["message"] if error else None)
     if state == "INTERRUPTED":
-        return f"{name} is interrupted: its service was stopped or is not heard any more; the next one goes on with it"
+        return f"{name} is interrupted: its service was stopped or does not answer; the next service resumes it"
     told = f"{error['kind']}: {error['message']}" if error else "JobError: no reason is known"
-    return f"{name} failed: {told}; `distforest resume {name}` goes on from what is finished"
+    return f"{name} failed: {told}; `distforest resume {name}` resumes from its finished tasks"
 
 
-# --- what is known of jobs --------------------------------------------------------------------------------
+# --- reports on jobs --------------------------------------------------------------------------------------
 
 
 @click.command("list")
 @reads_jobs
 @click.option(
-    "--state", "states", multiple=True, type=click.Choice(STATES, case_sensitive=False), help="Only these; several."
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(STATES, case_sensitive=False),
+    help="List only jobs in this state; may be repeated.",
 )
 def list_jobs(states: tuple[str, ...], where: Whereabouts) -> Report | None:
     """List the jobs of a service, newest first."""
     from distforest.command_line.reports import Report
 
-    found = where.jobs(_teller()).listed()
+    found = where.jobs(_printer_of_notes()).listed()
     jobs = [job for job in found["jobs"] if not states or job["state"] in states]
     for job in jobs:
         if job["state"] == "UNREADABLE" and (error := job["error"]):
@@ -201,12 +225,12 @@ def list_jobs(states: tuple[str, ...], where: Whereabouts) -> Report | None:
     if jobs:
         _print_table(jobs)
     else:
-        click.echo("there are no jobs" + (f" that are {' or '.join(states)}" if states else ""), err=True)
+        click.echo("there are no jobs" + (f" in state {' or '.join(states)}" if states else ""), err=True)
     return None
 
 
 def _print_table(jobs: Sequence[Mapping[str, Any]]) -> None:
-    """Print a table of jobs: with colours on a terminal, else as plain columns."""
+    """Print a table of jobs: in colour on a terminal, otherwise as plain columns."""
     import time
 
     from distforest.command_line.job_reports import HEADINGS, in_columns, rows
@@ -229,37 +253,40 @@ def _print_table(jobs: Sequence[Mapping[str, Any]]) -> None:
 @click.argument("name", metavar="ID")
 @reads_jobs
 def status(name: str, where: Whereabouts) -> Report:
-    """Tell what is known of job ID: its state, how far it is, what it has made, what went wrong."""
+    """Report the state, progress and result or error of job ID."""
     from distforest.command_line.job_reports import reported
 
-    return reported(where.jobs(_teller()).job(name))
+    return reported(where.jobs(_printer_of_notes()).job(name))
 
 
 @click.command()
 @click.argument("name", metavar="ID")
 @reads_jobs
-@click.option("-f", "--follow", "follows", is_flag=True, help="Go on until the job has ended.")
+@click.option("-f", "--follow", "follows", is_flag=True, help="Keep printing new events until the job has ended.")
 def logs(name: str, follows: bool, where: Whereabouts) -> None:
-    """Print what happened to job ID, a line for each event; with --json an object in each line."""
+    """Print the events of job ID, one line for each.
+
+    With --json each line is an object.
+    """
     from distforest.command_line.job_reports import event_line
     from distforest.service.following import events_after, follow_events
 
-    jobs, as_json = where.jobs(_teller()), _wants_json()
+    jobs, as_json = where.jobs(_printer_of_notes()), _wants_json()
     try:
         for event in follow_events(jobs, name) if follows else events_after(jobs, name, 0):
             click.echo(json.dumps(event) if as_json else printable(event_line(event)))
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"{name} runs on") from None
+        raise KeyboardInterrupt(f"{name} continues") from None
 
 
-# --- what is done to jobs ---------------------------------------------------------------------------------
+# --- changes to jobs -------------------------------------------------------------------------------------
 
 
 @click.command()
 @click.argument("name", metavar="ID")
 @asks_service
 def cancel(name: str, where: Whereabouts) -> Report:
-    """Stop job ID; of what it has grown nothing is kept."""
+    """Stop job ID and discard its unfinished work."""
     from distforest.command_line.job_reports import reported
 
     return reported(where.service().cancel(name))
@@ -269,7 +296,10 @@ def cancel(name: str, where: Whereabouts) -> Report:
 @click.argument("name", metavar="ID")
 @asks_service
 def resume(name: str, where: Whereabouts) -> Report:
-    """Let job ID go on that has failed, from what it has finished; begin one anew that was cancelled."""
+    """Resume the failed job ID from its finished tasks.
+
+    A cancelled job starts again from the beginning.
+    """
     from distforest.command_line.job_reports import reported
 
     return reported(where.service().resume(name))
@@ -279,7 +309,10 @@ def resume(name: str, where: Whereabouts) -> Report:
 @click.argument("name", metavar="ID")
 @asks_service
 def rm(name: str, where: Whereabouts) -> Report:
-    """Forget job ID, which has ended: its spec, events and unfinished work, not its output."""
+    """Remove job ID, which has ended, from the service.
+
+    Its spec, events and unfinished work are deleted; its output is kept.
+    """
     from distforest.command_line.reports import Report
 
     removed = where.service().remove(name)
@@ -291,19 +324,43 @@ def rm(name: str, where: Whereabouts) -> Report:
 
 @click.command()
 @click.option(
-    "--job-root", required=True, envvar="DISTFOREST_JOB_ROOT", metavar="DIR", help="Folder (or URL) of all jobs."
+    "--job-root",
+    required=True,
+    envvar="DISTFOREST_JOB_ROOT",
+    metavar="DIR",
+    help="Folder or URL that holds the state of all jobs.",
 )
-@click.option("--workers", type=click.IntRange(1), help="Worker processes.  [default: cores, at most 4]")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Threads of each process.")
-@click.option("--memory-limit", metavar="SIZE", help="Memory of each process, such as 4GiB.")
+@click.option("--workers", type=click.IntRange(1), help="Number of worker processes.  [default: cores, at most 4]")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Listen here; who reaches it without TLS rules it."
+    "--threads", type=click.IntRange(1), default=1, show_default=True, help="Number of threads of each process."
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=8786, show_default=True, help="0: any free one.")
-@click.option("--dashboard-port", type=click.IntRange(0, 65535), default=8787, show_default=True, help="Of the page.")
+@click.option("--memory-limit", metavar="SIZE", help="Memory limit of each process, such as 4GiB.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; without TLS, whoever can connect controls the service.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8786,
+    show_default=True,
+    help="Port of the scheduler; 0: any free one.",
+)
+@click.option(
+    "--dashboard-port",
+    type=click.IntRange(0, 65535),
+    default=8787,
+    show_default=True,
+    help="Port of the web page; 0: any free one.",
+)
 @click.pass_context
-def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **taken: Any) -> None:
-    """Run a service on this machine, until Ctrl-C or SIGTERM; its jobs go on when it is started again."""
+def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **machine: Any) -> None:
+    """Run a service on this machine until Ctrl-C or SIGTERM.
+
+    Unfinished jobs resume when a service is started again on the same job root.
+    """
     from distforest.command_line.reports import Report
     from distforest.command_line.spec_files import bytes_of_option, from_the_root
     from distforest.service.serving import Machine, ServiceAddresses
@@ -316,7 +373,7 @@ def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **take
         print_report(ctx, Report({"address": place.address, "page": place.page, "job_root": root}, lines))
         sys.stdout.flush()
 
-    run(root, Machine(memory_limit=bytes_of_option("--memory-limit", memory_limit), **taken), ready)
+    run(root, Machine(memory_limit=bytes_of_option("--memory-limit", memory_limit), **machine), ready)
     click.echo("stopped; unfinished jobs resume when a service is started on this job root", err=True)
 
 

@@ -1,11 +1,11 @@
-"""A job spec from a file, with settings of the command line over its own, and its paths from the root."""
+"""Job specs from files: reading them, replacing values by those of the command line, and making paths absolute."""
 
 from __future__ import annotations
 
 import os
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from distforest.errors import InputError, SpecError
 from distforest.jobs.any_spec import AnySpec, moved, spec_from_dict, spec_from_toml
@@ -19,7 +19,7 @@ S = TypeVar("S", bound=AnySpec)
 
 
 def settings(texts: Iterable[str]) -> dict[str, object]:
-    """Keys and values of several ``--set``; raises InputError for one that has no key or no value.
+    """Parse the values of ``--set`` into keys and values; raises InputError for one without a key or a value.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def settings(texts: Iterable[str]) -> dict[str, object]:
 
 
 def _setting(text: str) -> tuple[str, object]:
-    """Key and value: the value as TOML has it, or else as the string that it is."""
+    """Parse a key and its value: as TOML if it is TOML, otherwise as a string."""
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
         raise InputError(f"--set: KEY=VALUE was expected, found {text!r}")
@@ -41,7 +41,7 @@ def _setting(text: str) -> tuple[str, object]:
 
 
 def bytes_of_option(option: str, text: str | None) -> int | None:
-    """Bytes, as an option writes them; raises InputError.
+    """Parse the number of bytes in the text of an option; raises InputError.
 
     Examples
     --------
@@ -60,16 +60,16 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
     Parameters
     ----------
     path
-        Of the file.
+        Path of the file.
     changes
-        Values by dotted keys, which take the place of the file's own.
+        Values by dotted keys; they replace those of the file.
 
     Raises
     ------
     SpecError
-        Every fault of the spec, those of the file with their lines.
+        The spec has faults: all of them, those of the file with their lines.
     InputError
-        A change goes into something that is no table.
+        The dotted key of a change leads through a value that is not a table.
     """
     if not changes:
         return spec_from_toml(Path(path))
@@ -79,32 +79,33 @@ def read_spec(path: str, changes: Mapping[str, object]) -> AnySpec:
     try:
         return spec_from_dict(table)
     except SpecError:
-        spec_from_toml(Path(path))  # a fault of the file is told with its line
+        spec_from_toml(Path(path))  # names the line, if the fault is in the file
         raise
 
 
 def read_fit(path: str, changes: Mapping[str, object]) -> Spec:
-    """Read the spec of a fit in a TOML file; see `read_spec`. Raises InputError where it is another kind of job."""
+    """Read the spec of a fit in a TOML file, as `read_spec` does; raises InputError for another kind of job."""
     spec = read_spec(path, changes)
     if not isinstance(spec, Spec):
         raise InputError(f"{path} is a scoring job, a fit was expected; `distforest submit` runs it, or see `score`")
     return spec
 
 
-def _put(table: dict[str, Any], key: list[str], value: object) -> None:
-    """Set a dotted key of a table, making the tables around it."""
+def _put(table: dict[str, object], key: list[str], value: object) -> None:
+    """Set a dotted key of a table, and create missing tables on the way to it."""
     for name in key[:-1]:
-        table = table.setdefault(name, {})
-        if not isinstance(table, dict):
+        inner = table.setdefault(name, {})
+        if not isinstance(inner, dict):
             raise InputError(f"--set {'.'.join(key)}: {name} is not a table")
+        table = inner
     table[key[-1]] = value
 
 
 def from_the_root(address: str) -> str:
-    """Write a local path from the root, for a process that runs in another folder; a URL stays as it is."""
+    """Make a local path absolute, for a process that runs in another folder; a URL stays unchanged."""
     return address if "://" in address else os.path.abspath(address)
 
 
 def with_absolute_paths(spec: S) -> S:
-    """Write all local paths of a spec from the root."""
+    """Make all local paths of a spec absolute."""
     return cast("S", moved(spec, from_the_root))

@@ -1,1 +1,1 @@
-"""Door 1: scikit-learn estimators. They check and convert, call the forests, and name the answers."""
+"""The estimators of scikit-learn's kind: they check and convert inputs, grow forests, and return their answers."""

@@ -1,31 +1,34 @@
-"""What the estimators share whose trees route rows: distances, neighbours and nodes follow from where a row ends."""
+"""The base of the estimators whose trees route rows: every answer follows from the nodes in which a row ends."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import warn_caller
 from distforest.estimators.forest_estimator import ForestEstimator, n_threads
+from distforest.estimators.input_types import RowsLike
 from distforest.forest import proximities, scoring
 from distforest.forest.missing import rows_without_values, told_of_rows_without_values
 
 if TYPE_CHECKING:
-    from distforest.sources.source import Floats, Int32s, Source
+    import scipy.sparse
+
+    from distforest.sources.source import Floats, Int32s, Ints, Source
 
 
 class OnRows(ForestEstimator):
-    """What the estimators share whose trees route rows."""
+    """The base of the estimators whose trees route rows."""
 
-    def distance(self, X: Any = None, Y: Any = None) -> Floats:
-        """Take the distance of each row of ``X`` to each of ``Y``, the mean over the trees (SMERF, Eq. 3).
+    def distance(self, X: RowsLike | None = None, Y: RowsLike | None = None) -> Floats:
+        """Compute the distance of each row of ``X`` to each of ``Y``, the mean over the trees (SMERF, Eq. 3).
 
         Parameters
         ----------
         X, Y
-            Rows like those of `fit`, shapes (n_x, n_columns) and (n_y, n_columns), in memory or in Zarr;
-            ``X`` is the training rows by default, and ``Y`` is ``X``.
+            Rows as for `fit`, shapes (n_x, n_columns) and (n_y, n_columns). By default ``X`` is the training rows,
+            and ``Y`` is ``X``.
 
         Returns
         -------
@@ -34,12 +37,12 @@ class OnRows(ForestEstimator):
         nodes = self._nodes(X)
         return scoring.distance(self.forest_, nodes, nodes if Y is None else self._nodes(Y))
 
-    def pair_distance(self, left: Any, right: Any) -> Floats:
-        """Take the distance of row k of ``left`` to row k of ``right``, shapes (n, n_columns); shape (n,)."""
+    def pair_distance(self, left: RowsLike, right: RowsLike) -> Floats:
+        """Compute the distance of row k of ``left`` to row k of ``right``, shapes (n, n_columns); shape (n,)."""
         return scoring.pair_distance(self.forest_, self._nodes(left), self._nodes(right))
 
-    def proximity(self, X: Any = None, Y: Any = None) -> Floats:
-        """Take the share of trees in which each row of ``X`` ends in the same node as each of ``Y``.
+    def proximity(self, X: RowsLike | None = None, Y: RowsLike | None = None) -> Floats:
+        """Compute the share of trees in which each row of ``X`` ends in the same node as each of ``Y``.
 
         Parameters
         ----------
@@ -53,8 +56,8 @@ class OnRows(ForestEstimator):
         nodes = self._nodes(X)
         return proximities.proximity(nodes, nodes if Y is None else self._nodes(Y), n_threads(self.n_jobs))
 
-    def leaf_embedding(self, X: Any) -> Any:
-        """Take the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
+    def leaf_embedding(self, X: RowsLike) -> scipy.sparse.csr_matrix:
+        """Represent the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
 
         Returns
         -------
@@ -63,40 +66,44 @@ class OnRows(ForestEstimator):
         """
         return proximities.leaf_embedding(self.forest_, self._nodes(X))
 
-    def kneighbors(self, X: Any = None, n_neighbors: int = 5, return_distance: bool = True) -> Any:
+    def kneighbors(
+        self, X: RowsLike | None = None, n_neighbors: int = 5, return_distance: bool = True
+    ) -> tuple[Floats, Ints] | Ints:
         """Find the nearest training rows of each row of ``X``.
 
         Parameters
         ----------
         X
-            Rows, shape (n, n_columns). None: the training rows, none of which is its own neighbour.
-        n_neighbors, return_distance
-            How many, and whether their distances are returned too.
+            Rows, shape (n, n_columns). None: the training rows; a row is not its own neighbour.
+        n_neighbors
+            Number of neighbours of each row.
+        return_distance
+            Whether to return their distances too.
 
         Returns
         -------
         distances, indices : ndarray of shape (n, n_neighbors)
-            Nearest first, equal distances in the order of the index; ``indices`` alone on request.
+            Nearest first, equal distances in the order of the index; only ``indices`` if not ``return_distance``.
         """
         nodes, training = self._nodes(X), self.forest_.training_nodes
         threads = n_threads(self.n_jobs)
         distances, indices = scoring.kneighbors(self.forest_, nodes, training, n_neighbors, X is None, threads)
         return (distances, indices) if return_distance else indices
 
-    def apply(self, X: Any) -> Int32s:
+    def apply(self, X: RowsLike) -> Int32s:
         """Find the node of each tree in which each row of ``X`` ends, shape (n, n_trees)."""
         return self._nodes(X).T
 
-    def _nodes(self, X: Any) -> Int32s:
+    def _nodes(self, X: RowsLike | None) -> Int32s:
         """Find the nodes of the rows of ``X``, or of the training rows for None, shape (n_trees, n)."""
         check_is_fitted(self)
         if X is None:
             return self.forest_.training_nodes
         return scoring.apply(self.forest_, self._source(X))
 
-    def _source(self, X: Any) -> Source:
-        """Read rows as the trees do; told of are those of which no value is observed."""
+    def _source(self, X: RowsLike) -> Source:
+        """Read rows as the trees do; warns of rows without an observed value."""
         source = self.forest_.source(self._rows(X, reset=False))
-        if len(found := rows_without_values(source)):
-            warn_caller(f"X: {told_of_rows_without_values(len(found), source.shape[0], int(found[0]))}")
+        if len(empty := rows_without_values(source)):
+            warn_caller(f"X: {told_of_rows_without_values(len(empty), source.shape[0], int(empty[0]))}")
         return source

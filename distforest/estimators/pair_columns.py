@@ -1,8 +1,8 @@
-"""Further symmetric columns of a pair for TreeRank: how alike what each of its two points says of itself is.
+"""Further symmetric columns of a pair for TreeRank, made from a vector for each point.
 
-A column is given by a vector for each point; the value of a pair is the inner product of the vectors of its two points,
-or the share of their equal entries, so it is symmetric by construction and is worked out when it is read. What learns
-from labels must not give away those of the training points: their vectors are made by trees that have not drawn them.
+The value of a pair is the inner product of the vectors of its two points, or the share of their equal entries. So it is
+symmetric by construction, and is computed when it is read. Vectors that are learned from labels must not reveal the
+labels of the training points: those of a training point come from trees that have not drawn it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from distforest.amounts import counted
 from distforest.errors import InputError
+from distforest.estimators.input_types import FeaturesLike, SeedLike, VectorLike
 from distforest.estimators.smerf import SMERF
 from distforest.forest import scoring
 from distforest.growth.rng import stream
@@ -24,29 +25,34 @@ from distforest.sources.factors import Labels
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from distforest.sources.source import Float32s, Floats
+    from numpy.typing import ArrayLike, NDArray
+
+    from distforest.sources.source import Float32s, Floats, Int32s
 
 LEAST_SHARE = 1e-3
 """Added to a share before its logarithm is taken."""
 
 _COLUMNS = 1 << 41
-"""Number of the tree in whose streams the first column's seeds are: beyond all trees, and those of the folds."""
+"""Tree number whose random stream gives the seeds of the first column; greater than that of any tree or fold."""
 
 
 @runtime_checkable
 class PairColumn(Protocol):
     """A vector for each point; with an attribute ``reduction``, ``"dot"`` (the default) or ``"same"``."""
 
-    def fit_transform(self, X: Any, y: Any) -> Any:
-        """Learn from the training points, and give their vectors as if they were new, shape (n, k)."""
+    def fit_transform(self, X: Float32s, y: NDArray[np.generic] | None) -> ArrayLike:
+        """Learn from the training points, and return their vectors as if the points were new, shape (n, k).
 
-    def transform(self, X: Any) -> Any:
-        """The vectors of new points, shape (n, k)."""
+        ``y`` is the labels, or None if the forest learns from pairs.
+        """
+
+    def transform(self, X: Float32s) -> ArrayLike:
+        """Compute the vectors of new points, shape (n, k)."""
 
 
 @dataclass(eq=False, repr=False)
 class Cosine(BaseEstimator):  # type: ignore[misc]
-    """The cosine of two points: a point's vector is the point over its length; that of 0 is 0.
+    """The cosine of two points: the vector of a point is the point divided by its length; that of 0 is 0.
 
     Examples
     --------
@@ -55,12 +61,12 @@ class Cosine(BaseEstimator):  # type: ignore[misc]
     0.8
     """
 
-    def fit_transform(self, X: Any, y: Any) -> Floats:  # noqa: ARG002  (nothing is learned)
-        """The vectors of the points."""
+    def fit_transform(self, X: ArrayLike, y: object) -> Floats:  # noqa: ARG002  (nothing is learned)
+        """Compute the vectors of the training points, shape (n, n_features)."""
         return self.transform(X)
 
-    def transform(self, X: Any) -> Floats:
-        """The vectors of the points, shape (n, n_features)."""
+    def transform(self, X: ArrayLike) -> Floats:
+        """Compute the vectors of new points, shape (n, n_features)."""
         points = np.asarray(X, np.float64)
         length = np.sqrt((points**2).sum(axis=1, keepdims=True))
         return np.divide(points, length, out=np.zeros_like(points), where=length > 0.0)
@@ -68,27 +74,27 @@ class Cosine(BaseEstimator):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False)
 class PlugIn(BaseEstimator):  # type: ignore[misc]
-    """The chance that two points have one label: sum_k eta_k(x) eta_k(x'), eta_k the share of label k in a forest.
+    """The probability that two points have the same label: sum_k eta_k(x) eta_k(x'), eta_k the share of label k.
 
-    Any increasing function of it, with the true shares, is the best similarity that there is (Clemencon, Vogel,
-    section 2.1). The shares are those of a forest `SMERF` on labels; those of the training points come from the trees
-    that have not drawn them. They may have drawn the other point of a pair: shares of near points know a little of each
-    other's labels, so on pairs of training points they look better than they are. With
-    ``forest={"bootstrap": False, "max_samples": 0.1}`` few trees have drawn either, and shares are less exact.
+    With the true shares, any increasing function of it is an optimal similarity (Clemencon, Vogel, section 2.1). The
+    shares come from a `SMERF` on labels; those of a training point from the trees that have not drawn it. These trees
+    may have drawn the other point of a pair, so the shares of near points depend a little on each other's labels, and
+    look better on pairs of training points than on new ones. With ``forest={"bootstrap": False, "max_samples": 0.1}``
+    few trees have drawn either point, but the shares are less exact.
 
     Parameters
     ----------
     n_estimators : int, default=500
         Number of trees.
     calibrated : bool, default=True
-        Pass the shares through a multinomial logistic regression on their logarithms that has learned from the shares
-        out of bag: a forest's shares are too even.
+        Calibrate the shares, as those of a forest are too even: by a multinomial logistic regression on their
+        logarithms, which learns from the out-of-bag shares.
     forest : dict or None, default=None
         Further parameters of `SMERF`.
     random_state : int, RandomState or None, default=None
-        As of `SMERF`; None in a `TreeRank`: by the seed of its forest.
+        As in `SMERF`. In a `TreeRank`, None stands for a seed that follows from that of its forest.
     n_jobs : int or None, default=None
-        Threads.
+        Number of threads, as in `SMERF`.
 
     Examples
     --------
@@ -101,51 +107,62 @@ class PlugIn(BaseEstimator):  # type: ignore[misc]
     n_estimators: int = 500
     calibrated: bool = True
     forest: dict[str, Any] | None = None
-    random_state: Any = None
+    random_state: SeedLike = None
     n_jobs: int | None = None
 
-    def fit_transform(self, X: Any, y: Any) -> Floats:
-        """Learn from labels, and give the shares of the training points, shape (n, n_classes).
+    def fit_transform(self, X: FeaturesLike, y: VectorLike | None) -> Floats:
+        """Learn from labels, and return the shares of the training points, shape (n, n_classes).
 
         Raises
         ------
         InputError
-            There are no labels.
+            There are no labels, or all are equal.
         """
         if y is None:
             raise InputError("PlugIn learns from labels, found pairs alone; leave it out, or call fit(X, y)")
-        if len(np.unique(y)) < 2:
+        labels = np.asarray(y)
+        if len(np.unique(labels)) < 2:
             raise InputError("PlugIn learns from labels of two classes, found one")
-        own = {"n_estimators": self.n_estimators, "random_state": self.random_state, "n_jobs": self.n_jobs}
-        self.smerf_ = SMERF(**{**own, **(self.forest or {})}).fit(X, Labels(y))
+        params = {"n_estimators": self.n_estimators, "random_state": self.random_state, "n_jobs": self.n_jobs}
+        self.smerf_ = SMERF(**{**params, **(self.forest or {})}).fit(X, Labels(labels))
         shares, count = scoring.out_of_bag(self.smerf_.forest_)
         known = count > 0
         shares[~known] = 1.0 / shares.shape[1]
         if not self.calibrated:
             return shares
         self.calibration_ = LogisticRegression(C=0.1, max_iter=1000)
-        self.calibration_.fit(np.log(shares[known] + LEAST_SHARE), np.asarray(y)[known])
+        self.calibration_.fit(np.log(shares[known] + LEAST_SHARE), labels[known])
         return self._calibrated(shares)
 
-    def transform(self, X: Any) -> Floats:
-        """The shares of new points, shape (n, n_classes)."""
+    def transform(self, X: FeaturesLike) -> Floats:
+        """Compute the shares of new points, shape (n, n_classes)."""
         forest = self.smerf_.forest_
         shares = scoring.predict(forest, self.smerf_.apply(X).T)
         return self._calibrated(shares) if self.calibrated else shares
 
     def _calibrated(self, shares: Floats) -> Floats:
-        found: Floats = self.calibration_.predict_proba(np.log(shares + LEAST_SHARE))
-        return found
+        calibrated: Floats = self.calibration_.predict_proba(np.log(shares + LEAST_SHARE))
+        return calibrated
+
+
+class LeafForest(Protocol):
+    """A forest that learns without labels, such as `URerF`."""
+
+    def fit(self, X: Float32s) -> Self:
+        """Grow the forest."""
+
+    def apply(self, X: Float32s) -> Int32s:
+        """Find the leaf of each row in each tree, shape (n, n_trees)."""
 
 
 @dataclass(eq=False, repr=False)
 class SharedLeaves(BaseEstimator):  # type: ignore[misc]
-    """The share of trees in which two points share a leaf, of a forest that is taught nothing: labels cannot leak.
+    """The share of trees in which two points share a leaf, of a forest that learns without labels: none can leak.
 
     Parameters
     ----------
     forest : estimator with fit(X) and apply(X)
-        `URerF`, say.
+        For example `URerF`.
 
     Examples
     --------
@@ -155,28 +172,28 @@ class SharedLeaves(BaseEstimator):  # type: ignore[misc]
     (80, 10)
     """
 
-    forest: Any
+    forest: LeafForest
     reduction = "same"
 
-    def fit_transform(self, X: Any, y: Any) -> Any:  # noqa: ARG002  (labels are not looked at)
-        """Grow the forest, and give the leaves of the points, shape (n, n_trees)."""
-        self.forest_ = clone(self.forest).fit(X)
+    def fit_transform(self, X: Float32s, y: object) -> Int32s:  # noqa: ARG002  (labels are not used)
+        """Grow the forest, and return the leaves of the training points, shape (n, n_trees)."""
+        self.forest_: LeafForest = clone(self.forest).fit(X)
         return self.transform(X)
 
-    def transform(self, X: Any) -> Any:
-        """The leaves of new points, shape (n, n_trees)."""
+    def transform(self, X: Float32s) -> Int32s:
+        """Find the leaves of new points, shape (n, n_trees)."""
         return self.forest_.apply(X)
 
 
 def seeded(columns: Sequence[PairColumn], seed: int) -> tuple[PairColumn, ...]:
-    """The columns, each ``random_state`` among their parameters that is None set from the forest's seed.
+    """Set each ``random_state`` that is None among the parameters of the columns, by the seed of the forest.
 
-    Without it a forest's digest would not follow from its own seed.
+    Otherwise the digest of a forest would not follow from its seed.
 
     Examples
     --------
-    >>> own, same, set_by_hand = seeded([PlugIn(), PlugIn(), PlugIn(random_state=5)], seed=0)
-    >>> own.random_state == same.random_state, set_by_hand.random_state
+    >>> first, second, set_by_hand = seeded([PlugIn(), PlugIn(), PlugIn(random_state=5)], seed=0)
+    >>> first.random_state == second.random_state, set_by_hand.random_state
     (False, 5)
     """
     for place, column in enumerate(columns):
@@ -189,38 +206,38 @@ def seeded(columns: Sequence[PairColumn], seed: int) -> tuple[PairColumn, ...]:
 
 
 def _seed(seed: int, place: int, draw: int) -> int:
-    """A seed for a column; of 31 bits, so that scikit-learn's own estimators take it."""
+    """A seed for a column, of 31 bits, so that estimators of scikit-learn accept it."""
     return int(stream(seed, _COLUMNS + place, draw)) >> 33
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The fitted columns of a forest, and how many of a point's further columns are of each."""
+    """The fitted columns of a forest, and the length of the vector that each gives a point."""
 
     fitted: tuple[PairColumn, ...]
     sizes: tuple[int, ...] = ()
 
     @property
     def blocks(self) -> tuple[tuple[str, int], ...]:
-        """As `distforest.sources.point_pairs.PairColumns` has them."""
+        """The columns in the form that `distforest.sources.point_pairs.PairColumns` reads: (reduction, length)."""
         kinds = [getattr(column, "reduction", "dot") for column in self.fitted]
         return tuple(zip(kinds, self.sizes, strict=False))
 
-    def fit(self, points: Float32s, y: Any) -> tuple[Self, Float32s]:
-        """Learn from the training points; the same with their sizes, and the points with their further columns."""
-        vectors = [_held(column, column.fit_transform(points, y), len(points)) for column in self.fitted]
-        return replace(self, sizes=tuple(own.shape[1] for own in vectors)), np.hstack([points, *vectors])
+    def fit(self, points: Float32s, y: NDArray[np.generic] | None) -> tuple[Self, Float32s]:
+        """Learn from the training points; returns the columns with their sizes, and the points with their vectors."""
+        vectors = [_checked_vectors(column, column.fit_transform(points, y), len(points)) for column in self.fitted]
+        return replace(self, sizes=tuple(of_column.shape[1] for of_column in vectors)), np.hstack([points, *vectors])
 
     def extended(self, points: Float32s) -> Float32s:
-        """Points with their further columns."""
-        vectors = [_held(column, column.transform(points), len(points)) for column in self.fitted]
+        """Append the vectors of points to their features, shape (n, width)."""
+        vectors = [_checked_vectors(column, column.transform(points), len(points)) for column in self.fitted]
         return np.hstack([points, *vectors])
 
 
-def _held(column: PairColumn, vectors: Any, n: int) -> Float32s:
-    """Vectors as float32; raises InputError where they are not a finite one for each point."""
-    found = np.asarray(vectors, np.float32)
-    if found.ndim != 2 or len(found) != n or not found.shape[1] or not np.isfinite(found).all():
-        asked = f"pair_columns: a finite vector for each of {counted(n, 'point')} was expected"
-        raise InputError(f"{asked}, found shape {found.shape} of {type(column).__name__}")
-    return found
+def _checked_vectors(column: PairColumn, vectors: ArrayLike, n: int) -> Float32s:
+    """Vectors as float32, shape (n, k); raises InputError unless there is a finite one for each point."""
+    array = np.asarray(vectors, np.float32)
+    if array.ndim != 2 or len(array) != n or not array.shape[1] or not np.isfinite(array).all():
+        expected = f"pair_columns: a finite vector for each of {counted(n, 'point')} was expected"
+        raise InputError(f"{expected}, found shape {array.shape} of {type(column).__name__}")
+    return array

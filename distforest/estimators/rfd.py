@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.estimators.forest_estimator import estimated
+from distforest.estimators.forest_estimator import have_estimates
+from distforest.estimators.input_types import SeedLike
 from distforest.estimators.on_pairs import OnPairs
 from distforest.forest import scoring
 from distforest.forest.pairs import pair_scores
@@ -18,16 +19,19 @@ from distforest.growth.pairs.methods import given_pairs
 from distforest.sources.point_pairs import DISSIMILAR
 
 if TYPE_CHECKING:
+    from distributed import Client
+
+    from distforest.growth.parameters import Value
     from distforest.growth.problem import Data
     from distforest.sources.source import Floats
 
 
 @dataclass(eq=False, repr=False)
 class RFD(OnPairs):
-    """Random forest distance (Xiong et al.): a distance that depends on where two points are, too.
+    """Random forest distance (Xiong et al.): a distance that also depends on where the two points are.
 
-    The trees are taught to tell must-link from cannot-link pairs by |x - x'| and (x + x') / 2. The distance of two
-    points is the share of the trees that would not link them.
+    The trees learn to tell must-link from cannot-link pairs by |x - x'| and (x + x') / 2. The distance of two points is
+    the share of trees that vote against a link.
 
     Parameters
     ----------
@@ -36,15 +40,16 @@ class RFD(OnPairs):
     Attributes
     ----------
     forest_, digest_, n_features_in_, feature_names_in_
-        As of `SMERF`.
+        As in `SMERF`.
     classes_ : ndarray
         After `fit`: the labels, sorted.
     feature_importances_ : ndarray of shape (n_features_in_,)
-        Share of each feature in the gain of all cuts: the sum of the two next.
+        Share of each feature in the gain of all splits: the sum of the next two attributes.
     relative_importances_, absolute_importances_ : ndarray of shape (n_features_in_,)
-        The share of a feature's differences, and of its middles.
+        Share of the differences of a feature, and of its middles.
     oob_score_ : float
-        With ``oob_score``: share of the training pairs that are told rightly by the trees that drew neither point.
+        With ``oob_score``: share of the training pairs that are classified correctly by the trees that drew neither
+        point.
 
     Examples
     --------
@@ -73,40 +78,41 @@ class RFD(OnPairs):
     max_samples: float | None = None
     resample: str = "points"
     oob_score: bool = False
-    random_state: Any = None
+    random_state: SeedLike = None
     n_jobs: int | None = None
-    client: Any = None
+    client: Client | None = None
 
-    def _grow_from(self, data: Data, params: dict[str, Any], seed: int) -> None:
-        """Grow the forest, and estimate its error from the pairs of which it drew no point."""
+    def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
+        """Grow the forest, and estimate its error from the pairs whose points a tree has not drawn."""
         super()._grow_from(data, params, seed)
         if self.oob_score:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what there is to say of constraints has been said
+                warnings.simplefilter("ignore")  # growing has given the warnings on constraints
                 sampling = given_pairs(data, params, seed)
             pairs = pair_scores.training_pairs(self.forest_, sampling.pairs)
-            found, count = pair_scores.out_of_bag(self.forest_, pairs)
-            known = estimated(count, "pairs")
-            self.oob_score_ = float(np.mean((found[known] > 0.5) == (sampling.codes[known] == DISSIMILAR)))
+            distance, count = pair_scores.out_of_bag(self.forest_, pairs)
+            known = have_estimates(count, "pairs")
+            self.oob_score_ = float(np.mean((distance[known] > 0.5) == (sampling.codes[known] == DISSIMILAR)))
 
     @property
     def feature_importances_(self) -> Floats:
-        """Share of each feature in the gain of all cuts, shape (n_features_in_,)."""
-        return self._halves().sum(axis=0)
+        """Share of each feature in the gain of all splits, shape (n_features_in_,)."""
+        return self._gain_shares().sum(axis=0)
 
     @property
     def relative_importances_(self) -> Floats:
-        """Share of each feature's differences in the gain of all cuts, shape (n_features_in_,)."""
-        return self._halves()[0]
+        """Share of each feature's differences in the gain of all splits, shape (n_features_in_,)."""
+        return self._gain_shares()[0]
 
     @property
     def absolute_importances_(self) -> Floats:
-        """Share of each feature's middles in the gain of all cuts, shape (n_features_in_,)."""
-        return self._halves()[1]
+        """Share of each feature's middles in the gain of all splits, shape (n_features_in_,)."""
+        return self._gain_shares()[1]
 
-    def _halves(self) -> Floats:
+    def _gain_shares(self) -> Floats:
+        """Share of the differences and of the middles of each feature in the gain, shape (2, n_features_in_)."""
         check_is_fitted(self)
-        found = np.zeros(2 * self.n_features_in_)
-        own = scoring.feature_importances(self.forest_)
-        found[: len(own)] = own
-        return found.reshape(2, -1)
+        shares = np.zeros(2 * self.n_features_in_)
+        of_columns = scoring.feature_importances(self.forest_)
+        shares[: len(of_columns)] = of_columns  # a forest without middles has half as many columns
+        return shares.reshape(2, -1)

@@ -1,4 +1,4 @@
-"""The estimators of similarity forests: classes and targets of objects of which only similarities are known."""
+"""The estimators of similarity forests, which classify and regress objects by their similarities alone."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -15,7 +15,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from distforest.errors import InputError, warn_caller
-from distforest.estimators.forest_estimator import estimated, r_squared, seed_of
+from distforest.estimators.forest_estimator import have_estimates, r_squared, seed_of
+from distforest.estimators.input_types import ClassWeightLike, RowsLike, SeedLike, VectorLike
 from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
@@ -36,43 +37,58 @@ from distforest.sources.sparse import SparseSource, read_sparse, with_own_distan
 from distforest.sources.truth import Truth, TruthKind
 
 if TYPE_CHECKING:
+    import scipy.sparse
+    from distributed import Client
+    from numpy.typing import NDArray
+    from sklearn.utils import Tags
+
     from distforest.forest.forest import Forest, Meaning
+    from distforest.growth.parameters import Value
+    from distforest.sources.arrays import Matrix
+    from distforest.sources.lazy.identity import Items
     from distforest.sources.source import Float32s, Floats, Int32s
 
 SUBSETS = "feature_subsets"
-"""Linear similarities over a few random features, drawn anew for every pair."""
+"""The word for linear similarities over a few features, drawn anew for every pair of objects."""
 
 SIMILARITY = (
     Parameter(
         "similarity",
         "precomputed",
-        "given, or taken of features, or a `Lazy` one that is asked for",
+        "given as a matrix, computed from features, or evaluated when needed by a `Lazy` function",
         words=("precomputed", *KERNELS, SUBSETS),
     ),
     Parameter("kind", "similarity", "what a precomputed matrix holds", words=("similarity", "distance")),
-    Parameter("gamma", None, "of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
+    Parameter("gamma", None, "scale of 'rbf'; None: 1 / (p Var(X))", (1, math.inf), (0.0, math.inf), (None,)),
 )
 
-Taken = tuple[RowKind, np.ndarray | SparseSource]
-"""How rows of queries are read, and the training matrix."""
+
+class TrainingMatrix(NamedTuple):
+    """The matrix that a forest learns from, and how rows of the same kind are read."""
+
+    rows: RowKind
+    values: np.ndarray | SparseSource
 
 
 class OnSimilarities(OnRows):
-    """What the estimators share that read similarities: how these come in."""
+    """The base of the estimators that read similarities: given, computed from features, or evaluated when needed."""
 
     _random_cuts: ClassVar[bool] = False
-    similarity: Any
+    similarity: str | Lazy
     kind: str
     gamma: float | None
+    objects_: Items
+    n_evaluations_: int | None
+    n_closed_: int | None
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        given = self.similarity == "precomputed"
-        tags.input_tags.pairwise = tags.input_tags.allow_nan = tags.input_tags.sparse = given
+        is_matrix = self.similarity == "precomputed"
+        tags.input_tags.pairwise = tags.input_tags.allow_nan = tags.input_tags.sparse = is_matrix
         return tags
 
-    def _similarities(self, values: Any) -> Taken:
-        """Read the training matrix, and say how rows of queries are read."""
+    def _training_matrix(self, values: Matrix | scipy.sparse.spmatrix) -> TrainingMatrix:
+        """Read the matrix that the forest learns from."""
         if self.similarity != "precomputed" and self.kind == "distance":
             raise InputError(f"kind='distance' needs similarity='precomputed', found {self.similarity!r}")
         if self.similarity in KERNELS:
@@ -80,101 +96,108 @@ class OnSimilarities(OnRows):
                 raise InputError(f"gamma must be positive and finite, found {self.gamma!r}")
             features, gamma = self._read_features(values), self.gamma if self.similarity == "rbf" else None
             self._warn_of_scales(features)
-            return Kernel.of(self.similarity, features, gamma), features
+            return TrainingMatrix(Kernel.of(self.similarity, features, gamma), features)
         if self.similarity == SUBSETS:
             features = self._read_features(values)
-            return Features(features.shape[1]), features
+            return TrainingMatrix(Features(features.shape[1]), features)
+        matrix: np.ndarray | SparseSource
         if self.kind == "distance":
             matrix = self._distances(values)
         else:
-            matrix = (read_sparse if is_sparse(values) else read)(values, SIMILARITIES)
-        return Dense.of(matrix.shape, self.kind), matrix
+            matrix = read_sparse(values, SIMILARITIES) if is_sparse(values) else read(values, SIMILARITIES)
+        return TrainingMatrix(Dense.of(matrix.shape, self.kind), matrix)
 
-    def _distances(self, values: Any) -> Any:
-        """Read distances; told of are those below 0, and those of rows to themselves that are not 0."""
+    def _distances(self, values: Matrix | scipy.sparse.spmatrix) -> np.ndarray | SparseSource:
+        """Read distances; warns of negative ones, and of objects whose distance to themselves is not 0."""
         seen = SeenDistances()
+        matrix: np.ndarray | SparseSource
         if is_sparse(values):
             stored = with_own_distances(values)
-            matrix: Any = read_sparse(stored, DISSIMILARITIES)
+            matrix = read_sparse(stored, DISSIMILARITIES)
             seen.see_sparse(stored)
         else:
             matrix = read(values, DISSIMILARITIES, onlooker=seen)
-        Dense.of(matrix.shape, self.kind)  # refused first
-        if told := seen.told("kind='similarity'"):
-            warn_caller(f"distances: {told}")
+        Dense.of(matrix.shape, self.kind)  # a matrix that is refused needs no warning
+        if warning := seen.told("kind='similarity'"):
+            warn_caller(f"distances: {warning}")
         return matrix
 
     def _warn_of_scales(self, features: Float32s) -> None:
-        """Warn where one column is nearly all that a built-in similarity adds up."""
-        if told := told_of_scales(features, self.similarity, self._names(), self._random_cuts):
-            warn_caller(told)
+        """Warn of a column with so large a scale that a built-in similarity hardly depends on the others."""
+        if warning := told_of_scales(features, str(self.similarity), self._feature_names(), self._random_cuts):
+            warn_caller(warning)
 
-    def _taken(self, X: Any) -> Taken | None:
-        """Read the training matrix as `_similarities` does; for a `Lazy` one the objects, and give None."""
+    def _read_training(self, X: RowsLike) -> TrainingMatrix | None:
+        """Read the training matrix; or None for a `Lazy` similarity, of which the training objects are kept."""
         if isinstance(self.similarity, Lazy):
             self.objects_ = items_of(self.similarity, X)
             self.n_features_in_ = len(self.objects_)
-            self._name(None)
+            self._set_feature_names(None)
             return None
         for name in ("objects_", "n_evaluations_", "n_closed_"):  # of an earlier fit
             self.__dict__.pop(name, None)
-        if self.similarity == "precomputed" and (told := told_of_order(X)):
-            warn_caller(f"{told}, but they are taken for the same object; give X.loc[X.columns]")
-        return self._similarities(self._rows(X, reset=True))
+        if self.similarity == "precomputed" and (warning := told_of_order(X)):
+            warn_caller(f"{warning}, but they are taken for the same object; give X.loc[X.columns]")
+        return self._training_matrix(self._rows(X, reset=True))
 
-    def _grow_of(self, taken: Taken | None, truth: Truth | None, params: dict[str, Any]) -> None:
-        """Grow the forest of what was `_taken`; without a truth it learns from nothing else."""
-        if taken is None:
-            self._fit_lazily(truth, params)
-        else:
-            self._grow(*taken, truth, params)
-            self._warn_of_distances(taken[1])
+    def _grow_from_similarities(
+        self, training: TrainingMatrix | None, truth: Truth | None, params: dict[str, Value]
+    ) -> None:
+        """Grow the forest from the matrix of `_read_training`, or from the objects of a `Lazy` similarity."""
+        if isinstance(self.similarity, Lazy):
+            self._fit_lazily(self.similarity, truth, params)
+        elif training is not None:
+            self._grow(training.rows, training.values, truth, params)
+            self._warn_of_distances(training.values)
 
-    def _warn_of_distances(self, matrix: Any) -> None:
-        """Warn where given similarities look like distances, of which the nearest would be taken for the furthest."""
-        is_given = self.similarity == "precomputed" and self.kind == "similarity" and isinstance(matrix, np.ndarray)
-        if is_given and (told := told_of_distances(matrix)):
-            warn_caller(f"{told}; if these are distances, give kind='distance'")
+    def _warn_of_distances(self, matrix: np.ndarray | SparseSource) -> None:
+        """Warn of given similarities that look like distances: the nearest objects would count as the furthest."""
+        is_given = self.similarity == "precomputed" and self.kind == "similarity"
+        if is_given and isinstance(matrix, np.ndarray) and (warning := told_of_distances(matrix)):
+            warn_caller(f"{warning}; if these are distances, give kind='distance'")
 
-    def _fit_lazily(self, truth: Truth | None, params: dict[str, Any]) -> None:
+    def _fit_lazily(self, similarity: Lazy, truth: Truth | None, params: dict[str, Value]) -> None:
+        """Grow the forest from similarities that are evaluated when they are needed."""
         truth = truth or Truth(TruthKind.NOTHING, np.empty((len(self.objects_), 0)))
-        self._hold(fit_lazily(self._supplied(), self._method, truth, params, seed_of(self.random_state)))
+        seed = seed_of(self.random_state)
+        self._set_forest(fit_lazily(self._bound(similarity), self._method, truth, params, seed))
         origin = self.forest_.provenance["similarity"]
         self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
 
-    def _supplied(self) -> BoundSimilarity:
-        """Bind the similarity to the training objects, and to the cluster if there is one."""
+    def _bound(self, similarity: Lazy) -> BoundSimilarity:
+        """Bind a similarity to the training objects, and to the cluster if there is one."""
         if self.client is None:
-            return BoundSimilarity(self.similarity, self.objects_)
+            return BoundSimilarity(similarity, self.objects_)
         from distforest.jobs.on_dask import OnDask  # noqa: PLC0415  (calls in this process do without Dask)
 
-        return BoundSimilarity(self.similarity, self.objects_, OnDask(self.client))
+        return BoundSimilarity(similarity, self.objects_, OnDask(self.client))
 
-    def _nodes(self, X: Any) -> Int32s:
+    def _nodes(self, X: RowsLike | None) -> Int32s:
+        """Find the nodes of the rows of ``X`` as `OnRows` does, or by the `Lazy` similarity."""
         if X is None or not isinstance(self.similarity, Lazy):
             return super()._nodes(X)
         check_is_fitted(self)
-        return nodes_of(self.forest_, self._supplied(), items_of(self.similarity, X))
+        return nodes_of(self.forest_, self._bound(self.similarity), items_of(self.similarity, X))
 
-    def _given(self) -> dict[str, Any]:
-        """Collect the parameters as they were given; a `Lazy` similarity goes by a word."""
-        given = super()._given()
+    def _params(self) -> dict[str, Value]:
+        """The parameters as the user has set them; ``"precomputed"`` stands for a `Lazy` similarity."""
+        params = super()._params()
         if isinstance(self.similarity, Lazy):
             if self.kind != "similarity":
                 raise InputError(f"Lazy(kind=...) says what the function returns; found kind={self.kind!r} beside it")
-            given["similarity"] = "precomputed"  # the word for what is not taken of features
-        return given
+            params["similarity"] = "precomputed"  # as it is not computed from features
+        return params
 
 
 @dataclass(eq=False, repr=False)
 class _SimForest(OnSimilarities):
-    """What the classifier and the regressor share: their parameters, and what their trees say of rows."""
+    """The base of the classifier and the regressor: their parameters, training and predictions."""
 
     _method = METHODS["simforest"]
     _parameters = (*SIMILARITY, *(p for p in _method.parameters if p.name != "class_weight"))
     _relation: ClassVar[type[Labels | Targets]]
 
-    similarity: Any = "precomputed"
+    similarity: str | Lazy = "precomputed"
     _: KW_ONLY
     kind: str = "similarity"
     gamma: float | None = None
@@ -191,24 +214,24 @@ class _SimForest(OnSimilarities):
     bootstrap: bool = True
     max_samples: float | None = None
     oob_score: bool = False
-    random_state: Any = None
+    random_state: SeedLike = None
     n_jobs: int | None = None
-    client: Any = None
+    client: Client | None = None
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: RowsLike, y: VectorLike) -> Self:
         """Grow the forest.
 
         Parameters
         ----------
         X
-            For ``similarity="precomputed"`` the similarity (or distance) of each object to each, NaN where it
-            was not observed, shape (n, n); else features, shape (n, n_features). Array-like, Zarr array, or
-            the address of one. A sparse matrix, SciPy's or the address of one in Zarr, holds similarities (or
-            distances) that were observed: what is not stored was not, but the distance of an object to itself,
-            which is 0. For a `Lazy` similarity the objects, a sequence of length n, or places in its ``objects``,
-            integers of shape (n,).
+            For ``similarity="precomputed"`` the similarity (or distance) of each pair of objects, NaN where it is
+            unobserved, shape (n, n); otherwise features, shape (n, n_features). Array-like, data frame, Zarr array, or
+            the address of one. Of a sparse matrix (of SciPy, or the address of one in Zarr) the stored entries are
+            observed and all others unobserved, except that the distance of an object to itself is 0. For a `Lazy`
+            similarity the objects, a sequence of length n, or places in its ``objects``, integers of shape (n,).
         y
-            A label or a target for each object, shape (n,), likewise. Dates are read in their own unit: see `Targets`.
+            A label or a target for each object, shape (n,): array-like, Zarr array, or the address of one. Dates are
+            read in their own unit: see `Targets`.
 
         Raises
         ------
@@ -218,59 +241,60 @@ class _SimForest(OnSimilarities):
         Warns
         -----
         UserWarning
-            Given similarities look like distances; a few targets lie far from all others; or no tree has a cut.
+            Given similarities look like distances; a few targets lie far from all others; or most trees have no split.
         """
-        params = self._checked(y)
-        taken, truth = self._taken(X), self._truth(y)
-        self._warn_of_far(truth)
-        self._grow_of(taken, truth, params)
-        self._warn_of_amounts(taken, truth)
+        params = self._checked_params(y)
+        training, truth = self._read_training(X), self._truth(y)
+        self._warn_of_far_values(truth)
+        self._grow_from_similarities(training, truth, params)
+        self._warn_of_amounts(training, truth)
         if self.oob_score:
             estimate, count = scoring.out_of_bag(self.forest_)
-            self._check_out_of_bag(estimate, estimated(count, "rows"), truth)
+            self._set_out_of_bag(estimate, have_estimates(count, "rows"), truth)
         return self
 
     @classmethod
     def _opens(cls, meaning: Meaning) -> bool:
-        """Whether it is the estimator of a forest; classes are those of labels."""
+        """Whether a forest with this meaning is one of this estimator: with classes for labels, without for targets."""
         return super()._opens(meaning) and (cls._relation is Labels) == (meaning.classes is not None)
 
-    def _warn_of_amounts(self, taken: Taken | None, truth: Truth) -> None:
-        """Warn where labels may be amounts: whole numbers in the order of a column of what the trees read."""
+    def _warn_of_amounts(self, training: TrainingMatrix | None, truth: Truth) -> None:
+        """Warn of labels that may be amounts: whole numbers in the order of a column of the training matrix."""
         if truth.classes is None:
             return
-        columns = taken[1] if taken and isinstance(taken[1], np.ndarray) else np.empty((len(truth.values), 0))
-        if told := told_of_amounts(np.array(truth.classes)[truth.values], columns, self._names()):
-            warn_caller(
-                f"labels: {told}, any two of which are equally unlike; if they are amounts, use SimForestRegressor"
-            )
+        matrix = training.values if training else None
+        columns = matrix if isinstance(matrix, np.ndarray) else np.empty((len(truth.values), 0))
+        if warning := told_of_amounts(np.array(truth.classes)[truth.values], columns, self._feature_names()):
+            cure = "if they are amounts, use SimForestRegressor"
+            warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
 
-    def _truth(self, y: Any) -> Truth:
-        y = column_or_1d(in_memory(opened_array(y)), warn=True)
-        truth = Truth.of(self._relation(y))
+    def _truth(self, y: VectorLike) -> Truth:
+        """Read labels or targets, and keep the classes of labels."""
+        values = column_or_1d(in_memory(opened_array(y)), warn=True)
+        truth = Truth.of(self._relation(values))
         if self._relation is Labels:
-            with warnings.catch_warnings():  # what there is to say of many labels is said once X is known
+            with warnings.catch_warnings():  # `_warn_of_amounts` warns of many labels, once X is known
                 warnings.simplefilter("ignore", UserWarning)
-                check_classification_targets(y)
-            self.classes_ = np.unique(y)
+                check_classification_targets(values)
+            self.classes_ = np.unique(values)
         return truth
 
-    def _said(self, X: Any) -> Floats:
-        """Take what the trees say of the rows of ``X`` on average, shape (n, n_outputs)."""
+    def _predict(self, X: RowsLike) -> Floats:
+        """Compute the mean prediction of the trees for the rows of ``X``, shape (n, n_outputs)."""
         check_is_fitted(self)
         if not self.forest_.nearest_votes:
             return scoring.predict(self.forest_, self._nodes(X))
         if not isinstance(self.similarity, Lazy):
             return scoring.predict_rows(self.forest_, self._source(X))
-        with source_of(self.forest_, self._supplied(), items_of(self.similarity, X)) as source:
+        with source_of(self.forest_, self._bound(self.similarity), items_of(self.similarity, X)) as source:
             return scoring.predict_rows(self.forest_, source)
 
-    def _check_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
-        """Hold what trees say of the training objects that they have not drawn, and how good that is."""
+    def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth) -> None:
+        """Set the out-of-bag predictions of the training objects and their score, over the objects that have one."""
         raise NotImplementedError
 
     def _out_of_bag(self, name: str) -> Floats:
-        """What trees say of the training objects that they have not drawn; raises AttributeError if none were asked."""
+        """Compute the out-of-bag predictions; raises AttributeError for ``name`` without ``oob_score``."""
         if not hasattr(self, "oob_score_"):
             raise AttributeError(f"{name}: the forest was fitted without oob_score=True")
         return scoring.out_of_bag(self.forest_)[0]
@@ -280,9 +304,9 @@ class _SimForest(OnSimilarities):
 class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     """Similarity forest (Sathe and Aggarwal): classifies objects of which only similarities are known.
 
-    A node draws pairs of objects of different classes and cuts its objects by how much more similar they are
-    to the one than to the other, where the classes come apart best. The distance of two objects is the
-    probability that labels drawn from the leaves in which they end differ, averaged over the trees.
+    A node draws pairs of objects of different classes. It splits its objects by the difference of their similarities to
+    the two objects of a pair, where this separates the classes best. The distance of two objects is the probability
+    that labels drawn from the leaves in which they end differ, averaged over the trees.
 
     Parameters
     ----------
@@ -291,17 +315,17 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     Attributes
     ----------
     forest_, digest_, n_features_in_, feature_names_in_
-        As of `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
+        As in `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
     objects_, n_evaluations_, n_closed_
-        For a `Lazy` similarity: the training objects, the pairs that the fit has paid for, and the nodes that were left
-        without a cut (or trees without a root) once the budget was spent.
+        For a `Lazy` similarity: the training objects; the number of pairs that the fit has paid for; and the number of
+        nodes that were not split, or trees that were not begun, because the budget was spent.
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     oob_decision_function_ : ndarray of shape (n, n_classes)
-        With ``oob_score``: class shares of each training object over the trees that did not draw it; NaN
-        where every tree did.
+        With ``oob_score``: class shares of each training object over the trees that did not draw it; NaN if every tree
+        drew it.
     oob_score_ : float
-        With ``oob_score``: accuracy of these.
+        With ``oob_score``: accuracy of the most probable out-of-bag classes.
 
     Examples
     --------
@@ -316,39 +340,39 @@ class SimForestClassifier(ClassifierMixin, _SimForest):  # type: ignore[misc]
     _parameters = (*SIMILARITY, *_SimForest._method.parameters)
 
     _: KW_ONLY
-    class_weight: Any = None
+    class_weight: ClassWeightLike = None
 
     @cached_property
     def oob_decision_function_(self) -> Floats:
         """Class shares of each training object over the trees that did not draw it, shape (n, n_classes)."""
         return self._out_of_bag("oob_decision_function_")
 
-    def _adopt(self, forest: Forest) -> None:
-        super()._adopt(forest)
+    def _restore(self, forest: Forest) -> None:
+        super()._restore(forest)
         self.classes_ = np.asarray(forest.meaning.classes)
 
-    def _check_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
+    def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth) -> None:
         self.oob_decision_function_ = estimate
         self.oob_score_ = float(np.mean(np.argmax(estimate[known], axis=1) == truth.values[known]))
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Find the most probable label of each row of ``X``, the first of equals; shape (n,)."""
+    def predict(self, X: RowsLike) -> np.ndarray:
+        """Predict the most probable label of each row of ``X``, the first of equally probable ones; shape (n,)."""
         codes = np.argmax(self.predict_proba(X), axis=1)
         labels: np.ndarray = self.classes_[codes]
         return labels
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Take the share of each class, as weighted, in the nodes in which ``X`` ends, shape (n, n_classes).
+    def predict_proba(self, X: RowsLike) -> Floats:
+        """Compute the weighted share of each class in the nodes in which the rows of ``X`` end, shape (n, n_classes).
 
-        With ``voting="nearest"`` it is the share of the trees that vote for it.
+        With ``voting="nearest"`` it is the share of the trees that vote for the class.
         """
-        return self._said(X)
+        return self._predict(X)
 
 
 class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
-    """Similarity forest for targets: a cut makes the variance of the targets inside its two sides smallest.
+    """Similarity forest for targets: a split minimises the variance of the targets within its two sides.
 
-    A node draws pairs of objects, the more often the further their targets are apart. The distance of two
+    A node draws pairs of objects, with higher probability the further apart their targets are. The distance of two
     objects is half the mean squared difference of targets from the leaves in which they end.
 
     Parameters
@@ -358,15 +382,15 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
     Attributes
     ----------
     forest_, digest_, n_features_in_, feature_names_in_
-        As of `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
+        As in `SMERF`; for a `Lazy` similarity ``n_features_in_`` is the number of training objects.
     objects_, n_evaluations_, n_closed_
-        For a `Lazy` similarity: the training objects, the pairs that the fit has paid for, and the nodes that were left
-        without a cut (or trees without a root) once the budget was spent.
+        For a `Lazy` similarity: the training objects; the number of pairs that the fit has paid for; and the number of
+        nodes that were not split, or trees that were not begun, because the budget was spent.
     oob_prediction_ : ndarray of shape (n,)
-        With ``oob_score``: mean target of each training object over the trees that did not draw it; NaN
-        where every tree did.
+        With ``oob_score``: mean target of each training object over the trees that did not draw it; NaN if every tree
+        drew it.
     oob_score_ : float
-        With ``oob_score``: coefficient of determination of these.
+        With ``oob_score``: coefficient of determination of the out-of-bag predictions.
 
     Examples
     --------
@@ -383,13 +407,13 @@ class SimForestRegressor(RegressorMixin, _SimForest):  # type: ignore[misc]
         """Mean target of each training object over the trees that did not draw it, shape (n,)."""
         return self._out_of_bag("oob_prediction_")[:, 0]
 
-    def _check_out_of_bag(self, estimate: Floats, known: np.ndarray, truth: Truth) -> None:
+    def _set_out_of_bag(self, estimate: Floats, known: NDArray[np.bool_], truth: Truth) -> None:
         self.oob_prediction_ = estimate[:, 0]
         self.oob_score_ = r_squared(truth.values[known], estimate[known])
 
-    def predict(self, X: Any) -> Floats:
-        """Take the mean target of the nodes in which the rows of ``X`` end, or of the objects that vote, shape (n,).
+    def predict(self, X: RowsLike) -> Floats:
+        """Predict the mean target of the nodes in which the rows of ``X`` end, or of the voting objects, shape (n,).
 
-        Of dates it is a number of the unit in which they were given, since 1970: see `Targets`.
+        A date is predicted as a number in the unit of the training dates, counted from 1970: see `Targets`.
         """
-        return self._said(X)[:, 0]
+        return self._predict(X)[:, 0]

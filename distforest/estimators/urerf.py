@@ -9,14 +9,20 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, RowsLike, SeedLike
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest.proximities import out_of_bag_proximity
 from distforest.growth.methods import METHODS, sampling
 
 if TYPE_CHECKING:
+    import scipy.sparse
+    from distributed import Client
+    from sklearn.utils import Tags
+
+    from distforest.growth.parameters import Value
     from distforest.sources.source import Floats, Ints
 
-PAPER: dict[str, Any] = {
+PAPER: dict[str, Value] = {
     "criterion": "fast_bic",
     "relative": False,
     "n_witnesses": 0,
@@ -36,29 +42,29 @@ PAPER: dict[str, Any] = {
 class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # type: ignore[misc]
     """Unsupervised random forest (after Madhyastha et al.): how near points are on a manifold, in spite of noise.
 
-    Two points are near if many trees send them to the same leaf. Nothing is taught: a cut is judged by how well two
-    clusters describe a projection of the points. By default features are first screened by how much they depend on
-    others (a scale-free measure), projections are cut at random, and further features confirm a cut. `paper` gives
-    the paper's own rule. A distance is 1 - proximity, for ``metric="precomputed"``; the proximity of rows and
-    themselves is exactly symmetric, with ones on the diagonal, as every tree counts whether or not it drew a row.
-    There is no ``score``, as there is no truth: scikit-learn's searches need ``scoring``, a function of yours.
+    Two points are near if many trees send them to the same leaf. There is no ground truth: a split is judged by how
+    well two clusters describe a projection of the points. By default features are first screened by how strongly they
+    depend on others (a scale-free measure), splits are random, and further features confirm a split. `paper` makes a
+    forest by the rule of the paper. A distance is 1 - proximity, for ``metric="precomputed"``. The proximity of the
+    training rows is exactly symmetric, with ones on the diagonal, as every tree counts whether or not it drew a row.
+    There is no ``score``, as there is no ground truth: give scikit-learn's searches a function as ``scoring``.
 
     Parameters
     ----------
     {parameters}
 
-    An array of numbers that are not negative, shape (n_features,), may be given as ``feature_weights``.
+    ``feature_weights`` may also be an array of numbers >= 0, shape (n_features,).
 
     Attributes
     ----------
     forest_, digest_, n_features_in_, feature_names_in_
-        As of `SMERF`.
+        As in `SMERF`.
     feature_weights_ : ndarray of shape (n_features_in_,)
-        How likely each feature was to be drawn; their sum is 1.
+        Probability with which each feature was drawn.
     dependence_ : ndarray of shape (n_features_in_,), or None
-        By how much each feature depends on another one, from 0 to 1, if they were screened.
+        How strongly each feature depends on another, from 0 to 1; None if features were not screened.
     feature_importances_ : ndarray of shape (n_features_in_,)
-        Share of each feature in the sizes of the nodes that it cuts.
+        Share of each feature in the sizes of the nodes that it splits.
 
     Examples
     --------
@@ -80,24 +86,24 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     max_features: float | str | None = "effective"
     feature_combinations: float = 2.0
     coefficients: str = "normal"
-    feature_weights: Any = "dependence"
+    feature_weights: FeatureWeightsLike = "dependence"
     splitter: str = "random"
     min_samples_split: int = 50
     max_depth: int | None = None
     bootstrap: bool = False
     max_samples: float | None = 0.8
     min_samples_leaf: int = 1
-    random_state: Any = None
+    random_state: SeedLike = None
     n_jobs: int | None = None
-    client: Any = None
+    client: Client | None = None
 
     @classmethod
     def paper(cls, n_estimators: int = 100, **params: Any) -> Self:
-        """Make a forest by the paper's own rule, with other parameters over it.
+        """Make a forest by the rule of the paper; ``params`` replace some of its parameters.
 
-        Fast-BIC with its signs put right, the best of all cuts, square root of p projections whose columns are a
-        twentieth of all, each with its sign; nodes of fewer than 100 rows are leaves. With many features of noise
-        ``feature_combinations=1`` keeps it above chance.
+        The rule: fast-BIC with its signs corrected; the best of all splits; sqrt(p) projections, each a sum of a
+        twentieth of the columns with random signs; nodes of fewer than 100 rows are leaves. With many features of noise
+        it is better than chance only with ``feature_combinations=1``.
 
         Examples
         --------
@@ -106,46 +112,46 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
         """
         return cls(n_estimators, **{**PAPER, **params})
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002  (scikit-learn passes it)
+    def fit(self, X: FeaturesLike, y: object = None) -> Self:  # noqa: ARG002  (scikit-learn passes it)
         """Grow the forest.
 
         Parameters
         ----------
         X
-            Features, shape (n, n_features): array-like, Zarr array, or the address of one.
+            Features, shape (n, n_features): array-like, data frame, Zarr array, or the address of one.
         y
-            Not looked at.
+            Not used.
 
         Raises
         ------
         InputError
             A parameter or ``X`` cannot be used.
         """
-        params = self._checked(())
-        features = self._features(X)
+        params = self._checked_params(())
+        features = self._training_features(X)
         sampling(params, len(features))  # refused before features are screened
         self._grow_on(features, None, params)
         return self
 
     def out_of_bag_proximity(self) -> tuple[Floats, Ints]:
-        """Take the proximity of training rows over the trees that drew neither.
+        """Compute the proximity of each pair of training rows over the trees that drew neither.
 
         Returns
         -------
         estimate, count : ndarray of shape (n, n)
-            NaN where there is no such tree, and how many there are.
+            The proximity, NaN where every tree drew one of the two; and the number of trees that drew neither.
         """
         check_is_fitted(self)
         rows = np.arange(self.forest_.n_training)
         return out_of_bag_proximity(self.forest_, rows, rows)
 
-    def transform(self, X: Any) -> Any:
-        """Take the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
+    def transform(self, X: RowsLike) -> scipy.sparse.csr_matrix:
+        """Represent the rows of ``X`` as sparse vectors: a column for each node of the forest, 1 where a row ends.
 
         Returns
         -------

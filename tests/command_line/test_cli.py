@@ -169,8 +169,8 @@ def test_forests_without_features_to_draw_are_told(home, tmp_path):
     idle = "no tree has a cut that gains anything"
     SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, X[:, 0] > 0).save(tmp_path / "given.zarr")
     told = {
-        "sim": "its cuts read linear similarities, each of all features, so there is no feature to plot; `distforest",
-        "given": "its cuts read similarities, so there is no feature to plot; `distforest score` asks it for distances",
+        "sim": "its cuts read linear similarities, each of all features, so there is no feature to plot; compute",
+        "given": "its cuts read similarities, so there is no feature to plot; compute distances by",
         "roots": idle,
         "xor": idle,
     }
@@ -291,7 +291,7 @@ def test_validate_strict_names_every_missing_input(spec):
     spec.write_text(spec.read_text().replace("data.zarr", "nowhere.zarr"))
     code, out, _ = run("validate", spec)
     assert code == 0
-    assert "nowhere.zarr/Z: told by its text alone" in out
+    assert "nowhere.zarr/Z: only the text of the spec was checked" in out
     code, _, err = run("validate", spec, "--strict")
     assert code == 2
     assert [line.split(":")[1].strip() for line in err.splitlines()] == ["input.features", "input.distances"]
@@ -406,7 +406,7 @@ def test_a_scratch_folder_that_cannot_be_is_refused_by_its_key(spec, tmp_path):
 def test_the_size_of_a_cluster_is_not_asked_of_a_scheduler_elsewhere(spec, option):
     code, out, err = run("fit", spec, "--scheduler", "tcp://127.0.0.1:1", *option)
     assert (code, out) == (2, "")
-    assert "is for the embedded cluster, --scheduler names another one" in err
+    assert "is for the embedded cluster; leave it out, or --scheduler" in err
 
 
 def test_queries_with_a_damaged_chunk_are_refused_by_its_file(home, tmp_path):
@@ -745,14 +745,14 @@ def test_a_picture_is_written_where_it_can_be(home, tmp_path):
         code, out, err = run("inspect", home / "forest.zarr", "--plot", f"{tmp_path}/{name}")
         assert (code, out) == (2, "")
         assert err == (
-            f"error: --plot {tmp_path}/{name}: a name such as picture.png was expected, in a folder that is there\n"
+            f"error: --plot {tmp_path}/{name}: a name such as picture.png, in an existing folder, was expected\n"
         )
 
 
-@pytest.mark.filterwarnings("default:.*names none:UserWarning")
+@pytest.mark.filterwarnings("default:.*is not used:UserWarning")
 def test_names_that_nothing_is_told_by_are_told(home):
     code, _, err = run("inspect", home / "forest.zarr", "--features", home / "data.zarr/X")
     assert (code, err) == (
         0,
-        "warning: --features names none, as the forest has no weights of features to tell; give --plot\n",
+        "warning: --features is not used, as the forest has no feature weights to report; give --plot too\n",
     )

@@ -121,7 +121,7 @@ def test_inspect_tells_what_a_screen_has_found(home):
         f"{(forest.dependence_ > 0).sum()} of 7 depend on another; drawn most: feature {first} ("
     )
     assert f"dependence {forest.dependence_[first]:.3f})" in told["features"]
-    assert told["leaf table"].startswith("same_leaf: nothing of its own")
+    assert told["leaf table"].startswith("same_leaf: no values, ")
     found = json.loads(run("inspect", home / "screened.zarr", "--json")[1])["features"]
     assert found["n_dependent"] == int((forest.dependence_ > 0).sum())
     assert [own["share"] for own in found["most"]] == pytest.approx(sorted(forest.feature_weights_, reverse=True))

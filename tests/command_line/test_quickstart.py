@@ -101,7 +101,7 @@ def test_another_seed_is_another_split(tmp_path):
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "data").mkdir()
-    with pytest.raises(InputError, match="no quickstart folder"):
+    with pytest.raises(InputError, match="not a quickstart folder"):
         quickstart.fresh_folder(str(tmp_path))
     assert (tmp_path / "data").is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
@@ -127,12 +127,12 @@ def test_a_failed_step_is_named():
 def test_a_failed_scoring_process_is_told_with_its_code_and_last_words(tmp_path):
     (tmp_path / "scores").mkdir()
     with pytest.raises(JobError, match=r"exit code 7.* error: .*no sealed forest"):
-        quickstart.ask(tmp_path, "lazega", "proba")
+        quickstart.score_apart(tmp_path, "lazega", "proba")
 
 
 def test_another_digest_is_refused():
     with pytest.raises(JobError, match="ab was sealed, found cd"):
-        quickstart._same_forest({"cd"}, "ab")
+        quickstart._check_same_forest({"cd"}, "ab")
 
 
 def test_without_matplotlib_it_says_so_and_goes_on(tmp_path, monkeypatch, capsys):

@@ -140,7 +140,7 @@ def test_a_second_job_of_the_same_id_is_exit_2(spec):
 def test_the_same_job_again_is_told(spec):
     with FakeService({"submit": {"job": JOB, "created": False}}) as fake:
         code, out, _ = run("submit", spec, "--id", ID, "--scheduler", fake.address)
-        assert (code, lines_of(out)["note"]) == (0, "this very job was handed in before; it is the same one")
+        assert (code, lines_of(out)["note"]) == (0, "the same job was submitted before; no second one is created")
         assert run_json("submit", spec, "--scheduler", fake.address)[1]["created"] is False
 
 
@@ -148,7 +148,7 @@ def test_submit_and_wait(spec, taking):
     code, out, err = run("submit", spec, "--wait", "--scheduler", taking.address)
     assert (code, lines_of(out)["digest"]) == (0, "d" * 64)
     assert err.splitlines() == [
-        f"{ID} is handed in",
+        f"{ID} is submitted",
         f"{ID} is SUCCEEDED",
         "grow 500/500 trees, 100 %, 20.0 a second, done in 25.0 s",
     ]
@@ -270,7 +270,7 @@ def test_ctrl_c_ends_the_waiting_alone(command):
             finally:
                 waiting.kill()
     assert waiting.returncode == 130
-    assert f"interrupted: {ID} runs on" in err
+    assert f"interrupted: {ID} continues" in err
     assert "Traceback" not in err
 
 
@@ -317,7 +317,7 @@ def test_list_by_state(several):
     assert [job["id"] for job in found["jobs"]] == ["odd", ID]
     assert found["service"] == ABOUT
     code, out, err = run("list", "--state", "FAILED", "--scheduler", several.address)
-    assert (code, out, err) == (0, "", "there are no jobs that are FAILED\n")
+    assert (code, out, err) == (0, "", "there are no jobs in state FAILED\n")
     assert run("list", "--state", "LOST", "--scheduler", several.address)[0] == 2
 
 

@@ -234,9 +234,9 @@ def test_scores_that_mean_nothing_are_refused(estimator: Any) -> None:
     with pytest.raises(NotFittedError):
         clone(estimator).score(X, Y)
     forest = clone(estimator).fit(X, Y)
-    with pytest.raises(InputError, match="pairs alike and pairs unlike were expected, found 435 pairs, 0 of them unl"):
+    with pytest.raises(InputError, match="similar and dissimilar pairs were expected, found 435 pairs, 0 of them dis"):
         forest.score(X[:30], np.zeros(30))
-    with pytest.raises(InputError, match="found 3 pairs, 3 of them unlike; shuffle the rows, or stratify by label"):
+    with pytest.raises(InputError, match="found 3 pairs, 3 of them dissimilar; shuffle the rows, or stratify by label"):
         forest.score(X[:3], [0, 1, 2])
     with pytest.raises(InputError, match="found 0 pairs"):
         forest.score(X[:1], [0])

@@ -167,7 +167,7 @@ def test_columns_without_a_seed_have_it_from_the_forest() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ([3], "pair_columns: objects with fit_transform and transform, found 3"),
+        ([3], "pair_columns: objects with fit_transform and transform were expected, found 3"),
         ([Width(np.ones(38))], r"a finite vector for each of 38 points was expected, found shape \(38,\) of Width"),
         ([Width(np.ones((37, 2)))], r"found shape \(37, 2\) of Width"),
         ([Width(np.ones((38, 0)))], r"found shape \(38, 0\) of Width"),

@@ -354,7 +354,7 @@ def test_labels_and_points_that_cannot_be_used_are_refused(rows: Any, labels: An
     ("pairs", "similar", "message"),
     [
         (PAIRS, None, "requires y to be passed"),
-        (PAIRS, SIMILAR[:-1], "found 200 pairs and 199 entries of similar; one for each"),
+        (PAIRS, SIMILAR[:-1], "found 200 pairs and 199 entries of similar; give one for each pair"),
         (PAIRS, np.ones(200), "found only similar ones"),
         (PAIRS[:1], [False], "found only dissimilar ones"),
         (PAIRS + 1000, SIMILAR, r"pairs: numbers must be in 0\.\.37"),

@@ -134,7 +134,7 @@ def test_what_pruning_has_taken_is_told() -> None:
     rng = np.random.default_rng(3)
     rows, labels = rng.normal(size=(60, 1)), rng.integers(0, 2, 60)
     forest = TreeRank(3, n_pairs=200, max_depth=2, random_state=0).fit(rows, labels)
-    with pytest.warns(UserWarning, match="2 of 3 trees have no cut, .* pruning has taken their cuts, which gain"):
+    with pytest.warns(UserWarning, match="2 of 3 trees have no cut, .* pruning has removed their cuts, which gain"):
         forest.set_params(pruning_folds=3).fit(rows, labels)
 
 

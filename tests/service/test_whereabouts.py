@@ -82,7 +82,7 @@ def test_a_job_root_is_read_alone(root):
     assert found["service"] is None
     code, out, _ = run("status", ID, "--job-root", root)
     assert code == 0
-    assert lines_of(out)["state"].startswith("INTERRUPTED, was RUNNING; it goes on when")
+    assert lines_of(out)["state"].startswith("INTERRUPTED, was RUNNING; it resumes when")
     assert run("logs", ID, "--job-root", root)[1] == "2026-11-22 01:02:00 UTC  the job is taken in\n"
     assert run("wait", "done", "--job-root", root)[0] == 0
     assert run("wait", ID, "--job-root", root)[0] == 6

@@ -378,7 +378,7 @@ def identities(X: np.ndarray, n: int, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize(
     ("forest", "cure"),
     [
-        (RFD(**FOREST), r"cut them into classes, or say of pairs whether they are alike \(`fit_pairs`\)"),
+        (RFD(**FOREST), r"cut them into classes, or say of pairs whether they are similar \(`fit_pairs`\)"),
         (TreeRank(2, n_pairs=500, random_state=0), "cut them into classes, or say of pairs whether"),
         (SimForestClassifier("rbf", **FOREST), "use SimForestRegressor"),
     ],

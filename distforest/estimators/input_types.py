@@ -1,0 +1,74 @@
+"""The types of the arguments that users pass to estimators, so that a signature says what is accepted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike
+
+from distforest.sources.factors import Distances, Embedding, Graph, Labels, Targets
+
+Address = str | os.PathLike[str]
+"""The path (from the current directory) or the URL of an array in Zarr."""
+
+
+class ZarrLike(Protocol):
+    """An array on disk that is read block by block: a Zarr array, or one with the same attributes."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of the blocks in which it is stored."""
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Type of its values."""
+
+    def __getitem__(self, rows: slice, /) -> object: ...
+
+
+class DataFrameLike(Protocol):
+    """A data frame of any library: pandas, Polars, Arrow."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+
+    @property
+    def columns(self) -> object:
+        """Names of the columns, or the columns themselves."""
+
+
+FeaturesLike = ArrayLike | DataFrameLike | ZarrLike | Address
+"""Features, shape (n, n_features): array-like, a data frame, a Zarr array, or the address of one."""
+
+VectorLike = ArrayLike | ZarrLike | Address
+"""A label or a number for each row, shape (n,): array-like, a Zarr array, or the address of one."""
+
+PairsLike = ArrayLike | ZarrLike | Address
+"""Row numbers of the two points of each pair, shape (n_pairs, 2): array-like, a Zarr array, or the address of one."""
+
+ObjectsLike = Sequence[object] | ArrayLike
+"""The objects that a `Lazy` similarity compares, a sequence of length n; or their places in ``Lazy(objects=...)``."""
+
+RowsLike = FeaturesLike | scipy.sparse.sparray | scipy.sparse.spmatrix | ObjectsLike
+"""Rows in the form in which `fit` takes them: features; similarities, which may be sparse; or the objects."""
+
+TruthLike = Labels | Targets | Embedding | Distances | Graph | VectorLike | DataFrameLike
+"""What SMERF learns: one of the named truths, a vector of labels or targets, or a distance matrix, shape (n, n)."""
+
+FeatureWeightsLike = Literal["dependence"] | ArrayLike | None
+"""A weight >= 0 for each feature, shape (n_features,); ``"dependence"`` to screen the features; None for equal ones."""
+
+ClassWeightLike = Literal["balanced"] | Mapping[str, float] | Mapping[int, float] | Mapping[float, float] | None
+"""A weight > 0 for each label, ``"balanced"``, or None for equal ones."""
+
+SeedLike = int | np.random.RandomState | None
+"""A seed, a generator that draws the seed, or None for NumPy's global generator."""
