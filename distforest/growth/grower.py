@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from distforest.growth.rng import Keys
 
     Search = Callable[[Any, Any, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
-    """Takes a source and a criterion of any kind; a fused search takes only one kind of each, hence Any."""
+    """Takes a source and a criterion of any kind; a fused search takes only one kind of each."""
 
 SLAB_CELLS = 1 << 22
 """Projected values (float64) held at once: a wide level is searched in slabs of nodes."""

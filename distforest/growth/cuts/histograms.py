@@ -72,7 +72,8 @@ def cut_codes_gini(
     filled, sums = np.empty(_BINS, np.int64), np.empty((_BINS, n_classes), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        size = last - first
+        size, of_rows = last - first, weights[first:last]
+        of_node = LabelledRows(of_rows, of_rows, label)
         for k in range(columns.shape[1]):
             column = columns[node, k]
             counts[1] = 0
@@ -83,7 +84,6 @@ def cut_codes_gini(
                     coded[r - first] = codes[rows[r], column]
                     label[r - first] = labels[rows[r]]
                 order_values(coded[:size], order, keys, keys)
-                of_node = LabelledRows(weights[first:last], weights[first:last], label)
                 scan_gini(node, k, coded[:size], order[:size], of_node, min_leaf, counts, cuts)
                 continue
             filled[:] = 0
@@ -149,14 +149,13 @@ def cut_codes_variance(
     filled, sums = np.empty(_BINS, np.int64), np.empty((_BINS, n_dimensions), np.int64)
     for node in range(starts.shape[0] - 1):
         first, last = starts[node], starts[node + 1]
-        size = last - first
+        size, of_node = last - first, VectorRows(rows[first:last], weights[first:last], fixed)
         for k in range(columns.shape[1]):
             column = columns[node, k]
             if size <= _FEW:
                 for r in range(first, last):
                     coded[r - first] = codes[rows[r], column]
                 order_values(coded[:size], order, keys, keys)
-                of_node = VectorRows(rows[first:last], weights[first:last], fixed)
                 scan_variance(node, k, coded[:size], order[:size], of_node, min_leaf, sides, cuts)
                 continue
             filled[:] = 0
