@@ -337,39 +337,44 @@ def add_up_leaves(
                     sums[root + node, q] += sums[root + left[root + node], q] + sums[root + right[root + node], q]
 
 
+class Moments(NamedTuple):
+    """Sum of w, shape (N,), mean, shape (N, q), and sum of w ||Y - mean||^2, shape (N,), of the rows of each node."""
+
+    weights: Floats
+    means: Floats
+    squares: Floats
+
+    @classmethod
+    def zeros(cls, n_nodes: int, width: int) -> Moments:
+        """Of nodes that no row has reached yet; vectors have ``width`` dimensions."""
+        weights, squares = np.zeros((2, n_nodes))
+        return cls(weights, np.zeros((n_nodes, width)), squares)
+
+
 @kernel
 def describe(
-    tree_start: Ints,
-    left: Int32s,
-    right: Int32s,
-    leaves: Int32s,
-    in_bag: InBag,
-    vectors: Floats,
-    weights: Floats,
-    means: Floats,
-    squares: Floats,
+    tree_start: Ints, left: Int32s, right: Int32s, leaves: Int32s, in_bag: InBag, vectors: Floats, moments: Moments
 ) -> None:
-    """Sum of w, mean and sum of w ||Y - mean||^2 of the in-bag rows that reached each node; nothing cancels.
+    """Fill ``moments``, which are zeros, by the in-bag rows that reached each node; nothing cancels.
 
     Of two children with m and m' and means that are d apart, the mean lies m' / (m + m') of d from the first, and the
     squares are those of both and m m' / (m + m') ||d||^2 (Chan, Golub, LeVeque, 1979).
     """
     first_row = np.empty(left.shape[0], np.int64)
     for tree in range(leaves.shape[0]):
-        own = slice(tree_start[tree], tree_start[tree + 1])
-        ended = (weights[own], means[own], squares[own])
-        describe_ends(leaves[tree], in_bag[tree], vectors, first_row[own], *ended)
-        for node in range(left[own].shape[0] - 1, -1, -1):
-            if left[own][node] >= 0:
-                join(node, left[own][node], *ended)
-                join(node, right[own][node], *ended)
+        nodes = slice(tree_start[tree], tree_start[tree + 1])
+        of_tree = Moments(moments.weights[nodes], moments.means[nodes], moments.squares[nodes])
+        describe_ends(leaves[tree], in_bag[tree], vectors, first_row[nodes], of_tree)
+        for node in range(left[nodes].shape[0] - 1, -1, -1):
+            if left[nodes][node] >= 0:
+                join(node, left[nodes][node], of_tree)
+                join(node, right[nodes][node], of_tree)
 
 
 @borrowing
-def describe_ends(
-    leaves: Int32s, in_bag: InBag, vectors: Floats, first_row: Ints, weights: Floats, means: Floats, squares: Floats
-) -> None:
+def describe_ends(leaves: Int32s, in_bag: InBag, vectors: Floats, first_row: Ints, moments: Moments) -> None:
     """`describe` each node of a tree by the rows that end there: the mean about the first of them, then the squares."""
+    weights, means, squares = moments
     for row in range(leaves.shape[0]):
         if in_bag[row]:
             node = leaves[row]
@@ -390,8 +395,9 @@ def describe_ends(
 
 
 @borrowing
-def join(node: int, child: int, weights: Floats, means: Floats, squares: Floats) -> None:
+def join(node: int, child: int, moments: Moments) -> None:
     """Add the rows of a child to those of a node, as `describe` says."""
+    weights, means, squares = moments
     both = weights[node] + weights[child]
     if both == 0.0:
         return

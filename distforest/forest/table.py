@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,36 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projection
 
 LEAF = -1
 """The child number of a node that has no children."""
+
+
+class RoutedNodes(NamedTuple):
+    """The nodes as `route_array` reads them: arrays of `NodeTable`, with the places of roots and projections."""
+
+    tree_start: Ints
+    left: Int32s
+    right: Int32s
+    threshold: Floats
+    offset: Ints
+    columns: Int32s
+    weights: Floats
+
+
+class OnMissing(NamedTuple):
+    """Where a node sends a row that lacks a value (see `distforest.forest.missing`).
+
+    Attributes
+    ----------
+    goes_on
+        Whether it is sent to a child; if not, it stays in the node.
+    surrogate
+        Thresholds of the two halves of each projection, shape (N, 2); (0, 2) if the row stays.
+    right_is_larger
+        Whether more in-bag weight went right than left, shape (N,).
+    """
+
+    goes_on: bool
+    surrogate: Floats
+    right_is_larger: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -105,6 +136,19 @@ class NodeTable:
         nodes[own + CHILD] = child[root + self.left[met]]
         nodes[own + CHILD + 1] = child[root + self.right[met]]
         return WalkSteps(nodes, child[self.tree_start[:-1]])
+
+    @property
+    def routed_nodes(self) -> RoutedNodes:
+        """The trees as rows walk down them whatever the projections."""
+        children = (self.tree_start, self.left, self.right)
+        return RoutedNodes(*children, self.threshold, self.offset, self.columns, self.weights)
+
+    @property
+    def on_missing(self) -> OnMissing:
+        """Where each node sends a row that lacks a value."""
+        if self.surrogate is None:
+            return OnMissing(False, np.empty((0, 2)), self.right_is_larger)
+        return OnMissing(True, self.surrogate, self.right_is_larger)
 
     @cached_property
     def right_is_larger(self) -> NDArray[np.bool_]:
@@ -201,13 +245,7 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
         step = block_rows(source.shape[1])
         walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted, ends)
     elif isinstance(source, ArraySource):
-        goes_on = table.surrogate is not None
-        surrogate = table.surrogate if table.surrogate is not None else np.empty((0, 2))
-        route_array(
-            *(table.tree_start, table.left, table.right, table.threshold),
-            *(table.offset, table.columns, table.weights, goes_on, surrogate, table.right_is_larger),
-            *(source.values, rows, wanted, ends),
-        )
+        route_array(table.routed_nodes, table.on_missing, source.values, rows, wanted, ends)
     else:
         route_levels(table, source, rows, wanted, ends)
     return ends
@@ -233,22 +271,16 @@ def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray
 
 @kernel
 def route_array(
-    tree_start: Ints,
-    left: Int32s,
-    right: Int32s,
-    threshold: Floats,
-    offset: Ints,
-    columns: Int32s,
-    weights: Floats,
-    goes_on: bool,
-    surrogate: Floats,
-    right_is_larger: NDArray[np.bool_],
-    array: Float32s,
+    nodes: RoutedNodes,
+    on_missing: OnMissing,
+    values: Float32s,
     rows: Int32s,
     wanted: NDArray[np.bool_],
     ends: Int32s,
 ) -> None:
     """Walk each row down each tree: the fused twin of `route_levels` for an array."""
+    tree_start, left, right, threshold, offset, columns, weights = nodes
+    goes_on, surrogate, right_is_larger = on_missing
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]
         for r in range(rows.shape[0]):
@@ -258,7 +290,7 @@ def route_array(
             while left[root + node] >= 0:
                 value = 0.0
                 for e in range(offset[root + node], offset[root + node + 1]):
-                    value += weights[e] * array[rows[r], columns[e]]
+                    value += weights[e] * values[rows[r], columns[e]]
                 if value <= threshold[root + node]:
                     node = left[root + node]
                 elif value > threshold[root + node]:
@@ -267,9 +299,9 @@ def route_array(
                     break
                 else:
                     node = root + node
-                    own = slice(offset[node], offset[node + 1])
+                    terms = slice(offset[node], offset[node + 1])
                     goes_right = lacking_goes_right(
-                        array[rows[r]], columns[own], weights[own], surrogate[node], right_is_larger[node]
+                        values[rows[r]], columns[terms], weights[terms], surrogate[node], right_is_larger[node]
                     )
                     node = right[node] if goes_right else left[node]
             ends[tree, r] = node

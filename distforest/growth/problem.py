@@ -11,13 +11,7 @@ import numpy as np
 
 from distforest.forest.forest import Forest, Meaning
 from distforest.forest.leaf_kinds import NEAREST, VOICES, KeepsLeafDistances
-from distforest.forest.leaves import (
-    Members,
-    accumulate,
-    describe,
-    leaves_per_tree,
-    triangle_size,
-)
+from distforest.forest.leaves import Members, Moments, accumulate, describe, leaves_per_tree, triangle_size
 from distforest.forest.table import NodeTable, route
 from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
@@ -264,7 +258,6 @@ def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:
 
 def _means(table: NodeTable, leaves: Int32s, in_bag: InBag, vectors: Floats, middle: Floats) -> dict[str, np.ndarray]:
     """Mean of each node, and mean squared deviation from it; worked out about the middle, to round little."""
-    weights, squares = np.zeros((2, len(table.left)))
-    means = np.zeros((len(table.left), vectors.shape[1]))
-    describe(table.tree_start, table.left, table.right, leaves, in_bag, vectors - middle, weights, means, squares)
-    return {"means": means + middle, "spreads": squares / table.n_rows}
+    moments = Moments.zeros(len(table.left), vectors.shape[1])
+    describe(table.tree_start, table.left, table.right, leaves, in_bag, vectors - middle, moments)
+    return {"means": moments.means + middle, "spreads": moments.squares / table.n_rows}
