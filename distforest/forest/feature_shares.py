@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from distforest.sources.arrays import open_array
 from distforest.sources.feature_names import FeatureNames
 
 if TYPE_CHECKING:
+    from distforest.forest.sealed.artifact import Manifest
     from distforest.sources.source import Floats, Ints
 
 
@@ -58,7 +58,7 @@ class FeatureShares:
         return self.names[feature] if self.names else f"feature {feature}"
 
 
-def read_feature_shares(address: str, manifest: Mapping[str, Any], features: str | None = None) -> FeatureShares | None:
+def read_feature_shares(address: str, manifest: Manifest, features: str | None = None) -> FeatureShares | None:
     """Read how a sealed forest drew its features, and nothing else of it.
 
     Parameters

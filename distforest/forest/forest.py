@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +27,18 @@ from distforest.sources.row_kinds import Kernel, row_kind
 from distforest.sources.sparse import SparseSource, read_sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from distforest.forest.leaf_kinds import LeafKind
+    from distforest.forest.leaf_kinds import LeafEntry, LeafKind
+    from distforest.sources.arrays import Matrix
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Int32s, Source
 
 AnyLeafTable = LeafTable | Votes | Ranks
+Params = Mapping[str, Any]
+"""The parameters of a method by name, as a user gave them."""
+Provenance = dict[str, Any]
+"""Where a forest came from, as JSON; only its entries ``features`` and ``estimates`` are checked when it is read."""
 
 FOREST_FORMAT = 1
 """The format of a sealed forest. It grows by one whenever a reader of the old format would misread a new forest; the
@@ -49,6 +55,26 @@ NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "
 
 FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets")
 """Arrays that some forests have beside those of their node table and leaf table, in the order of the format."""
+
+
+class MeaningEntry(TypedDict):
+    """A `Meaning` as JSON."""
+
+    method: str
+    params: Params
+    seed: int
+    rows: dict[str, object]
+    leaf: LeafEntry
+    classes: list[object] | None
+
+
+class ArrayEntry(TypedDict):
+    """What a manifest says of an array: dtype, shape, rows of a chunk, and the digest of each chunk."""
+
+    dtype: str
+    shape: list[int]
+    chunk_rows: int
+    sha256: list[str]
 
 
 @dataclass(frozen=True)
@@ -68,24 +94,28 @@ class Meaning:
     """
 
     method: str
-    params: dict[str, Any]
+    params: Params
     seed: int
     rows: RowKind
     leaf: LeafKind
-    classes: list[Any] | None = None
+    classes: list[object] | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        """As JSON."""
+    def to_dict(self) -> MeaningEntry:
+        """The meaning as JSON."""
         return {
-            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "method": self.method,
+            "params": self.params,
+            "seed": self.seed,
             "rows": self.rows.to_dict(),
             "leaf": self.leaf.to_dict(),
+            "classes": self.classes,
         }
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Meaning:
-        """From a manifest that was checked."""
-        return cls(**{**found, "rows": row_kind(found["rows"]), "leaf": leaf_kind(found["leaf"])})
+    def from_dict(cls, entry: MeaningEntry) -> Meaning:
+        """Read the meaning of a manifest that was checked."""
+        rows, leaf = row_kind(entry["rows"]), leaf_kind(entry["leaf"])
+        return cls(entry["method"], entry["params"], entry["seed"], rows, leaf, entry["classes"])
 
 
 @dataclass(frozen=True)
@@ -128,7 +158,7 @@ class Forest:
     dependence: Floats | None = None
     codes: Int32s | None = None
     targets: Floats | None = None
-    provenance: dict[str, Any] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=dict)
 
     @property
     def n_trees(self) -> int:
@@ -225,7 +255,7 @@ class Forest:
         """sha256 over the meaning and every array: equal for equal forests, wherever and however grown."""
         return digest_of(self.meaning, {name: chunk_digests(array) for name, array in self.arrays().items()})
 
-    def source(self, queries: Any) -> Source:
+    def source(self, queries: object) -> Source:
         """The queries' rows as the trees read them.
 
         Parameters
@@ -244,8 +274,10 @@ class Forest:
         if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
-        values = queries if hasattr(queries, "shape") and hasattr(queries, "dtype") else np.asarray(queries)
-        matrix = read_sparse(values, reading) if is_sparse(values) else read(values, reading)
+        if is_sparse(queries):
+            matrix: np.ndarray | SparseSource = read_sparse(queries, reading)
+        else:
+            matrix = read(queries if _is_array(queries) else np.asarray(queries), reading)
         expected = rows.n_features
         if matrix.shape[1] != expected:
             raise InputError(
@@ -322,6 +354,11 @@ class Forest:
             raise ArtifactError(f"leaves{np.argwhere(~holds)[0].tolist()}: {rule}")
 
 
+def _is_array(values: object) -> TypeGuard[Matrix]:
+    """Whether ``values`` is an array, in memory or on disk, that `read` takes as it is."""
+    return hasattr(values, "shape") and hasattr(values, "dtype")
+
+
 def shares_of(weights: Floats) -> Floats:
     """Weights, shape (n_columns,), as shares of one; their sum need not have a float."""
     scaled = weights / weights.max()
@@ -343,7 +380,7 @@ def check_columns(name: str, values: Floats | None, n_columns: int) -> None:
         raise ArtifactError(f"{name}: expected numbers from 0 to 1")
 
 
-def chunk_rows(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+def chunk_rows(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
     """Rows of a chunk of a sealed array."""
     return min(rows_of(SEALED_CHUNK_BYTES, shape, dtype), max(1, shape[0]))
 
@@ -360,12 +397,12 @@ def chunk_digest(chunk: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<")).data).hexdigest()
 
 
-def chunk_digests(array: np.ndarray) -> dict[str, object]:
+def chunk_digests(array: np.ndarray) -> ArrayEntry:
     """What the manifest says of an array: dtype, shape, rows of a chunk, and the digest of each chunk."""
     return array_entry(array.shape, array.dtype, [chunk_digest(chunk) for chunk in chunks(array)])
 
 
-def array_entry(shape: tuple[int, ...], dtype: np.dtype[Any], digests: list[str]) -> dict[str, object]:
+def array_entry(shape: tuple[int, ...], dtype: np.dtype[np.generic], digests: list[str]) -> ArrayEntry:
     """The manifest's entry of an array."""
     return {
         "dtype": np.dtype(dtype).name,

@@ -6,7 +6,7 @@ A forest's manifest has it as a dict, everything else as one of these types.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Required, TypedDict
 
 from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
@@ -30,6 +30,18 @@ UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
 """Leaf tables that follow from the node table alone."""
 
 
+class LeafEntry(TypedDict, total=False):
+    """A kind of leaf table as JSON: its name, and the attributes that this kind has."""
+
+    kind: Required[str]
+    class_weights: list[int]
+    factor: float
+    offset: float
+    scale: float
+    voting: str
+    aggregation: str
+
+
 @dataclass(frozen=True)
 class KeepsCounts:
     """How many rows of each class reached a node.
@@ -51,16 +63,18 @@ class KeepsCounts:
         """The leaf table of these arrays; raises KeyError where one is missing."""
         return ClassCounts(table, arrays["class_counts"], self.class_weights)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> LeafEntry:
         """As a forest's manifest has it."""
-        weights = {} if self.class_weights is None else {"class_weights": list(self.class_weights)}
-        return {"kind": self.kind, **weights, **_voting(self.nearest)}
+        entry: LeafEntry = {"kind": self.kind}
+        if self.class_weights is not None:
+            entry["class_weights"] = list(self.class_weights)
+        return _with_voting(entry, self.nearest)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsCounts:
+    def from_dict(cls, entry: LeafEntry) -> KeepsCounts:
         """From a forest's manifest."""
-        weights = found.get("class_weights")
-        return cls(None if weights is None else tuple(weights), "voting" in found)
+        weights = entry.get("class_weights")
+        return cls(None if weights is None else tuple(weights), "voting" in entry)
 
 
 @dataclass(frozen=True)
@@ -88,14 +102,14 @@ class KeepsMeans:
         """The leaf table of these arrays; raises KeyError where one is missing."""
         return Means(table, arrays["means"], arrays["spreads"], float(self.factor))
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> LeafEntry:
         """As a forest's manifest has it."""
-        return {"kind": self.kind, "factor": self.factor, **_voting(self.nearest)}
+        return _with_voting({"kind": self.kind, "factor": self.factor}, self.nearest)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsMeans:
+    def from_dict(cls, entry: LeafEntry) -> KeepsMeans:
         """From a forest's manifest."""
-        return cls(found["factor"], "voting" in found)
+        return cls(entry["factor"], "voting" in entry)
 
 
 @dataclass(frozen=True)
@@ -121,15 +135,19 @@ class KeepsMembers:
         how = (float(self.offset or 0.0), float(self.scale or 0.0))
         return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], *how)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> LeafEntry:
         """As a forest's manifest has it."""
-        given = {"offset": self.offset, "scale": self.scale}
-        return {"kind": self.kind, **{name: value for name, value in given.items() if value is not None}}
+        entry: LeafEntry = {"kind": self.kind}
+        if self.offset is not None:
+            entry["offset"] = self.offset
+        if self.scale is not None:
+            entry["scale"] = self.scale
+        return entry
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsMembers:
+    def from_dict(cls, entry: LeafEntry) -> KeepsMembers:
         """From a forest's manifest."""
-        return cls(found.get("offset"), found.get("scale"))
+        return cls(entry.get("offset"), entry.get("scale"))
 
 
 @dataclass(frozen=True)
@@ -144,12 +162,12 @@ class KeepsLeafDistances:
         """The leaf table of these arrays; raises KeyError where one is missing."""
         return LeafDistances(table, arrays["leaf_distances"])
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> LeafEntry:
         """As a forest's manifest has it."""
         return {"kind": self.kind}
 
     @classmethod
-    def from_dict(cls, _found: Mapping[str, object]) -> KeepsLeafDistances:
+    def from_dict(cls, _entry: LeafEntry) -> KeepsLeafDistances:
         """From a forest's manifest."""
         return cls()
 
@@ -166,14 +184,14 @@ class KeepsNothing:
         """The leaf table."""
         return UNTAUGHT[self.kind](table)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> LeafEntry:
         """As a forest's manifest has it."""
         return {"kind": self.kind}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsNothing:
+    def from_dict(cls, entry: LeafEntry) -> KeepsNothing:
         """From a forest's manifest."""
-        return cls(found["kind"])
+        return cls(entry["kind"])
 
 
 @dataclass(frozen=True)
@@ -189,14 +207,14 @@ class KeepsVotes:
         """The leaf table of these arrays; raises KeyError where one is missing."""
         return Votes(table, arrays["class_counts"], self.voting)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> LeafEntry:
         """As a forest's manifest has it."""
         return {"kind": self.kind, "voting": self.voting}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsVotes:
+    def from_dict(cls, entry: LeafEntry) -> KeepsVotes:
         """From a forest's manifest."""
-        return cls(found["voting"])
+        return cls(entry["voting"])
 
 
 @dataclass(frozen=True)
@@ -212,14 +230,14 @@ class KeepsRanks:
         """The leaf table of these arrays; raises KeyError where one is missing."""
         return Ranks(table, arrays["class_counts"], arrays["scores"], self.aggregation)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> LeafEntry:
         """As a forest's manifest has it."""
         return {"kind": self.kind, "aggregation": self.aggregation}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsRanks:
+    def from_dict(cls, entry: LeafEntry) -> KeepsRanks:
         """From a forest's manifest."""
-        return cls(found["aggregation"])
+        return cls(entry["aggregation"])
 
 
 KeepsOfPairs = KeepsVotes | KeepsRanks
@@ -235,7 +253,7 @@ VOICES = {KeepsCounts.kind: "codes", KeepsMeans.kind: "targets"}
 """The array by which training objects vote, beside each leaf table that they may vote in the place of."""
 
 
-def leaf_kind(found: Mapping[str, Any]) -> LeafKind:
+def leaf_kind(entry: LeafEntry) -> LeafKind:
     """Read what `to_dict` has written; raises KeyError for an unknown kind, and where a key is missing.
 
     Examples
@@ -243,8 +261,8 @@ def leaf_kind(found: Mapping[str, Any]) -> LeafKind:
     >>> leaf_kind({"kind": "means", "factor": 0.5})
     KeepsMeans(factor=0.5, nearest=False)
     """
-    return LEAF_KINDS[found["kind"]].from_dict(found)
+    return LEAF_KINDS[entry["kind"]].from_dict(entry)
 
 
-def _voting(nearest: bool) -> dict[str, str]:
-    return {"voting": NEAREST} if nearest else {}
+def _with_voting(entry: LeafEntry, nearest: bool) -> LeafEntry:
+    return {**entry, "voting": NEAREST} if nearest else entry

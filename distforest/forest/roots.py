@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from distforest.forest.leaf_kinds import NEAREST, KeepsOfPairs
 from distforest.forest.sealed.artifact import meaning_of, read_array
 from distforest.forest.table import n_roots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from distforest.forest.forest import Forest
     from distforest.forest.leaf_kinds import LeafKind
+    from distforest.forest.sealed.artifact import Manifest
 
 FOLLOWS = {
     "class_counts": "every distance is the same, and every prediction",
@@ -54,7 +53,7 @@ class Roots:
         return cls(n_roots_of(forest.table.tree_size), forest.n_trees, forest.n_training, forest.meaning.leaf)
 
     @classmethod
-    def of_manifest(cls, address: str, manifest: Mapping[str, Any]) -> Self:
+    def of_manifest(cls, address: str, manifest: Manifest) -> Self:
         """Of a sealed forest; reads the sizes of its trees, and raises ArtifactError where they are damaged."""
         sizes = read_array(address, manifest, "tree_size")
         n_rows = int(manifest["arrays"]["in_bag"]["shape"][-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from distforest.growth.grower import LevelWatch
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.sources.sparse import SparseSource
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,10 @@ class Data:
     """
 
     rows: RowKind
-    matrix: Any
+    matrix: np.ndarray | SparseSource | LazySource
     truth_kind: TruthKind
     truth: np.ndarray
-    classes: list[Any] | None = None
+    classes: list[object] | None = None
     largest: float = 1.0
     feature_weights: Floats | None = None
     dependence: Floats | None = None
@@ -79,6 +80,12 @@ class Data:
         return int(self.matrix.shape[0])
 
     @property
+    def array(self) -> np.ndarray:
+        """The matrix, which is an array unless similarities are sparse or evaluated by a function."""
+        assert isinstance(self.matrix, np.ndarray)  # noqa: S101  (features and points always are)
+        return self.matrix
+
+    @property
     def of_distances(self) -> bool:
         """Whether similarities are -d^2/2."""
         return isinstance(self.rows, Dense) and self.rows.of_distances
@@ -88,7 +95,7 @@ class Data:
         if isinstance(self.matrix, Source):
             return self.matrix
         assert not isinstance(self.rows, PairColumns)  # noqa: S101  (a method over pairs makes a source of its own)
-        return self.rows.source(self.matrix, self.matrix)
+        return self.rows.source(self.array, self.array)
 
 
 @dataclass(frozen=True)

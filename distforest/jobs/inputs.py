@@ -493,8 +493,10 @@ def stage_sparse(name: str, source: SparseSource, folder: str, scratch: Path) ->
 def from_data(data: Data, method: str, params: dict[str, Any], seed: int, folder: str) -> Inputs:
     """Inputs made of arrays in memory: written into the job's folder first, so that any worker can read them."""
     scratch = default_scratch()
-    stage_matrix = stage_sparse if isinstance(data.matrix, SparseSource) else stage_array
-    matrix = stage_matrix("matrix", data.matrix, folder, scratch)
+    if isinstance(data.matrix, SparseSource):
+        matrix: Staged | StagedSparse = stage_sparse("matrix", data.matrix, folder, scratch)
+    else:
+        matrix = stage_array("matrix", data.array, folder, scratch)
     truth = stage_array("truth", data.truth, folder, scratch)
     found = Inputs(method, params, seed, data.rows, matrix, data.truth_kind, truth, data.classes, data.largest)
     found = replace(found, offset=data.offset, growth=GROWTH)

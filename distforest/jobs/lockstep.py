@@ -142,6 +142,7 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
     """Grow all trees of a job whose function is dear, and commit them as one shard; calls run on the cluster."""
     start, opened = time.perf_counter(), inputs.opened()
     asked, files = opened.problem.data.matrix, list(opened.files)
+    assert isinstance(asked, LazySource)  # noqa: S101  (such a job evaluates a function)
     lazy, objects = asked.lazy, asked.objects
     code = inputs.callback.code(lazy) if inputs.callback else None
     supplied = BoundSimilarity(lazy, objects.items, cluster if isinstance(cluster, Stream) else None, code)

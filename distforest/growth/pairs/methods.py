@@ -76,7 +76,7 @@ def check_pair_parameters(params: Params) -> None:
 def drawn_points(data: Data) -> PointPairs:
     """The points, and what is read of a pair; no pairs yet."""
     assert isinstance(data.rows, PairColumns)  # noqa: S101  (held by whoever makes the data)
-    points = PointPairs.of(data.rows, data.matrix, NO_PAIRS)
+    points = PointPairs.of(data.rows, data.array, NO_PAIRS)
     check_points(points.points, points.columns)
     return points
 

@@ -275,7 +275,7 @@ def test_a_manifest_whose_digest_is_not_its_own_is_refused(damaged: SealedOf) ->
     manifest = manifest_of(path)
     manifest["meaning"]["seed"] += 1
     (path / "manifest.json").write_bytes(canonical(manifest))
-    assert refusal(path) == "manifest.json: its digest does not fit its content"
+    assert refusal(path) == "manifest.json: its digest does not match its content"
 
 
 def test_an_array_too_many_is_refused(damaged: SealedOf) -> None:
