@@ -118,8 +118,8 @@ BAD_NAMES: list[tuple[Any, str]] = [
     ({"names": [*"abcd", None]}, "names: a string for each of 5 columns was expected, found another type"),
     ({"names": NAMES, "dtypes": [*"abcd"]}, "dtypes: a string for each of 5 columns was expected, found 4"),
     ({"names": NAMES, "dtypes": [*"abcd", {}]}, "dtypes: a string for each of 5 columns was expected, found another"),
-    ({"names": [*"abcd", "e" * 4097]}, "a name or all of them are longer than a forest keeps"),
-    ({"names": NAMES, "dtypes": [*"abcd", "e" * 4097]}, "a name or all of them are longer than a forest keeps"),
+    ({"names": [*"abcd", "e" * 4097]}, "a name, or all of them together, are longer than a forest keeps"),
+    ({"names": NAMES, "dtypes": [*"abcd", "e" * 4097]}, "a name, or all of them together, are longer than a forest keeps"),
 ]
 BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
 
