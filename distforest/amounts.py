@@ -1,10 +1,10 @@
-"""Amounts in words: how many there are, and of what."""
+"""Amounts in words, for messages: counts with their nouns, and bytes with their units."""
 
 from __future__ import annotations
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """A number and its noun, in the singular where there is one.
+    """A count with its noun, in the singular for 1.
 
     Examples
     --------
@@ -15,7 +15,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def are(count: int) -> str:
-    """The verb that goes with so many.
+    """The verb for a count.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def are(count: int) -> str:
 
 
 def in_bytes(count: float) -> str:
-    """Write a number of bytes in words.
+    """A number of bytes with its unit.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Arguments that many functions have alike: whole numbers, generators, arrays of numbers; refused at the door."""
+"""Checks of arguments that many functions share: integers, random states, arrays of numbers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ if TYPE_CHECKING:
 
 
 def whole(name: str, value: object, least: int) -> int:
-    """``value`` if it is an integer, not a boolean, and at least so large; raises InputError."""
+    """Check that ``value`` is an integer of at least ``least``, and no boolean; raises InputError."""
     if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least:
         return int(value)
     raise InputError(f"{name} must be an integer >= {least}, found {value!r}")
 
 
 def generator(random_state: object) -> np.random.Generator:
-    """The generator to draw from; a new one for a seed, and one of its own seed for None; raises InputError."""
+    """The generator of a ``random_state``: itself, a new one with this seed, or for None one with a random seed.
+
+    Raises
+    ------
+    InputError
+        It is none of these.
+    """
     if isinstance(random_state, np.random.Generator):
         return random_state
     if random_state is None:
@@ -36,7 +42,7 @@ def generator(random_state: object) -> np.random.Generator:
 
 
 def numbers(values: ArrayLike, name: str, n_dimensions: int) -> Floats:
-    """``values`` as a float64 array of so many dimensions; raises InputError."""
+    """Convert ``values`` to a float64 array of ``n_dimensions`` dimensions; raises InputError."""
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "biuf":

@@ -1,22 +1,22 @@
-"""What can go wrong, as one small tree; and a warning that names the line of the caller.
+"""The errors of distforest, as one small tree; and a warning that names the line of the caller.
 
 ::
 
     DistforestError
-    ├── InputError (ValueError)      data or a parameter that cannot be used, found before work starts
+    ├── InputError (ValueError)      data or a parameter that cannot be used, noticed before work starts
     │   ├── SpecError                a job spec with faults: all of them at once
-    │   └── ConflictError            what is asked does not go with what is there
+    │   └── ConflictError            a request that conflicts with the jobs that exist
     ├── NotFoundError                there is no such job
-    ├── ArtifactError                a forest that is damaged, unknown or not what it says
+    ├── ArtifactError                a forest that is damaged, of an unknown format, or no forest
     └── JobError                     a job that was started and could not be finished
-        ├── MemoryLimitError         a job that cannot fit into the memory of its workers
-        ├── DamageError              an input that was damaged on a host while the job read it, nobody knows when
-        ├── CancelledJobError        a job that was told to stop
-        ├── InterruptedJobError      a job that was interrupted and can go on
+        ├── MemoryLimitError         a job that needs more memory than its workers have
+        ├── DamageError              an input that was damaged on a host while the job read it, at an unknown time
+        ├── CancelledJobError        a job that was cancelled
+        ├── InterruptedJobError      a job that was interrupted and can be resumed
         ├── UnreachableError         no scheduler answers
-        │   └── AwayError            a scheduler answers, and its job service does not yet, or not any more
+        │   └── AwayError            a scheduler answers, but its job service has not started or has ended
         └── NotDoneError             a job of a service that was waited for and is not done
-            └── WaitTimeoutError     the same, as the time for it is over
+            └── WaitTimeoutError     the same, because the time for it is over
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 
 class DistforestError(Exception):
-    """Any error that distforest raises on purpose."""
+    """The base of all errors that distforest raises on purpose."""
 
 
 class InputError(DistforestError, ValueError):
-    """Data or a parameter cannot be used: the message says what was asked, what was found, what to do."""
+    """Data or a parameter cannot be used; the message says what was expected, what was found, and what to do."""
 
 
 class SpecError(InputError):
-    """A job spec has faults; ``faults`` lists every one of them, in the order of the file."""
+    """A job spec has faults; ``faults`` lists all of them, in the order of the file."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
@@ -50,7 +50,7 @@ class SpecError(InputError):
 
 
 class ConflictError(InputError):
-    """What is asked does not go with what is there: another job has the id, or the job is in the wrong state."""
+    """A request conflicts with the jobs that exist: another job has the id, or the job is in the wrong state."""
 
 
 class NotFoundError(DistforestError):
@@ -58,23 +58,23 @@ class NotFoundError(DistforestError):
 
 
 class ArtifactError(DistforestError):
-    """A forest file is damaged, of an unknown format, or not a forest; the message names the array and place."""
+    """A forest is damaged, of an unknown format, or no forest; the message names the array and the place."""
 
 
 class JobError(DistforestError):
-    """A job could not be finished; what was committed is kept and the next run goes on from it."""
+    """A job could not be finished; committed trees are kept, and the next run continues with the others."""
 
 
 class MemoryLimitError(JobError):
-    """A job would need more memory than its workers have; nothing was started."""
+    """A job needs more memory than its workers have; nothing was started."""
 
 
 class DamageError(JobError):
-    """An input was damaged on a host while a job read it, and nobody knows when; no tree of the job is kept."""
+    """An input was damaged on a host while a job read it, at an unknown time; no tree of the job is kept."""
 
 
 class CancelledJobError(JobError):
-    """A job was told to stop; what its running trees had grown is not kept."""
+    """A job was cancelled; unfinished trees are not kept."""
 
 
 class UnreachableError(JobError):
@@ -82,15 +82,15 @@ class UnreachableError(JobError):
 
 
 class AwayError(UnreachableError):
-    """A scheduler answers whose job service is not at work yet, or not any more."""
+    """A scheduler answers, but its job service has not started or has ended."""
 
 
 class InterruptedJobError(JobError):
-    """A job was interrupted and can go on."""
+    """A job was interrupted and can be resumed."""
 
 
 class NotDoneError(JobError):
-    """A job of a service was waited for, and is not done; ``job`` is what is known of it."""
+    """A job of a service was waited for and is not done; ``job`` is its last known state."""
 
     def __init__(self, message: str, job: Mapping[str, Any]) -> None:
         super().__init__(message)
@@ -98,13 +98,13 @@ class NotDoneError(JobError):
 
 
 class WaitTimeoutError(NotDoneError):
-    """A job of a service was waited for, and has not ended in time."""
+    """A job of a service was waited for and has not ended in time."""
 
 
 def warn_caller(text: str) -> None:
-    """Warn at the line outside this package by which it was called, however deep in it the warning is.
+    """Warn at the line outside this package that called it, from any depth of calls.
 
-    What calls this package for scikit-learn, such as a search, is not that line.
+    Lines of scikit-learn and joblib are skipped too, for example those of a parameter search.
     """
     level, frame = 1, sys._getframe()
     while _is_ours(frame) and frame.f_back is not None:

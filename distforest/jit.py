@@ -1,17 +1,18 @@
-"""How the numeric loops are compiled: in one place, so that one rule holds for all of them.
+"""How the numeric loops are compiled: in one place, so that the same rules hold for all of them.
 
-Serial (no ``parallel=True``: the Dask worker owns the cores), without ``fastmath`` (the same bits on every run),
-outside the interpreter lock, and kept on disk so that a fresh process starts warm.
+A kernel is serial (no ``parallel=True``: the Dask worker owns the cores) and compiled without ``fastmath`` (every run
+gives the same bits). It runs outside the interpreter lock, and is cached on disk so that a fresh process starts warm.
 
-Row and column numbers that a loop gathers by are read as unsigned, ``rows.view(np.uint32)``: none counts from the end,
-and Numba need not ask which one does. Such a loop is a quarter faster.
+A loop that gathers by row or column numbers reads them as unsigned, ``rows.view(np.uint32)``: no number counts from the
+end, so Numba need not check for negative ones. Such a loop is a quarter faster.
 
-Where an array is assigned to a slice or a row, Numba compiles a message about shapes for more than a second: a
-loop copies.
+Where an array is assigned to a slice or a row, Numba compiles a message about shapes for more than a second. So a loop
+copies.
 
-A loop that reads far memory, but not cell after cell, has it fetched while it works on what came before: `fetch`.
+A loop that reads distant memory in no regular order prefetches the next cells while it works on the current ones, with
+`fetch`.
 
-The first call of a method compiles its kernels, which takes some twenty seconds: who waits for it is told (`Notice`).
+The first call of a method compiles its kernels, which takes some twenty seconds; `Notice` tells a person who waits.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import sys
 import time
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from llvmlite import ir
 from numba import config, njit, types
@@ -32,37 +33,48 @@ from numba.core import event
 from numba.extending import intrinsic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from numba.core.base import BaseContext
+    from numba.core.dispatcher import Dispatcher
+    from numba.core.typing import BaseContext as TypingContext
+    from numba.core.typing import Signature
+
+R = TypeVar("R")
 
 COMPILE = "compile the kernels (slow only the first time)"
-"""What happens while a first call keeps somebody waiting."""
+"""The name of this step for a person who waits for it."""
 
 COMPILE_PATIENCE = 1.0
-"""Seconds of compiling after which somebody who waits is told."""
+"""Seconds of compiling after which a waiting person is told."""
 
 
-def kernel(function: Callable[..., object]) -> Any:
-    """Compile ``function`` to machine code at its first call; cached on disk where there is a writable place.
+def kernel(function: Callable[..., R]) -> Callable[..., R]:
+    """Compile ``function`` to machine code at its first call; cache the code on disk if a folder is writable.
 
-    The result is typed by Numba at run time; its annotations are for the reader.
+    Numba infers the types of the arguments from each call; their annotations are for the reader.
     """
     return _compiled(function, counting=True)
 
 
-def borrowing(function: Callable[..., object]) -> Any:
-    """`kernel` for what other kernels call in their loops: it borrows the arrays that it is given.
+def borrowing(function: Callable[..., R]) -> Callable[..., R]:
+    """Compile like `kernel`, but without counting references to arrays; for functions that kernels call in loops.
 
-    Numba counts who holds an array, with two atomic additions for each array of each call; where a node has ten rows
-    those take longer than the rows. A function that makes, keeps and returns no array, and calls none that returns one,
-    need not count; Numba refuses to compile one that makes an array.
+    Numba counts the references to each array, with two atomic additions for each array of each call. In a node of ten
+    rows these additions take longer than the rows. A function need not count if it neither creates, keeps nor returns
+    an array and calls no function that returns one. Numba refuses to compile a function here that creates an array.
     """
     return _compiled(function, counting=False)
 
 
-def _fetch(_typing: Any, cells: Any, place: Any) -> Any:
-    def generate(context: Any, builder: Any, _signature: Any, given: Any) -> Any:
-        array = context.make_array(cells)(context, builder, given[0])
-        index = context.cast(builder, given[1], place, types.intp)
+def _fetch(
+    _typing: TypingContext, cells: types.Array, place: types.Integer
+) -> tuple[Signature, Callable[[BaseContext, ir.IRBuilder, Signature, Sequence[ir.Value]], ir.Constant]]:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, _signature: Signature, values: Sequence[ir.Value]
+    ) -> ir.Constant:
+        array = context.make_array(cells)(context, builder, values[0])
+        index = context.cast(builder, values[1], place, types.intp)
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
         line = builder.bitcast(builder.gep(array.data, [index]), byte)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
@@ -74,92 +86,92 @@ def _fetch(_typing: Any, cells: Any, place: Any) -> Any:
     return types.void(cells, place), generate
 
 
-def _fetch_nothing(_cells: Any, _place: int) -> None:
+def _fetch_nothing(_cells: object, _place: int) -> None:
     pass
 
 
-fetch: Any = _fetch_nothing if config.DISABLE_JIT else intrinsic(_fetch)
-"""``fetch(cells, place)`` has the line of memory of a cell, counted through the whole array, brought near.
+fetch: Callable[..., None] = _fetch_nothing if config.DISABLE_JIT else intrinsic(_fetch)
+"""``fetch(cells, place)`` prefetches the cache line of a cell; ``place`` is its index in the flat array.
 
-Nothing else happens, and nothing at all in the interpreter; a place outside the array does no harm.
+It has no other effect, and none at all in the interpreter. A place outside the array does no harm.
 """
 
 
-def _compiled(function: Callable[..., object], *, counting: bool) -> Any:
-    compiled = partial(njit, nogil=True, error_model="numpy", _nrt=counting)
+def _compiled(function: Callable[..., R], *, counting: bool) -> Callable[..., R]:
+    options = partial(njit, nogil=True, error_model="numpy", _nrt=counting)
     try:
-        found = compiled(cache=True)(function)
-    except RuntimeError:  # numba found no directory that it may write its cache to
-        return compiled()(function)
+        dispatcher = options(cache=True)(function)
+    except RuntimeError:  # Numba found no writable folder for its cache
+        return options()(function)
     if not config.DISABLE_JIT:
-        cache = found._cache
-        cache.save_overload = partial(_keep, cache.save_overload, cache.cache_path)
-    return found
+        cache = dispatcher._cache
+        cache.save_overload = partial(_save_if_room, cache.save_overload, cache.cache_path)
+    return dispatcher
 
 
-_TOLD: list[str] = []
-"""Folders without room of which this process was told, at most one."""
+_FULL_FOLDERS: list[str] = []
+"""The full folder that this process has warned of; at most one."""
 
 
-def _keep(save: Callable[..., None], place: str, *kernel: object) -> None:
-    """Save a compiled kernel if its disk has room; it works all the same if not."""
+def _save_if_room(save: Callable[..., None], folder: str, *overload: object) -> None:
+    """Save a compiled kernel; if the disk is full, warn once, as the kernel works without."""
     try:
-        save(*kernel)
+        save(*overload)
     except OSError as error:
         if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
             raise
-        if not _TOLD:
-            _TOLD.append(place)
-            text = f"{os.strerror(error.errno)}: compiled kernels cannot be kept in {place}, and each process compiles"
+        if not _FULL_FOLDERS:
+            _FULL_FOLDERS.append(folder)
+            text = f"{os.strerror(error.errno)}: compiled kernels cannot be kept in {folder}, so each process compiles"
             warnings.warn(f"{text} them anew; make room there, or name another folder (NUMBA_CACHE_DIR)", stacklevel=2)
 
 
 class Notice(event.Listener):  # type: ignore[misc]  # of a package without types
-    """Tells once that kernels are being compiled, when one is begun after `COMPILE_PATIENCE` seconds of compiling.
+    """Tells once that kernels are being compiled, as soon as one starts after `COMPILE_PATIENCE` seconds of compiling.
 
-    Numba announces a kernel that it compiles, and none that it finds in its cache; kernels that call each other lie
-    within each other, and all of it is done under one lock.
+    Numba announces each kernel that it compiles, and none that it loads from its cache. If one kernel calls another,
+    their events are nested. A lock lets only one thread compile at a time.
 
     Parameters
     ----------
     tell
-        Takes the words.
+        Called with the text.
     clock
-        Seconds; another clock makes it testable.
+        Returns seconds; tests pass their own clock.
     """
 
     def __init__(self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._tell, self._clock = tell, clock
-        self._open, self._begun, self._spent, self._told = 0, 0.0, 0.0, False
+        self._depth, self._started, self._seconds, self._has_told = 0, 0.0, 0.0, False
 
-    def on_start(self, event: Any) -> None:
-        """A kernel is begun, of ours or within one of ours."""
-        if not self._open and not _is_ours(event.data["dispatcher"]):
+    def on_start(self, event: event.Event) -> None:
+        """Count a kernel that starts to compile, if it is ours or nested in one of ours."""
+        if not self._depth and not _is_ours(event.data["dispatcher"]):
             return
-        if not self._open:
-            self._begun = self._clock()
-        self._open += 1
-        if not self._told and self._spent + self._clock() - self._begun >= COMPILE_PATIENCE:
-            self._told = True
+        if not self._depth:
+            self._started = self._clock()
+        self._depth += 1
+        if not self._has_told and self._seconds + self._clock() - self._started >= COMPILE_PATIENCE:
+            self._has_told = True
             self._tell(COMPILE)
 
-    def on_end(self, event: Any) -> None:  # noqa: ARG002  (Numba passes it)
-        """A kernel is done."""
-        if self._open:
-            self._open -= 1
-            self._spent += 0.0 if self._open else self._clock() - self._begun
+    def on_end(self, event: event.Event) -> None:  # noqa: ARG002  (Numba passes it)
+        """Count a kernel that is compiled."""
+        if self._depth:
+            self._depth -= 1
+            self._seconds += 0.0 if self._depth else self._clock() - self._started
 
 
-def _is_ours(dispatcher: Any) -> bool:
+def _is_ours(dispatcher: Dispatcher) -> bool:
     return str(dispatcher.py_func.__module__).startswith(f"{__package__}.")
 
 
-def _tell_a_person(words: str) -> None:
-    """Write to stderr where somebody reads it: on a terminal or in a notebook, and not in a worker's log."""
+def _tell_a_person(text: str) -> None:
+    """Print to stderr if a person reads it: on a terminal or in a notebook, but not in a worker's log."""
     if multiprocessing.parent_process() is not None or sys.stderr is None:
         return
     if sys.stderr.isatty() or hasattr(builtins, "__IPYTHON__"):
-        print(f"{__package__}: {words}", file=sys.stderr, flush=True)
+        print(f"{__package__}: {text}", file=sys.stderr, flush=True)
 
 
 event.register("numba:compile", Notice(_tell_a_person))

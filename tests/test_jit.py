@@ -196,4 +196,4 @@ def test_any_other_error_of_the_folder_for_kernels_is_raised() -> None:
         raise OSError(errno.EIO, "broken")
 
     with pytest.raises(OSError, match="broken"):
-        jit._keep(broken, "somewhere")
+        jit._save_if_room(broken, "somewhere")

@@ -67,7 +67,7 @@ TruthLike = Labels | Targets | Embedding | Distances | Graph | VectorLike | Data
 FeatureWeightsLike = Literal["dependence"] | ArrayLike | None
 """A weight >= 0 for each feature, shape (n_features,); ``"dependence"`` to screen the features; None for equal ones."""
 
-ClassWeightLike = Literal["balanced"] | Mapping[str, float] | Mapping[int, float] | Mapping[float, float] | None
+ClassWeightLike = Literal["balanced"] | Mapping[str, float] | Mapping[int, float] | Mapping[object, float] | None
 """A weight > 0 for each label, ``"balanced"``, or None for equal ones."""
 
 SeedLike = int | np.random.RandomState | None

@@ -65,9 +65,10 @@ def load(address: str | os.PathLike[str], similarity: Lazy | None = None, X: Obj
         estimator.set_params(feature_weights=forest.feature_weights)
     weights = params.get("class_weight")
     if isinstance(estimator, SimForestClassifier) and isinstance(weights, Mapping):
-        estimator.class_weight = {
+        by_label: dict[object, float] = {
             label: weights[key_of(label)] for label in meaning.classes or [] if key_of(label) in weights
         }
+        estimator.class_weight = by_label
     if isinstance(estimator, OnSimilarities):
         estimator.similarity = {Dense.kind: "precomputed", Features.kind: SUBSETS}.get(rows.kind, rows.kind)
         estimator.kind = rows.measure if isinstance(rows, Dense) else "similarity"

@@ -1,1 +1,1 @@
-"""What a forest is and says: node table, leaf tables, artifact, scoring. Imports no growth."""
+"""What a forest is and predicts: node table, leaf tables, artifact, scoring. Imports no growth."""

@@ -1,12 +1,13 @@
-"""A forest: node table, leaf table, where the training rows lie, and what its input means."""
+"""A forest: node table, leaf table, nodes of the training rows, and the meaning of its numbers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,66 +27,96 @@ from distforest.sources.row_kinds import Kernel, row_kind
 from distforest.sources.sparse import SparseSource, read_sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from distforest.forest.leaf_kinds import LeafKind
+    from distforest.forest.leaf_kinds import LeafEntry, LeafKind
+    from distforest.sources.arrays import Matrix
+    from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Int32s, Source
 
 AnyLeafTable = LeafTable | Votes | Ranks
+Params = Mapping[str, Any]
+"""The parameters of a method by name; a user gave their values."""
+Provenance = dict[str, Any]
+"""Where a forest came from, as JSON; only its entries ``features`` and ``estimates`` are checked when it is read."""
 
 FOREST_FORMAT = 1
-"""The format of a sealed forest. It grows by one whenever a reader of the old format would misread a new forest; the
-reader of the new format then still opens the old ones, and a sample of each old format is kept in the tests."""
+"""The format of a sealed forest. It rises by one whenever a reader of the old format would misread a new forest.
+Readers of the new format still open old forests, and the tests keep a sample of each old format."""
 
 SEALED_CHUNK_BYTES = 4 << 20
-"""Size of a chunk of a sealed array, decoded. Part of the format: the digest is taken chunk by chunk."""
+"""Decoded size of a chunk of a sealed array. It is part of the format, as the digest covers chunk by chunk."""
 
 NOT_ROUTED = -1
-"""In ``leaves``: a training row that was not routed."""
+"""The entry of ``leaves`` for a training row that was not routed."""
 
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "surrogate")
 """The arrays that every node table has, in the order of the format."""
 
 FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets")
-"""Arrays that some forests have beside those of their node table and leaf table, in the order of the format."""
+"""Arrays that some forests have besides those of the node table and the leaf table, in the order of the format."""
+
+
+class MeaningEntry(TypedDict):
+    """A `Meaning` as JSON."""
+
+    method: str
+    params: Params
+    seed: int
+    rows: dict[str, object]
+    leaf: LeafEntry
+    classes: Sequence[ClassName] | None
+
+
+class ArrayEntry(TypedDict):
+    """The manifest's entry of an array: dtype, shape, rows of a chunk, and the digest of each chunk."""
+
+    dtype: str
+    shape: list[int]
+    chunk_rows: int
+    sha256: list[str]
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a forest's numbers mean: everything of the manifest that decides what it answers.
+    """The meaning of a forest's numbers: all of the manifest that determines its answers.
 
     Attributes
     ----------
     method, params, seed
-        How it was grown.
+        How the forest was grown.
     rows
-        How a query's rows are read (`distforest.sources.row_kinds`).
+        How the rows of a query are read (`distforest.sources.row_kinds`).
     leaf
-        What the leaves keep (`distforest.forest.leaf_kinds`).
+        The kind of leaf table (`distforest.forest.leaf_kinds`).
     classes
         Class labels in the order of the counts, or None.
     """
 
     method: str
-    params: dict[str, Any]
+    params: Params
     seed: int
     rows: RowKind
     leaf: LeafKind
-    classes: list[Any] | None = None
+    classes: Sequence[ClassName] | None = None
 
-    def to_dict(self) -> dict[str, object]:
-        """As JSON."""
+    def to_dict(self) -> MeaningEntry:
+        """The meaning as JSON."""
         return {
-            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "method": self.method,
+            "params": self.params,
+            "seed": self.seed,
             "rows": self.rows.to_dict(),
             "leaf": self.leaf.to_dict(),
+            "classes": self.classes,
         }
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Meaning:
-        """From a manifest that was checked."""
-        return cls(**{**found, "rows": row_kind(found["rows"]), "leaf": leaf_kind(found["leaf"])})
+    def from_dict(cls, entry: MeaningEntry) -> Meaning:
+        """Read the meaning of a manifest that was checked."""
+        rows, leaf = row_kind(entry["rows"]), leaf_kind(entry["leaf"])
+        return cls(entry["method"], entry["params"], entry["seed"], rows, leaf, entry["classes"])
 
 
 @dataclass(frozen=True)
@@ -95,27 +126,27 @@ class Forest:
     Attributes
     ----------
     meaning
-        What the numbers mean.
+        The meaning of the numbers.
     table
         The node table.
     leaf_table
-        What the nodes say.
+        The distances or predictions of the nodes.
     leaves
-        Node in which each training row lies, in-bag or not, shape (n_trees, n_rows), int32; -1 for a row out of bag
-        that was not routed, as its similarities would have had to be paid for. None for a forest over pairs.
+        Node of each training row, in bag or not, shape (n_trees, n_rows), int32; -1 for a row out of bag that was not
+        routed because its similarities would have been evaluated. None for a forest over pairs.
     in_bag
         Multiplicity of each training row, or point of the training pairs, in each tree, 0 for out of bag, shape
         (n_trees, n_rows), uint8.
     objects
         Features of the training objects, for a similarity that is computed from features, or of the points of pairs.
     feature_weights
-        How likely each feature was to be drawn, shape (n_columns,); None: equally.
+        Weight of each feature in the draws, shape (n_columns,); None: equal weights.
     dependence
-        From which the weights follow where features were screened, shape (n_columns,); else None.
+        The dependence from which the weights follow if features were screened, shape (n_columns,); else None.
     codes, targets
-        Where the nearest training object votes, its class, shape (n_rows,), or its targets, shape (n_rows, q).
+        Class of each training object, shape (n_rows,), or its targets, shape (n_rows, q), if the nearest one votes.
     provenance
-        Where it came from, the names of its features, what its fit has estimated. No part of the digest.
+        Where the forest came from, the names of its features, the estimates of its fit. Not part of the digest.
     """
 
     meaning: Meaning
@@ -128,7 +159,7 @@ class Forest:
     dependence: Floats | None = None
     codes: Int32s | None = None
     targets: Floats | None = None
-    provenance: dict[str, Any] = field(default_factory=dict)
+    provenance: Provenance = field(default_factory=dict)
 
     @property
     def n_trees(self) -> int:
@@ -137,72 +168,72 @@ class Forest:
 
     @property
     def n_columns(self) -> int:
-        """Columns that a split may read: features, or training objects."""
+        """Number of columns that a split may read: features, or training objects."""
         return self.meaning.rows.n_columns
 
     @property
     def n_features(self) -> int:
-        """Columns of the rows, or points, that are asked about, without further ones of pairs."""
+        """Number of columns of a query, without the further columns of pairs."""
         return self.meaning.rows.n_features
 
     @property
     def feature_names(self) -> FeatureNames | None:
-        """What these columns were called in training; None where they had no names."""
+        """Names of these columns in training; None if they had none."""
         return FeatureNames.of_provenance(self.provenance)
 
     def named(self, names: FeatureNames | None) -> Forest:
-        """Take the forest with these names, or none, in its provenance."""
+        """The same forest with these feature names, or with none, in its provenance."""
         others = {key: value for key, value in self.provenance.items() if key != "features"}
         return replace(self, provenance=others | ({} if names is None else {"features": names.entry()}))
 
     @property
     def n_training(self) -> int:
-        """Training rows, or points of the training pairs."""
+        """Number of training rows, or of points of the training pairs."""
         return int(self.in_bag.shape[1])
 
     @property
     def nearest_votes(self) -> bool:
-        """Whether a tree votes for the most similar training object of a leaf, not for what the leaf keeps."""
+        """Whether the most similar training object of a leaf votes, and not the counts or means of the leaf."""
         return self.meaning.leaf.nearest
 
     @cached_property
     def object_votes(self) -> Floats:
-        """What each training object says where the nearest one votes: its class as shares, or its targets."""
+        """Vote of each training object if the nearest one votes: its class as shares, or its targets."""
         if self.codes is not None:
             return np.eye(len(self.meaning.classes or ()))[self.codes]
-        assert self.targets is not None  # noqa: S101  (held by check)
+        assert self.targets is not None  # noqa: S101  (guaranteed by check)
         return self.targets
 
     @property
     def points(self) -> Float32s:
         """The points of the training pairs, shape (n_points, width); raises InputError for a forest of rows."""
         if not isinstance(self.meaning.rows, PairColumns):
-            raise InputError(f"points of pairs were asked of a forest that reads {self.meaning.rows.kind}")
-        assert self.objects is not None  # noqa: S101  (held by check)
+            raise InputError(f"a forest over pairs of points was expected, found one over {self.meaning.rows.kind}")
+        assert self.objects is not None  # noqa: S101  (guaranteed by check)
         return self.objects
 
     @cached_property
     def training_nodes(self) -> Int32s:
-        """Node in which each training row lies, shape (n_trees, n_rows), int32.
+        """Node of each training row, shape (n_trees, n_rows), int32.
 
         Raises
         ------
         InputError
-            Rows out of bag were not routed.
+            Rows out of bag were not routed, or the forest is one over pairs.
         """
         if self.leaves is None:
             raise InputError("a forest over pairs has no nodes of points; ask for distances or neighbours")
         if (self.leaves == NOT_ROUTED).any():
             raise InputError(
-                "where training rows lie was asked for, but rows out of bag were not routed, as their similarities "
-                "cost; fit with oob_score=True, or all rows in every tree (bootstrap=False, max_samples=None), "
-                "or ask for distances to rows that you name"
+                "the node of every training row was expected, but rows out of bag were not routed because their "
+                "similarities are expensive; fit with oob_score=True, or with all rows in every tree "
+                "(bootstrap=False, max_samples=None), or ask for distances to rows that you name"
             )
         return self.leaves
 
     @classmethod
     def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:
-        """A forest of arrays by name; raises ArtifactError where one is missing."""
+        """Build a forest of arrays by name; raises ArtifactError if one is missing."""
         try:
             table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
             leaves = None if isinstance(meaning.rows, PairColumns) else arrays["leaves"]
@@ -216,36 +247,37 @@ class Forest:
     def arrays(self) -> dict[str, np.ndarray]:
         """All arrays by name, in the order of the format."""
         leaves = {} if self.leaves is None else {"leaves": self.leaves}
-        found = {**self.table.arrays(), **leaves, "in_bag": self.in_bag, **self.leaf_table.arrays()}
+        arrays = {**self.table.arrays(), **leaves, "in_bag": self.in_bag, **self.leaf_table.arrays()}
         further = {name: getattr(self, name) for name in FURTHER_ARRAYS}
-        return found | {name: array for name, array in further.items() if array is not None}
+        return arrays | {name: array for name, array in further.items() if array is not None}
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over the meaning and every array: equal for equal forests, wherever and however grown."""
+        """SHA-256 of the meaning and all arrays; equal for equal forests, wherever and however they were grown."""
         return digest_of(self.meaning, {name: chunk_digests(array) for name, array in self.arrays().items()})
 
-    def source(self, queries: Any) -> Source:
-        """The queries' rows as the trees read them.
+    def source(self, queries: object) -> Source:
+        """Read the rows of queries as the trees do.
 
         Parameters
         ----------
         queries
             Features, shape (n, n_features); or for a forest on a precomputed matrix the similarities (or distances)
-            of each query to every training object, shape (n, n_training), or as a sparse matrix those that were
-            observed.
+            of each query to every training object, shape (n, n_training), or a sparse matrix of the observed ones.
 
         Raises
         ------
         InputError
-            The wrong number of columns, or values that are refused.
+            The queries have the wrong number of columns, or values that are refused.
         """
         rows = self.meaning.rows
         if isinstance(rows, PairColumns):
             raise InputError("a forest over pairs reads two points at a time; ask for distances, not for nodes")
         reading, queries = rows.reading, unmasked(queries)
-        values = queries if hasattr(queries, "shape") and hasattr(queries, "dtype") else np.asarray(queries)
-        matrix = read_sparse(values, reading) if is_sparse(values) else read(values, reading)
+        if is_sparse(queries):
+            matrix: np.ndarray | SparseSource = read_sparse(queries, reading)
+        else:
+            matrix = read(queries if _is_array(queries) else np.asarray(queries), reading)
         expected = rows.n_features
         if matrix.shape[1] != expected:
             raise InputError(
@@ -257,7 +289,7 @@ class Forest:
         return rows.source(matrix, self.objects)
 
     def check(self) -> None:
-        """Refuse a forest that a kernel could not walk safely; raises ArtifactError with array and place."""
+        """Refuse a forest that is not safe for a kernel to walk; raises ArtifactError with the array and the place."""
         self.table.check(self.n_columns)
         rows = self.meaning.rows
         if isinstance(rows, PairColumns):
@@ -276,12 +308,12 @@ class Forest:
         self._check_voices()
 
     def _check_voices(self) -> None:
-        """Hold that training objects that vote have a column each to be compared in, and a class or targets."""
+        """Refuse voting training objects without a column of similarities each, or without a class or targets."""
         wanted = VOICES[self.leaf_table.kind] if self.nearest_votes else None
         for name in VOICES.values():
             if (getattr(self, name) is not None) != (name == wanted):
-                what = "missing" if name == wanted else f"a forest with leaf.voting {NEAREST!r} alone has them"
-                raise ArtifactError(f"{name}: {what}")
+                fault = "missing" if name == wanted else f"only a forest with leaf.voting {NEAREST!r} has them"
+                raise ArtifactError(f"{name}: {fault}")
         if wanted and self.n_columns != self.n_training:
             raise ArtifactError(f"leaves: expected {counted(self.n_columns, 'training row')}, found {self.n_training}")
         if self.codes is not None:
@@ -294,15 +326,15 @@ class Forest:
                 raise ArtifactError("targets: values are finite")
 
     def _check_points(self, width: int) -> None:
-        """Hold that the points of pairs are as wide as the meaning says, and counted in the bags."""
-        found = None if self.objects is None else self.objects.shape
-        if found is None or len(found) != 2 or found[1] != width or self.in_bag.shape != (self.n_trees, found[0]):
+        """Refuse points of pairs that do not have ``width`` columns, or are not as many as ``in_bag`` has."""
+        shape = None if self.objects is None else self.objects.shape
+        if shape is None or len(shape) != 2 or shape[1] != width or self.in_bag.shape != (self.n_trees, shape[0]):
             raise ArtifactError(
-                f"objects: points of {counted(width, 'column')} were expected, as many as in_bag, found {found}"
+                f"objects: points of {counted(width, 'column')} were expected, as many as in_bag has, found {shape}"
             )
 
     def _check_leaves(self, leaves: Int32s) -> None:
-        """Hold that training rows lie in nodes, or leaves, of their trees."""
+        """Refuse nodes of training rows that are no nodes, or no leaves, of their trees."""
         n_trees = self.table.n_trees
         if leaves.ndim != 2 or leaves.shape[0] != n_trees or self.in_bag.shape != leaves.shape:
             raise ArtifactError(
@@ -322,15 +354,20 @@ class Forest:
             raise ArtifactError(f"leaves{np.argwhere(~holds)[0].tolist()}: {rule}")
 
 
+def _is_array(values: object) -> TypeGuard[Matrix]:
+    """Whether ``values`` is an array, in memory or on disk, that `read` takes as it is."""
+    return hasattr(values, "shape") and hasattr(values, "dtype")
+
+
 def shares_of(weights: Floats) -> Floats:
-    """Weights, shape (n_columns,), as shares of one; their sum need not have a float."""
+    """Weights, shape (n_columns,), divided by their sum, which may be larger than any float."""
     scaled = weights / weights.max()
     shares: Floats = scaled / scaled.sum()
     return shares
 
 
 def check_columns(name: str, values: Floats | None, n_columns: int) -> None:
-    """Refuse weights or dependences that cannot be those of columns; raises ArtifactError."""
+    """Refuse weights or dependences that columns cannot have; raises ArtifactError."""
     if values is None:
         return
     if values.shape != (n_columns,) or not (np.isfinite(values) & (values >= 0.0)).all():
@@ -343,8 +380,8 @@ def check_columns(name: str, values: Floats | None, n_columns: int) -> None:
         raise ArtifactError(f"{name}: expected numbers from 0 to 1")
 
 
-def chunk_rows(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    """Rows of a chunk of a sealed array."""
+def chunk_rows(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> int:
+    """Number of rows of a chunk of a sealed array."""
     return min(rows_of(SEALED_CHUNK_BYTES, shape, dtype), max(1, shape[0]))
 
 
@@ -356,17 +393,17 @@ def chunks(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def chunk_digest(chunk: np.ndarray) -> str:
-    """sha256 of a chunk's values, little-endian, in C order."""
+    """SHA-256 of a chunk's values, little-endian, in C order."""
     return hashlib.sha256(np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<")).data).hexdigest()
 
 
-def chunk_digests(array: np.ndarray) -> dict[str, object]:
-    """What the manifest says of an array: dtype, shape, rows of a chunk, and the digest of each chunk."""
+def chunk_digests(array: np.ndarray) -> ArrayEntry:
+    """The manifest's entry of an array in memory."""
     return array_entry(array.shape, array.dtype, [chunk_digest(chunk) for chunk in chunks(array)])
 
 
-def array_entry(shape: tuple[int, ...], dtype: np.dtype[Any], digests: list[str]) -> dict[str, object]:
-    """The manifest's entry of an array."""
+def array_entry(shape: tuple[int, ...], dtype: np.dtype[np.generic], digests: list[str]) -> ArrayEntry:
+    """The manifest's entry of an array with these digests of its chunks."""
     return {
         "dtype": np.dtype(dtype).name,
         "shape": [int(size) for size in shape],
@@ -383,5 +420,5 @@ def digest_of(meaning: Meaning, entries: Mapping[str, object]) -> str:
 
 
 def canonical(value: object) -> bytes:
-    """JSON with sorted keys and no spaces: one text for one value."""
+    """JSON with sorted keys and no spaces, so that equal values have equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

@@ -3,7 +3,7 @@
 ::
 
     node      0        1     2
-    rows    [ 3 5 9 |  0 2 | 1 4 7 8 ]        in each group the rows keep their order
+    rows    [ 3 5 9 |  0 2 | 1 4 7 8 ]        the rows of a node keep their order
     starts  [ 0        3     5        9 ]
 """
 
@@ -20,11 +20,11 @@ from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Int32s, Ints, offsets
 
 LEFT, RIGHT, STAY = 0, 1, 2
-"""Where a row goes from a node; it stays where a value that the cut needs is unobserved."""
+"""Where a row goes from a node; it stays if a value that the cut needs is unobserved."""
 
 
 class Nodes(NamedTuple):
-    """The rows of each node of a level, as kernels take them.
+    """The rows of each node of a level, as kernels read them.
 
     Attributes
     ----------
@@ -41,12 +41,12 @@ class Nodes(NamedTuple):
 
 @dataclass(frozen=True)
 class Frontier:
-    """The nodes of one level in the order (tree, node), and the rows in each.
+    """The nodes of one level, ordered by tree and node, and the rows in each.
 
     Attributes
     ----------
     tree, node
-        Place of the tree in the batch, and number of the node in its tree, shape (n_nodes,).
+        Number of the tree in the batch, and of the node in its tree, shape (n_nodes,).
     starts
         Where each node's rows begin, shape (n_nodes + 1,).
     rows, weights
@@ -71,7 +71,7 @@ class Frontier:
 
     @property
     def nodes(self) -> Nodes:
-        """What kernels take of it."""
+        """The rows of each node, as kernels read them."""
         return Nodes(self.starts, self.rows, self.weights)
 
     @property
@@ -86,7 +86,7 @@ class Frontier:
 
     @cached_property
     def place(self) -> Ints:
-        """For each row the place of its node, shape (m,)."""
+        """Number of each row's node in the frontier, shape (m,)."""
         return np.repeat(np.arange(self.n_nodes), self.sizes)
 
     @cached_property
@@ -97,7 +97,7 @@ class Frontier:
         return total
 
     def take(self, which: NDArray[np.bool_]) -> tuple[Frontier, NDArray[np.bool_] | slice]:
-        """The frontier of the nodes that are True in ``which``, and which rows they hold: an index of rows."""
+        """The frontier of the nodes that are True in ``which``, and an index that selects their rows."""
         if which.all():
             return self, slice(None)
         inside = np.repeat(which, self.sizes)
@@ -117,15 +117,15 @@ class Frontier:
         )
 
     def sides(self, values: Floats, threshold: Floats) -> NDArray[np.int8]:
-        """Where each row goes by its value and the threshold of its node: see `decide`."""
+        """The side of each row, from its value and the threshold of its node: see `decide`."""
         side = np.empty(len(values), np.int8)
         decide(self.starts, values, threshold, side)
         return side
 
     def descend(self, side: NDArray[np.int8], left: Int32s, right: Int32s) -> Frontier:
-        """The children's frontier: rows of each node parted into left and right, those that stay left out.
+        """The frontier of the children: rows go left or right, and rows that stay are dropped.
 
-        ``left`` and ``right`` are the children's numbers, shape (n_nodes,); ``side`` has one entry a row.
+        ``left`` and ``right`` are the numbers of the children, shape (n_nodes,); ``side`` has one entry per row.
         """
         starts = np.empty(2 * self.n_nodes + 1, np.int64)
         rows, weights = np.empty((2, len(self.rows) + 1), np.int32)
@@ -145,7 +145,7 @@ def longest_of(starts: Ints) -> int:
 
 @kernel
 def gather_positive(weights: NDArray[np.int32], rows: Int32s, positive: Int32s) -> None:
-    """The columns of the positive weights and these, row after row of ``weights``; room for one more, see `part`."""
+    """Gather the positive weights and their columns, tree after tree; the arrays have one place more, as in `part`."""
     filled = 0
     for tree in range(weights.shape[0]):
         for r in range(weights.shape[1]):
@@ -155,7 +155,7 @@ def gather_positive(weights: NDArray[np.int32], rows: Int32s, positive: Int32s) 
 
 @kernel
 def add_up(starts: Ints, weights: Int32s, total: Ints) -> None:
-    """total[node] = the sum of the weights of the node's rows."""
+    """total[node] = sum of the weights of the node's rows."""
     for node in range(starts.shape[0] - 1):
         total[node] = 0
         for w in weights[starts[node] : starts[node + 1]]:
@@ -172,15 +172,15 @@ def part(
     child_rows: Int32s,
     child_weights: Int32s,
 ) -> None:
-    """Stable partition of every node's rows and their weights, left before right, those that stay dropped.
+    """Partition the rows of every node and their weights stably, left before right; rows that stay are dropped.
 
     ::
 
         rows    a b c d e | f g         child_rows    a d e  b |  g  f
         side    L R S L L | R L         child_starts  0      3    4  5  6
 
-    Where a row goes is chosen without a branch that could be mispredicted; the last place, one more than there are
-    rows, is for those that stay.
+    The place of a row is chosen without a branch that could be mispredicted. The arrays have one place more than there
+    are rows: rows that stay are written there.
     """
     spare = child_rows.shape[0] - 1
     right = 0
@@ -200,7 +200,7 @@ def part(
 
 @kernel
 def decide(starts: Ints, values: Floats, threshold: Floats, side: NDArray[np.int8]) -> None:
-    """side[r] = left where values[r] <= threshold of the row's node, right where it is greater, stay where NaN."""
+    """side[r] = left if values[r] <= threshold of the row's node, right if it is greater, stay if it is NaN."""
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
             below, above = values[r] <= threshold[node], values[r] > threshold[node]
@@ -209,7 +209,7 @@ def decide(starts: Ints, values: Floats, threshold: Floats, side: NDArray[np.int
 
 @kernel
 def pick(starts: Ints, values: Floats, which: Int32s, picked: Floats) -> None:
-    """picked[r] = values[which of the row's node, r], shape (m,); those of the first where it is none, -1."""
+    """picked[r] = values[which of the row's node, r], shape (m,); of the first candidate where ``which`` is -1."""
     for node in range(starts.shape[0] - 1):
         chosen = max(which[node], 0)
         for r in range(starts[node], starts[node + 1]):
@@ -218,8 +218,8 @@ def pick(starts: Ints, values: Floats, which: Int32s, picked: Floats) -> None:
 
 @kernel
 def settle(starts: Ints, rows: Int32s, tree: Ints, node: Int32s, nodes: NDArray[np.int32]) -> None:
-    """nodes[tree, row] = the node of every row that the frontier holds; ``nodes`` has shape (n_trees, n_rows)."""
+    """nodes[tree, row] = the node of each row of the frontier; ``nodes`` has shape (n_trees, n_rows)."""
     for f in range(starts.shape[0] - 1):
-        own = nodes[tree[f]]
+        of_tree = nodes[tree[f]]
         for r in range(starts[f], starts[f + 1]):
-            own[rows[r]] = node[f]
+            of_tree[rows[r]] = node[f]

@@ -1,12 +1,12 @@
-"""What the leaves of a forest keep, as a type for each kind of leaf table; its arrays are the table's.
+"""The kinds of leaf tables, as a type each; the arrays belong to the table itself.
 
-A forest's manifest has it as a dict, everything else as one of these types.
+A forest's manifest holds a kind as a `LeafEntry`; everywhere else it is one of these types.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Required, TypedDict
 
 from distforest.forest.leaves import ClassCounts, LeafDistances, Means, Members
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
@@ -24,22 +24,35 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, np.ndarray]
 
 SHARE, NEAREST = "share", "nearest"
-"""What a tree says of a row: what its leaf keeps; or the class or target of the most similar training object there."""
+"""The vote of a tree for a row: the shares or means of its leaf; or the class or target of the most similar training
+object there."""
 
 UNTAUGHT = {"same_leaf": SameLeaf, "path_lengths": PathLengths}
-"""Leaf tables that follow from the node table alone."""
+"""Leaf tables of forests without a ground truth, which follow from the node table alone."""
+
+
+class LeafEntry(TypedDict, total=False):
+    """A kind of leaf table as JSON: its name, and those of the attributes that this kind has."""
+
+    kind: Required[str]
+    class_weights: list[int]
+    factor: float
+    offset: float
+    scale: float
+    voting: str
+    aggregation: str
 
 
 @dataclass(frozen=True)
 class KeepsCounts:
-    """How many rows of each class reached a node.
+    """The in-bag weight of each class in each node.
 
     Attributes
     ----------
     class_weights
-        What a row of each class counts, whole numbers; None: alike.
+        Weight of a row of each class, an integer; None: equal weights.
     nearest
-        Whether the most similar training object votes in place of the counts.
+        Whether the most similar training object votes instead of the counts.
     """
 
     class_weights: tuple[int, ...] | None = None
@@ -48,31 +61,33 @@ class KeepsCounts:
     learned: ClassVar[TruthKind] = TruthKind.LABELS
 
     def table(self, table: NodeTable, arrays: Arrays) -> ClassCounts:
-        """The leaf table of these arrays; raises KeyError where one is missing."""
+        """The leaf table of these arrays; raises KeyError if one is missing."""
         return ClassCounts(table, arrays["class_counts"], self.class_weights)
 
-    def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
-        weights = {} if self.class_weights is None else {"class_weights": list(self.class_weights)}
-        return {"kind": self.kind, **weights, **_voting(self.nearest)}
+    def to_dict(self) -> LeafEntry:
+        """The kind as a manifest holds it."""
+        entry: LeafEntry = {"kind": self.kind}
+        if self.class_weights is not None:
+            entry["class_weights"] = list(self.class_weights)
+        return _with_voting(entry, self.nearest)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsCounts:
-        """From a forest's manifest."""
-        weights = found.get("class_weights")
-        return cls(None if weights is None else tuple(weights), "voting" in found)
+    def from_dict(cls, entry: LeafEntry) -> KeepsCounts:
+        """Read the kind from a manifest."""
+        weights = entry.get("class_weights")
+        return cls(None if weights is None else tuple(weights), "voting" in entry)
 
 
 @dataclass(frozen=True)
 class KeepsMeans:
-    """Mean and spread of the targets, or places, of the rows that reached a node.
+    """Mean and spread of the targets, or of the embedding, of the rows that reached a node.
 
     Attributes
     ----------
     factor
-        By which squared distances are multiplied: 1/2 for targets, 1 for an embedding.
+        Factor of squared distances: 1/2 for targets, 1 for an embedding.
     nearest
-        Whether the most similar training object votes in place of the mean.
+        Whether the most similar training object votes instead of the mean.
     """
 
     factor: float
@@ -81,33 +96,33 @@ class KeepsMeans:
 
     @property
     def learned(self) -> TruthKind:
-        """What the forest has learned."""
+        """The kind of ground truth that the forest has learned."""
         return TruthKind.TARGETS if self.factor == 0.5 else TruthKind.EMBEDDING
 
     def table(self, table: NodeTable, arrays: Arrays) -> Means:
-        """The leaf table of these arrays; raises KeyError where one is missing."""
+        """The leaf table of these arrays; raises KeyError if one is missing."""
         return Means(table, arrays["means"], arrays["spreads"], float(self.factor))
 
-    def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
-        return {"kind": self.kind, "factor": self.factor, **_voting(self.nearest)}
+    def to_dict(self) -> LeafEntry:
+        """The kind as a manifest holds it."""
+        return _with_voting({"kind": self.kind, "factor": self.factor}, self.nearest)
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsMeans:
-        """From a forest's manifest."""
-        return cls(found["factor"], "voting" in found)
+    def from_dict(cls, entry: LeafEntry) -> KeepsMeans:
+        """Read the kind from a manifest."""
+        return cls(entry["factor"], "voting" in entry)
 
 
 @dataclass(frozen=True)
 class KeepsMembers:
-    """The training distances once, from which those of leaves are worked out.
+    """The training distances, stored once; those of leaves are computed from them.
 
     Attributes
     ----------
     offset
-        What was taken off all distances; None: nothing.
+        A constant that was subtracted from all distances; None: 0.
     scale
-        Of an older forest in fixed point; None: none.
+        Of an older forest, which reads distances in fixed point; None: they are read unchanged.
     """
 
     offset: float | None = None
@@ -117,19 +132,23 @@ class KeepsMembers:
     learned: ClassVar[TruthKind] = TruthKind.DISTANCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> Members:
-        """The leaf table of these arrays; raises KeyError where one is missing."""
-        how = (float(self.offset or 0.0), float(self.scale or 0.0))
-        return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], *how)
+        """The leaf table of these arrays; raises KeyError if one is missing."""
+        offset, scale = float(self.offset or 0.0), float(self.scale or 0.0)
+        return Members(table, arrays["leaves"], arrays["in_bag"], arrays["distances"], offset, scale)
 
-    def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
-        given = {"offset": self.offset, "scale": self.scale}
-        return {"kind": self.kind, **{name: value for name, value in given.items() if value is not None}}
+    def to_dict(self) -> LeafEntry:
+        """The kind as a manifest holds it."""
+        entry: LeafEntry = {"kind": self.kind}
+        if self.offset is not None:
+            entry["offset"] = self.offset
+        if self.scale is not None:
+            entry["scale"] = self.scale
+        return entry
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsMembers:
-        """From a forest's manifest."""
-        return cls(found.get("offset"), found.get("scale"))
+    def from_dict(cls, entry: LeafEntry) -> KeepsMembers:
+        """Read the kind from a manifest."""
+        return cls(entry.get("offset"), entry.get("scale"))
 
 
 @dataclass(frozen=True)
@@ -141,22 +160,22 @@ class KeepsLeafDistances:
     learned: ClassVar[TruthKind] = TruthKind.DISTANCES
 
     def table(self, table: NodeTable, arrays: Arrays) -> LeafDistances:
-        """The leaf table of these arrays; raises KeyError where one is missing."""
+        """The leaf table of these arrays; raises KeyError if one is missing."""
         return LeafDistances(table, arrays["leaf_distances"])
 
-    def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
+    def to_dict(self) -> LeafEntry:
+        """The kind as a manifest holds it."""
         return {"kind": self.kind}
 
     @classmethod
-    def from_dict(cls, _found: Mapping[str, object]) -> KeepsLeafDistances:
-        """From a forest's manifest."""
+    def from_dict(cls, _entry: LeafEntry) -> KeepsLeafDistances:
+        """Read the kind from a manifest."""
         return cls()
 
 
 @dataclass(frozen=True)
 class KeepsNothing:
-    """Nothing of its own: all is in the node table, and ``kind``, a key of `UNTAUGHT`, says how it is read."""
+    """No arrays besides the node table; ``kind`` is a key of `UNTAUGHT`."""
 
     kind: str
     nearest: ClassVar[bool] = False
@@ -166,19 +185,19 @@ class KeepsNothing:
         """The leaf table."""
         return UNTAUGHT[self.kind](table)
 
-    def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
+    def to_dict(self) -> LeafEntry:
+        """The kind as a manifest holds it."""
         return {"kind": self.kind}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsNothing:
-        """From a forest's manifest."""
-        return cls(found["kind"])
+    def from_dict(cls, entry: LeafEntry) -> KeepsNothing:
+        """Read the kind from a manifest."""
+        return cls(entry["kind"])
 
 
 @dataclass(frozen=True)
 class KeepsVotes:
-    """The pairs alike and unlike that ended in a node; ``voting`` is one of `pair_leaves.VOTINGS`."""
+    """The weight of similar and of dissimilar pairs in each node; ``voting`` is one of `pair_leaves.VOTINGS`."""
 
     voting: str
     kind: ClassVar[str] = "votes"
@@ -186,22 +205,22 @@ class KeepsVotes:
     learned: ClassVar[TruthKind] = TruthKind.LINKS
 
     def table(self, table: NodeTable, arrays: Arrays) -> Votes:
-        """The leaf table of these arrays; raises KeyError where one is missing."""
+        """The leaf table of these arrays; raises KeyError if one is missing."""
         return Votes(table, arrays["class_counts"], self.voting)
 
-    def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
+    def to_dict(self) -> LeafEntry:
+        """The kind as a manifest holds it."""
         return {"kind": self.kind, "voting": self.voting}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsVotes:
-        """From a forest's manifest."""
-        return cls(found["voting"])
+    def from_dict(cls, entry: LeafEntry) -> KeepsVotes:
+        """Read the kind from a manifest."""
+        return cls(entry["voting"])
 
 
 @dataclass(frozen=True)
 class KeepsRanks:
-    """Those pairs, and the score of each cell; ``aggregation`` is one of `pair_leaves.AGGREGATIONS`."""
+    """The weights of pairs, and the score of each cell; ``aggregation`` is one of `pair_leaves.AGGREGATIONS`."""
 
     aggregation: str
     kind: ClassVar[str] = "ranks"
@@ -209,17 +228,17 @@ class KeepsRanks:
     learned: ClassVar[TruthKind] = TruthKind.LINKS
 
     def table(self, table: NodeTable, arrays: Arrays) -> Ranks:
-        """The leaf table of these arrays; raises KeyError where one is missing."""
+        """The leaf table of these arrays; raises KeyError if one is missing."""
         return Ranks(table, arrays["class_counts"], arrays["scores"], self.aggregation)
 
-    def to_dict(self) -> dict[str, object]:
-        """As a forest's manifest has it."""
+    def to_dict(self) -> LeafEntry:
+        """The kind as a manifest holds it."""
         return {"kind": self.kind, "aggregation": self.aggregation}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> KeepsRanks:
-        """From a forest's manifest."""
-        return cls(found["aggregation"])
+    def from_dict(cls, entry: LeafEntry) -> KeepsRanks:
+        """Read the kind from a manifest."""
+        return cls(entry["aggregation"])
 
 
 KeepsOfPairs = KeepsVotes | KeepsRanks
@@ -229,22 +248,22 @@ LEAF_KINDS: dict[str, type[LeafKind]] = {
     **dict.fromkeys(UNTAUGHT, KeepsNothing),
     **{kind.kind: kind for kind in (KeepsVotes, KeepsRanks)},
 }
-"""The kinds by the names that manifests give them."""
+"""The kinds by their names in manifests."""
 
 VOICES = {KeepsCounts.kind: "codes", KeepsMeans.kind: "targets"}
-"""The array by which training objects vote, beside each leaf table that they may vote in the place of."""
+"""For each kind of leaf table that votes of training objects may replace: the array that holds these votes."""
 
 
-def leaf_kind(found: Mapping[str, Any]) -> LeafKind:
-    """Read what `to_dict` has written; raises KeyError for an unknown kind, and where a key is missing.
+def leaf_kind(entry: LeafEntry) -> LeafKind:
+    """Read the kind that `to_dict` has written; raises KeyError for an unknown kind and for a missing key.
 
     Examples
     --------
     >>> leaf_kind({"kind": "means", "factor": 0.5})
     KeepsMeans(factor=0.5, nearest=False)
     """
-    return LEAF_KINDS[found["kind"]].from_dict(found)
+    return LEAF_KINDS[entry["kind"]].from_dict(entry)
 
 
-def _voting(nearest: bool) -> dict[str, str]:
-    return {"voting": NEAREST} if nearest else {}
+def _with_voting(entry: LeafEntry, nearest: bool) -> LeafEntry:
+    return {**entry, "voting": NEAREST} if nearest else entry

@@ -1,4 +1,4 @@
-"""Leaf tables: what a node says. Two nodes of a tree have a distance; a node has a prediction.
+"""Leaf tables: the distance of two nodes of a tree, and the prediction of a node.
 
 =================  =====================================  =============================================
 kind               arrays                                 distance of two nodes l, l'
@@ -6,12 +6,12 @@ kind               arrays                                 distance of two nodes 
 ``class_counts``   class_counts (N, K)                    1 - sum_k p_k p'_k, p = c counts / their sum
 ``means``          means (N, q), spreads (N,)             factor (|m - m'|^2 + s + s')
 ``members``        distances (n, n)                       offset + mean of z_ij, i in l, j in l' (SMERF, Eq. 2)
-``leaf_distances``  leaf_distances, packed triangles      the same, worked out when the tree was grown
+``leaf_distances``  leaf_distances, packed triangles      the same, computed when the tree was grown
 ``path_lengths``   none (see path_lengths.py)             1[l != l']
 =================  =====================================  =============================================
 
-The weights c of the classes are 1 where none were given. Every distance here is symmetric bit for bit and does not
-depend on which other nodes are asked for.
+The class weights c are 1 unless given. Every distance is symmetric bit for bit, and does not depend on the other nodes
+of the same call.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ Counts = NDArray[np.int32]
 InBag = NDArray[np.uint8]
 
 MAX_CLASS_WEIGHT = 1 << 20
-"""Largest integer by which a class may be weighted."""
+"""Largest weight of a class."""
 
 
 class LeafTable(Protocol):
-    """What the nodes of a forest say; nodes are numbers within their tree."""
+    """The distances of a forest's nodes; nodes are numbers within their tree."""
 
     @property
     def kind(self) -> str:
-        """The name of the table's kind."""
+        """Name of the table's kind."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The table's own arrays by name."""
+        """The table's arrays by name, without those of the node table."""
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """Distance of each node in ``left`` to each in ``right``, shape (n_left, n_right)."""
@@ -55,7 +55,7 @@ class LeafTable(Protocol):
         """Distance of left[e] and right[e], shape (n_pairs,)."""
 
     def check(self) -> None:
-        """Refuse arrays that do not fit the node table; raises ArtifactError."""
+        """Refuse arrays that do not match the node table; raises ArtifactError."""
 
 
 def expect(name: str, found: np.ndarray, shape: tuple[int, ...], dtype: type) -> None:
@@ -68,7 +68,7 @@ def expect(name: str, found: np.ndarray, shape: tuple[int, ...], dtype: type) ->
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """In-bag weight of each class in each node, inner nodes too, shape (N, K); and the weights of the classes."""
+    """In-bag weight of each class in each node, also in inner nodes, shape (N, K); and the class weights."""
 
     table: NodeTable
     class_counts: Counts
@@ -85,7 +85,7 @@ class ClassCounts:
         return int(self.class_counts.shape[1])
 
     def outputs(self, tree: int, nodes: Ints) -> Floats:
-        """Share of each class in each node, counts times class weights over their sum, shape (n_nodes, K)."""
+        """Share of each class in each node: counts times class weights over their sum, shape (n_nodes, K)."""
         counts = self.class_counts[self.table.tree_start[tree] + nodes].astype(np.float64)
         if self.class_weights is not None:
             counts *= self.class_weights
@@ -94,17 +94,17 @@ class ClassCounts:
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:
         """1 - sum_k p_k p'_k for all of ``left`` and ``right``."""
         distances = np.empty((len(left), len(right)))
-        unlike(self.outputs(tree, left), self.outputs(tree, right), distances)
+        class_distances(self.outputs(tree, left), self.outputs(tree, right), distances)
         return distances
 
     def pairs(self, tree: int, left: Ints, right: Ints) -> Floats:
         """1 - sum_k p_k p'_k, pair by pair."""
         distances = np.empty(len(left))
-        unlike_pairs(self.outputs(tree, left), self.outputs(tree, right), distances)
+        class_distances_of_pairs(self.outputs(tree, left), self.outputs(tree, right), distances)
         return distances
 
     def check(self) -> None:
-        """Every node has counts, none of them negative, not all of them 0, as many as n_rows says."""
+        """Refuse counts that are negative or do not add up to ``n_rows`` > 0; raises ArtifactError."""
         shape = (len(self.table.left), self.class_counts.shape[-1] if self.class_counts.ndim == 2 else 1)
         expect("class_counts", self.class_counts, shape, np.int32)
         if self.class_weights is not None and len(self.class_weights) != self.n_outputs:
@@ -119,7 +119,7 @@ class ClassCounts:
 
 @dataclass(frozen=True)
 class Means:
-    """Mean of the targets or embeddings in each node, shape (N, q), and their mean squared deviation, shape (N,)."""
+    """Mean target or embedding of each node, shape (N, q), and the mean squared deviation from it, shape (N,)."""
 
     table: NodeTable
     means: Floats
@@ -145,7 +145,7 @@ class Means:
         """Factor times mean ||Y - Y'||^2 for all of ``left`` and ``right``."""
         start = self.table.tree_start[tree]
         distances = np.empty((len(left), len(right)))
-        add_spread_distances(
+        spread_distances(
             *(self.means[start + left], self.means[start + right]),
             *(self.spreads[start + left], self.spreads[start + right], self.factor, distances),
         )
@@ -155,14 +155,14 @@ class Means:
         """Factor times mean ||Y - Y'||^2, pair by pair."""
         left, right = self.table.tree_start[tree] + left, self.table.tree_start[tree] + right
         distances = np.empty(len(left))
-        apart_pairs(
+        spread_distances_of_pairs(
             *(self.means[left], self.means[right], self.spreads[left], self.spreads[right]),
             *(self.factor, distances),
         )
         return distances
 
     def check(self) -> None:
-        """Every node has a finite mean and a finite spread that is not negative."""
+        """Refuse means and spreads that are not finite, and negative spreads; raises ArtifactError."""
         n = len(self.table.left)
         expect("means", self.means, (n, self.means.shape[-1] if self.means.ndim == 2 else 1), np.float64)
         expect("spreads", self.spreads, (n,), np.float64)
@@ -175,7 +175,7 @@ class Means:
 
 
 class Groups(NamedTuple):
-    """The in-bag rows of one tree by the node in which they lie."""
+    """The in-bag rows of one tree, grouped by node: ``start`` is where each node's rows begin, shape (n_nodes + 1,)."""
 
     start: Ints
     rows: Int32s
@@ -183,7 +183,7 @@ class Groups(NamedTuple):
 
 
 def group(leaves: Int32s, in_bag: InBag, n_nodes: int) -> Groups:
-    """Group the in-bag rows of one tree by their node; ``leaves`` and ``in_bag`` have shape (n_rows,)."""
+    """Group the in-bag rows of one tree by node; ``leaves`` and ``in_bag`` have shape (n_rows,)."""
     rows = np.flatnonzero(in_bag)
     order = np.argsort(leaves[rows], kind="stable")
     rows = rows[order]
@@ -193,14 +193,14 @@ def group(leaves: Int32s, in_bag: InBag, n_nodes: int) -> Groups:
 
 @dataclass(frozen=True)
 class Members:
-    """The training distances themselves; the rows of a leaf come from the forest's ``leaves`` and ``in_bag``.
+    """The training distances; the rows of a leaf follow from the forest's ``leaves`` and ``in_bag``.
 
     Attributes
     ----------
     offset
-        What all distances have in common, and was taken off them.
+        A constant that was subtracted from all distances.
     scale
-        Of an older forest, which reads z_ij as rint(z_ij scale) / scale; 0: as they are.
+        Of an older forest, which reads z_ij as rint(z_ij scale) / scale; 0: distances are read unchanged.
     """
 
     table: NodeTable
@@ -217,13 +217,13 @@ class Members:
 
     @cached_property
     def _read(self) -> Float32s:
-        """The distances as they are read; in fixed point they are float32, too, as the scale is a power of two."""
+        """The distances as they are read; in fixed point they are float32 too, because the scale is a power of two."""
         if not self.scale:
             return self.distances
         read = np.empty_like(self.distances)
-        with np.errstate(over="ignore", invalid="ignore"):  # a stranger's scale
-            for own, row in zip(read, self.distances, strict=True):
-                own[:] = np.rint(row * np.float64(self.scale)) / self.scale
+        with np.errstate(over="ignore", invalid="ignore"):  # a file of unknown origin may hold any scale
+            for rounded, row in zip(read, self.distances, strict=True):
+                rounded[:] = np.rint(row * np.float64(self.scale)) / self.scale
         return read
 
     def _groups(self, tree: int) -> Groups:
@@ -242,7 +242,7 @@ class Members:
         return means + self.offset
 
     def check(self) -> None:
-        """The distances are finite, square, and every leaf has members."""
+        """Refuse distances that are not finite or not square, and leaves without members; raises ArtifactError."""
         n = self.leaves.shape[1]
         expect("distances", self.distances, (n, n), np.float32)
         for first in range(0, n, 4096):
@@ -259,7 +259,7 @@ class Members:
 
 @dataclass(frozen=True)
 class LeafDistances:
-    """Distances of all pairs of leaves of each tree, as packed upper triangles one after another, shape (P,)."""
+    """Distances of all pairs of leaves of each tree, as packed upper triangles, tree after tree, shape (P,)."""
 
     table: NodeTable
     leaf_distances: Floats
@@ -270,7 +270,7 @@ class LeafDistances:
         return {"leaf_distances": self.leaf_distances}
 
     def _triangle(self, tree: int) -> tuple[Ints, Floats]:
-        """Number of each leaf among the leaves of its tree, shape (tree_size,), and the tree's triangle."""
+        """The number of each leaf among the leaves of its tree, shape (tree_size,), and the tree's triangle."""
         begin, end = self._ends[tree], self._ends[tree + 1]
         span = slice(self.table.tree_start[tree], self.table.tree_start[tree + 1])
         return np.cumsum(self.table.is_leaf[span]) - 1, self.leaf_distances[begin:end]
@@ -291,7 +291,7 @@ class LeafDistances:
         return np.take(triangle, high * (high + 1) // 2 + low)
 
     def check(self) -> None:
-        """The triangles cover exactly, and are finite."""
+        """Refuse triangles of the wrong size, and values that are not finite; raises ArtifactError."""
         size = int(triangle_size(leaves_per_tree(self.table)).sum())
         expect("leaf_distances", self.leaf_distances, (size,), np.float64)
         holds = np.isfinite(self.leaf_distances)
@@ -306,7 +306,7 @@ def leaves_per_tree(table: NodeTable) -> Ints:
 
 
 def triangle_size(n_leaves: Ints) -> Ints:
-    """L (L + 1) / 2: entries of a packed triangle with its diagonal."""
+    """L (L + 1) / 2: number of entries of a packed triangle with its diagonal."""
     return n_leaves * (n_leaves + 1) // 2
 
 
@@ -324,7 +324,7 @@ def accumulate(table: NodeTable, leaves: Int32s, in_bag: InBag, values: Floats) 
 def add_up_leaves(
     tree_start: Ints, left: Int32s, right: Int32s, leaves: Int32s, in_bag: InBag, values: Floats, sums: Floats
 ) -> None:
-    """sums[node] = sum of w values over rows that end here, plus the children's sums, children first."""
+    """sums[node] = sum of w values over the rows that end here, plus the sums of the children, which come first."""
     for tree in range(leaves.shape[0]):
         root = tree_start[tree]
         for row in range(leaves.shape[1]):
@@ -337,39 +337,44 @@ def add_up_leaves(
                     sums[root + node, q] += sums[root + left[root + node], q] + sums[root + right[root + node], q]
 
 
+class Moments(NamedTuple):
+    """Sum of w, shape (N,), mean, shape (N, q), and sum of w ||Y - mean||^2, shape (N,), over the rows of each node."""
+
+    weights: Floats
+    means: Floats
+    squares: Floats
+
+    @classmethod
+    def zeros(cls, n_nodes: int, width: int) -> Moments:
+        """Moments of nodes that no row has reached yet; vectors have ``width`` dimensions."""
+        weights, squares = np.zeros((2, n_nodes))
+        return cls(weights, np.zeros((n_nodes, width)), squares)
+
+
 @kernel
 def describe(
-    tree_start: Ints,
-    left: Int32s,
-    right: Int32s,
-    leaves: Int32s,
-    in_bag: InBag,
-    vectors: Floats,
-    weights: Floats,
-    means: Floats,
-    squares: Floats,
+    tree_start: Ints, left: Int32s, right: Int32s, leaves: Int32s, in_bag: InBag, vectors: Floats, moments: Moments
 ) -> None:
-    """Sum of w, mean and sum of w ||Y - mean||^2 of the in-bag rows that reached each node; nothing cancels.
+    """Fill ``moments``, which are zeros, from the in-bag rows that reached each node, without cancellation.
 
-    Of two children with m and m' and means that are d apart, the mean lies m' / (m + m') of d from the first, and the
-    squares are those of both and m m' / (m + m') ||d||^2 (Chan, Golub, LeVeque, 1979).
+    Let two children have weights m and m', and means that differ by d. The mean of both is m' / (m + m') of d away from
+    the first one, and the squares are the sum of both plus m m' / (m + m') ||d||^2 (Chan, Golub, LeVeque, 1979).
     """
     first_row = np.empty(left.shape[0], np.int64)
     for tree in range(leaves.shape[0]):
-        own = slice(tree_start[tree], tree_start[tree + 1])
-        ended = (weights[own], means[own], squares[own])
-        describe_ends(leaves[tree], in_bag[tree], vectors, first_row[own], *ended)
-        for node in range(left[own].shape[0] - 1, -1, -1):
-            if left[own][node] >= 0:
-                join(node, left[own][node], *ended)
-                join(node, right[own][node], *ended)
+        nodes = slice(tree_start[tree], tree_start[tree + 1])
+        of_tree = Moments(moments.weights[nodes], moments.means[nodes], moments.squares[nodes])
+        describe_ends(leaves[tree], in_bag[tree], vectors, first_row[nodes], of_tree)
+        for node in range(left[nodes].shape[0] - 1, -1, -1):
+            if left[nodes][node] >= 0:
+                join(node, left[nodes][node], of_tree)
+                join(node, right[nodes][node], of_tree)
 
 
 @borrowing
-def describe_ends(
-    leaves: Int32s, in_bag: InBag, vectors: Floats, first_row: Ints, weights: Floats, means: Floats, squares: Floats
-) -> None:
-    """`describe` each node of a tree by the rows that end there: the mean about the first of them, then the squares."""
+def describe_ends(leaves: Int32s, in_bag: InBag, vectors: Floats, first_row: Ints, moments: Moments) -> None:
+    """`describe` each node of a tree by the rows that end there: the mean about the first row, then the squares."""
+    weights, means, squares = moments
     for row in range(leaves.shape[0]):
         if in_bag[row]:
             node = leaves[row]
@@ -390,8 +395,9 @@ def describe_ends(
 
 
 @borrowing
-def join(node: int, child: int, weights: Floats, means: Floats, squares: Floats) -> None:
-    """Add the rows of a child to those of a node, as `describe` says."""
+def join(node: int, child: int, moments: Moments) -> None:
+    """Add the moments of a child to those of a node, by the formulas of `describe`."""
+    weights, means, squares = moments
     both = weights[node] + weights[child]
     if both == 0.0:
         return
@@ -408,7 +414,7 @@ def join(node: int, child: int, weights: Floats, means: Floats, squares: Floats)
 
 
 @kernel
-def unlike(left: Floats, right: Floats, distances: Floats) -> None:
+def class_distances(left: Floats, right: Floats, distances: Floats) -> None:
     """distances[a, b] = 1 - sum_k left[a, k] right[b, k]."""
     for a in range(left.shape[0]):
         for b in range(right.shape[0]):
@@ -419,7 +425,7 @@ def unlike(left: Floats, right: Floats, distances: Floats) -> None:
 
 
 @kernel
-def unlike_pairs(left: Floats, right: Floats, distances: Floats) -> None:
+def class_distances_of_pairs(left: Floats, right: Floats, distances: Floats) -> None:
     """distances[e] = 1 - sum_k left[e, k] right[e, k]."""
     for e in range(left.shape[0]):
         same = 0.0
@@ -429,7 +435,7 @@ def unlike_pairs(left: Floats, right: Floats, distances: Floats) -> None:
 
 
 @kernel
-def add_spread_distances(
+def spread_distances(
     left: Floats, right: Floats, spread_left: Floats, spread_right: Floats, factor: float, distances: Floats
 ) -> None:
     """distances[a, b] = factor (||left[a] - right[b]||^2 + (spread_left[a] + spread_right[b]))."""
@@ -442,7 +448,7 @@ def add_spread_distances(
 
 
 @kernel
-def apart_pairs(
+def spread_distances_of_pairs(
     left: Floats, right: Floats, spread_left: Floats, spread_right: Floats, factor: float, distances: Floats
 ) -> None:
     """distances[e] = factor (||left[e] - right[e]||^2 + (spread_left[e] + spread_right[e]))."""
@@ -459,8 +465,8 @@ def mean_between(
 ) -> None:
     """means[a, b] = sum w_i w_j z_ij / (m_a m_b) over i in left[a], j in right[b], in the order of `mean_pairs`.
 
-    Each row of the matrix is read once. It adds one inner sum where its node has the lower number; where it has not,
-    it adds one term to each inner sum of the other node.
+    Each row of the matrix is read once. If its node has the lower number of the two, the row adds one inner sum; if
+    not, it adds one term to each inner sum of the other node.
     """
     places, begin = rows.view(np.uint32), np.zeros(right.shape[0] + 1, np.int64)  # see `distforest.jit`
     mass = np.zeros(right.shape[0], np.int64)
@@ -470,11 +476,11 @@ def mean_between(
             mass[b] += weights[f]
     inner = np.empty(begin[-1])
     for a in range(left.shape[0]):
-        own = 0
+        mass_left = 0
         inner[:] = 0.0
         means[a] = 0.0
         for e in range(start[left[a]], start[left[a] + 1]):
-            own += weights[e]
+            mass_left += weights[e]
             row, weight = distances[places[e]], np.float64(weights[e])
             for b in range(right.shape[0]):
                 first, last = start[right[b]], start[right[b] + 1]
@@ -491,7 +497,7 @@ def mean_between(
                 first = start[right[b]]
                 for k in range(begin[b], begin[b + 1]):
                     means[a, b] += weights[first + k - begin[b]] * inner[k]
-            means[a, b] /= own * mass[b]
+            means[a, b] /= mass_left * mass[b]
 
 
 @kernel
@@ -500,19 +506,19 @@ def mean_pairs(
 ) -> None:
     """means[e]: as in `mean_between`, for the pair left[e], right[e].
 
-    The sum is taken over the rows of the node with the lower number, and for each of them over those of the other, so
-    that a pair and its mirror image have the same.
+    The outer sum runs over the rows of the node with the lower number, the inner sums over those of the other node. So
+    a pair and its mirror image have the same bits.
     """
     places = rows.view(np.uint32)
     for pair in range(left.shape[0]):
         low, high = min(left[pair], right[pair]), max(left[pair], right[pair])
-        total, own, other = 0.0, 0, 0
+        total, mass_low, mass_high = 0.0, 0, 0
         for f in range(start[high], start[high + 1]):
-            other += weights[f]
+            mass_high += weights[f]
         for e in range(start[low], start[low + 1]):
-            own += weights[e]
+            mass_low += weights[e]
             row, inner = distances[places[e]], 0.0
             for f in range(start[high], start[high + 1]):
                 inner += weights[f] * np.float64(row[places[f]])
             total += weights[e] * inner
-        means[pair] = total / (own * other)
+        means[pair] = total / (mass_low * mass_high)

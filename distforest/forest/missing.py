@@ -1,8 +1,9 @@
-"""What becomes of a row that lacks a value which a cut needs.
+"""Where a row goes that lacks a value which a cut needs.
 
 ``stop``: it stays in the node (Sathe, Aggarwal). ``larger``: it goes to the side of more in-bag weight. ``surrogate``:
-one half of the projection tells, if all its values are there: the terms of positive weight, right above a threshold of
-their own, or those of negative weight, left above theirs; if neither does, it goes to the larger side.
+one half of the projection decides if all its values are observed. Each half has its own threshold: above it, the terms
+of positive weight send the row right, and those of negative weight send it left. If neither half decides, the row goes
+to the larger side.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ RULES = ("stop", "larger", "surrogate")
 
 
 def rows_without_values(source: Source) -> Ints:
-    """The numbers of rows of which no value is observed: every cut sends them where it sends all that lack a value.
+    """Find the rows of which no value is observed; every cut sends them where it sends all rows that lack a value.
 
     Examples
     --------
@@ -31,26 +32,26 @@ def rows_without_values(source: Source) -> Ints:
         return np.flatnonzero(np.diff(source.indptr) == 0)
     if not isinstance(source, ArraySource) or source.is_complete:
         return np.empty(0, np.int64)
-    found = np.arange(source.shape[0])
-    for column in source.values.T:  # mostly the first ones tell of all rows
-        found = found[np.isnan(column[found])]
-        if not len(found):
+    rows = np.arange(source.shape[0])
+    for column in source.values.T:  # the first few columns usually rule out all rows
+        rows = rows[np.isnan(column[rows])]
+        if not len(rows):
             break
-    return found
+    return rows
 
 
 def told_of_rows_without_values(count: int, n_rows: int, first: int) -> str:
-    """What is to be told of such rows."""
+    """A warning of ``count`` rows without any observed value, the first of which is row ``first``."""
     which = f"row {first} of {n_rows:,} has" if count == 1 else f"{count:,} of {n_rows:,} rows have"
     where = "" if count == 1 else f", the first of them row {first}"
-    what = "what is said of such a row follows from no comparison, and is the same for all"
-    return f"{which} no observed similarity{where}: {what}; observe some, or leave it out"
+    consequence = "the answer for such a row rests on no comparison, and is the same for all of them"
+    return f"{which} no observed similarity{where}: {consequence}; observe some, or leave it out"
 
 
 def halves(projections: Projections) -> Projections:
-    """Two candidates a node: the terms of positive weight, and those of negative weight with their signs turned.
+    """Two candidates per node: the terms of positive weight, and those of negative weight with their signs reversed.
 
-    ``projections`` has one candidate a node.
+    ``projections`` has one candidate per node.
     """
     node = np.repeat(np.arange(projections.n_nodes), np.diff(projections.offset))
     half = 2 * node + (projections.weights < 0.0)
@@ -59,41 +60,41 @@ def halves(projections: Projections) -> Projections:
     return Projections(2, offsets(sizes), projections.columns[order], np.abs(projections.weights[order]))
 
 
-def send_on(
+def send_by_halves(
     source: Source, frontier: Frontier, projections: Projections, surrogate: Floats, side: NDArray[np.int8]
 ) -> None:
-    """Send rows that stay to a side by the half of their projection that is there.
+    """Send rows that stay to a side, if the observed half of their projection decides.
 
     Parameters
     ----------
     source
-        Where their values are read.
+        The matrix from which values are read.
     frontier
-        The rows, in their nodes.
+        The rows, grouped by node.
     projections
-        One candidate a node.
+        One candidate per node.
     surrogate
-        Thresholds of the two halves, shape (n_nodes, 2); NaN where a half says nothing.
+        Thresholds of the two halves, shape (n_nodes, 2); NaN if a half does not decide.
     side
-        Of each row; those that stay and have a half are changed.
+        The side of each row, shape (m,); changed for the rows that a half decides.
     """
     lacking = np.bincount(frontier.place[side == STAY], minlength=frontier.n_nodes) > 0
-    told = lacking & ~np.isnan(surrogate).all(axis=1)
-    if not told.any():
+    decided = lacking & ~np.isnan(surrogate).all(axis=1)
+    if not decided.any():
         return
-    asking, rows = frontier.take(told)
-    nodes = np.flatnonzero(told)
+    of_decided, rows = frontier.take(decided)
+    nodes = np.flatnonzero(decided)
     values = source.project(
-        asking.rows, asking.starts, halves(taken(projections, nodes, np.zeros(len(nodes), np.int32)))
+        of_decided.rows, of_decided.starts, halves(taken(projections, nodes, np.zeros(len(nodes), np.int32)))
     )
-    own = side[rows]
-    decide_by_halves(asking.starts, values, surrogate[told], own)
-    side[rows] = own
+    sides = side[rows]
+    decide_by_halves(of_decided.starts, values, surrogate[decided], sides)
+    side[rows] = sides
 
 
 @kernel
 def decide_by_halves(starts: Ints, values: Floats, surrogate: Floats, side: NDArray[np.int8]) -> None:
-    """A row that stays goes where the halves of its projection tell it to."""
+    """Send each row that stays to the side of `side_of_halves`."""
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
             if side[r] == STAY:
@@ -102,7 +103,7 @@ def decide_by_halves(starts: Ints, values: Floats, surrogate: Floats, side: NDAr
 
 @kernel
 def side_of_halves(positive: float, negative: float, surrogate: Floats) -> int:
-    """Right where the positive half > its threshold, else left; NaN: left where the negative half > its, else right."""
+    """Right if the positive half > its threshold, else left; if NaN, left if the negative half > its, else right."""
     if positive == positive and surrogate[0] == surrogate[0]:
         return RIGHT if positive > surrogate[0] else LEFT
     if negative == negative and surrogate[1] == surrogate[1]:
@@ -112,7 +113,7 @@ def side_of_halves(positive: float, negative: float, surrogate: Floats) -> int:
 
 @kernel
 def send_to_larger(starts: Ints, right_is_larger: NDArray[np.bool_], side: NDArray[np.int8]) -> None:
-    """Rows that stay go to the larger side of their node."""
+    """Send each row that stays to the larger side of its node."""
     for node in range(starts.shape[0] - 1):
         for r in range(starts[node], starts[node + 1]):
             if side[r] == STAY:

@@ -1,24 +1,23 @@
-"""Forests that have learned nothing: how many of their trees are a root alone, and what follows."""
+"""Forests that have learned nothing: how many of their trees are a root alone, and the consequences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from distforest.forest.leaf_kinds import NEAREST, KeepsOfPairs
 from distforest.forest.sealed.artifact import meaning_of, read_array
 from distforest.forest.table import n_roots_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from distforest.forest.forest import Forest
     from distforest.forest.leaf_kinds import LeafKind
+    from distforest.forest.sealed.artifact import Manifest
 
 FOLLOWS = {
     "class_counts": "every distance is the same, and every prediction",
     "means": "every distance is the same, and every prediction",
-    NEAREST: "every distance is the same, and of all objects the most similar one votes",
+    NEAREST: "every distance is the same, and the most similar of all objects votes",
     "leaf_distances": "every distance is the same",
     "members": "every distance is the same",
     "same_leaf": "every distance is 0",
@@ -26,21 +25,21 @@ FOLLOWS = {
     "votes": "every distance is the same",
     "ranks": "every similarity is the same",
 }
-"""What follows where no tree has a cut, by the kind of leaf table, or where training objects vote."""
+"""The consequence of no tree having a cut, by the kind of leaf table, or for votes of training objects."""
 
 
 @dataclass(frozen=True)
 class Roots:
-    """Trees that are a root alone, as no cut was made.
+    """Trees that are a root alone, because no cut was made.
 
     Attributes
     ----------
     n_roots, n_trees
-        Such trees, and all trees.
+        Number of such trees, and of all trees.
     n_rows
-        Training rows, or points of the training pairs.
+        Number of training rows, or of points of the training pairs.
     leaf
-        As in the forest's meaning.
+        The kind of leaf table.
     """
 
     n_roots: int
@@ -50,12 +49,12 @@ class Roots:
 
     @classmethod
     def of_forest(cls, forest: Forest) -> Self:
-        """Of a forest in memory."""
+        """Count the roots of a forest in memory."""
         return cls(n_roots_of(forest.table.tree_size), forest.n_trees, forest.n_training, forest.meaning.leaf)
 
     @classmethod
-    def of_manifest(cls, address: str, manifest: Mapping[str, Any]) -> Self:
-        """Of a sealed forest; reads the sizes of its trees, and raises ArtifactError where they are damaged."""
+    def of_manifest(cls, address: str, manifest: Manifest) -> Self:
+        """Count the roots of a sealed forest from its tree sizes; raises ArtifactError if they are damaged."""
         sizes = read_array(address, manifest, "tree_size")
         n_rows = int(manifest["arrays"]["in_bag"]["shape"][-1])
         return cls(n_roots_of(sizes), len(sizes), n_rows, meaning_of(manifest).leaf)
@@ -64,16 +63,16 @@ class Roots:
     def are_too_many(self) -> bool:
         """Whether all trees are roots, or more than half of them.
 
-        Fewer are what chance makes of data that can be learned: a tree has no cut if it draws no two rows that differ.
-        Where one of n rows differs from the others a bootstrap misses it with a chance of (1 - 1/n)^n, at most 1/e. Of
-        two rows it draws one alone half of the time, so there all trees count; one row has nothing to be told from.
+        Fewer can be due to chance: a tree has no cut if no two rows that it draws differ. If one of n rows differs from
+        the others, a bootstrap misses it with probability (1 - 1/n)^n, at most 1/e. Of two rows it draws only one half
+        of the time, so then all trees must be roots. A single row differs from no other.
         """
         if self.n_rows <= 2:
             return self.n_rows == 2 and self.n_roots == self.n_trees
         return 2 * self.n_roots > self.n_trees
 
     def told(self) -> str:
-        """What was found, and what follows; nothing where they are not too many.
+        """How many trees have no cut, and the consequence; "" if they are not too many.
 
         Examples
         --------

@@ -1,13 +1,14 @@
-"""The node table: the trees of a forest as columns, and the route of a row through them.
+"""The node table: the trees of a forest as flat arrays, and the route of a row through them.
 
-A forest is a few flat arrays, tree after tree, node after node; a node's projection is ragged. Child numbers count
-within their tree and are greater than their parent's, so a table is an acyclic graph by construction.
+The arrays hold tree after tree and node after node; the projections of the nodes differ in length. The numbers of the
+children count within their tree and are greater than their parent's, so a table is an acyclic graph by construction.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
 from distforest.forest.frontier import RIGHT, STAY, Frontier
-from distforest.forest.missing import send_on, send_to_larger, side_of_halves
+from distforest.forest.missing import send_by_halves, send_to_larger, side_of_halves
 from distforest.forest.walks import (
     CHILD,
     COLUMN,
@@ -35,29 +36,59 @@ LEAF = -1
 """The child number of a node that has no children."""
 
 
+class RoutedNodes(NamedTuple):
+    """The nodes as `route_array` reads them: arrays of `NodeTable`, with the places of roots and projections."""
+
+    tree_start: Ints
+    left: Int32s
+    right: Int32s
+    threshold: Floats
+    offset: Ints
+    columns: Int32s
+    weights: Floats
+
+
+class OnMissing(NamedTuple):
+    """Where a node sends a row that lacks a value (see `distforest.forest.missing`).
+
+    Attributes
+    ----------
+    goes_on
+        Whether it is sent to a child; if not, it stays in the node.
+    surrogate
+        Thresholds of the two halves of each projection, shape (N, 2); (0, 2) if the row stays.
+    right_is_larger
+        Whether more in-bag weight went right than left, shape (N,).
+    """
+
+    goes_on: bool
+    surrogate: Floats
+    right_is_larger: NDArray[np.bool_]
+
+
 @dataclass(frozen=True)
 class NodeTable:
-    """Trees as arrays; N nodes, B trees, C columns read by all projections together.
+    """Trees as arrays; N nodes, B trees, C entries of all projections together.
 
     Attributes
     ----------
     tree_size
-        Nodes of each tree, shape (B,), int64.
+        Number of nodes of each tree, shape (B,), int64.
     left, right
-        Children's numbers within the tree, -1 at a leaf, shape (N,), int32.
+        Numbers of the children within the tree, -1 for a leaf, shape (N,), int32.
     threshold
-        A row goes left where its projection is at most this, shape (N,), float64.
+        A row goes left if its projection is at most this, shape (N,), float64.
     width
-        How many columns the node's projection reads, 0 at a leaf, shape (N,), int32.
+        Number of columns that the node's projection reads, 0 for a leaf, shape (N,), int32.
     columns, weights
         The projections, node after node, shape (C,), int32 and float64.
     gain
-        By how much the cut lowers the criterion (SMERF, Eq. 1), 0 at a leaf, shape (N,), float64.
+        By how much the cut lowers the criterion (SMERF, Eq. 1), 0 for a leaf, shape (N,), float64.
     n_rows
         In-bag weight that reached the node, shape (N,), int64.
     surrogate
-        Where a row that lacks a value goes on: thresholds of the two halves of the projection, NaN where a half says
-        nothing, shape (N, 2), float64 (see `distforest.forest.missing`). None: it stays in the node.
+        Where a row that lacks a value is sent: thresholds of the two halves of the projection, NaN if a half does not
+        decide, shape (N, 2), float64 (see `distforest.forest.missing`). None: the row stays in the node.
     """
 
     tree_size: Ints
@@ -78,12 +109,12 @@ class NodeTable:
 
     @cached_property
     def tree_start(self) -> Ints:
-        """Number of each tree's root in the table, shape (B + 1,)."""
+        """Number of each tree's root in the whole table, and the number of nodes, shape (B + 1,)."""
         return offsets(self.tree_size)
 
     @cached_property
     def offset(self) -> Ints:
-        """Where each node's projection begins, shape (N + 1,)."""
+        """Where each node's projection begins in ``columns`` and ``weights``, shape (N + 1,)."""
         return offsets(self.width)
 
     @cached_property
@@ -93,18 +124,31 @@ class NodeTable:
 
     @cached_property
     def steps(self) -> WalkSteps | None:
-        """The trees as rows that lack no value walk down them; None where a projection reads several columns."""
+        """The trees for rows without missing values; None unless every projection is a single column."""
         if (self.width > 1).any() or (self.weights != 1.0).any() or 4 * len(self.left) >= IS_LEAF:
             return None
         child = preorder(self.tree_start, self.left, self.right)
         met = child < IS_LEAF
-        nodes, own = np.empty(4 * int(met.sum()), np.uint32), child[met]
-        nodes[own + THRESHOLD] = rounded_down(self.threshold[met]).view(np.uint32)
-        nodes[own + COLUMN] = self.columns[self.offset[:-1][met]]
+        nodes, place = np.empty(4 * int(met.sum()), np.uint32), child[met]
+        nodes[place + THRESHOLD] = rounded_down(self.threshold[met]).view(np.uint32)
+        nodes[place + COLUMN] = self.columns[self.offset[:-1][met]]
         root = np.repeat(self.tree_start[:-1], self.tree_size)[met]
-        nodes[own + CHILD] = child[root + self.left[met]]
-        nodes[own + CHILD + 1] = child[root + self.right[met]]
+        nodes[place + CHILD] = child[root + self.left[met]]
+        nodes[place + CHILD + 1] = child[root + self.right[met]]
         return WalkSteps(nodes, child[self.tree_start[:-1]])
+
+    @property
+    def routed_nodes(self) -> RoutedNodes:
+        """The trees for any projections and rows."""
+        children = (self.tree_start, self.left, self.right)
+        return RoutedNodes(*children, self.threshold, self.offset, self.columns, self.weights)
+
+    @property
+    def on_missing(self) -> OnMissing:
+        """Where each node sends a row that lacks a value."""
+        if self.surrogate is None:
+            return OnMissing(False, np.empty((0, 2)), self.right_is_larger)
+        return OnMissing(True, self.surrogate, self.right_is_larger)
 
     @cached_property
     def right_is_larger(self) -> NDArray[np.bool_]:
@@ -115,26 +159,26 @@ class NodeTable:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The table's arrays by name."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: array for name, array in found.items() if array is not None}
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     @classmethod
     def joined(cls, tables: list[NodeTable]) -> NodeTable:
-        """One table of the trees of all ``tables``, in their order."""
+        """Join tables into one with the trees of all of them, in their order."""
         return cls(**{name: np.concatenate([getattr(t, name) for t in tables]) for name in tables[0].arrays()})
 
     def projections(self, nodes: Ints) -> Projections:
-        """The projections of ``nodes`` (numbers in the whole table), one candidate each."""
+        """The projections of ``nodes`` (numbers in the whole table), with one candidate per node."""
         offset, entry = runs(self.offset, nodes)
         return Projections(1, offset, self.columns[entry], self.weights[entry])
 
     def check(self, n_columns: int) -> None:
-        """Refuse a table that a kernel could not walk safely.
+        """Refuse a table that is not safe for a kernel to walk.
 
         Raises
         ------
         ArtifactError
-            Names the array and the first place at fault.
+            The message names the array and its first wrong place.
         """
         for name, array in self.arrays().items():
             if array.ndim != 1 and name != "surrogate":
@@ -142,40 +186,43 @@ class NodeTable:
         if not self.n_trees:
             raise ArtifactError("tree_size: a forest has at least one tree, found none")
         fits = (self.tree_size > 0) & (self.tree_size <= len(self.left))
-        _hold(fits, "tree_size", "a tree has at least its root, and no more nodes than there are")
-        size = sum(self.tree_size.tolist())  # of any length: a sum in int64 may wrap around
+        _check_all(fits, "tree_size", "a tree has at least its root, and no more nodes than there are")
+        size = sum(self.tree_size.tolist())  # a Python integer: a sum in int64 may wrap around
         for name in ("left", "right", "threshold", "width", "gain", "n_rows"):
-            found = len(getattr(self, name))
-            if found != size:
-                raise ArtifactError(f"{name}: tree_size announces {counted(size, 'node')}, found {found}")
-        _hold(self.width >= 0, "width", "a projection reads no negative number of columns")
+            length = len(getattr(self, name))
+            if length != size:
+                raise ArtifactError(f"{name}: tree_size announces {counted(size, 'node')}, found {length}")
+        _check_all(self.width >= 0, "width", "the number of columns that a projection reads is not negative")
         for name in ("columns", "weights"):
-            found, announced = len(getattr(self, name)), int(self.width.sum(dtype=np.int64))
-            if found != announced:
-                raise ArtifactError(f"{name}: width announces {counted(announced, 'entry', 'entries')}, found {found}")
-        own = np.arange(size) - np.repeat(self.tree_start[:-1], self.tree_size)
+            length, announced = len(getattr(self, name)), int(self.width.sum(dtype=np.int64))
+            if length != announced:
+                raise ArtifactError(f"{name}: width announces {counted(announced, 'entry', 'entries')}, found {length}")
+        number = np.arange(size) - np.repeat(self.tree_start[:-1], self.tree_size)
         limit = np.repeat(self.tree_size, self.tree_size)
         inner = ~self.is_leaf
         for name in ("left", "right"):
             child = getattr(self, name)
-            _hold((child == LEAF) == self.is_leaf, name, "a node has two children or none")
-            _hold(~inner | ((child > own) & (child < limit)), name, "a child comes after its parent, in its tree")
-        _hold(inner == (self.width > 0), "width", "an inner node reads columns, a leaf none")
-        _hold((self.columns >= 0) & (self.columns < n_columns), "columns", f"a column is in 0..{n_columns - 1}")
+            _check_all((child == LEAF) == self.is_leaf, name, "a node has two children or none")
+            _check_all(
+                ~inner | ((child > number) & (child < limit)), name, "a child comes after its parent, in its tree"
+            )
+        _check_all(inner == (self.width > 0), "width", "an inner node reads columns, a leaf none")
+        _check_all((self.columns >= 0) & (self.columns < n_columns), "columns", f"a column is in 0..{n_columns - 1}")
         for name in ("threshold", "weights", "gain"):
-            _hold(np.isfinite(getattr(self, name)), name, "values are finite")
-        _hold(self.n_rows >= 0, "n_rows", "weights are not negative")
+            _check_all(np.isfinite(getattr(self, name)), name, "values are finite")
+        _check_all(self.n_rows >= 0, "n_rows", "weights are not negative")
         if self.surrogate is not None and self.surrogate.shape != (size, 2):
             raise ArtifactError(f"surrogate: shape ({size}, 2) was expected, found {self.surrogate.shape}")
 
 
-def _hold(holds: NDArray[np.bool_], name: str, rule: str) -> None:
+def _check_all(holds: NDArray[np.bool_], name: str, rule: str) -> None:
+    """Refuse an array if ``rule`` does not hold at all of its places."""
     if not holds.all():
         raise ArtifactError(f"{name}[{int(np.argmin(holds))}]: {rule}")
 
 
 def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_] | None = None) -> Int32s:
-    """The node in which each row ends, in each tree.
+    """Find the node in which each row ends, in each tree.
 
     Parameters
     ----------
@@ -191,8 +238,8 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
     Returns
     -------
     ndarray
-        Node numbers within their tree, shape (n_trees, m), int32; an inner node where a value is unobserved and the
-        row stays, -1 where a row was not wanted.
+        Node numbers within their tree, shape (n_trees, m), int32; an inner node if a value is unobserved and the row
+        stays, -1 for a row that is not ``wanted``.
     """
     if wanted is None:
         wanted = np.ones((table.n_trees, len(rows)), np.bool_)
@@ -201,31 +248,25 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
         step = block_rows(source.shape[1])
         walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted, ends)
     elif isinstance(source, ArraySource):
-        goes_on = table.surrogate is not None
-        surrogate = table.surrogate if table.surrogate is not None else np.empty((0, 2))
-        route_array(
-            *(table.tree_start, table.left, table.right, table.threshold),
-            *(table.offset, table.columns, table.weights, goes_on, surrogate, table.right_is_larger),
-            *(source.values, rows, wanted, ends),
-        )
+        route_array(table.routed_nodes, table.on_missing, source.values, rows, wanted, ends)
     else:
         route_levels(table, source, rows, wanted, ends)
     return ends
 
 
 def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.bool_], ends: Int32s) -> None:
-    """Route level by level over all trees at once, so that the source is asked once a level; fills ``ends``."""
+    """Route level by level over all trees at once, so that the source is read once per level; fills ``ends``."""
     frontier = Frontier.roots(wanted.astype(np.int32))
     while len(frontier.rows):
         here = frontier.place
         ends[frontier.tree[here], frontier.rows] = frontier.node[here]
         frontier, _ = frontier.take(~table.is_leaf[table.tree_start[frontier.tree] + frontier.node])
         nodes = table.tree_start[frontier.tree] + frontier.node
-        projections, asking = table.projections(nodes), replace(frontier, rows=rows[frontier.rows])
-        values = source.project(asking.rows, asking.starts, projections)[0]
+        projections, of_source = table.projections(nodes), replace(frontier, rows=rows[frontier.rows])
+        values = source.project(of_source.rows, of_source.starts, projections)[0]
         side = frontier.sides(values, table.threshold[nodes])
         if table.surrogate is not None:
-            send_on(source, asking, projections, table.surrogate[nodes], side)
+            send_by_halves(source, of_source, projections, table.surrogate[nodes], side)
             send_to_larger(frontier.starts, table.right_is_larger[nodes], side)
         children = frontier.descend(side, table.left[nodes], table.right[nodes])
         frontier, _ = children.take(children.sizes > 0)
@@ -233,22 +274,16 @@ def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray
 
 @kernel
 def route_array(
-    tree_start: Ints,
-    left: Int32s,
-    right: Int32s,
-    threshold: Floats,
-    offset: Ints,
-    columns: Int32s,
-    weights: Floats,
-    goes_on: bool,
-    surrogate: Floats,
-    right_is_larger: NDArray[np.bool_],
-    array: Float32s,
+    nodes: RoutedNodes,
+    on_missing: OnMissing,
+    values: Float32s,
     rows: Int32s,
     wanted: NDArray[np.bool_],
     ends: Int32s,
 ) -> None:
     """Walk each row down each tree: the fused twin of `route_levels` for an array."""
+    tree_start, left, right, threshold, offset, columns, weights = nodes
+    goes_on, surrogate, right_is_larger = on_missing
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]
         for r in range(rows.shape[0]):
@@ -258,7 +293,7 @@ def route_array(
             while left[root + node] >= 0:
                 value = 0.0
                 for e in range(offset[root + node], offset[root + node + 1]):
-                    value += weights[e] * array[rows[r], columns[e]]
+                    value += weights[e] * values[rows[r], columns[e]]
                 if value <= threshold[root + node]:
                     node = left[root + node]
                 elif value > threshold[root + node]:
@@ -267,9 +302,9 @@ def route_array(
                     break
                 else:
                     node = root + node
-                    own = slice(offset[node], offset[node + 1])
+                    terms = slice(offset[node], offset[node + 1])
                     goes_right = lacking_goes_right(
-                        array[rows[r]], columns[own], weights[own], surrogate[node], right_is_larger[node]
+                        values[rows[r]], columns[terms], weights[terms], surrogate[node], right_is_larger[node]
                     )
                     node = right[node] if goes_right else left[node]
             ends[tree, r] = node
@@ -279,7 +314,7 @@ def route_array(
 def lacking_goes_right(
     row: Float32s, columns: Int32s, weights: Floats, surrogate: Floats, right_is_larger: bool
 ) -> bool:
-    """Whether a row that lacks a value goes right: as the halves of its projection tell, else to the larger side."""
+    """Whether a row that lacks a value goes right: by a half of its projection, else to the larger side."""
     half = np.zeros(2)
     for e in range(columns.shape[0]):
         half[1 if weights[e] < 0.0 else 0] += abs(weights[e]) * row[columns[e]]
@@ -288,5 +323,5 @@ def lacking_goes_right(
 
 
 def n_roots_of(tree_size: Ints) -> int:
-    """How many trees of these sizes, shape (n_trees,), are a root alone."""
+    """Number of trees that are a root alone; ``tree_size`` has shape (n_trees,)."""
     return int((tree_size == 1).sum())

@@ -7,10 +7,10 @@ says of which row it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -58,6 +58,7 @@ from distforest.sources.row_kinds import Features
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
+    from distforest.forest.forest import Params
     from distforest.forest.leaf_kinds import LeafKind
     from distforest.growth.grower import Search
     from distforest.sources.source import Ints, Source
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
 GROWTH = 2
 """Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
 
-Params = Mapping[str, Any]
 Bound = Problem | PairProblem
 """A method bound to data."""
 
@@ -111,7 +111,7 @@ def _columns_of_features(data: Data, _source: Source, params: Params, seed: int)
         return Axis(data.matrix.shape[1], min(width, data.matrix.shape[1]))
     if params["coefficients"] != "normal":
         return Oblique(weights, width, combinations)
-    matrix = ArraySource.of(data.matrix).values
+    matrix = ArraySource.of(data.array).values
     return Oblique(weights, width, combinations, inverse_deviations(matrix, screened_rows(seed, len(matrix))))
 
 
@@ -141,7 +141,7 @@ def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
     at_random, n_witnesses = params["splitter"] == "random", int(params["n_witnesses"])
     witnesses = None
     if n_witnesses:
-        witnesses = Witnesses(ArraySource.of(data.matrix).values, _column_weights(data, params), n_witnesses)
+        witnesses = Witnesses(ArraySource.of(data.array).values, _column_weights(data, params), n_witnesses)
     return TwoClusters(params["criterion"], params["relative"], at_random, witnesses), KeepsNothing("same_leaf")
 
 
@@ -163,7 +163,7 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     for name, (is_refused, what) in refused.items():
         if is_refused:
             raise InputError(f"{name}={params[name]!r} {what}, and feature_subsets has none; leave it out")
-    return FeatureSubsets(data.matrix, truth, n_pairs)
+    return FeatureSubsets(data.array, truth, n_pairs)
 
 
 _ROWS = (
@@ -322,7 +322,7 @@ def _limits(params: Params, n_draws: int) -> Limits:
 def _source(data: Data, params: Params) -> Source:
     """The source that growth reads."""
     max_bins = params.get("max_bins")
-    return data.source() if max_bins is None else BinnedSource.of(data.matrix, int(max_bins))
+    return data.source() if max_bins is None else BinnedSource.of(data.array, int(max_bins))
 
 
 def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:

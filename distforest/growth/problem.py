@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.forest.forest import Forest, Meaning
 from distforest.forest.leaf_kinds import NEAREST, VOICES, KeepsLeafDistances
-from distforest.forest.leaves import (
-    Members,
-    accumulate,
-    describe,
-    leaves_per_tree,
-    triangle_size,
-)
+from distforest.forest.leaves import Members, Moments, accumulate, describe, leaves_per_tree, triangle_size
 from distforest.forest.table import NodeTable, route
 from distforest.growth.cuts.far_values import middle_of
 from distforest.growth.grower import Growth
@@ -34,8 +28,10 @@ if TYPE_CHECKING:
 
     from distforest.forest.leaves import InBag
     from distforest.growth.grower import LevelWatch
+    from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Floats, Int32s, Ints
+    from distforest.sources.sparse import SparseSource
 
 
 @dataclass(frozen=True)
@@ -65,14 +61,14 @@ class Data:
         `distforest.growth.draws.dependence`, shape (p,).
     pairs
         For a forest over pairs that were given: numbers of the two points of each, shape (m, 2); ``truth_kind`` is then
-        ``Judge.LINKS`` and ``truth`` the class of each pair, 0 for alike.
+        ``TruthKind.LINKS`` and ``truth`` the class of each pair, 0 for similar.
     """
 
     rows: RowKind
-    matrix: Any
+    matrix: np.ndarray | SparseSource | LazySource
     truth_kind: TruthKind
     truth: np.ndarray
-    classes: list[Any] | None = None
+    classes: Sequence[ClassName] | None = None
     largest: float = 1.0
     feature_weights: Floats | None = None
     dependence: Floats | None = None
@@ -85,6 +81,12 @@ class Data:
         return int(self.matrix.shape[0])
 
     @property
+    def array(self) -> np.ndarray:
+        """The matrix, which is an array unless similarities are sparse or evaluated by a function."""
+        assert isinstance(self.matrix, np.ndarray)  # noqa: S101  (features and points always are)
+        return self.matrix
+
+    @property
     def of_distances(self) -> bool:
         """Whether similarities are -d^2/2."""
         return isinstance(self.rows, Dense) and self.rows.of_distances
@@ -94,7 +96,7 @@ class Data:
         if isinstance(self.matrix, Source):
             return self.matrix
         assert not isinstance(self.rows, PairColumns)  # noqa: S101  (a method over pairs makes a source of its own)
-        return self.rows.source(self.matrix, self.matrix)
+        return self.rows.source(self.array, self.array)
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,6 @@ def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:
 
 def _means(table: NodeTable, leaves: Int32s, in_bag: InBag, vectors: Floats, middle: Floats) -> dict[str, np.ndarray]:
     """Mean of each node, and mean squared deviation from it; worked out about the middle, to round little."""
-    weights, squares = np.zeros((2, len(table.left)))
-    means = np.zeros((len(table.left), vectors.shape[1]))
-    describe(table.tree_start, table.left, table.right, leaves, in_bag, vectors - middle, weights, means, squares)
-    return {"means": means + middle, "spreads": squares / table.n_rows}
+    moments = Moments.zeros(len(table.left), vectors.shape[1])
+    describe(table.tree_start, table.left, table.right, leaves, in_bag, vectors - middle, moments)
+    return {"means": moments.means + middle, "spreads": moments.squares / table.n_rows}

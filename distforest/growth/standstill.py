@@ -108,7 +108,7 @@ def _of_rows(data: Data) -> Iterator[str]:
     if isinstance(data.rows, Dense):
         yield from _of_similarities(data, data.rows.reading.name)
         return
-    low, high, _ = _ranges(data.matrix)
+    low, high, _ = _ranges(data.array)
     weights = np.ones(len(low)) if data.feature_weights is None else data.feature_weights
     if (low == high)[weights > 0.0].all():
         some = "" if (weights > 0.0).all() else " of positive weight"
@@ -165,8 +165,8 @@ def _observed(data: Data) -> tuple[int, bool]:
     if isinstance(data.matrix, SparseSource):
         values = data.matrix.data
         return len(values), len(values) == 0 or bool(values.min() == values.max())
-    low, high, n_missing = _ranges(data.matrix)
-    return data.matrix.size - n_missing, not (low < high).any()
+    low, high, n_missing = _ranges(data.array)
+    return data.array.size - n_missing, not (low < high).any()
 
 
 def _ranges(matrix: np.ndarray) -> tuple[Floats, Floats, int]:

@@ -50,13 +50,13 @@ from distforest.sources.truth import TruthKind
 from distforest.stores.folder import Folder
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
 
-    from distforest.growth.methods import Params
+    from distforest.forest.forest import Params
     from distforest.growth.parameters import Value
     from distforest.jobs.spec import Relation, Spec
+    from distforest.sources.factors import ClassName
     from distforest.sources.row_kinds import RowKind
-    from distforest.sources.source import Source
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Inputs:
     matrix: Staged | StagedSparse
     truth_kind: TruthKind
     truth: Staged
-    classes: list[object] | None
+    classes: Sequence[ClassName] | None
     largest: float
     scratch: str | None = None
     addresses: tuple[str, str] = ("in memory", "in memory")
@@ -138,7 +138,7 @@ class Inputs:
         assert isinstance(source, LazySource)  # noqa: S101  (callers check for a callback)
         return source
 
-    def bound(self, matrix: NDArray[np.generic] | Source, files: list[Mapped]) -> Bound:
+    def bound(self, matrix: np.ndarray | SparseSource | LazySource, files: list[Mapped]) -> Bound:
         """The method bound to these inputs, with ``matrix`` for the trees to read.
 
         The files that are opened are added to ``files``, to be checked for changes after growth.
@@ -214,7 +214,7 @@ class _Key:
 @lru_cache(maxsize=2)
 def _opened(key: _Key) -> Opened:
     inputs, files = key.inputs, list[Mapped]()
-    matrix: NDArray[np.generic] | Source = inputs.matrix.open(scratch_of(inputs.scratch), files)
+    matrix: np.ndarray | SparseSource | LazySource = inputs.matrix.open(scratch_of(inputs.scratch), files)
     if inputs.callback:
         lazy = inputs.callback.lazy()
         supply = replace(ValueSupplier.here(lazy), ask=asking(lazy, inputs.callback.code(lazy)))
@@ -424,7 +424,7 @@ def truth_kind_of(spec: Spec) -> tuple[TruthKind, str]:
 
 def _stage_truth(
     truth_kind: TruthKind, address: str, spec: Spec, folder: str
-) -> tuple[Staged, list[object] | None, float]:
+) -> tuple[Staged, Sequence[ClassName] | None, float]:
     scratch = scratch_of(spec.run.scratch)
     if truth_kind == TruthKind.DISTANCES:
         graph = spec.input.relations["distances"].kind == "graph"
@@ -444,7 +444,7 @@ def _stage_truth(
     return staged, _named(classes, names), 1.0
 
 
-def _named(classes: list[object] | None, names: object) -> list[object] | None:
+def _named(classes: Sequence[ClassName] | None, names: object) -> Sequence[ClassName] | None:
     """Classes by the names that their array has in its attributes, where all classes are numbers of names."""
     if classes is None or not isinstance(names, list):
         return classes
@@ -468,18 +468,18 @@ def _warn_of_amounts(spec: Spec, truth_kind: TruthKind, address: str, matrix: St
         cure = f"name them as targets: distances = {{ kind = 'targets', values = {address!r} }}"
     if METHODS[spec.method].reads == "points":
         cure = "cut them into classes, or say of pairs whether they are alike: similar and pairs"
-    warn_caller(f"labels: {told}, any two of which are equally unlike; if they are amounts, {cure}")
+    warn_caller(f"labels: {told}, any two of which are equally dissimilar; if they are amounts, {cure}")
 
 
 def stage_truth(
     truth_kind: TruthKind, values: np.ndarray, folder: str, scratch: Path
-) -> tuple[Staged, list[object] | None]:
+) -> tuple[Staged, Sequence[ClassName] | None]:
     """Write codes, targets or embeddings into the job's folder and stage them; also returns the classes of codes."""
     if truth_kind == TruthKind.LINKS:
         return stage_array("truth", codes_of_links(values), folder, scratch), None
     if truth_kind == TruthKind.LABELS:
         codes, classes = encoded(values)
-        return stage_array("truth", codes, folder, scratch), [*classes]
+        return stage_array("truth", codes, folder, scratch), classes
     vectors = finite_vectors(values, truth_kind)
     if told := told_of_far(vectors, truth_kind):
         warn_caller(told)
@@ -504,8 +504,10 @@ def stage_sparse(name: str, source: SparseSource, folder: str, scratch: Path) ->
 def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -> Inputs:
     """Make inputs of arrays in memory; they are first written into the job's folder, where any worker can read them."""
     scratch = default_scratch()
-    stage_matrix = stage_sparse if isinstance(data.matrix, SparseSource) else stage_array
-    matrix = stage_matrix("matrix", data.matrix, folder, scratch)
+    if isinstance(data.matrix, SparseSource):
+        matrix: Staged | StagedSparse = stage_sparse("matrix", data.matrix, folder, scratch)
+    else:
+        matrix = stage_array("matrix", data.array, folder, scratch)
     truth = stage_array("truth", data.truth, folder, scratch)
     found = Inputs(method, params, seed, data.rows, matrix, data.truth_kind, truth, data.classes, data.largest)
     found = replace(found, offset=data.offset, growth=GROWTH)

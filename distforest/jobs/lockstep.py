@@ -39,8 +39,8 @@ from distforest.sources.row_kinds import Dense
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from distforest.forest.forest import Params
     from distforest.growth.grower import Level
-    from distforest.growth.methods import Params
     from distforest.jobs.cluster import Cluster, Watch
     from distforest.jobs.inputs import Inputs
     from distforest.sources.lazy.identity import Items
@@ -144,6 +144,7 @@ def grow_together(inputs: Inputs, shards: Folder, cluster: Cluster, watch: Watch
     """Grow all trees of a job with an expensive function, and commit them as one shard; calls run on the cluster."""
     start, opened = time.perf_counter(), inputs.opened()
     asked, files = opened.problem.data.matrix, list(opened.files)
+    assert isinstance(asked, LazySource)  # noqa: S101  (such a job evaluates a function)
     lazy, objects = asked.lazy, asked.objects
     code = inputs.callback.code(lazy) if inputs.callback else None
     supplied = BoundSimilarity(lazy, objects.items, cluster if isinstance(cluster, Stream) else None, code)

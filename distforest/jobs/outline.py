@@ -22,10 +22,11 @@ from distforest.sources.stored import check_stored
 from distforest.stores.addresses import naming
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from distforest.forest.forest import Forest
     from distforest.jobs.answers import Answer
+    from distforest.sources.factors import ClassName
 
 OPTIONS = {name for row in ANSWERS.values() for name in row.takes}
 """Options that only some answers take."""
@@ -57,7 +58,7 @@ class Outline:
     digest: str
     arrays: dict[str, tuple[str, tuple[int, ...]]]
     n_answers: int
-    classes: list[bool | int | float | str] | None
+    classes: Sequence[ClassName] | None
     told: tuple[str, ...] = ()
 
 

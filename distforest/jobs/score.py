@@ -271,7 +271,7 @@ def _prepare(building: Building, found: Outline) -> None:
     for name, (dtype, tail) in found.arrays.items():
         array = create_array(building.address, name, (found.n_answers, *tail), np.dtype(dtype), _step(found.arrays))
         if found.classes is not None:
-            array.attrs["classes"] = found.classes
+            array.attrs["classes"] = list(found.classes)
 
 
 def answer_rows(task: ScoreTask) -> list[int]:

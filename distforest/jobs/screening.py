@@ -140,7 +140,7 @@ def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> In
 
 def screened_data(data: Data, seed: int, cluster: Cluster) -> Data:
     """Data in memory with the feature weights that a screen finds."""
-    found = screen(InMemory(data.matrix), seed, cluster)
+    found = screen(InMemory(data.array), seed, cluster)
     return replace(data, feature_weights=found.weights, dependence=found.dependence)
 
 

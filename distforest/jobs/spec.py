@@ -39,7 +39,7 @@ from distforest.stores.outputs import in_the_way
 if TYPE_CHECKING:
     import os
 
-    from distforest.growth.methods import Params
+    from distforest.forest.forest import Params
 
 SPEC_FORMAT = 1
 """Version of the grammar. It rises when an older spec would be read as another job."""

@@ -110,10 +110,10 @@ def test_an_own_class_or_target_is_sealed_for_every_object(sealed_of: SealedOf) 
         ("nearest", {"codes": np.full(36, 3, np.int32)}, "codes: numbers of classes were expected"),
         ("nearest", {"codes": np.full(36, -1, np.int32)}, "codes: numbers of classes were expected"),
         ("nearest", {"codes": np.zeros(35, np.int32)}, r"codes: expected int32 of shape \(36,\)"),
-        ("nearest", {"targets": np.zeros((36, 1))}, "targets: a forest with leaf.voting 'nearest' alone"),
+        ("nearest", {"targets": np.zeros((36, 1))}, "targets: only a forest with leaf.voting 'nearest'"),
         ("nearest_targets", {"targets": np.full((36, 1), np.nan)}, "targets: values are finite"),
         ("nearest_targets", {"targets": np.zeros((36, 2))}, r"targets: expected float64 of shape \(36, 1\)"),
-        ("labels", {"codes": np.zeros(36, np.int32)}, "codes: a forest with leaf.voting 'nearest' alone has them"),
+        ("labels", {"codes": np.zeros(36, np.int32)}, "codes: only a forest with leaf.voting 'nearest' has them"),
     ],
 )
 def test_voices_that_are_refused(case: str, arrays: dict[str, np.ndarray], message: str, damaged: SealedOf) -> None:
@@ -127,7 +127,7 @@ def test_voices_that_are_refused(case: str, arrays: dict[str, np.ndarray], messa
     ("case", "place", "value", "message"),
     [
         ("nearest", ("meaning", "leaf", "voting"), "share", "manifest.json: leaf.voting must be 'nearest'"),
-        ("nearest", ("meaning", "leaf", "voting"), ..., "codes: a forest with leaf.voting 'nearest' alone has them"),
+        ("nearest", ("meaning", "leaf", "voting"), ..., "codes: only a forest with leaf.voting 'nearest' has them"),
         ("nearest", ("arrays", "codes"), ..., "codes: missing"),
         ("dense", ("meaning", "leaf", "voting"), "nearest", "codes: missing"),
         ("labels", ("meaning", "leaf", "voting"), "nearest", "manifest.json: leaf.voting must be 'nearest'"),

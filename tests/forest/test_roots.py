@@ -48,7 +48,7 @@ def test_chance_alone_leaves_fewer_than_half() -> None:
 def test_each_kind_of_leaf_table_has_its_words() -> None:
     assert set(FOLLOWS) == {*LEAF_KINDS, "nearest"}
     nearest = Roots(3, 3, 9, KeepsCounts(nearest=True))
-    assert nearest.told().endswith("of all objects the most similar one votes")
+    assert nearest.told().endswith("the most similar of all objects votes")
 
 
 def test_a_sealed_forest_knows_its_roots(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""A forest on disk."""
+"""Forests on disk: the artifact, and how its arrays are packed."""

@@ -7,8 +7,8 @@
         manifest.json               meaning, digests, provenance; its presence is the seal
         left/ right/ threshold/ ... one array each, in chunks of whole rows
 
-A reader enters by the manifest alone. It holds the sha256 of every chunk, because a missing Zarr chunk reads silently
-as zeros. Nothing in the group is ever unpickled, and nothing is handed to a kernel before `Forest.check`.
+Readers start from the manifest. It holds the sha256 of every chunk, because Zarr silently reads a missing chunk as
+zeros. Nothing in the group is ever unpickled, and no array reaches a kernel before `Forest.check`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypedDict
 
 import numpy as np
 import zarr
@@ -27,8 +27,11 @@ from distforest.forest.estimates import Estimates
 from distforest.forest.forest import (
     FOREST_FORMAT,
     NODE_ARRAYS,
+    ArrayEntry,
     Forest,
     Meaning,
+    MeaningEntry,
+    Provenance,
     array_entry,
     canonical,
     chunk_digest,
@@ -52,19 +55,22 @@ from distforest.stores.room import told_if_full
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_MANIFEST_BYTES = 16 << 20
-"""No manifest is read that is larger: half of them are the digests of chunks, 4 GiB of forest to 70 KB."""
-MAX_ZARR_JSON_BYTES = 64 << 10
-MORE_BYTES = 1 << 10
-"""By so many bytes, and a 128th, a chunk that cannot be compressed may be larger than its values."""
-MAX_ARRAY_BYTES = 1 << 36
-"""No array of a forest may announce more than this; refused before anything is allocated."""
+    from zarr.core.metadata import ArrayMetadata
 
-Prepared = zarr.Array[Any]
-"""An array of a forest, open to be filled; it may be sent to whoever writes its chunks."""
+MAX_MANIFEST_BYTES = 16 << 20
+"""The largest manifest that is read; the digests of a forest of 4 GiB take 70 KB."""
+MAX_ZARR_JSON_BYTES = 64 << 10
+"""The largest metadata of an array that are read."""
+MORE_BYTES = 1 << 10
+"""A stored chunk may be larger than its values by so many bytes and a 128th: not every chunk can be compressed."""
+MAX_ARRAY_BYTES = 1 << 36
+"""The largest array that a manifest may announce; a larger one is refused before anything is allocated."""
+
+Prepared: TypeAlias = "zarr.Array[ArrayMetadata]"
+"""An array of a forest that is open for writing; it can be sent to the tasks that write its chunks."""
 
 LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregation", AGGREGATIONS)}
-"""Of the kinds of leaf tables over pairs: the name of the word that they need, and its values."""
+"""For each kind of leaf table over pairs: the name of its attribute, and the values that are allowed."""
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes"), "int32"),
@@ -77,8 +83,18 @@ _DTYPES = {
 }
 
 
+class Manifest(TypedDict):
+    """The manifest of a sealed forest as JSON."""
+
+    format: int
+    digest: str
+    meaning: MeaningEntry
+    arrays: dict[str, ArrayEntry]
+    provenance: Provenance
+
+
 def save(forest: Forest, address: str) -> str:
-    """Write a forest that is in memory, and seal it.
+    """Write a forest from memory, and seal it.
 
     Parameters
     ----------
@@ -95,7 +111,7 @@ def save(forest: Forest, address: str) -> str:
     Raises
     ------
     ArtifactError
-        There is something at the address already.
+        A file or folder exists at the address.
     """
     fs, path = store_of(address)
     with reaching(address):
@@ -112,15 +128,15 @@ def save(forest: Forest, address: str) -> str:
     return seal(address, forest.meaning, entries, forest.provenance)
 
 
-def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Prepared:
-    """Make the empty array ``name``; several writers may then fill its chunks."""
+def prepare(address: str, name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Prepared:
+    """Create the array ``name`` without values; several writers may then fill its chunks."""
     return create_array(address, name, shape, dtype, chunk_rows(shape, dtype))
 
 
 def write_rows(array: Prepared, first: int, values: np.ndarray) -> list[str]:
-    """Write whole chunks beginning at row ``first``; returns the digest of each. Doing it twice changes nothing."""
+    """Write whole chunks from row ``first`` on; returns the digest of each. Writing them again changes nothing."""
     step, digests = array.chunks[0], []
-    for begin in range(0, len(values), step):  # one by one: Zarr holds what it encodes twice
+    for begin in range(0, len(values), step):  # one by one: Zarr holds two copies of the values that it encodes
         chunk = values[begin : begin + step]
         with told_if_full(str(array.store_path), chunk.nbytes):
             array[first + begin : first + begin + len(chunk)] = chunk
@@ -142,8 +158,8 @@ def seal(address: str, meaning: Meaning, entries: Mapping[str, object], provenan
     return digest
 
 
-def read_manifest(address: str) -> dict[str, Any]:
-    """The manifest of a sealed forest, its form checked but not its arrays.
+def read_manifest(address: str) -> Manifest:
+    """Read the manifest of a sealed forest; its form is checked, the arrays are not.
 
     Raises
     ------
@@ -159,22 +175,22 @@ def read_manifest(address: str) -> dict[str, Any]:
             raise
         raise ArtifactError(f"{address}: no sealed forest here ({MANIFEST} cannot be read: {error})") from error
     try:
-        manifest = json.loads(raw, parse_constant=_no_number, parse_float=_finite)
+        manifest: object = json.loads(raw, parse_constant=_refuse_number, parse_float=_finite_number)
     except (ValueError, RecursionError) as error:
         raise ArtifactError(f"{address}: {MANIFEST} is not JSON ({error})") from error
     return _checked_manifest(manifest)
 
 
-def _no_number(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+def _refuse_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON number")
 
 
-def _finite(text: str) -> float:
+def _finite_number(text: str) -> float:
     value = float(text)
-    return value if math.isfinite(value) else _no_number(text)
+    return value if math.isfinite(value) else _refuse_number(text)
 
 
-def _checked_manifest(manifest: object) -> dict[str, Any]:
+def _checked_manifest(manifest: object) -> Manifest:
     if not isinstance(manifest, dict) or type(manifest.get("format")) is not int:
         raise ArtifactError(f"{MANIFEST}: an object with a format number was expected")
     if manifest["format"] != FOREST_FORMAT:
@@ -190,14 +206,20 @@ def _checked_manifest(manifest: object) -> dict[str, Any]:
     for name, entry in manifest["arrays"].items():
         _check_entry(name, entry)
     Estimates.of(manifest["provenance"])
-    meaning = _meaning(manifest["meaning"])
+    meaning = _checked_meaning(manifest["meaning"])
     leaves = set() if isinstance(meaning.rows, PairColumns) else {"leaves"}
     missing = {*NODE_ARRAYS, *leaves, "in_bag"} - set(manifest["arrays"])
     if missing:
         raise ArtifactError(f"{min(missing)}: missing from {MANIFEST}")
     if "features" in manifest["provenance"]:
         _check_names(manifest["provenance"]["features"], meaning.rows.n_features)
-    return manifest
+    return Manifest(
+        format=manifest["format"],
+        digest=manifest["digest"],
+        meaning=manifest["meaning"],
+        arrays=manifest["arrays"],
+        provenance=manifest["provenance"],
+    )
 
 
 def _check_names(entry: object, n_features: int) -> None:
@@ -207,11 +229,13 @@ def _check_names(entry: object, n_features: int) -> None:
     except InputError as error:
         raise ArtifactError(f"{MANIFEST}: provenance.features: {error}") from error
     if not names.are_short():
-        raise ArtifactError(f"{MANIFEST}: provenance.features: a name or all of them are longer than a forest keeps")
+        raise ArtifactError(
+            f"{MANIFEST}: provenance.features: a name, or all of them together, are longer than a forest keeps"
+        )
 
 
 def _check_entry(name: str, entry: object) -> None:
-    """Refuse an array whose announcement cannot be true, before anything is allocated."""
+    """Refuse an entry that announces what cannot be true, before anything is allocated."""
     if name not in _DTYPES:
         raise ArtifactError(f"{MANIFEST}: a forest has no array {name!r}")
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "chunk_rows", "sha256"}:
@@ -230,23 +254,25 @@ def _check_entry(name: str, entry: object) -> None:
         raise ArtifactError(f"{name}: digests are strings")
 
 
-def meaning_of(manifest: Mapping[str, Any]) -> Meaning:
-    """What the numbers of a forest mean, by the manifest that was read."""
+def meaning_of(manifest: Manifest) -> Meaning:
+    """What the numbers of a forest mean, from a manifest that `read_manifest` has checked."""
     return Meaning.from_dict(manifest["meaning"])
 
 
-def _meaning(found: dict[str, Any]) -> Meaning:
-    """The manifest's meaning, refused where a scorer would stumble over it."""
+def _checked_meaning(entry: MeaningEntry) -> Meaning:
+    """Read the meaning of a manifest; raises ArtifactError for one that cannot be scored."""
+    values: Mapping[str, object] = entry
     kinds = {"method": str, "params": dict, "seed": int, "rows": dict, "leaf": dict}
-    if set(found) != {*kinds, "classes"} or not all(isinstance(found[key], kind) for key, kind in kinds.items()):
+    if set(values) != {*kinds, "classes"} or not all(isinstance(values[key], kind) for key, kind in kinds.items()):
         raise ArtifactError(f"{MANIFEST}: meaning needs {', '.join(kinds)} and classes")
-    rows, leaf, classes = found["rows"], found["leaf"], found["classes"]
+    rows, classes = entry["rows"], values["classes"]
+    leaf: Mapping[str, object] = entry["leaf"]
     if not isinstance(rows.get("kind"), str):
         raise ArtifactError(f"{MANIFEST}: meaning.rows must name its kind, found {rows!r}")
     if not isinstance(leaf.get("kind"), str) or leaf["kind"] not in LEAF_KINDS:
         raise ArtifactError(f"leaf.kind: unknown leaf table {leaf.get('kind')!r}")
     for key in ("n_columns", "n_features"):
-        if key in rows and (type(rows[key]) is not int or not 0 < rows[key] < 2**31):
+        if key in rows and not _is_count(rows[key]):
             raise ArtifactError(f"{MANIFEST}: meaning.rows.{key} must be a positive integer, found {rows[key]!r}")
     if "n_columns" not in rows or rows["kind"] not in KINDS:
         raise ArtifactError(f"{MANIFEST}: meaning.rows must name a known kind and n_columns, found {rows!r}")
@@ -263,21 +289,26 @@ def _meaning(found: dict[str, Any]) -> Meaning:
     _check_voting(rows, leaf)
     if leaf["kind"] == KeepsMeans.kind and "factor" not in leaf:
         raise ArtifactError("factor: missing")
-    meaning = Meaning.from_dict(found)
+    meaning = Meaning.from_dict(entry)
     _check_known("rows", meaning.rows.to_dict(), rows)
     _check_known("leaf", meaning.leaf.to_dict(), leaf)
     return meaning
 
 
+def _is_count(value: object) -> bool:
+    """Whether a value is a positive integer that fits 32 bits."""
+    return type(value) is int and 0 < value < 2**31
+
+
 def _check_known(name: str, known: Mapping[str, object], found: Mapping[str, object]) -> None:
-    """Refuse keys that say nothing of this kind."""
+    """Refuse keys that this kind does not have."""
     if known != found:
         keys = ", ".join(known)
         raise ArtifactError(f"{MANIFEST}: meaning.{name} of kind {known['kind']} has {keys} alone, found {found!r}")
 
 
-def _check_numbers(rows: dict[str, object], leaf: dict[str, object]) -> None:
-    """Refuse numbers that are none, or of which no answer can be worked out."""
+def _check_numbers(rows: Mapping[str, object], leaf: Mapping[str, object]) -> None:
+    """Refuse values that are no numbers, and numbers from which no answer can be computed."""
     numbers = {"gamma": rows.get("gamma", 1.0), "factor": leaf.get("factor", 1.0), "scale": leaf.get("scale", 1.0)}
     for key, value in numbers.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= sys.float_info.max:
@@ -287,13 +318,13 @@ def _check_numbers(rows: dict[str, object], leaf: dict[str, object]) -> None:
         raise ArtifactError(f"{MANIFEST}: offset must be a finite number, found {offset!r}")
 
 
-def _check_pairs(rows: dict[str, object], leaf: dict[str, Any]) -> None:
-    """Refuse a forest over pairs whose meaning does not say what is read of a pair, or what a node says of it."""
+def _check_pairs(rows: Mapping[str, object], leaf: Mapping[str, object]) -> None:
+    """Refuse a forest over pairs whose meaning does not state the columns of a pair or the answer of a node."""
     if (rows["kind"] == PairColumns.kind) != (leaf["kind"] in LEAF_WORDS):
         raise ArtifactError(f"{MANIFEST}: leaf tables {', '.join(LEAF_WORDS)} go with rows of kind {PairColumns.kind}")
     if rows["kind"] != PairColumns.kind:
         return
-    name, words = LEAF_WORDS[leaf["kind"]]
+    name, words = LEAF_WORDS[str(leaf["kind"])]
     if leaf.get(name) not in words:
         raise ArtifactError(f"{MANIFEST}: leaf.{name} must be one of {', '.join(words)}, found {leaf.get(name)!r}")
     blocks = rows.get("blocks")
@@ -313,10 +344,10 @@ def _check_pairs(rows: dict[str, object], leaf: dict[str, Any]) -> None:
 def _is_block(block: object) -> bool:
     if not isinstance(block, list) or len(block) != 2 or block[0] not in REDUCTIONS:
         return False
-    return type(block[1]) is int and 0 < block[1] < 2**31
+    return _is_count(block[1])
 
 
-def _check_class_weights(leaf: dict[str, object]) -> None:
+def _check_class_weights(leaf: Mapping[str, object]) -> None:
     weights = leaf["class_weights"]
     if leaf["kind"] != KeepsCounts.kind:
         raise ArtifactError(f"{MANIFEST}: leaf.class_weights go with class_counts, found {leaf['kind']!r}")
@@ -324,8 +355,8 @@ def _check_class_weights(leaf: dict[str, object]) -> None:
         raise ArtifactError(f"{MANIFEST}: leaf.class_weights must be integers from 1 to {MAX_CLASS_WEIGHT}")
 
 
-def _check_voting(rows: dict[str, object], leaf: dict[str, object]) -> None:
-    """Refuse votes of nearest training objects where nothing says what they vote for, or how near they are."""
+def _check_voting(rows: Mapping[str, object], leaf: Mapping[str, object]) -> None:
+    """Refuse votes of the most similar training objects if the forest has neither similarities nor their votes."""
     if rows["kind"] == PairColumns.kind or "voting" not in leaf:
         return
     if leaf["voting"] != NEAREST or leaf["kind"] not in VOICES or rows["kind"] == Features.kind:
@@ -335,7 +366,7 @@ def _check_voting(rows: dict[str, object], leaf: dict[str, object]) -> None:
 
 
 def open_forest(address: str) -> Forest:
-    """Open a sealed forest: every chunk against its digest, every array against the rules of a forest.
+    """Open a sealed forest; check every chunk against its digest, and every array against the rules of a forest.
 
     Parameters
     ----------
@@ -345,15 +376,15 @@ def open_forest(address: str) -> Forest:
     Raises
     ------
     ArtifactError
-        Anything is damaged; the message names the array and the place.
+        The forest is damaged; the message names the array and the place.
     OSError
         A remote store does not answer.
     """
     manifest = read_manifest(address)
-    meaning = _meaning(manifest["meaning"])
+    meaning = meaning_of(manifest)
     arrays = {name: _read_array(address, name, entry) for name, entry in manifest["arrays"].items()}
     if digest_of(meaning, manifest["arrays"]) != manifest["digest"]:
-        raise ArtifactError(f"{MANIFEST}: its digest does not fit its content")
+        raise ArtifactError(f"{MANIFEST}: its digest does not match its content")
     forest = Forest.of(meaning, arrays, manifest["provenance"])
     if set(forest.arrays()) != set(arrays):
         raise ArtifactError(f"{MANIFEST}: a forest of this kind has no {sorted(set(arrays) - set(forest.arrays()))}")
@@ -366,13 +397,13 @@ def open_forest(address: str) -> Forest:
     return forest
 
 
-def read_array(address: str, manifest: Mapping[str, Any], name: str) -> np.ndarray:
-    """One array of a forest by its manifest, against its digests; raises ArtifactError where it is damaged."""
+def read_array(address: str, manifest: Manifest, name: str) -> np.ndarray:
+    """Read one array of a forest and check its digests; raises ArtifactError if it is damaged."""
     return _read_array(address, name, manifest["arrays"][name])
 
 
-def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
-    """One array, chunk by chunk against its digests."""
+def _read_array(address: str, name: str, entry: ArrayEntry) -> np.ndarray:
+    """Read one array, and check the digest of each chunk."""
     _check_sizes(address, name, entry, _checked_packing(address, name, entry))
     values = np.empty(entry["shape"], entry["dtype"])
     step = entry["chunk_rows"]
@@ -380,7 +411,7 @@ def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
         stored = zarr.open_array(store_to_read(f"{address}/{name}"), mode="r", zarr_format=3)
         for first in range(0, len(values), step):
             values[first : first + step] = stored[first : first + step]
-    except Exception as error:  # a damaged chunk can make a codec raise anything
+    except Exception as error:  # codecs raise errors of any type for a damaged chunk
         if may_pass(error, address):
             raise
         raise ArtifactError(f"{name}: cannot be read ({type(error).__name__}: {error})") from error
@@ -390,8 +421,8 @@ def _read_array(address: str, name: str, entry: dict[str, Any]) -> np.ndarray:
     return values
 
 
-def _check_sizes(address: str, name: str, entry: dict[str, Any], packing: Packing) -> None:
-    """Refuse a chunk that would decode to another size than a chunk of this array, before it is decoded."""
+def _check_sizes(address: str, name: str, entry: ArrayEntry, packing: Packing) -> None:
+    """Refuse a chunk that announces another decoded size than a chunk of this array has, before it is decoded."""
     row = math.prod(max(1, size) for size in entry["shape"][1:])
     expected = entry["chunk_rows"] * row * np.dtype(entry["dtype"]).itemsize
     for number in range(len(entry["sha256"])):
@@ -409,16 +440,15 @@ def _check_sizes(address: str, name: str, entry: dict[str, Any], packing: Packin
             raise ArtifactError(f"{name}: chunk {number} is damaged: it announces {size} bytes, not {expected}")
 
 
-def _checked_packing(address: str, name: str, entry: dict[str, object]) -> Packing:
-    """How an array is packed; refuses Zarr metadata that are not those that we write, before Zarr reads them."""
+def _checked_packing(address: str, name: str, entry: ArrayEntry) -> Packing:
+    """How an array is packed; Zarr metadata that distforest does not write are refused before Zarr reads them."""
     try:
-        metadata = json.loads(read_file(f"{address}/{name}/zarr.json", MAX_ZARR_JSON_BYTES))
-        found = canonical(without_empty(metadata))
+        metadata = canonical(without_empty(json.loads(read_file(f"{address}/{name}/zarr.json", MAX_ZARR_JSON_BYTES))))
     except (OSError, ValueError, RecursionError) as error:
         if may_pass(error, address):
             raise
         raise ArtifactError(f"{name}: zarr.json is missing or damaged ({error!r})") from error
     for packing in PACKINGS:
-        if found == canonical(without_empty(packing.metadata(entry))):
+        if metadata == canonical(without_empty(packing.metadata(entry))):
             return packing
     raise ArtifactError(f"{name}: zarr.json does not agree with {MANIFEST}")

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from distforest.sources.frames import BLOSC_HEAD, blosc_size, zstd_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+
+    from distforest.forest.forest import ArrayEntry
 
 CHECKSUM = 4
 """Bytes of a checksum (crc32c) behind each frame."""
@@ -33,7 +35,7 @@ class Packing:
         """The decoded size of a chunk of so many bytes, which begins so; None if its frames are not sound."""
         return self.announced(head, n_stored - CHECKSUM)
 
-    def metadata(self, entry: Mapping[str, Any]) -> dict[str, object]:
+    def metadata(self, entry: ArrayEntry) -> dict[str, object]:
         """The metadata of an array, by its entry in the manifest."""
         width, row = np.dtype(entry["dtype"]).itemsize, [max(1, size) for size in entry["shape"][1:]]
         chunk = {"chunk_shape": [entry["chunk_rows"], *row]}

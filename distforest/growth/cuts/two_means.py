@@ -212,11 +212,11 @@ def fill_bins(values: Floats, weights: Floats, line: Line, bins: Floats) -> floa
     lowest, scale, origin, mean = line.lowest, line.scale, line.origin, line.mean  # held in registers
     square = 0.0
     for r in range(values.shape[0]):
-        b = bin_of(values[r], lowest, scale)
+        place = bin_of(values[r], lowest, scale)
         z, w = (values[r] - origin) - mean, weights[r]
         twin = np.uint32(TWIN * (r & 1))
-        bins[twin + np.uint32(COUNT), b] += w
-        bins[twin + np.uint32(TOTAL), b] += w * z
+        bins[twin + np.uint32(COUNT), place] += w
+        bins[twin + np.uint32(TOTAL), place] += w * z
         square += w * z * z
     return square
 

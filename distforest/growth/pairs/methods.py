@@ -76,7 +76,7 @@ def check_pair_parameters(params: Params) -> None:
 def drawn_points(data: Data) -> PointPairs:
     """The points and the columns of a pair, without pairs yet; raises InputError for points that are too large."""
     assert isinstance(data.rows, PairColumns)  # noqa: S101  (checked where the data are made)
-    points = PointPairs.of(data.rows, data.matrix, NO_PAIRS)
+    points = PointPairs.of(data.rows, data.array, NO_PAIRS)
     check_points(points.points, points.columns)
     return points
 

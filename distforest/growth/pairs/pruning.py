@@ -94,7 +94,7 @@ def _folds(seed: int, n: int, n_folds: int) -> Ints:
 
 def _of_points(data: Data, points: Ints) -> Data:
     """Take the data of some points, with the given pairs of which both points are among them."""
-    matrix = np.ascontiguousarray(data.matrix[points])
+    matrix = np.ascontiguousarray(data.array[points])
     if data.pairs is None:
         return replace(data, matrix=matrix, truth=data.truth[points])
     place = np.full(data.n_rows, -1)
@@ -121,7 +121,7 @@ def _areas(grown: Forest, held: Data, gains: Floats) -> Floats:
     ranks, (numbers, codes) = ranks_of(grown), _judges(held)
     points, areas = training_pairs(grown, numbers[:0]), np.zeros(len(gains))
     left, right = np.ascontiguousarray(numbers.T)
-    pairs = PointPairs(points.columns, held.matrix, held.matrix, left, right)
+    pairs = PointPairs(points.columns, held.array, held.array, left, right)
     ones = np.ones(len(codes), np.int32)
     for tree in range(grown.n_trees):
         cells = Cells.of(ranks, tree)

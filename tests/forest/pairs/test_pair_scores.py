@@ -226,7 +226,7 @@ def test_forests_of_rows_have_no_pairs_and_forests_of_pairs_no_nodes(forest_of: 
     assert (pair_scores.is_over_pairs(rows), pair_scores.is_over_pairs(pairs)) == (False, True)
     with pytest.raises(InputError, match="a forest over pairs of points was expected, found one that reads features"):
         pair_scores.columns_of(rows)
-    with pytest.raises(InputError, match="points of pairs were asked of a forest that reads features"):
+    with pytest.raises(InputError, match="a forest over pairs of points was expected, found one over features"):
         _ = rows.points
     with pytest.raises(
         InputError, match="a ranking forest was expected, found one that keeps votes; grow one by TreeRank"

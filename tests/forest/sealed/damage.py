@@ -73,7 +73,7 @@ def score(forest: Forest, case: str) -> None:
         return
     assert forest.leaves is not None
     if (forest.leaves == NOT_ROUTED).any():  # an answer about training rows is refused
-        with pytest.raises(InputError, match="where training rows lie was expected"):
+        with pytest.raises(InputError, match="the node of every training row was expected"):
             scoring.out_of_bag_distance(forest, np.array([0]), np.array([1]))
         return
     some = forest.leaves[:, :5]

@@ -118,8 +118,11 @@ BAD_NAMES: list[tuple[Any, str]] = [
     ({"names": [*"abcd", None]}, "names: a string for each of 5 columns was expected, found another type"),
     ({"names": NAMES, "dtypes": [*"abcd"]}, "dtypes: a string for each of 5 columns was expected, found 4"),
     ({"names": NAMES, "dtypes": [*"abcd", {}]}, "dtypes: a string for each of 5 columns was expected, found another"),
-    ({"names": [*"abcd", "e" * 4097]}, "a name or all of them are longer than a forest keeps"),
-    ({"names": NAMES, "dtypes": [*"abcd", "e" * 4097]}, "a name or all of them are longer than a forest keeps"),
+    ({"names": [*"abcd", "e" * 4097]}, "a name, or all of them together, are longer than a forest keeps"),
+    (
+        {"names": NAMES, "dtypes": [*"abcd", "e" * 4097]},
+        "a name, or all of them together, are longer than a forest keeps",
+    ),
 ]
 BAD_BLOCKS = (["sum", 1], ["dot", 0], ["dot", True], ["dot", 2**31])
 
@@ -275,7 +278,7 @@ def test_a_manifest_whose_digest_is_not_its_own_is_refused(damaged: SealedOf) ->
     manifest = manifest_of(path)
     manifest["meaning"]["seed"] += 1
     (path / "manifest.json").write_bytes(canonical(manifest))
-    assert refusal(path) == "manifest.json: its digest does not fit its content"
+    assert refusal(path) == "manifest.json: its digest does not match its content"
 
 
 def test_an_array_too_many_is_refused(damaged: SealedOf) -> None:
