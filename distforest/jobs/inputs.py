@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -227,6 +227,36 @@ def scratch_of(given: str | None) -> Path:
     return Path(given) if given else default_scratch()
 
 
+@dataclass(frozen=True)
+class StagingPlace:
+    """The job's folder, whose arrays workers on all hosts read, and the folder for staged files of this host."""
+
+    folder: str
+    scratch: Path
+
+    def array(self, name: str, values: np.ndarray) -> Staged:
+        """Write an array into the job's folder, and stage it on this host."""
+        group = f"{self.folder}/inputs.zarr"
+        Folder(f"{group}/{name}").remove()  # left by an interrupted run
+        write_array(group, name, values.shape, values.dtype, [values])
+        return stage(f"{group}/{name}", AS_IT_IS, self.scratch)
+
+    def sparse(self, name: str, source: SparseSource) -> StagedSparse:
+        """Write the three arrays of a sparse source into the job's folder, and stage them on this host."""
+        parts = {f"{name}_{part}": getattr(source, part) for part in ("indptr", "indices", "data")}
+        indptr, indices, data = (self.array(part, values) for part, values in parts.items())
+        return StagedSparse(indptr, indices, data, source.shape)
+
+
+class StagedRows(NamedTuple):
+    """How rows are read, the staged matrix or objects, the function that computes similarities, names of features."""
+
+    kind: RowKind
+    matrix: Staged | StagedSparse
+    callback: Callback | None = None
+    names: FeatureNames | None = None
+
+
 def stage_inputs(spec: Spec, folder: str) -> Inputs:
     """Read, check and stage the inputs of a spec; `distforest.jobs.preview` has checked their metadata before.
 
@@ -243,24 +273,25 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         Parameters contradict each other, or an array is missing, of the wrong shape, or holds values that are refused.
     """
     check_together(spec.params)
-    truth_kind, address = truth_kind_of(spec)
-    truth, classes, largest = _stage_truth(truth_kind, address, spec, folder)
-    rows, matrix, callback = _stage_rows(spec, truth.shape[0], folder)
-    _warn_of_amounts(spec, truth_kind, address, matrix)
-    pairs = _stage_pairs(spec, matrix.shape[0], truth, folder)
+    place, (truth_kind, address) = StagingPlace(folder, scratch_of(spec.run.scratch)), truth_kind_of(spec)
+    truth, classes, largest = _stage_truth(truth_kind, address, spec, place)
+    rows = _stage_rows(spec, truth.shape[0], place)
+    if truth_kind == TruthKind.LABELS:
+        _warn_of_amounts(spec, address, rows, place)
+    matrix, pairs = rows.matrix, _stage_pairs(spec, rows.matrix.shape[0], truth, place)
     if truth.shape[0] != matrix.shape[0] and pairs is None:
         raise InputError(
             f"input: found {counted(matrix.shape[0], 'row')} at {matrix.address} and {truth.shape[0]} {truth_kind} "
             f"at {address}; they must describe the same items"
         )
     return Inputs(
-        *(spec.method, dict(spec.params), spec.seed, rows, matrix, truth_kind, truth, classes, largest),
+        *(spec.method, dict(spec.params), spec.seed, rows.kind, matrix, truth_kind, truth, classes, largest),
         scratch=spec.run.scratch,
         addresses=(matrix.address, address),
-        callback=callback,
-        feature_weights=_stage_weights(spec, matrix.shape[-1], folder),
+        callback=rows.callback,
+        feature_weights=_stage_weights(spec, matrix.shape[-1], place),
         pairs=pairs,
-        names=_stage_names(matrix, folder, scratch_of(spec.run.scratch)),
+        names=_stage_names(rows.names, place),
         offset=truth.reading.offset,
         growth=GROWTH,
     )
@@ -275,22 +306,12 @@ def input_addresses(spec: Spec) -> list[str]:
     return addresses
 
 
-def _stage_names(matrix: Staged | StagedSparse, folder: str, scratch: Path) -> Staged | None:
-    """The names of features from the attributes of the matrix's array, staged; None if it has none."""
-    if isinstance(matrix, StagedSparse) or matrix.reading.keep:
-        return None
-    names = _names_at(matrix.address)
+def _stage_names(names: FeatureNames | None, place: StagingPlace) -> Staged | None:
     kept = names and names.kept()
-    if kept is None:
-        return None
-    return stage_array("feature_names", np.frombuffer(canonical(kept.entry()), np.uint8), folder, scratch)
+    return None if kept is None else place.array("feature_names", np.frombuffer(canonical(kept.entry()), np.uint8))
 
 
-def _names_at(address: str) -> FeatureNames | None:
-    return FeatureNames.of_array(address, open_array(address))
-
-
-def _stage_weights(spec: Spec, n_features: int, folder: str) -> Staged | None:
+def _stage_weights(spec: Spec, n_features: int, place: StagingPlace) -> Staged | None:
     address = spec.input.addresses.get("feature_weights")
     if address is None:
         return None
@@ -298,19 +319,19 @@ def _stage_weights(spec: Spec, n_features: int, folder: str) -> Staged | None:
     check_weights(address, tuple(array.shape), str(array.dtype), n_features)
     weights = np.asarray(array[...], np.float64)
     ColumnWeights.of(weights)
-    return stage_array("feature_weights", weights, folder, scratch_of(spec.run.scratch))
+    return place.array("feature_weights", weights)
 
 
-def _stage_pairs(spec: Spec, n_points: int, similar: Staged, folder: str) -> Staged | None:
-    address, scratch = spec.input.addresses.get("pairs"), scratch_of(spec.run.scratch)
+def _stage_pairs(spec: Spec, n_points: int, similar: Staged, place: StagingPlace) -> Staged | None:
+    address = spec.input.addresses.get("pairs")
     if address is None:
         return None
     array = open_array(address)
     check_pairs_and_links(address, tuple(array.shape), str(array.dtype), similar.shape[0])
     pairs = check_pairs(np.asarray(array[...]), n_points)
-    if told := warning_of_contradictions(pairs, similar.open(scratch)):
+    if told := warning_of_contradictions(pairs, similar.open(place.scratch)):
         warn_caller(f"pairs: {told}; drop what is wrong, or leave it as noise")
-    return stage_array("pairs", pairs, folder, scratch)
+    return place.array("pairs", pairs)
 
 
 def check_pairs_and_links(address: str, shape: tuple[int, ...], dtype: str, n_similar: int) -> None:
@@ -327,67 +348,68 @@ def check_weights(address: str, shape: tuple[int, ...], dtype: str, n_features: 
         raise InputError(f"{expected}, found {dtype} of shape {shape}")
 
 
-def _stage_rows(spec: Spec, n_rows: int, folder: str) -> tuple[RowKind, Staged | StagedSparse, Callback | None]:
-    """How rows are read, the staged matrix or objects, and the function if one computes similarities."""
-    scratch = scratch_of(spec.run.scratch)
+def _stage_rows(spec: Spec, n_rows: int, place: StagingPlace) -> StagedRows:
     reads = METHODS[spec.method].reads
     if reads in {"features", "points"}:
-        rows, matrix = _stage_features(spec.input.addresses["features"], scratch)
-        return pair_columns(spec.params, matrix.shape[1]) if reads == "points" else rows, matrix, None
+        rows = _stage_features(spec.input.addresses["features"], place)
+        return rows._replace(kind=pair_columns(spec.params, rows.matrix.shape[-1])) if reads == "points" else rows
     similarity = spec.input.relations["similarity"]
     if similarity.kind == "feature_subsets":
-        return *_stage_features(similarity.address, scratch), None
+        return _stage_features(similarity.address, place)
     if similarity.kind in KERNELS:
-        _, matrix = _stage_features(similarity.address, scratch)
-        gamma = similarity.options.get("gamma")
-        with matrix.watched(scratch) as features:
-            told = told_of_scales(features, similarity.kind, _names_at(similarity.address))
-            kernel = Kernel.of(similarity.kind, features, float(gamma) if isinstance(gamma, (int, float)) else None)
-        if told:
-            warn_caller(f"similarity: {told}")
-        return kernel, matrix, None
-    measure = str(similarity.options["measure"])
+        return _stage_kernel(similarity, place)
     if similarity.kind == "lazy":
-        matrix, callback = _stage_lazy(spec, similarity, n_rows, folder)
-        return Dense.of((matrix.shape[0],) * 2, measure), matrix, callback
-    return *_stage_given(similarity.address, measure, folder, scratch), None
+        return _stage_lazy(spec, similarity, n_rows, place)
+    return _stage_given(similarity.address, str(similarity.options["measure"]), place)
 
 
-def _stage_given(address: str, measure: str, folder: str, scratch: Path) -> tuple[Dense, Staged | StagedSparse]:
-    """How rows of a given matrix are read, and the staged matrix; a sparse one goes into the job's folder first."""
+def _stage_kernel(similarity: Relation, place: StagingPlace) -> StagedRows:
+    """Stage the features of a built-in similarity; warns if the scale of one feature hides the others."""
+    rows, gamma = _stage_features(similarity.address, place), similarity.options.get("gamma")
+    assert isinstance(rows.matrix, Staged)  # noqa: S101  (features are never sparse)
+    with rows.matrix.watched(place.scratch) as features:
+        told = told_of_scales(features, similarity.kind, rows.names)
+        kernel = Kernel.of(similarity.kind, features, float(gamma) if isinstance(gamma, (int, float)) else None)
+    if told:
+        warn_caller(f"similarity: {told}")
+    return rows._replace(kind=kernel)
+
+
+def _stage_given(address: str, measure: str, place: StagingPlace) -> StagedRows:
+    """Stage a given matrix; a sparse one is written into the job's folder first."""
     given = open_matrix(address)
     seen = SeenDistances() if measure == "distance" else None
     matrix: Staged | StagedSparse
+    names = None
     if isinstance(given, SparseStore):
-        rows = Dense.of(given.shape, measure)
-        matrix = replace(stage_sparse("matrix", given.read(measure, seen), folder, scratch), origin=address)
+        matrix = replace(place.sparse("matrix", given.read(measure, seen)), origin=address)
     else:
-        matrix = stage(address, DISSIMILARITIES if seen else SIMILARITIES, scratch, seen)
-        rows = Dense.of(matrix.shape, measure)
-        with matrix.watched(scratch) as values:
+        names = FeatureNames.of_array(address, given)
+        matrix = stage(address, DISSIMILARITIES if seen else SIMILARITIES, place.scratch, seen)
+        with matrix.watched(place.scratch) as values:
             told = "" if seen else told_of_distances(values)
         if told:
             cure = f"similarity = {{ kind = 'dense', matrix = {address!r}, measure = 'distance' }}"
             warn_caller(f"similarity: {told}; if they are distances, say so: {cure}")
     if seen and (told := seen.told("measure = 'similarity'")):
         warn_caller(f"{address}: {told}")
-    return rows, matrix
+    return StagedRows(Dense.of(matrix.shape, measure), matrix, names=names)
 
 
-def _stage_features(address: str, scratch: Path) -> tuple[Features, Staged]:
-    sample = Sample()
-    matrix = stage(address, FEATURES, scratch, sample)
-    if told := told_of_rounding(sample, _names_at(address)):
+def _stage_features(address: str, place: StagingPlace) -> StagedRows:
+    sample, names = Sample(), FeatureNames.of_array(address, open_array(address))
+    matrix = stage(address, FEATURES, place.scratch, sample)
+    if told := told_of_rounding(sample, names):
         warn_caller(f"{address}: {told}")
-    return Features(matrix.shape[1]), matrix
+    return StagedRows(Features(matrix.shape[1]), matrix, names=names)
 
 
-def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, folder: str) -> tuple[Staged, Callback]:
-    """The staged objects, or row numbers if none are named; and the function with a ledger beside the output."""
-    callback, scratch = callback_of(similarity, spec.output), scratch_of(spec.run.scratch)
-    if similarity.options["objects"]:
-        return stage(str(similarity.options["objects"]), AS_IT_IS, scratch), callback
-    return stage_array("objects", np.arange(n_rows), folder, scratch), callback
+def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, place: StagingPlace) -> StagedRows:
+    """Stage the objects, or row numbers if none are named, for a function with a ledger beside the output."""
+    objects = similarity.options["objects"]
+    matrix = stage(str(objects), AS_IT_IS, place.scratch) if objects else place.array("objects", np.arange(n_rows))
+    kind = Dense.of((matrix.shape[0],) * 2, str(similarity.options["measure"]))
+    return StagedRows(kind, matrix, callback_of(similarity, spec.output))
 
 
 def callback_of(similarity: Relation, output: str) -> Callback:
@@ -423,13 +445,12 @@ def truth_kind_of(spec: Spec) -> tuple[TruthKind, str]:
 
 
 def _stage_truth(
-    truth_kind: TruthKind, address: str, spec: Spec, folder: str
+    truth_kind: TruthKind, address: str, spec: Spec, place: StagingPlace
 ) -> tuple[Staged, Sequence[ClassName] | None, float]:
-    scratch = scratch_of(spec.run.scratch)
     if truth_kind == TruthKind.DISTANCES:
         graph = spec.input.relations["distances"].kind == "graph"
-        distances = stage(address, GRAPH if graph else DISTANCES, scratch)
-        with distances.watched(scratch) as values:
+        distances = stage(address, GRAPH if graph else DISTANCES, place.scratch)
+        with distances.watched(place.scratch) as values:
             told = "" if graph else told_of_truth(values, distances.reading.offset)
             largest = largest_entry(values)
         if told:
@@ -437,10 +458,10 @@ def _stage_truth(
         return distances, None, largest
     array = open_array(address)
     if truth_kind == TruthKind.NOTHING:
-        return stage_array("truth", np.empty((array.shape[0], 0)), folder, scratch), None, 1.0
+        return place.array("truth", np.empty((array.shape[0], 0))), None, 1.0
     values = np.asarray(array[...])
     names = array.attrs.get("classes") if truth_kind == TruthKind.LABELS else None
-    staged, classes = stage_truth(truth_kind, values, folder, scratch)
+    staged, classes = _stage_vector(truth_kind, values, place)
     return staged, _named(classes, names), 1.0
 
 
@@ -452,15 +473,15 @@ def _named(classes: Sequence[ClassName] | None, names: object) -> Sequence[Class
     return [names[number] for number in numbers] if len(numbers) == len(classes) else classes
 
 
-def _warn_of_amounts(spec: Spec, truth_kind: TruthKind, address: str, matrix: Staged | StagedSparse) -> None:
+def _warn_of_amounts(spec: Spec, address: str, rows: StagedRows, place: StagingPlace) -> None:
     """Warn if labels without names may be amounts, because they are in the order of a column of the matrix."""
-    labels = open_array(address) if truth_kind == TruthKind.LABELS else None
-    if labels is None or "classes" in labels.attrs:
+    labels, matrix = open_array(address), rows.matrix
+    if "classes" in labels.attrs:
         return
-    columns, names = np.empty((matrix.shape[0], 0)), None
+    columns = np.empty((matrix.shape[0], 0))
     if isinstance(matrix, Staged) and not matrix.reading.keep:  # neither sparse nor objects
-        columns, names = matrix.open(scratch_of(spec.run.scratch)), _names_at(matrix.address)
-    told = told_of_amounts(np.asarray(labels[...]), columns, names)
+        columns = matrix.open(place.scratch)
+    told = told_of_amounts(np.asarray(labels[...]), columns, rows.names)
     if not told:
         return
     cure = f"name them as targets: targets = {address!r}"
@@ -471,48 +492,33 @@ def _warn_of_amounts(spec: Spec, truth_kind: TruthKind, address: str, matrix: St
     warn_caller(f"labels: {told}, any two of which are equally dissimilar; if they are amounts, {cure}")
 
 
-def stage_truth(
-    truth_kind: TruthKind, values: np.ndarray, folder: str, scratch: Path
+def _stage_vector(
+    truth_kind: TruthKind, values: np.ndarray, place: StagingPlace
 ) -> tuple[Staged, Sequence[ClassName] | None]:
-    """Write codes, targets or embeddings into the job's folder and stage them; also returns the classes of codes."""
+    """Stage codes, targets or embeddings; also returns the classes of codes."""
     if truth_kind == TruthKind.LINKS:
-        return stage_array("truth", codes_of_links(values), folder, scratch), None
+        return place.array("truth", codes_of_links(values)), None
     if truth_kind == TruthKind.LABELS:
         codes, classes = encoded(values)
-        return stage_array("truth", codes, folder, scratch), classes
+        return place.array("truth", codes), classes
     vectors = finite_vectors(values, truth_kind)
     if told := told_of_far(vectors, truth_kind):
         warn_caller(told)
-    return stage_array("truth", vectors, folder, scratch), None
-
-
-def stage_array(name: str, values: np.ndarray, folder: str, scratch: Path) -> Staged:
-    """Write an array into the job's folder, where every worker can read it, and stage it on this host."""
-    group = f"{folder}/inputs.zarr"
-    Folder(f"{group}/{name}").remove()  # left by an interrupted run
-    write_array(group, name, values.shape, values.dtype, [values])
-    return stage(f"{group}/{name}", AS_IT_IS, scratch)
-
-
-def stage_sparse(name: str, source: SparseSource, folder: str, scratch: Path) -> StagedSparse:
-    """Write the three arrays of a sparse source into the job's folder and stage them on this host."""
-    parts = {f"{name}_{part}": getattr(source, part) for part in ("indptr", "indices", "data")}
-    staged = [stage_array(part, values, folder, scratch) for part, values in parts.items()]
-    return StagedSparse(staged[0], staged[1], staged[2], source.shape)
+    return place.array("truth", vectors), None
 
 
 def from_data(data: Data, method: str, params: Params, seed: int, folder: str) -> Inputs:
     """Make inputs of arrays in memory; they are first written into the job's folder, where any worker can read them."""
-    scratch = default_scratch()
+    place = StagingPlace(folder, default_scratch())
     if isinstance(data.matrix, SparseSource):
-        matrix: Staged | StagedSparse = stage_sparse("matrix", data.matrix, folder, scratch)
+        matrix: Staged | StagedSparse = place.sparse("matrix", data.matrix)
     else:
-        matrix = stage_array("matrix", data.array, folder, scratch)
-    truth = stage_array("truth", data.truth, folder, scratch)
+        matrix = place.array("matrix", data.array)
+    truth = place.array("truth", data.truth)
     found = Inputs(method, params, seed, data.rows, matrix, data.truth_kind, truth, data.classes, data.largest)
     found = replace(found, offset=data.offset, growth=GROWTH)
     if data.feature_weights is not None:
-        found = replace(found, feature_weights=stage_array("feature_weights", data.feature_weights, folder, scratch))
+        found = replace(found, feature_weights=place.array("feature_weights", data.feature_weights))
     if data.pairs is not None:
-        found = replace(found, pairs=stage_array("pairs", data.pairs, folder, scratch))
+        found = replace(found, pairs=place.array("pairs", data.pairs))
     return found

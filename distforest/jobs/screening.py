@@ -23,7 +23,7 @@ from distforest.growth.draws.dependence import (
 )
 from distforest.growth.methods import GROWTH
 from distforest.jobs.cluster import Cluster, Work
-from distforest.jobs.inputs import scratch_of, stage_array
+from distforest.jobs.inputs import StagingPlace, scratch_of
 from distforest.jobs.versions import check_own_growth
 from distforest.sources.staging import Staged
 
@@ -131,10 +131,10 @@ def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> In
     if inputs.params.get("feature_weights") != "dependence" or inputs.feature_weights:
         return inputs
     assert isinstance(inputs.matrix, Staged)  # noqa: S101  (features are never sparse)
-    scratch = scratch_of(inputs.scratch)
+    place = StagingPlace(folder.address, scratch_of(inputs.scratch))
     found = screen(OnHosts(inputs.matrix, inputs.scratch), inputs.seed, cluster, work)
-    weights = stage_array("feature_weights", found.weights, folder.address, scratch)
-    dependence = stage_array("dependence", found.dependence, folder.address, scratch)
+    weights = place.array("feature_weights", found.weights)
+    dependence = place.array("dependence", found.dependence)
     return replace(inputs, feature_weights=weights, dependence=dependence)
 
 
