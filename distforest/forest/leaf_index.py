@@ -1,8 +1,8 @@
 """The rows of each leaf, tree by tree: in how many trees one row shares its leaf with each other row.
 
-A row meets only those that lie in its own leaves, so that counting costs the sizes of these leaves and not the number
-of all rows. The rows are renumbered by the leaves of the first tree: rows that share many leaves then have counters
-beside each other, and the cache holds them.
+A row is compared only with the rows of its leaves, so the cost of counting is the size of these leaves and not the
+number of all rows. The rows are renumbered by the leaves of the first tree: rows that share many leaves then have
+adjacent counters, which the cache holds.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 BLOCK_QUERIES = 1 << 12
-"""Rows that are asked about in one call of a kernel."""
+"""Number of rows in one call of a kernel."""
 
 INSERTED_UP_TO = 32
-"""Numbers that are sorted by insertion."""
+"""Most numbers that are sorted by insertion."""
 
 T = TypeVar("T")
 
@@ -34,13 +34,13 @@ class LeafIndex(NamedTuple):
 
     ::
 
-        nodes    [[1 2 1 2]       order    0 2 1 3      the row at each place: sorted by its node in the first tree
+        nodes    [[1 2 1 2]       order    0 2 1 3      the row at each place; places are sorted by the first tree
                   [0 0 0 1]]      place    0 2 1 3      the place of each row
-        first    0 4 7                                  where each tree's nodes begin in `start`, one more than it has
-        start    0 0 2 4, 4 7 8                         where each node's members begin; the last one ends the tree's
+        first    0 4 7                                  where the entries of each tree in `start` begin
+        start    0 0 2 4, 4 7 8                         where each node's members begin, and where the last ones end
         members  0 1 2 3, 0 1 2 3                       places, in ascending order in each node
 
-    Build one with `LeafIndex.of`.
+    Use `LeafIndex.of` to build one.
     """
 
     order: Int32s
@@ -56,7 +56,7 @@ class LeafIndex(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, absent ones too."""
+        """Number of rows, including absent ones."""
         return len(self.order)
 
     @classmethod
@@ -66,10 +66,10 @@ class LeafIndex(NamedTuple):
         Parameters
         ----------
         nodes
-            Nodes as `distforest.forest.scoring.apply` gives them, shape (n_trees, n_rows); a negative number: the
-            row is absent from this tree.
+            Nodes of the rows, from `distforest.forest.scoring.apply`, shape (n_trees, n_rows); negative if the row is
+            absent from the tree.
         threads
-            Threads that share the trees.
+            Number of threads that share the trees.
 
         Examples
         --------
@@ -85,48 +85,47 @@ class LeafIndex(NamedTuple):
         start, members = np.empty(first[-1], np.int64), np.empty(n_trees * n_rows, np.int32)
 
         def group_tree(tree: int) -> None:
-            own = slice(tree * n_rows, (tree + 1) * n_rows)
-            group_rows(
-                nodes[tree].astype(np.int32), order, own.start, start[first[tree] : first[tree + 1]], members[own]
-            )
+            places = slice(tree * n_rows, (tree + 1) * n_rows)
+            of_tree = start[first[tree] : first[tree + 1]], members[places]
+            group_rows(nodes[tree].astype(np.int32), order, places.start, *of_tree)
 
         in_threads(group_tree, iter(range(n_trees)), threads)
         return cls(order, place, first, start, members)
 
     def counters(self) -> Int32s:
-        """Rows of the trees that a row shares with each place, all 0."""
+        """New counters, one for each place: the number of trees in which a row shares its leaf with it; all 0."""
         return np.zeros(self.n_rows, np.int32)
 
 
-class AskedNodes(NamedTuple):
-    """Rows that are asked about: their numbers, shape (n_rows,), and their nodes, shape (n_rows, n_trees)."""
+class QueryNodes(NamedTuple):
+    """A block of queries: their row numbers, shape (n_rows,), and their nodes, shape (n_rows, n_trees)."""
 
     rows: Ints
     nodes: Int32s
 
 
-def asked(left: Int32s) -> Iterator[AskedNodes]:
-    """The rows of ``left``, shape (n_trees, n_left), in blocks; rows that share a leaf of the first tree follow."""
+def query_blocks(left: Int32s) -> Iterator[QueryNodes]:
+    """The rows of ``left``, shape (n_trees, n_left), in blocks, ordered by their leaf of the first tree."""
     order = np.argsort(left[0], kind="stable")
     for first in range(0, len(order), BLOCK_QUERIES):
         rows = order[first : first + BLOCK_QUERIES]
-        yield AskedNodes(rows, by_row(left[:, rows]))
+        yield QueryNodes(rows, by_row(left[:, rows]))
 
 
 def by_row(left: Int32s) -> Int32s:
-    """A copy of nodes of shape (n_trees, n_rows) as a kernel reads them: shape (n_rows, n_trees), int32."""
+    """Copy nodes of shape (n_trees, n_rows) into the order that kernels read: shape (n_rows, n_trees), int32."""
     return np.array(left.T, np.int32, order="C")
 
 
 def in_threads(function: Callable[[T], object], tasks: Iterator[T], threads: int) -> None:
-    """Call ``function`` with each of ``tasks``; one is drawn only when a thread is free for it."""
+    """Call ``function`` with each of ``tasks``; a task is taken only when a thread is free for it."""
     if threads == 1:
         for task in tasks:
             function(task)
         return
     lock = Lock()
 
-    def drawn() -> Iterator[T]:
+    def taken() -> Iterator[T]:
         while True:
             with lock:
                 try:
@@ -136,7 +135,7 @@ def in_threads(function: Callable[[T], object], tasks: Iterator[T], threads: int
             yield task
 
     def work() -> None:
-        for task in drawn():
+        for task in taken():
             function(task)
 
     with ThreadPoolExecutor(threads) as pool:
@@ -145,12 +144,12 @@ def in_threads(function: Callable[[T], object], tasks: Iterator[T], threads: int
 
 
 def routed(nodes: Int32s) -> Int32s:
-    """The nodes as they are; refuses such as are no nodes, or of rows that were not routed.
+    """Check that ``nodes`` are nodes of routed rows; returns them unchanged.
 
     Raises
     ------
     InputError
-        Not integers of shape (n_trees, n_rows), or one of them is negative.
+        They are not integers of shape (n_trees, n_rows), or one of them is negative.
     """
     if nodes.ndim != 2 or nodes.dtype.kind not in "iu" or not len(nodes):
         raise InputError(f"nodes: integers of shape (n_trees, n_rows) were expected, found {nodes.dtype} {nodes.shape}")
@@ -175,19 +174,19 @@ def group_rows(nodes: Int32s, order: Int32s, begin: int, start: Ints, members: I
     start[0] = begin
     for node in range(1, start.shape[0]):
         start[node] += start[node - 1]
-    for p in range(nodes.shape[0]):  # start[l] runs through l's members ...
+    for p in range(nodes.shape[0]):  # start[l] advances to the end of l's members ...
         node = nodes[order[p]]
         if node >= 0:
             members[start[node] - begin] = p
             start[node] += 1
-    for node in range(start.shape[0] - 1, 0, -1):  # ... and so ends where l + 1 begins
+    for node in range(start.shape[0] - 1, 0, -1):  # ... where those of l + 1 begin
         start[node] = start[node - 1]
     start[0] = begin
 
 
 @kernel
 def members_of(index: LeafIndex, tree: int, node: int) -> tuple[int, int]:
-    """Where the members of a node begin and end; nowhere if no row of the index lies in it."""
+    """Where the members of a node begin and end; 0, 0 if no row of the index lies in it."""
     if node < 0 or node >= index.first[tree + 1] - index.first[tree] - 1:
         return 0, 0
     at = index.first[tree] + node
@@ -196,20 +195,20 @@ def members_of(index: LeafIndex, tree: int, node: int) -> tuple[int, int]:
 
 @kernel
 def count_companions(nodes: Int32s, index: LeafIndex, counts: Int32s, touched: Int32s) -> int:
-    """counts[p] += number of trees t in which place p lies in nodes[t]; touched lists the p that were 0, once each."""
+    """counts[p] += number of trees t in which place p lies in nodes[t]; touched lists each new p once."""
     n_touched = 0
     for tree in range(nodes.shape[0]):
         begin, end = members_of(index, tree, nodes[tree])
         for p in index.members[begin:end]:
             count = counts[p]
-            touched[n_touched] = p  # kept only if it is new: without a branch
+            touched[n_touched] = p  # kept only if p is new, without a branch
             n_touched += count == 0
             counts[p] = count + 1
     return n_touched
 
 
 @kernel
-def fill_shared(block: AskedNodes, index: LeafIndex, counts: Int32s, shared: Floats) -> None:
+def fill_shared(block: QueryNodes, index: LeafIndex, counts: Int32s, shared: Floats) -> None:
     """shared[i, j] = number of trees t in which row i of the block lies in a node with row j of the index."""
     touched = np.empty(counts.shape[0] + 1, np.int32)
     for b in range(block.rows.shape[0]):
@@ -220,8 +219,8 @@ def fill_shared(block: AskedNodes, index: LeafIndex, counts: Int32s, shared: Flo
 
 
 @kernel
-def bound_shared(block: AskedNodes, index: LeafIndex) -> int:
-    """Sum over the rows of the block of min(n_rows, sizes of their leaves): no less than `list_shared` lists."""
+def bound_shared(block: QueryNodes, index: LeafIndex) -> int:
+    """Sum over the rows of the block of min(n_rows, sizes of their leaves); `list_shared` lists at most as many."""
     total = 0
     for b in range(block.rows.shape[0]):
         met = 0
@@ -234,7 +233,7 @@ def bound_shared(block: AskedNodes, index: LeafIndex) -> int:
 
 @kernel
 def list_shared(
-    block: AskedNodes, index: LeafIndex, counts: Int32s, columns: Int32s, shared: Floats, end: Ints
+    block: QueryNodes, index: LeafIndex, counts: Int32s, columns: Int32s, shared: Floats, end: Ints
 ) -> None:
     """columns[end[b] : end[b + 1]] = rows j that share a node with row b of the block; shared = in how many trees."""
     touched = np.empty(counts.shape[0] + 1, np.int32)
@@ -251,32 +250,32 @@ def list_shared(
 
 @kernel
 def nearest_rows(
-    block: AskedNodes, index: LeafIndex, self_rows: bool, counts: Int32s, found: Floats, rows: Ints
+    block: QueryNodes, index: LeafIndex, self_rows: bool, counts: Int32s, greatest: Floats, rows: Ints
 ) -> None:
-    """found[i], rows[i] = the greatest counts of row i and their rows j; greatest first, of equal ones the least j.
+    """greatest[i], rows[i] = the greatest counts of row i and their rows j, in descending order; ties by ascending j.
 
-    With self_rows j != i.
+    If ``self_rows``, j != i.
     """
     touched, shared = np.empty(counts.shape[0] + 1, np.int32), np.empty(counts.shape[0], np.int32)
     ties, start = np.empty(counts.shape[0], np.int32), np.empty(index.first.shape[0], np.int64)
     for b in range(block.rows.shape[0]):
         i = block.rows[b]
         n_touched = count_companions(block.nodes[b], index, counts, touched)
-        own = i if self_rows else -1
+        left_out = i if self_rows else -1
         if self_rows:
-            counts[index.place[own]] = 0
+            counts[index.place[i]] = 0
         met = touched[:n_touched]
         cut = rank_counts(met, counts, shared, rows.shape[1], start)
-        n = take_best(met, shared, index.order, cut, start, ties, found[i], rows[i])
+        n = take_best(met, shared, index.order, cut, start, ties, greatest[i], rows[i])
         if n < rows.shape[1]:
-            fill_up(met, counts, index.place, own, n, found[i], rows[i])
+            fill_up(met, counts, index.place, left_out, n, greatest[i], rows[i])
 
 
 @kernel
 def rank_counts(met: Int32s, counts: Int32s, shared: Int32s, n_neighbors: int, start: Ints) -> int:
-    """shared[e] = counts[met[e]], which is set to 0; start[c] = #{e: shared[e] > c}, for c no less than the answer.
+    """shared[e] = counts[met[e]], which is set to 0; start[c] = #{e: shared[e] > c} for each c >= the returned count.
 
-    The answer is the least of the n_neighbors greatest counts, or 1 where not so many rows were met.
+    Returns the least of the n_neighbors greatest counts, or 1 if fewer rows were met.
     """
     start[:] = 0
     for e in range(met.shape[0]):
@@ -296,14 +295,14 @@ def rank_counts(met: Int32s, counts: Int32s, shared: Int32s, n_neighbors: int, s
 
 @kernel
 def take_best(
-    met: Int32s, shared: Int32s, order: Int32s, cut: int, start: Ints, ties: Int32s, found: Floats, rows: Ints
+    met: Int32s, shared: Int32s, order: Int32s, cut: int, start: Ints, ties: Int32s, greatest: Floats, rows: Ints
 ) -> int:
-    """Rows with counts above ``cut`` by a counting sort, then of those at it the first; returns how many."""
+    """Take the rows with counts above ``cut`` by a counting sort, then the first ones at ``cut``; returns how many."""
     n_ties, above = 0, start[cut]
     for e in range(met.shape[0]):
         c = shared[e]
         if c > cut:
-            found[start[c]] = c
+            greatest[start[c]] = c
             rows[start[c]] = order[met[e]]
             start[c] += 1
         elif c == cut:
@@ -311,7 +310,7 @@ def take_best(
             n_ties += 1
     begin = 0
     for n in range(1, above + 1):
-        if n == above or found[n] != found[begin]:
+        if n == above or greatest[n] != greatest[begin]:
             ascend(rows[begin:n])
             begin = n
     n_taken = min(n_ties, rows.shape[0] - above)
@@ -320,13 +319,13 @@ def take_best(
         first = np.partition(first, n_taken - 1)[:n_taken]
     ascend(first)
     for e in range(n_taken):
-        rows[above + e], found[above + e] = first[e], cut
+        rows[above + e], greatest[above + e] = first[e], cut
     return above + n_taken
 
 
 @kernel
 def ascend(rows: Ints) -> None:
-    """Sort row numbers in place; a few by insertion, which costs less than a call of the general sort."""
+    """Sort row numbers in place; a few of them by insertion, which is faster than a call of the general sort."""
     if rows.shape[0] > INSERTED_UP_TO:
         rows.sort()
         return
@@ -339,14 +338,14 @@ def ascend(rows: Ints) -> None:
 
 
 @kernel
-def fill_up(met: Int32s, counts: Int32s, place: Int32s, own: int, n: int, found: Floats, rows: Ints) -> None:
-    """From n on: count 0, and the first rows j != own of places that were not met. ``counts`` is 0, and so it stays."""
+def fill_up(met: Int32s, counts: Int32s, place: Int32s, left_out: int, n: int, greatest: Floats, rows: Ints) -> None:
+    """From n on: count 0, and the first rows j != left_out that were not met. ``counts`` is 0 before and after."""
     counts[met] = 1
     j = 0
     for k in range(n, rows.shape[0]):
-        while counts[place[j]] != 0 or j == own:
+        while counts[place[j]] != 0 or j == left_out:
             j += 1
-        found[k] = 0.0
+        greatest[k] = 0.0
         rows[k] = j
         j += 1
     counts[met] = 0

@@ -1,4 +1,4 @@
-"""The nearest vote: in each tree the training object that is most similar to a row, of those in the same leaf."""
+"""The nearest vote: in each tree, the training object of the row's leaf that is most similar to the row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from distforest.forest.leaf_index import AskedNodes, LeafIndex, bound_shared, by_row, list_shared, members_of
+from distforest.forest.leaf_index import LeafIndex, QueryNodes, bound_shared, by_row, list_shared, members_of
 from distforest.jit import kernel
 from distforest.sources.source import Floats, Int32s, Ints
 
@@ -14,45 +14,45 @@ if TYPE_CHECKING:
     from distforest.sources.source import Source
 
 COMPARED_PAIRS = 1 << 22
-"""Most pairs of a row and a training object that are compared at once, unless a single row has more."""
+"""Most pairs of a row and a training object that are compared at once; a single row may have more."""
 
 
 def nearest_members(nodes: Int32s, training: Int32s | LeafIndex, source: Source, rows: Int32s) -> Int32s:
     """Find the training object that votes for each row in each tree.
 
-    It is the one with the largest observed similarity to the row, of those in the node in which the row ends; of equal
-    ones the first.
+    Among the training objects in the node in which the row ends, it is the one with the largest observed similarity to
+    the row; of equal ones the first.
 
     Parameters
     ----------
     nodes
-        Nodes of the rows, as `distforest.forest.scoring.apply` gives them, shape (n_trees, n).
+        Nodes of the rows, from `distforest.forest.scoring.apply`, shape (n_trees, n).
     training
-        Nodes of all training objects, shape (n_trees, n_training), or the index of these.
+        Nodes of all training objects, shape (n_trees, n_training), or their index.
     source
-        The similarities of rows to training objects. Those of a block of rows are asked for at once, each once.
+        The similarities of rows to training objects. Those of a block of rows are read together, each of them once.
     rows
         Numbers of the rows in ``source``, shape (n,).
 
     Returns
     -------
     ndarray
-        Numbers of training objects, shape (n_trees, n), int32; -1 where no similarity was observed.
+        Numbers of training objects, shape (n_trees, n), int32; -1 if no similarity is observed.
     """
     index = training if isinstance(training, LeafIndex) else LeafIndex.of(training)
-    found = np.empty(nodes.shape, np.int32)
+    voters = np.empty(nodes.shape, np.int32)
     step = max(1, COMPARED_PAIRS // index.n_rows)
     for first in range(0, len(rows), step):
-        own = slice(first, min(first + step, len(rows)))
-        block = AskedNodes(np.arange(own.stop - own.start), by_row(nodes[:, own]))
+        of_block = slice(first, min(first + step, len(rows)))
+        block = QueryNodes(np.arange(of_block.stop - of_block.start), by_row(nodes[:, of_block]))
         columns, end = _companions(block, index)
-        values = source.entries(np.repeat(rows[own], np.diff(end)), columns)
-        choose_nearest(block.nodes, index, end, columns, values, found[:, own])
-    return found
+        values = source.entries(np.repeat(rows[of_block], np.diff(end)), columns)
+        choose_nearest(block.nodes, index, end, columns, values, voters[:, of_block])
+    return voters
 
 
-def _companions(block: AskedNodes, index: LeafIndex) -> tuple[Int32s, Ints]:
-    """The training objects that share a leaf with each row of a block, row after row, and where each row's end."""
+def _companions(block: QueryNodes, index: LeafIndex) -> tuple[Int32s, Ints]:
+    """The training objects that share a leaf with each row of a block, row after row, and where those of a row end."""
     most = int(bound_shared(block, index))
     columns, end = np.empty(most, np.int32), np.zeros(len(block.rows) + 1, np.int64)
     list_shared(block, index, index.counters(), columns, np.empty(most), end)
@@ -60,9 +60,9 @@ def _companions(block: AskedNodes, index: LeafIndex) -> tuple[Int32s, Ints]:
 
 
 @kernel
-def choose_nearest(nodes: Int32s, index: LeafIndex, end: Ints, columns: Int32s, values: Floats, found: Int32s) -> None:
-    """found[t, b] = the j in nodes[b, t] with the greatest value of (b, j), the least of equals; -1 if all are NaN."""
-    value_of = np.empty(index.order.shape[0])  # of a row of the index; those that b meets are set for b
+def choose_nearest(nodes: Int32s, index: LeafIndex, end: Ints, columns: Int32s, values: Floats, voters: Int32s) -> None:
+    """voters[t, b] = the j in nodes[b, t] with the greatest value of (b, j), the least of equals; -1 if all are NaN."""
+    value_of = np.empty(index.order.shape[0])  # by row of the index; only those that share a leaf with b are set
     for b in range(nodes.shape[0]):
         for e in range(end[b], end[b + 1]):
             value_of[columns[e]] = values[e]
@@ -76,4 +76,4 @@ def choose_nearest(nodes: Int32s, index: LeafIndex, end: Ints, columns: Int32s, 
                     continue
                 if best < 0 or value > value_of[best] or (value == value_of[best] and j < best):
                     best = j
-            found[tree, b] = best
+            voters[tree, b] = best

@@ -1,4 +1,4 @@
-"""How far from the root a row ends: what the nodes of a forest of random cuts say."""
+"""Path lengths: how far from the root a row ends, in a forest of random cuts."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def usual_length(n_rows: Ints) -> Floats:
 
 @dataclass(frozen=True)
 class PathLengths(SameLeaf):
-    """Depth of a node, and the usual depth below it of as many rows as it holds: all from the node table.
+    """The path length of a node: its depth, plus the usual depth below it of as many rows as it holds.
 
-    The distance of two nodes is 0 for the same and 1 for any others.
+    The distance of two nodes is 0 if they are the same, else 1.
     """
 
     kind: str = "path_lengths"
@@ -48,7 +48,7 @@ class PathLengths(SameLeaf):
         return lengths
 
     def shares(self, tree: int, nodes: Ints) -> Floats:
-        """Length of each node over the usual one of all the tree's rows, shape (n_nodes,); 1 where there is but one."""
+        """Length of each node over the usual one of all rows of the tree, shape (n_nodes,); 1 for a single row."""
         start = self.table.tree_start[tree]
         usual = float(usual_length(self.table.n_rows[start : start + 1])[0])
         return self.lengths[start + nodes] / usual if usual else np.ones(len(nodes))

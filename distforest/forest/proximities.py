@@ -1,7 +1,7 @@
 """Proximities: the share of trees in which two rows end in the same leaf; all of them, out of bag, or the greatest.
 
-None of the functions forms a matrix that it does not answer with: rows meet in their leaves (see leaf_index.py). Shares
-are whole numbers over the number of trees, so that they are the same for any block, order and number of threads.
+No function forms a matrix other than its result: rows are counted leaf by leaf (see leaf_index.py). Shares are integers
+divided by the number of trees, so they are the same for any block, order and number of threads.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import scipy.sparse
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.leaf_index import (
-    AskedNodes,
     LeafIndex,
-    asked,
+    QueryNodes,
     bound_shared,
     by_row,
     fill_shared,
     in_threads,
     list_shared,
     nearest_rows,
+    query_blocks,
     routed,
 )
 from distforest.sources.source import Floats, Int32s, Ints
@@ -42,10 +42,10 @@ def proximity(left: Int32s, right: Int32s | LeafIndex, threads: int = 1) -> Floa
     Parameters
     ----------
     left, right
-        Nodes of the rows as `distforest.forest.scoring.apply` gives them, shapes (n_trees, n_left) and
-        (n_trees, n_right); or for ``right`` a `LeafIndex` of them, where it is asked more than once.
+        Nodes of the rows, from `distforest.forest.scoring.apply`, shapes (n_trees, n_left) and (n_trees, n_right);
+        for several calls with the same ``right``, its `LeafIndex`.
     threads
-        Threads that share the rows of ``left``.
+        Number of threads that share the rows of ``left``.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def proximity(left: Int32s, right: Int32s | LeafIndex, threads: int = 1) -> Floa
     Raises
     ------
     InputError
-        The two come from forests with different numbers of trees, or a row was not routed.
+        The two sides have different numbers of trees, or a row was not routed.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def proximity(left: Int32s, right: Int32s | LeafIndex, threads: int = 1) -> Floa
 
 
 def _indexed(left: Int32s, right: Int32s | LeafIndex, threads: int) -> LeafIndex:
-    """The index of ``right``; refuses sides that do not go together."""
+    """The index of ``right``; refuses sides from different forests."""
     n_trees = right.n_trees if isinstance(right, LeafIndex) else len(right)
     if len(left) != n_trees:
         raise InputError(
@@ -83,9 +83,9 @@ def _indexed(left: Int32s, right: Int32s | LeafIndex, threads: int) -> LeafIndex
 
 
 def _shared(left: Int32s, index: LeafIndex, threads: int) -> Floats:
-    """In how many trees two rows share a node, shape (n_left, n_right); a negative node is shared by none."""
+    """Number of trees in which two rows share a node, shape (n_left, n_right); negative nodes are not shared."""
     shared = np.zeros((left.shape[1], index.n_rows))
-    in_threads(lambda block: fill_shared(block, index, index.counters(), shared), asked(left), threads)
+    in_threads(lambda block: fill_shared(block, index, index.counters(), shared), query_blocks(left), threads)
     return shared
 
 
@@ -99,15 +99,15 @@ def out_of_bag_proximity(forest: Forest, left: Ints, right: Ints, threads: int =
     left, right
         Numbers of training rows, shapes (n_left,) and (n_right,).
     threads
-        Threads that share the rows of ``left``.
+        Number of threads that share the rows of ``left``.
 
     Returns
     -------
     estimate : ndarray
-        Shape (n_left, n_right), symmetric; NaN where no tree has both rows out of bag. A row with itself has 1 if any
-        tree left it out, as it shares every leaf with itself, and NaN otherwise.
+        Shape (n_left, n_right), symmetric; NaN if no tree has both rows out of bag. The proximity of a row to itself
+        is 1 if any tree left it out, and NaN otherwise.
     count : ndarray
-        How many trees each estimate rests on, shape (n_left, n_right).
+        Number of trees behind each estimate, shape (n_left, n_right).
 
     Raises
     ------
@@ -119,7 +119,7 @@ def out_of_bag_proximity(forest: Forest, left: Ints, right: Ints, threads: int =
     index = LeafIndex.of(np.where(out_right, nodes[:, right], -1), threads)
     estimate = _shared(np.where(out_left, nodes[:, left], -1), index, threads)
     count = np.empty(estimate.shape, np.int64)
-    for rows in _blocks(len(left), ROWS_OF_PROXIMITIES):  # whole numbers below 2^24, so that float32 holds their sums
+    for rows in _blocks(len(left), ROWS_OF_PROXIMITIES):  # sums of integers below 2^24 are exact in float32
         count[rows] = out_left[:, rows].astype(np.float32).T @ out_right.astype(np.float32)
         np.divide(estimate[rows], count[rows], out=estimate[rows], where=count[rows] > 0)
     estimate[count == 0] = np.nan
@@ -129,34 +129,33 @@ def out_of_bag_proximity(forest: Forest, left: Ints, right: Ints, threads: int =
 def nearest(
     left: Int32s, right: Int32s | LeafIndex, n_neighbors: int, self_rows: bool, threads: int = 1
 ) -> tuple[Floats, Ints]:
-    """The rows of greatest proximity for each row of ``left``, exactly, without the whole matrix.
+    """Find the rows of greatest proximity to each row of ``left``, exactly, without the whole matrix.
 
     Parameters
     ----------
     left, right
         Nodes of the rows, as for `proximity`.
     n_neighbors
-        How many to find; at most n_right (less one where a row is not its own neighbour).
+        Number of neighbours of each row; at most n_right, or n_right - 1 if ``self_rows``.
     self_rows
-        Whether row i of ``left`` is row i of ``right`` and must not be its own neighbour.
+        Whether row i of ``left`` is row i of ``right``, which is then not its own neighbour.
     threads
-        Threads that share the rows of ``left``.
+        Number of threads that share the rows of ``left``.
 
     Returns
     -------
     proximities, indices : ndarray
-        Shape (n_left, n_neighbors), greatest first; equal proximities in the order of the index. Rows of proximity 0
-        fill up what is left, in this order too.
+        Shape (n_left, n_neighbors), greatest first; equal proximities, also those of 0, by ascending index.
 
     Raises
     ------
     InputError
-        More neighbours are asked for than there are; or the two sides do not go together, as for `proximity`.
+        There are fewer than ``n_neighbors`` neighbours; or an error of `proximity`.
 
     Notes
     -----
-    Time is the sum over the trees of the sizes of the leaves in which the rows of ``left`` lie. Beside its answer it
-    needs 4 bytes for each row of ``right`` in each tree (the index), and a few bytes a row for each thread.
+    Time is proportional to the sizes of the leaves of all rows of ``left``, summed over the trees. Memory besides the
+    result is 4 bytes for each row of ``right`` in each tree (the index), and a few bytes per row for each thread.
 
     Examples
     --------
@@ -168,17 +167,22 @@ def nearest(
     n_right = right.n_rows if isinstance(right, LeafIndex) else right.shape[1]
     check_n_neighbors(n_neighbors, n_right, self_rows)
     if self_rows and left.shape[1] != n_right:
-        raise InputError(f"rows and themselves were expected, found {left.shape[1]} and {counted(n_right, 'row')}")
+        counts = f"{left.shape[1]} and {counted(n_right, 'row')}"
+        raise InputError(f"self_rows=True: the same rows on both sides were expected, found {counts}")
     index = _indexed(left, right, threads)
-    found = np.empty((left.shape[1], n_neighbors))
-    rows = np.empty(found.shape, np.int64)
-    in_threads(lambda block: nearest_rows(block, index, self_rows, index.counters(), found, rows), asked(left), threads)
-    found /= index.n_trees
-    return found, rows
+    greatest = np.empty((left.shape[1], n_neighbors))
+    rows = np.empty(greatest.shape, np.int64)
+
+    def find(block: QueryNodes) -> None:
+        nearest_rows(block, index, self_rows, index.counters(), greatest, rows)
+
+    in_threads(find, query_blocks(left), threads)
+    greatest /= index.n_trees
+    return greatest, rows
 
 
 def check_n_neighbors(n_neighbors: int, n_right: int, self_rows: bool) -> None:
-    """Refuse a number of neighbours that there are not; raises InputError."""
+    """Refuse a number of neighbours that is not in 1..n_right, or ..n_right - 1 if ``self_rows``; raises InputError."""
     is_number = isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool)
     if not is_number or not 1 <= n_neighbors <= n_right - self_rows:
         raise InputError(
@@ -189,17 +193,17 @@ def check_n_neighbors(n_neighbors: int, n_right: int, self_rows: bool) -> None:
 def sparse_proximity(
     left: Int32s, right: Int32s | LeafIndex, n_neighbors: int | None = None, threads: int = 1
 ) -> scipy.sparse.csr_matrix:
-    """Proximities as a sparse matrix: all that are not 0, or the greatest of each row.
+    """Proximities as a sparse matrix: all that are not 0, or only the greatest of each row.
 
     Parameters
     ----------
     left, right
         Nodes of the rows, as for `proximity`.
     n_neighbors
-        How many of each row to keep, of equal ones those of the least index; a row that is on both sides counts as
-        its own neighbour. None: all.
+        Number of proximities of each row to keep, of equal ones those with the lowest index; a row on both sides counts
+        as its own neighbour. None: all.
     threads
-        Threads that share the rows of ``left``.
+        Number of threads that share the rows of ``left``.
 
     Returns
     -------
@@ -209,7 +213,7 @@ def sparse_proximity(
     Raises
     ------
     InputError
-        As `nearest`.
+        As for `nearest`.
 
     Examples
     --------
@@ -224,32 +228,33 @@ def sparse_proximity(
         blocks: dict[int, scipy.sparse.csr_matrix] = {}
         slices = _blocks(left.shape[1], ROWS_OF_PROXIMITIES)
         in_threads(lambda rows: blocks.update({rows.start: _listed(left[:, rows], index)}), slices, threads)
-        none = scipy.sparse.csr_matrix((0, index.n_rows))  # where there are no rows there are no blocks
-        return scipy.sparse.vstack([none, *(blocks[first] for first in sorted(blocks))], format="csr")
+        empty = scipy.sparse.csr_matrix((0, index.n_rows))  # without rows there are no blocks
+        return scipy.sparse.vstack([empty, *(blocks[first] for first in sorted(blocks))], format="csr")
     proximities, indices = nearest(left, index, n_neighbors, False, threads)
     start = np.arange(0, proximities.size + 1, n_neighbors)
-    found = scipy.sparse.csr_matrix((proximities.reshape(-1), indices.reshape(-1), start), (len(indices), index.n_rows))
-    found.eliminate_zeros()
-    found.sort_indices()
-    return found
+    entries = (proximities.reshape(-1), indices.reshape(-1), start)
+    matrix = scipy.sparse.csr_matrix(entries, (len(indices), index.n_rows))
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
 
 
 def proximity_blocks(
     left: Int32s, right: Int32s | LeafIndex, block_rows: int = ROWS_OF_PROXIMITIES
 ) -> Iterator[tuple[slice, scipy.sparse.csr_matrix]]:
-    """The sparse matrix of all proximities, block of rows by block, for what need not be held at once.
+    """The sparse matrix of all proximities, one block of rows at a time, so that it is never held whole.
 
     Parameters
     ----------
     left, right
         Nodes of the rows, as for `proximity`.
     block_rows
-        Rows in a block.
+        Number of rows in a block.
 
     Yields
     ------
     slice, csr_matrix
-        Which rows of ``left``, and their proximities, shape (n_block, n_right), as of `sparse_proximity`.
+        The rows of ``left`` in the block, and their proximities as of `sparse_proximity`, shape (n_block, n_right).
     """
     index = _indexed(left, right, 1)
     for rows in _blocks(left.shape[1], block_rows):
@@ -258,14 +263,14 @@ def proximity_blocks(
 
 def _listed(left: Int32s, index: LeafIndex) -> scipy.sparse.csr_matrix:
     """All proximities of some rows that are not 0."""
-    block = AskedNodes(np.arange(left.shape[1]), by_row(left))
+    block = QueryNodes(np.arange(left.shape[1]), by_row(left))
     size, end = bound_shared(block, index), np.zeros(len(block.rows) + 1, np.int64)
     columns, shared = np.empty(size, np.int32), np.empty(size)
     list_shared(block, index, index.counters(), columns, shared, end)
     columns, shared = columns[: end[-1]].copy(), shared[: end[-1]] / index.n_trees
-    found = scipy.sparse.csr_matrix((shared, columns, end), (len(block.rows), index.n_rows))
-    found.sort_indices()
-    return found
+    matrix = scipy.sparse.csr_matrix((shared, columns, end), (len(block.rows), index.n_rows))
+    matrix.sort_indices()
+    return matrix
 
 
 def leaf_embedding(forest: Forest, nodes: Int32s) -> scipy.sparse.csr_matrix:
@@ -276,12 +281,12 @@ def leaf_embedding(forest: Forest, nodes: Int32s) -> scipy.sparse.csr_matrix:
     forest
         The forest.
     nodes
-        Nodes of the rows as `distforest.forest.scoring.apply` gives them, shape (n_trees, n).
+        Nodes of the rows, from `distforest.forest.scoring.apply`, shape (n_trees, n).
 
     Returns
     -------
     csr_matrix
-        Shape (n, n_nodes), float64: in each row a 1 for the node of each tree in which it ends.
+        Shape (n, n_nodes), float64: each row has a 1 for the node of each tree in which it ends.
     """
     n_trees, n_rows = nodes.shape
     columns = (nodes + forest.table.tree_start[:-1, None]).T.reshape(-1)

@@ -1,4 +1,4 @@
-"""Whether two rows share a leaf: what the leaves say of a forest that was taught nothing."""
+"""The leaf table of a forest without a ground truth: whether two rows share a leaf."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SameLeaf:
-    """The distance of two nodes is 0 for the same and 1 for any others: a forest's distance is 1 - proximity."""
+    """The distance of two nodes is 0 if they are the same, else 1, so a forest's distance is 1 - proximity."""
 
     table: NodeTable
     kind: str = "same_leaf"
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """None of its own."""
+        """No arrays."""
         return {}
 
     def between(self, tree: int, left: Ints, right: Ints) -> Floats:  # noqa: ARG002  (the same in every tree)
@@ -33,4 +33,4 @@ class SameLeaf:
         return (left != right).astype(np.float64)
 
     def check(self) -> None:
-        """Nothing: the node table has been checked."""
+        """Nothing to check: there are no arrays."""

@@ -1,8 +1,8 @@
-"""Scoring: distances, predictions and nearest neighbours of a forest; arrays in, arrays out, block by block.
+"""Scoring: distances, predictions and nearest neighbours of a forest; from arrays to arrays, block by block.
 
-Where the distance is the share of the trees in which two rows part, it follows from proximities.py.
+If the distance is the share of trees in which two rows end in different leaves, it follows from proximities.py.
 
-A score is summed over the trees in their order, in float64, so that it does not depend on the size of a block.
+A score is summed over the trees in their order, in float64, so it does not depend on the size of a block.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest
 
 ROWS_OF_DISTANCES = 1024
-"""Rows of one side of a block of distances."""
+"""Number of rows on each side of a block of distances."""
 
 
 def apply(forest: Forest, source: Source) -> Int32s:
-    """The node in which each row of ``source`` ends, in each tree, shape (n_trees, n), int32."""
+    """Find the node in which each row of ``source`` ends, in each tree, shape (n_trees, n), int32."""
     return route(forest.table, source, np.arange(source.shape[0], dtype=np.int32))
 
 
@@ -43,9 +43,9 @@ def says_shared(forest: Forest) -> bool:
 
 
 def between_nodes(forest: Forest) -> LeafTable:
-    """The leaf table of a forest whose distance is one of two nodes; raises InputError for a forest over pairs."""
+    """The leaf table of a forest, which gives distances of nodes; raises InputError for a forest over pairs."""
     if isinstance(forest.leaf_table, (Votes, Ranks)):
-        raise InputError("a forest over pairs has no distance of two nodes; ask for that of two points")
+        raise InputError("a forest over pairs has no distance of two nodes; ask for the distance of two points")
     return forest.leaf_table
 
 
@@ -57,7 +57,7 @@ def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     forest
         The forest.
     left, right
-        Nodes of the rows as `apply` gives them, shapes (n_trees, n_left) and (n_trees, n_right).
+        Nodes of the rows, from `apply`, shapes (n_trees, n_left) and (n_trees, n_right).
 
     Returns
     -------
@@ -67,7 +67,7 @@ def distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     Raises
     ------
     InputError
-        The two come from forests with different numbers of trees.
+        The two sides have different numbers of trees.
     """
     if says_shared(forest):
         return 1.0 - proximity(left, right)
@@ -107,12 +107,12 @@ def pair_distance(forest: Forest, left: Int32s, right: Int32s) -> Floats:
     for tree in range(forest.n_trees):
         total += between_nodes(forest).pairs(tree, left[tree].astype(np.int64), right[tree].astype(np.int64))
     if says_shared(forest):
-        return 1.0 - (forest.n_trees - total) / forest.n_trees  # the bits of `distance`
+        return 1.0 - (forest.n_trees - total) / forest.n_trees  # the same bits as `distance`
     return total / forest.n_trees
 
 
 def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats, Ints]:
-    """Out-of-bag distance of pairs of training rows: from the trees for which both rows are out of bag.
+    """Out-of-bag distance of pairs of training rows: over the trees for which both rows are out of bag.
 
     Parameters
     ----------
@@ -124,9 +124,9 @@ def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats
     Returns
     -------
     estimate : ndarray
-        Shape (n_pairs,); NaN where no tree has both rows out of bag, and for a row with itself.
+        Shape (n_pairs,); NaN if no tree has both rows out of bag, and for a row with itself.
     count : ndarray
-        How many trees each estimate rests on, shape (n_pairs,).
+        Number of trees behind each estimate, shape (n_pairs,).
     """
     total, count = np.zeros(len(left)), np.zeros(len(left), np.int64)
     for tree in range(forest.n_trees):
@@ -140,7 +140,7 @@ def out_of_bag_distance(forest: Forest, left: Ints, right: Ints) -> tuple[Floats
 def kneighbors(
     forest: Forest, left: Int32s, right: Int32s, n_neighbors: int, self_rows: bool, threads: int = 1
 ) -> tuple[Floats, Ints]:
-    """The nearest rows of ``right`` for each row of ``left``, without the whole matrix of distances.
+    """Find the nearest rows of ``right`` for each row of ``left``, without the whole matrix of distances.
 
     Parameters
     ----------
@@ -149,45 +149,45 @@ def kneighbors(
     left, right
         Nodes of the rows, as for `distance`.
     n_neighbors
-        How many to find; at most n_right (less one where a row is not its own neighbour).
+        Number of neighbours of each row; at most n_right, or n_right - 1 if ``self_rows``.
     self_rows
-        Whether row i of ``left`` is row i of ``right`` and must not be its own neighbour.
+        Whether row i of ``left`` is row i of ``right``, which is then not its own neighbour.
     threads
-        Threads that share the rows of ``left``, where the forest `says_shared`.
+        Number of threads that share the rows of ``left``, if the forest `says_shared`.
 
     Returns
     -------
     distances, indices : ndarray
-        Shape (n_left, n_neighbors), nearest first; equal distances in the order of the index.
+        Shape (n_left, n_neighbors), nearest first; equal distances by ascending index.
 
     Raises
     ------
     InputError
-        More neighbours are asked for than there are.
+        There are fewer than ``n_neighbors`` neighbours.
     """
     if says_shared(forest):
-        shares, index = nearest(left, right, n_neighbors, self_rows, threads)
-        return np.subtract(1.0, shares, out=shares), index
+        proximities, indices = nearest(left, right, n_neighbors, self_rows, threads)
+        return np.subtract(1.0, proximities, out=proximities), indices
     n_right = right.shape[1]
     check_n_neighbors(n_neighbors, n_right, self_rows)
-    found = np.full((left.shape[1], n_neighbors), np.inf)
-    index = np.full((left.shape[1], n_neighbors), n_right)
+    distances = np.full((left.shape[1], n_neighbors), np.inf)
+    indices = np.full((left.shape[1], n_neighbors), n_right)
     for rows in _blocks(left.shape[1]):
         for columns in _blocks(n_right):
             near = distance(forest, left[:, rows], right[:, columns])
             here = np.broadcast_to(np.arange(columns.start, columns.stop), near.shape)
             if self_rows:
                 near[here == np.arange(rows.start, rows.stop)[:, None]] = np.inf
-            distances = np.concatenate([found[rows], near], axis=1)
-            candidates = np.concatenate([index[rows], here], axis=1)
-            order = np.lexsort((candidates, distances))[:, :n_neighbors]
-            found[rows] = np.take_along_axis(distances, order, axis=1)
-            index[rows] = np.take_along_axis(candidates, order, axis=1)
-    return found, index
+            both = np.concatenate([distances[rows], near], axis=1)
+            candidates = np.concatenate([indices[rows], here], axis=1)
+            order = np.lexsort((candidates, both))[:, :n_neighbors]
+            distances[rows] = np.take_along_axis(both, order, axis=1)
+            indices[rows] = np.take_along_axis(candidates, order, axis=1)
+    return distances, indices
 
 
 def predict_rows(forest: Forest, source: Source) -> Floats:
-    """Route the rows of ``source`` and `predict`, whatever votes."""
+    """Route the rows of ``source`` and `predict`, with votes of leaves or of nearest training objects."""
     rows = np.arange(source.shape[0], dtype=np.int32)
     nodes = route(forest.table, source, rows)
     voters = nearest_members(nodes, forest.training_nodes, source, rows) if forest.nearest_votes else None
@@ -195,17 +195,17 @@ def predict_rows(forest: Forest, source: Source) -> Floats:
 
 
 def predict(forest: Forest, nodes: Int32s, voters: Int32s | None = None) -> Floats:
-    """Mean over the trees of what each row's node says, or of the voices of training objects there.
+    """Mean over the trees of the prediction of each row's node, or of the votes of training objects there.
 
     Parameters
     ----------
     forest
         A forest that keeps class counts or means.
     nodes
-        Nodes of the rows as `apply` gives them, shape (n_trees, n).
+        Nodes of the rows, from `apply`, shape (n_trees, n).
     voters
-        Where the nearest training object votes, its number for each tree and row, -1 for none, shape (n_trees, n): see
-        `distforest.forest.nearest_votes.nearest_members`. A tree without one says what its node keeps.
+        If the nearest training object votes: its number for each tree and row, -1 for none, shape (n_trees, n); see
+        `distforest.forest.nearest_votes.nearest_members`. In a tree without one the node predicts.
 
     Returns
     -------
@@ -215,30 +215,30 @@ def predict(forest: Forest, nodes: Int32s, voters: Int32s | None = None) -> Floa
     Raises
     ------
     InputError
-        The forest was trained on distances alone, so it predicts nothing but distances; or voters are needed.
+        The forest was trained on distances, so it predicts only distances; or ``voters`` are missing.
     """
     leaf_table = predicting(forest)
     if forest.nearest_votes and voters is None:
-        raise InputError("the nearest training object votes: nodes do not say which that is; ask with rows")
+        raise InputError("the nearest training object votes, and nodes do not determine it; predict from rows")
     total = np.zeros((nodes.shape[1], leaf_table.n_outputs))
     for tree in range(forest.n_trees):
-        said = leaf_table.outputs(tree, nodes[tree].astype(np.int64))
+        outputs = leaf_table.outputs(tree, nodes[tree].astype(np.int64))
         if voters is not None:
-            votes = voters[tree] >= 0
-            said[votes] = forest.object_votes[voters[tree, votes]]
-        total += said
+            has_voter = voters[tree] >= 0
+            outputs[has_voter] = forest.object_votes[voters[tree, has_voter]]
+        total += outputs
     return total / forest.n_trees
 
 
 def isolation(forest: Forest, nodes: Int32s) -> Floats:
-    """How soon rows are alone: 2^-(mean of path length / usual path length), near 1 for outliers.
+    """How early rows are alone: 2^-(mean of path length / usual path length), near 1 for outliers.
 
     Parameters
     ----------
     forest
         A forest of random cuts.
     nodes
-        Nodes of the rows as `apply` gives them, shape (n_trees, n).
+        Nodes of the rows, from `apply`, shape (n_trees, n).
 
     Returns
     -------
@@ -252,7 +252,7 @@ def isolation(forest: Forest, nodes: Int32s) -> Floats:
     """
     leaf_table = forest.leaf_table
     if not isinstance(leaf_table, PathLengths):
-        raise InputError(f"outlier scores were asked of a forest that keeps {leaf_table.kind}; grow one of random cuts")
+        raise InputError(f"outlier scores need a forest of random cuts, found one that keeps {leaf_table.kind}")
     total = np.zeros(nodes.shape[1])
     for tree in range(forest.n_trees):
         total += leaf_table.shares(tree, nodes[tree].astype(np.int64))
@@ -265,28 +265,28 @@ def predicting(forest: Forest) -> ClassCounts | Means:
     if isinstance(forest.leaf_table, (ClassCounts, Means)):
         return forest.leaf_table
     if says_shared(forest):
-        raise InputError("a forest that was taught nothing predicts nothing; ask for `distance` or `proximity`")
+        raise InputError("a forest without a ground truth predicts nothing; ask for `distance` or `proximity`")
     raise InputError("a forest that was trained on distances predicts distances; ask for `distance`")
 
 
 def out_of_bag(forest: Forest) -> tuple[Floats, Ints]:
-    """Out-of-bag prediction of each training row: class shares or means over the trees that did not draw it.
+    """Out-of-bag prediction of each training row: mean class shares or targets over the trees that did not draw it.
 
     Returns
     -------
     estimate : ndarray
         Shape (n_rows, n_classes) or (n_rows, q); NaN for a row that every tree drew.
     count : ndarray
-        How many trees each estimate rests on, shape (n_rows,).
+        Number of trees behind each estimate, shape (n_rows,).
 
     Raises
     ------
     InputError
-        The forest predicts nothing, or the nearest training object votes, which would be the row itself.
+        The forest predicts nothing; or the nearest training object votes, which would be the row itself.
     """
     leaf_table, n_rows = predicting(forest), forest.n_training
     if forest.nearest_votes:
-        raise InputError("the nearest training object votes, which is a training row itself: it has no vote out of bag")
+        raise InputError("the training object nearest to a training row is itself, so there is no vote out of bag")
     total, count = np.zeros((n_rows, leaf_table.n_outputs)), np.zeros(n_rows, np.int64)
     for tree in range(forest.n_trees):
         out = forest.in_bag[tree] == 0
@@ -301,10 +301,10 @@ def feature_importances(forest: Forest) -> Floats:
     """Sum of the gains of the splits that read each column, as shares of their total, shape (n_columns,).
 
     A gain is n I(S) - n_L I(S_L) - n_R I(S_R), so it is weighted by the node's size (SMERF, section 2); a split of
-    several columns counts for each of them. Where nothing was taught, the size itself stands for the gain.
+    several columns counts for each of them. Without a ground truth, the size itself stands for the gain.
     """
-    worth = forest.table.n_rows if says_shared(forest) else forest.table.gain
-    per_entry = np.repeat(worth, forest.table.width)
+    gain = forest.table.n_rows if says_shared(forest) else forest.table.gain
+    per_entry = np.repeat(gain, forest.table.width)
     sums = np.bincount(forest.table.columns, per_entry, minlength=forest.n_columns).astype(np.float64)
     return sums / sums.sum() if sums.sum() > 0 else sums
 

@@ -1,9 +1,10 @@
-"""How rows walk down trees that read single columns, some of them side by side.
+"""How rows walk down trees that read single columns, several rows side by side.
 
-A node with children is 16 bytes, so that a step costs one access to memory; some rows walk side by side, so that they
-wait for it together. From a node a row goes to ``child[value > threshold]``, which is an address and no branch: a
-processor would guess half of them wrong. Nodes are in preorder, a left child right behind its parent, so that every
-other step stays within a line of the cache. A leaf is not among them: its parent's child is `IS_LEAF` and its number.
+A node with children takes 16 bytes, so that a step costs one access to memory. Several rows walk side by side, so that
+they wait for memory together. From a node a row goes to ``child[value > threshold]``, which is an address and not a
+branch, because half of all branches would be mispredicted. Nodes are in preorder, a left child directly after its
+parent, so that every other step stays within a cache line. Leaves are not stored: the child number of a leaf is
+`IS_LEAF` plus its number in the table.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from distforest.sources.source import Float32s, Floats, Int32s, Ints
 WalkNodes = NDArray[np.uint32]
 Children = NDArray[np.uint32]
 THRESHOLD, COLUMN, CHILD = np.arange(3, dtype=np.uint32)
-"""The four numbers of a node: a float32's bits, a column, and where its left and its right child begin."""
+"""Places of a node's four numbers: threshold (bits of a float32), column, and where its two children begin."""
 
 IS_LEAF = np.uint32(1 << 31)
-"""The bit that makes a child the number of a leaf in the table."""
+"""The bit that marks a child as a leaf; the other bits are its number in the table."""
 
 WALKED_VALUES = 1 << 17
-"""Values of a block of rows: they stay in the processor's cache."""
+"""Number of values in a block of rows, which stays in the processor's cache."""
 
 LANES = 12
-"""Rows that walk side by side."""
+"""Number of rows that walk side by side."""
 
 
 def block_rows(n_columns: int) -> int:
-    """How many rows walk down all trees before the next ones do."""
+    """Number of rows in a block, which walks down all trees before the next one does."""
     return max(4 * LANES, WALKED_VALUES // n_columns)
 
 
 class WalkSteps(NamedTuple):
-    """Trees whose projections are single columns, as what a step reads.
+    """Trees whose projections are single columns, as a step reads them.
 
     Attributes
     ----------
@@ -52,18 +53,17 @@ class WalkSteps(NamedTuple):
 
 
 def rounded_down(thresholds: Floats) -> Float32s:
-    """The largest float32 up to each threshold: a float32 value is at most the one exactly where at most the other."""
+    """The largest float32 that is at most each threshold; comparing a float32 value with either gives the same side."""
     with np.errstate(over="ignore"):
-        found = thresholds.astype(np.float32)
-    return np.where(found > thresholds, np.nextafter(found, np.float32(-np.inf)), found)
+        nearest = thresholds.astype(np.float32)
+    return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)
 
 
 @kernel
 def preorder(tree_start: Ints, left: Int32s, right: Int32s) -> Children:
-    """child[node] = 4 times the nodes with children that come before it: each before its left subtree before its right.
+    """child[node] = 4 times the number of nodes with children before it in preorder; for a leaf `IS_LEAF` + node.
 
-    Of a leaf it is `IS_LEAF` and the node's number. A table may have a node with two parents, or with none, which is no
-    tree but harms no walk: the one is met once, the other never.
+    A node with two parents, or with none, makes the table no tree, but does no harm: one is met once, the other never.
     """
     child, waiting = np.arange(left.shape[0]).astype(np.uint32) | IS_LEAF, np.empty(left.shape[0], np.int64)
     n_met = 0
@@ -83,9 +83,9 @@ def preorder(tree_start: Ints, left: Int32s, right: Int32s) -> Children:
 
 @borrowing
 def next_of(nodes: WalkNodes, thresholds: Float32s, values: Float32s, node: int, first: int) -> int:
-    """The child of a node to which the row goes whose values begin at ``first``.
+    """The child of a node to which a row goes; the row's values begin at ``first``.
 
-    Unsigned numbers need no test for places counted from the end.
+    Unsigned numbers need no check for negative indices.
     """
     value = values[np.uint64(first) + np.uint64(nodes[node + COLUMN])]
     return nodes[np.uint64(node + CHILD) + np.uint64(value > thresholds[node + THRESHOLD])]
@@ -93,32 +93,32 @@ def next_of(nodes: WalkNodes, thresholds: Float32s, values: Float32s, node: int,
 
 @kernel
 def walk_lanes(nodes: WalkNodes, start: int, values: Float32s, rows: Int32s, ends: Ints) -> None:
-    """ends[e] = the leaf at which row rows[e] arrives; a lane whose row has arrived takes the next one.
+    """ends[e] = the leaf at which row rows[e] arrives; a lane whose row has arrived takes the next row.
 
-    While all lanes are taken this is done without a branch too: a lane writes where its row is as if it had arrived,
-    and the last to be written is the leaf.
+    While all lanes are taken, this needs no branch either: after each step a lane writes its place into ``ends``, and
+    the last place that it writes is the leaf.
     """
     if start >= IS_LEAF:
         ends[:] = start ^ IS_LEAF
         return
     thresholds, cells, width = nodes.view(np.float32), values.reshape(-1), np.uint64(values.shape[1])
     rows, n = rows.view(np.uint32), rows.shape[0]
-    at, own = np.empty(LANES, np.uint32), np.arange(LANES).astype(np.uint32)
+    at, entry = np.empty(LANES, np.uint32), np.arange(LANES).astype(np.uint32)
     at[:] = start
     n_live = min(LANES, n)
     n_begun = np.uint32(n_live)
     while n_begun + LANES <= n:
         for lane in range(LANES):
-            e = own[lane]
+            e = entry[lane]
             there = next_of(nodes, thresholds, cells, at[lane], np.uint64(rows[np.uint64(e)]) * width)
             arrived = there >= IS_LEAF
             ends[np.uint64(e)] = there ^ IS_LEAF
-            at[lane], own[lane] = start if arrived else there, n_begun if arrived else e
+            at[lane], entry[lane] = start if arrived else there, n_begun if arrived else e
             n_begun += np.uint32(arrived)
     while n_live > 0:
         lane = 0
         while lane < n_live:
-            e = own[lane]
+            e = entry[lane]
             there = next_of(nodes, thresholds, cells, at[lane], np.uint64(rows[np.uint64(e)]) * width)
             if there < IS_LEAF:
                 at[lane] = there
@@ -126,11 +126,11 @@ def walk_lanes(nodes: WalkNodes, start: int, values: Float32s, rows: Int32s, end
                 continue
             ends[np.uint64(e)] = there ^ IS_LEAF
             if n_begun < n:
-                at[lane], own[lane] = start, n_begun
+                at[lane], entry[lane] = start, n_begun
                 n_begun += np.uint32(1)
-            else:  # the last lane goes on in this one's place
+            else:  # the last lane continues in place of this one
                 n_live -= 1
-                at[lane], own[lane] = at[n_live], own[n_live]
+                at[lane], entry[lane] = at[n_live], entry[n_live]
 
 
 @kernel
@@ -146,7 +146,7 @@ def walk_wanted(
 ) -> None:
     """ends[tree, r] = the leaf of row rows[r], a number within its tree, where wanted[tree, r]; blocks of ``step``."""
     place, some = np.empty((2, min(step, rows.shape[0])), np.int32)
-    found = np.empty(place.shape[0], np.int64)
+    leaves = np.empty(place.shape[0], np.int64)
     for first in range(0, rows.shape[0], step):
         for tree in range(starts.shape[0]):
             n = 0
@@ -154,6 +154,6 @@ def walk_wanted(
                 if wanted[tree, r]:
                     place[n], some[n] = r, rows[r]
                     n += 1
-            walk_lanes(nodes, starts[tree], values, some[:n], found)
+            walk_lanes(nodes, starts[tree], values, some[:n], leaves)
             for e in range(n):
-                ends[tree, place[e]] = found[e] - roots[tree]
+                ends[tree, place[e]] = leaves[e] - roots[tree]

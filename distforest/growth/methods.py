@@ -1,7 +1,7 @@
-"""The methods, each a row: how its rows are read, what a node draws, and what a cut may be judged by.
+"""The methods, each a row of a table: how data are read, what a node draws, and which criteria may judge its cuts.
 
-A method is named here alone. What its spec holds follows from the row (`distforest.jobs.input_keys`), and an estimator
-says of which row it is.
+A method's name stands only here. The keys of its spec follow from the row (`distforest.jobs.input_keys`), and its
+estimator points to the row.
 """
 
 from __future__ import annotations
@@ -67,29 +67,29 @@ GROWTH = 2
 """Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
 
 Bound = Problem | PairProblem
-"""A method bound to data."""
+"""A method that is bound to data."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method of the house.
+    """One method.
 
     Attributes
     ----------
     name
-        Its name in specs, artifacts and on the command line.
+        Its name in specs, in artifacts and on the command line.
     reads
-        ``"features"`` or ``"similarity"``; or ``"points"``, of whose pairs columns are made.
+        ``"features"``, ``"similarity"``, or ``"points"`` for a method over pairs of points.
     truth_kinds
-        The kinds of truth that its cuts may be judged by.
+        The kinds of ground truth from which it can learn.
     parameters
-        What it can be told.
+        Its parameters.
     draw
-        The draw for some data, its source, parameters and a seed.
+        Makes the draw from data, their source, parameters and a seed.
     without_truth
-        For a method that needs no truth: what its cuts are judged by, and what its leaves say.
+        For a method without a ground truth: makes the criterion and the kind of leaf table.
     over_pairs
-        For a method over pairs of points, in place of a draw: how trees grow over those of some data.
+        For a method over pairs of points, instead of a draw: makes what grows trees over pairs.
     in_specs
         Whether a job's spec may name it.
     """
@@ -116,13 +116,13 @@ def _columns_of_features(data: Data, _source: Source, params: Params, seed: int)
 
 
 def n_combined(params: Params, n_columns: int) -> float:
-    """The mean number of columns in a candidate that ``feature_combinations`` stands for, at least 1."""
-    given = float(params["feature_combinations"])
-    return given if given >= 1.0 else max(1.0, given * n_columns)
+    """The mean number of columns of a candidate, from the parameter ``feature_combinations``; at least 1."""
+    combinations = float(params["feature_combinations"])
+    return combinations if combinations >= 1.0 else max(1.0, combinations * n_columns)
 
 
 def _column_weights(data: Data, params: Params) -> ColumnWeights:
-    """The weights that go with the data; raises InputError where the parameters say otherwise."""
+    """The feature weights of the data; raises InputError if they contradict the parameter ``feature_weights``."""
     if (data.feature_weights is None) != (params["feature_weights"] is None):
         found = "none" if data.feature_weights is None else "some"
         raise InputError(f"feature_weights={params['feature_weights']!r}, but found {found} with the data")
@@ -137,7 +137,7 @@ def _column_weights(data: Data, params: Params) -> ColumnWeights:
 
 
 def _two_clusters(data: Data, params: Params) -> tuple[Criterion, KeepsNothing]:
-    """Cuts judged by how well two clusters describe a projection; a leaf says that its rows are near."""
+    """The criterion that judges how well two clusters describe a projection; rows are near if they share a leaf."""
     at_random, n_witnesses = params["splitter"] == "random", int(params["n_witnesses"])
     witnesses = None
     if n_witnesses:
@@ -157,12 +157,12 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     refused = {
         "pairing": (params["pairing"] == KEPT, "keeps objects whose similarities are known"),
         "n_columns": (n_columns > 1, "averages similarities"),
-        "n_landmarks": (params["n_landmarks"] is not None, "says to which objects there are similarities"),
+        "n_landmarks": (params["n_landmarks"] is not None, "chooses the objects to which there are similarities"),
         "voting": (params["voting"] != SHARE, "compares similarities"),
     }
-    for name, (is_refused, what) in refused.items():
+    for name, (is_refused, why) in refused.items():
         if is_refused:
-            raise InputError(f"{name}={params[name]!r} {what}, and feature_subsets has none; leave it out")
+            raise InputError(f"{name}={params[name]!r} {why}, and feature_subsets has none; leave it out")
     return FeatureSubsets(data.array, truth, n_pairs)
 
 
@@ -195,11 +195,11 @@ FUSED: dict[tuple[type, type], Search] = {
     (BinnedSource, Variance): cut_codes_by_targets,
     (ArraySource, TwoClusters): project_and_cut_clusters,
 }
-"""The searches that never hold the values of all candidates, by source and plain criterion."""
+"""Searches that never hold the values of all candidates, by source and plain criterion."""
 
 
 def n_candidates(max_features: float | str | None, n_columns: int, weights: ColumnWeights | None = None) -> int:
-    """The number of candidates that ``max_features`` stands for, at least one.
+    """The number of candidates of a node, from the parameter ``max_features``; at least one.
 
     Examples
     --------
@@ -222,23 +222,29 @@ def n_candidates(max_features: float | str | None, n_columns: int, weights: Colu
 
 
 def sampling(params: Params, n_rows: int) -> Sampling:
-    """The sampling that ``bootstrap`` and ``max_samples`` stand for; raises InputError."""
-    given = params["max_samples"]
-    n_draws = n_drawn(given, n_rows)
-    if "bootstrap" not in params:  # isolation: some rows once each, all where there are fewer
+    """The sampling of rows, from the parameters ``bootstrap`` and ``max_samples``.
+
+    Raises
+    ------
+    InputError
+        ``max_samples`` is larger than the number of rows.
+    """
+    max_samples = params["max_samples"]
+    n_draws = n_drawn(max_samples, n_rows)
+    if "bootstrap" not in params:  # isolation: rows without replacement, at most all of them
         return Sampling(n_rows, min(n_draws, n_rows), replace=False)
     if n_draws > n_rows:
-        raise InputError(f"max_samples={given!r} asks for more rows than there are ({n_rows})")
+        raise InputError(f"max_samples={max_samples!r} asks for more rows than there are ({n_rows})")
     return Sampling(n_rows, n_draws, bool(params["bootstrap"]))
 
 
 def check_together(params: Params) -> None:
-    """Refuse parameters that do not go together, whatever the data; raises InputError."""
+    """Refuse parameters that contradict each other, whatever the data; raises InputError."""
     if params.get("criterion") == MCLUST_BIC and params["splitter"] != "best":
         raise InputError("criterion='mclust_bic' finds its own cuts; it goes with splitter='best'")
     if params.get("voting") == NEAREST and params["oob_score"]:
-        what = "the training objects of a leaf vote, an object itself among them, so there is no vote out of bag"
-        raise InputError(f"voting={NEAREST!r} does not go with oob_score=True: {what}; validate with held-out objects")
+        why = "the training objects of a leaf vote, an object itself among them, so there is no vote out of bag"
+        raise InputError(f"voting={NEAREST!r} does not go with oob_score=True: {why}; validate with held-out objects")
     if params.get("pairing") == KEPT and params["n_landmarks"] is not None:
         raise InputError(f"pairing={KEPT!r} does not go with n_landmarks, whose pairs are fresh; leave one of them out")
     if "resample" in params or "region" in params:
@@ -260,16 +266,21 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
     method
         One of `METHODS`.
     data
-        Read and checked.
+        The data, read and checked.
     params
-        All of the method's parameters.
+        All parameters of the method.
     seed
-        Of the forest.
+        The seed of the forest.
+
+    Returns
+    -------
+    Problem or PairProblem
+        What grows trees and computes their leaf tables.
 
     Raises
     ------
     InputError
-        The data is not of the kind that the method learns from, or a parameter does not fit its size.
+        The method cannot learn from this kind of ground truth, or a parameter contradicts another one or the data.
     """
     check_together(params)
     if data.truth_kind not in method.truth_kinds:
@@ -283,16 +294,17 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
 
 
 def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairProblem:
-    """Bind a method to the pairs of points."""
-    assert method.over_pairs is not None  # noqa: S101  (asked by the caller)
-    own = method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
-    meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, own.leaf, data.classes)
-    return PairProblem(meaning, data, int(params["n_estimators"]), own.points, own.sampling, own.growth)
+    """Bind a method to pairs of points."""
+    assert method.over_pairs is not None  # noqa: S101  (checked by the caller)
+    bound = method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
+    told = parameters_told(method.parameters, params)
+    meaning = Meaning(method.name, told, seed, data.rows, bound.leaf, data.classes)
+    return PairProblem(meaning, data, int(params["n_estimators"]), bound.points, bound.sampling, bound.growth)
 
 
 def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem:
-    """Bind a method to the rows."""
-    assert method.draw is not None  # noqa: S101  (a method draws columns, or is one over pairs)
+    """Bind a method to rows."""
+    assert method.draw is not None  # noqa: S101  (a method has a draw or is one over pairs)
     source = _source(data, params)
     params, class_weights = _weighted(data, params)
     criterion, leaf = (
@@ -307,13 +319,13 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem
 
 
 def search_of(source: Source, criterion: Criterion) -> Search:
-    """The fused search for a source and a criterion, or `judge_and_cut`, which is right for all."""
+    """The fused search for a source and a criterion; `judge_and_cut`, which fits any, if there is none."""
     fused = FUSED.get((type(source), type(criterion)))
     return fused if fused and criterion.is_plain else judge_and_cut
 
 
 def _limits(params: Params, n_draws: int) -> Limits:
-    """When a node is a leaf; a tree of random cuts ends where ``n_draws`` rows are usually alone, at ceil(log2)."""
+    """When a node is a leaf. A tree of random cuts ends at depth ceil(log2(n_draws)), where rows are usually alone."""
     if "max_depth" not in params:
         return Limits(max_depth=(n_draws - 1).bit_length())
     return Limits(**limits_among(params))
@@ -326,19 +338,19 @@ def _source(data: Data, params: Params) -> Source:
 
 
 def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:
-    """The parameters with a weight for every label where any was given, and these weights as integers."""
-    given = params.get("class_weight")
-    if given is None:
+    """The parameters with a weight for every label, and these weights as integers; unchanged without weights."""
+    class_weight = params.get("class_weight")
+    if class_weight is None:
         return params, None
     if data.truth_kind != TruthKind.LABELS:
-        raise InputError(f"class_weight={given!r} goes with labels, found {data.truth_kind}; leave it out")
-    weights = ClassWeights.of(given, data.truth, data.classes or [])
+        raise InputError(f"class_weight={class_weight!r} goes with labels, found {data.truth_kind}; leave it out")
+    weights = ClassWeights.of(class_weight, data.truth, data.classes or [])
     n_draws = sampling(params, data.n_rows).n_draws
     return {**params, "class_weight": weights.given}, weights.integers(n_draws)
 
 
 def _taught(data: Data, params: Params, class_weights: Ints | None) -> tuple[Criterion, LeafKind]:
-    """The criterion for the data's truth, and what the leaves then keep."""
+    """The criterion for the ground truth of the data, and the kind of leaf table."""
     criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST)
     return (AtRandom(criterion) if params.get("splitter") == "random" else criterion), leaf
 

@@ -1,4 +1,4 @@
-"""A problem: data and parameters bound together, what grows trees, and what their leaves keep."""
+"""A problem: data and parameters bound together, which grows trees and computes their leaf tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Data:
-    """What a forest learns from, read and checked.
+    """The data that a forest learns from, read and checked.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Data:
     matrix
         Features, shape (n, p), float32; or similarities, shape (n, n), float32 or float64, or as a source.
     truth_kind
-        What cuts are judged by.
+        The kind of ground truth.
     truth
         Codes, shape (n,); targets or embeddings, shape (n, q); distances, shape (n, n); or nothing, shape (n, 0).
     classes
@@ -53,15 +53,15 @@ class Data:
     largest
         The largest absolute distance.
     offset
-        What was taken off all distances: see `distforest.sources.readings.read_level`.
+        A constant that was subtracted from all distances: see `distforest.sources.readings.read_level`.
     feature_weights
-        How likely each feature is to be drawn, shape (p,); None: equally.
+        Weight of each feature in the draws, shape (p,); None: equal weights.
     dependence
-        From which the weights follow, if the features were screened: see
-        `distforest.growth.draws.dependence`, shape (p,).
+        The dependence from which the weights follow if features were screened, shape (p,): see
+        `distforest.growth.draws.dependence`.
     pairs
-        For a forest over pairs that were given: numbers of the two points of each, shape (m, 2); ``truth_kind`` is then
-        ``TruthKind.LINKS`` and ``truth`` the class of each pair, 0 for similar.
+        For a forest over given pairs: numbers of the two points of each, shape (m, 2). ``truth_kind`` is then
+        ``TruthKind.LINKS``, and ``truth`` the class of each pair, 0 for similar.
     """
 
     rows: RowKind
@@ -95,7 +95,7 @@ class Data:
         """The matrix that splits read."""
         if isinstance(self.matrix, Source):
             return self.matrix
-        assert not isinstance(self.rows, PairColumns)  # noqa: S101  (a method over pairs makes a source of its own)
+        assert not isinstance(self.rows, PairColumns)  # noqa: S101  (a method over pairs has another source)
         return self.rows.source(self.array, self.array)
 
 
@@ -112,23 +112,23 @@ class Sampling:
         weights = np.ones((len(trees), self.n_rows), np.int32)
         if self.replace or self.n_draws < self.n_rows:
             draw = bootstrap if self.replace else subsample
-            for own, tree in zip(weights, trees.tolist(), strict=True):
-                draw(seed, tree, self.n_draws, own)
+            for of_tree, tree in zip(weights, trees.tolist(), strict=True):
+                draw(seed, tree, self.n_draws, of_tree)
         return weights
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a forest holds.
+    """The contents of a forest that is put together from parts.
 
     Attributes
     ----------
     meaning
-        Of the forest: leaf-by-leaf tables where every part of it has one, else the members.
+        The meaning of the forest; it keeps distances of leaves if every part has them, else the training distances.
     grown
-        The arrays that are the parts' arrays one after another.
+        Names of the arrays that are joined from those of the parts.
     repeated
-        The arrays that repeat an input, and which one: ``"matrix"`` or ``"truth"`` of `Data`.
+        Names of the arrays that repeat an input, each with that attribute of `Data`.
     """
 
     meaning: Meaning
@@ -138,7 +138,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class Problem:
-    """Data and parameters bound together: what grows trees, and what their leaves keep."""
+    """Data and parameters bound together, which grow trees and compute their leaf tables."""
 
     meaning: Meaning
     data: Data
@@ -148,16 +148,16 @@ class Problem:
 
     @property
     def n_rows(self) -> int:
-        """Rows of a tree, in the bag or not."""
+        """Number of rows, in bag or not."""
         return self.data.n_rows
 
     @property
     def width(self) -> int:
-        """Candidates of a node whose values are held at once."""
+        """Number of candidates of a node whose values are held at once."""
         return self.growth.draw.width
 
     def grow(self, trees: Ints) -> dict[str, np.ndarray]:
-        """Grow the trees numbered ``trees``; the arrays of a forest of these trees, by name."""
+        """Grow the trees with these numbers; returns the arrays of a forest of them, by name."""
         weights = self.sampling.weights(self.growth.seed, trees)
         table, leaves = self.growth.grow(trees, weights)
         if isinstance(self.growth.source, BinnedSource):
@@ -172,15 +172,15 @@ class Problem:
         return {**arrays, **self._leaf_arrays(table, leaves, in_bag)}
 
     def watched(self, watch: LevelWatch) -> Problem:
-        """The same problem, with ``watch`` told of every level that grows."""
+        """The same problem, which calls ``watch`` for every level that grows."""
         return replace(self, growth=replace(self.growth, watch=watch))
 
     @property
     def routes_out_of_bag(self) -> bool:
-        """Whether rows that a tree did not draw are routed: always, unless their values would have to be paid for.
+        """Whether rows that a tree did not draw are routed: always, unless that evaluates further similarities.
 
-        They are all the same where that is known to end (landmarks), where rows vote that were not drawn, or where the
-        scores of all rows say which are outliers.
+        Even then they are routed if there are few to evaluate (landmarks), if rows vote that were not drawn, or if the
+        scores of all rows determine the outliers.
         """
         params = self.meaning.params
         wanted = params.get("oob_score") or "n_landmarks" in params or params.get("voting") == NEAREST
@@ -199,11 +199,11 @@ class Problem:
 
     @cached_property
     def _middle(self) -> Floats:
-        """What means of the truth are taken about."""
+        """The point relative to which means of the ground truth are computed."""
         return middle_of(self.data.truth)
 
     def _triangles(self, table: NodeTable, leaves: Int32s, in_bag: InBag) -> np.ndarray:
-        """Packed leaf-by-leaf distances of the trees, or nothing where one of them would be too large."""
+        """Packed distances of all pairs of leaves of the trees, or an empty array if one of them would be too large."""
         sizes = triangle_size(leaves_per_tree(table))
         if (sizes > self.triangle_limit).any():
             return np.empty(0)
@@ -215,7 +215,7 @@ class Problem:
         return np.concatenate(triangles)
 
     def contents(self, parts: Sequence[Mapping[str, int]]) -> Contents:
-        """What a forest of some parts holds; ``parts`` has the lengths of each part's arrays by name."""
+        """The contents of a forest of some parts; ``parts`` holds the lengths of each part's arrays by name."""
         meaning, grown, repeated = self.meaning, list(parts[0]), {}
         if self.data.truth_kind == TruthKind.DISTANCES:
             if all(part["leaf_distances"] for part in parts):
@@ -232,7 +232,7 @@ class Problem:
         return Contents(meaning, grown, repeated)
 
     def forest(self, parts: Sequence[dict[str, np.ndarray]]) -> Forest:
-        """The forest of some parts, each as `grow` gives it, in the order of their trees; they are emptied by it."""
+        """Put a forest together from parts, each from `grow`, in the order of their trees; this empties the parts."""
         contents = self.contents([{name: len(array) for name, array in part.items()} for part in parts])
         arrays = put_together(parts, contents.grown)
         arrays |= {name: getattr(self.data, of) for name, of in contents.repeated.items()}
@@ -240,15 +240,15 @@ class Problem:
 
     @property
     def triangle_limit(self) -> int:
-        """Most leaf pairs that a tree may keep as a table of float64.
+        """Most pairs of leaves whose distances a tree may keep, as float64.
 
-        All tables together must not be larger than the float32 training distances, the other way to keep the same.
+        All of them together must not be larger than the float32 training distances, which could be kept instead.
         """
         return 4 * self.data.n_rows**2 // (8 * self.n_trees)
 
 
 def put_together(parts: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -> dict[str, np.ndarray]:
-    """The arrays of these names, one part's after another's; each is taken out of its part, and so held once."""
+    """Join the arrays of these names, part after part; each is removed from its part, so that it is held only once."""
 
     def taken(name: str) -> np.ndarray:
         pieces = [part.pop(name) for part in parts]
@@ -258,14 +258,14 @@ def put_together(parts: Sequence[dict[str, np.ndarray]], names: Sequence[str]) -
 
 
 def _on_features(table: NodeTable, binned: BinnedSource) -> NodeTable:
-    """The table with thresholds of the features in place of thresholds of their codes."""
+    """The table with thresholds of features instead of thresholds of their codes."""
     threshold = table.threshold.copy()
     threshold[~table.is_leaf] = binned.thresholds(table.columns, threshold[~table.is_leaf])
     return replace(table, threshold=threshold)
 
 
 def _means(table: NodeTable, leaves: Int32s, in_bag: InBag, vectors: Floats, middle: Floats) -> dict[str, np.ndarray]:
-    """Mean of each node, and mean squared deviation from it; worked out about the middle, to round little."""
+    """Mean of each node, and mean squared deviation from it; computed relative to ``middle``, which rounds less."""
     moments = Moments.zeros(len(table.left), vectors.shape[1])
     describe(table.tree_start, table.left, table.right, leaves, in_bag, vectors - middle, moments)
     return {"means": moments.means + middle, "spreads": moments.squares / table.n_rows}

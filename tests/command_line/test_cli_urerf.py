@@ -82,7 +82,7 @@ def test_a_user_s_way(home):
     assert precision[0] == pytest.approx(precision[1], abs=1e-6)
     assert min(precision) > 0.5
     code, _, err = run("score", forest, rows, home / "p.zarr", *ways, "predict")
-    assert (code, "taught nothing predicts nothing" in err) == (2, True)
+    assert (code, "without a ground truth predicts nothing" in err) == (2, True)
 
 
 @pytest.mark.cluster

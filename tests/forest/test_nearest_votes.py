@@ -92,9 +92,9 @@ def test_predictions_are_means_of_what_voters_say(case: str, forest_of: ForestOf
 @pytest.mark.parametrize("case", CASES)
 def test_nodes_and_training_rows_alone_say_nothing(case: str, forest_of: ForestOf) -> None:
     forest = forest_of(case)
-    with pytest.raises(InputError, match="the nearest training object votes: nodes do not say which"):
+    with pytest.raises(InputError, match="the nearest training object votes, and nodes do not determine it"):
         scoring.predict(forest, forest.training_nodes)
-    with pytest.raises(InputError, match="it has no vote out of bag"):
+    with pytest.raises(InputError, match="so there is no vote out of bag"):
         scoring.out_of_bag(forest)
 
 

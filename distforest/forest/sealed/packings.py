@@ -1,6 +1,6 @@
-"""How the arrays of a forest are packed on disk: Zarr's metadata word for word, and what a chunk announces.
+"""How the arrays of a forest are packed on disk: their exact Zarr metadata, and the size that a chunk announces.
 
-The metadata that say anything else are refused: whatever they said, Zarr would follow it, to other files or codecs.
+Any other metadata are refused, because Zarr would follow them, for example to other files or codecs.
 """
 
 from __future__ import annotations
@@ -19,12 +19,24 @@ if TYPE_CHECKING:
     from distforest.forest.forest import ArrayEntry
 
 CHECKSUM = 4
-"""Bytes of a checksum (crc32c) behind each frame."""
+"""Number of bytes of the checksum (crc32c) after each frame."""
 
 
 @dataclass(frozen=True)
 class Packing:
-    """A codec's name and configuration; from how many bytes of a chunk its decoded size can be told, and how."""
+    """A codec, and how the decoded size of a chunk is read from its first bytes.
+
+    Attributes
+    ----------
+    codec
+        Name of the codec.
+    configuration
+        The codec's configuration, for values of so many bytes.
+    head
+        Number of first bytes of a chunk that are needed for its decoded size.
+    announced
+        The decoded size, from these bytes and the length of the frame; None if the frame is not valid.
+    """
 
     codec: str
     configuration: Callable[[int], dict[str, object]]
@@ -32,11 +44,11 @@ class Packing:
     announced: Callable[[bytes, int], int | None]
 
     def size(self, head: bytes, n_stored: int) -> int | None:
-        """The decoded size of a chunk of so many bytes, which begins so; None if its frames are not sound."""
+        """The decoded size of a chunk of ``n_stored`` bytes that begins with ``head``; None if it is not valid."""
         return self.announced(head, n_stored - CHECKSUM)
 
     def metadata(self, entry: ArrayEntry) -> dict[str, object]:
-        """The metadata of an array, by its entry in the manifest."""
+        """The Zarr metadata of an array, from its entry in the manifest."""
         width, row = np.dtype(entry["dtype"]).itemsize, [max(1, size) for size in entry["shape"][1:]]
         chunk = {"chunk_shape": [entry["chunk_rows"], *row]}
         order = {"configuration": {"endian": "little"}} if width > 1 else {}
@@ -72,11 +84,11 @@ PACKINGS = (
     Packing("blosc", _of_blosc, BLOSC_HEAD, blosc_size),
     Packing("zstd", _of_zstd, sys.maxsize, _zstd_size),
 )
-"""How forests are packed, and how they were at first."""
+"""The current packing of forests, and the first one."""
 
 
 def without_empty(node: object) -> object:
-    """JSON without keys that say nothing (empty, or null), which versions of Zarr write or leave out.
+    """JSON without keys whose value is empty or null, which some versions of Zarr write and others leave out.
 
     Examples
     --------
