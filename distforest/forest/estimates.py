@@ -45,16 +45,16 @@ class Pruning:
         return {"gain": float(self.gain), "gains": self.gains.tolist(), "areas": self.areas.tolist()}
 
     @classmethod
-    def of(cls, found: object) -> Self:
+    def of(cls, entry: object) -> Self:
         """Read the pruning from JSON; raises ArtifactError if it cannot be one."""
-        if not isinstance(found, dict) or set(found) != PRUNING:
-            raise _unexpected("pruning", "a gain, gains and areas", found)
-        lists = [found["gains"], found["areas"]]
+        if not isinstance(entry, dict) or set(entry) != PRUNING:
+            raise _unexpected("pruning", "a gain, gains and areas", entry)
+        lists = [entry["gains"], entry["areas"]]
         if not all(isinstance(values, list) and values and all(map(_is_number, values)) for values in lists):
             raise _unexpected("pruning", "numbers", lists)
-        if len(found["gains"]) != len(found["areas"]) or found["gain"] not in found["gains"]:
-            raise _unexpected("pruning", "an area for each gain, and one of these gains", found)
-        return cls(float(found["gain"]), np.array(found["gains"], np.float64), np.array(found["areas"], np.float64))
+        if len(entry["gains"]) != len(entry["areas"]) or entry["gain"] not in entry["gains"]:
+            raise _unexpected("pruning", "an area for each gain, and one of these gains", entry)
+        return cls(float(entry["gain"]), np.array(entry["gains"], np.float64), np.array(entry["areas"], np.float64))
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ class Estimates:
         >>> Estimates.of({"estimates": {"oob_score": 0.875}})
         Estimates(oob_score=0.875, oob_rmse=None, pruning=None)
         """
-        found = provenance.get(ESTIMATES, {})
-        if not isinstance(found, dict) or not set(found) <= set(cls.__dataclass_fields__):
-            raise _unexpected("", ", ".join(cls.__dataclass_fields__), found)
+        entry = provenance.get(ESTIMATES, {})
+        if not isinstance(entry, dict) or not set(entry) <= set(cls.__dataclass_fields__):
+            raise _unexpected("", ", ".join(cls.__dataclass_fields__), entry)
         for name, (least, most) in RANGES.items():
-            if name in found and not (_is_number(found[name]) and least <= found[name] <= most):
-                raise _unexpected(name, f"a finite number from {least} to {most}", found[name])
-        numbers = {name: float(found[name]) for name in RANGES if name in found}
-        return cls(**numbers, pruning=Pruning.of(found["pruning"]) if "pruning" in found else None)
+            if name in entry and not (_is_number(entry[name]) and least <= entry[name] <= most):
+                raise _unexpected(name, f"a finite number from {least} to {most}", entry[name])
+        numbers = {name: float(entry[name]) for name in RANGES if name in entry}
+        return cls(**numbers, pruning=Pruning.of(entry["pruning"]) if "pruning" in entry else None)
 
     def into(self, provenance: Mapping[str, object]) -> dict[str, object]:
         """The provenance with these estimates instead of any others; numbers that are not finite are left out."""

@@ -297,8 +297,8 @@ def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairPr
     """Bind a method to pairs of points."""
     assert method.over_pairs is not None  # noqa: S101  (checked by the caller)
     bound = method.over_pairs(data, params, seed, partial(n_candidates, params["max_features"]))
-    told = parameters_told(method.parameters, params)
-    meaning = Meaning(method.name, told, seed, data.rows, bound.leaf, data.classes)
+    kept = parameters_told(method.parameters, params)
+    meaning = Meaning(method.name, kept, seed, data.rows, bound.leaf, data.classes)
     return PairProblem(meaning, data, int(params["n_estimators"]), bound.points, bound.sampling, bound.growth)
 
 
