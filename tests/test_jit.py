@@ -167,11 +167,11 @@ def test_a_person_is_told_and_no_log(
 
 COMPILES = """
 import numpy as np
-from distforest.sources.sparse import observed, sparse_entries
+from distforest.sources.sparse import SparseRows, observed, sparse_entries
 one = np.zeros(1, np.int32)
+stored = SparseRows(np.array([0, 1]), one, np.full(1, 7.0))
 for kernel in (observed, sparse_entries):
-    arrays = np.array([0, 1]), one, np.full(1, 7.0)
-    print(kernel(*arrays, *((0, 0) if kernel is observed else (one, one, np.zeros(1)))))
+    print(kernel(stored, *((0, 0) if kernel is observed else (one, one, np.zeros(1)))))
 """
 
 

@@ -124,7 +124,7 @@ def test_importances_of_an_untaught_forest_are_sizes_of_nodes(forest_of: ForestO
 
 @pytest.mark.parametrize("case", samples.UNTAUGHT_CASES)
 def test_an_untaught_forest_predicts_nothing(case: str, forest_of: ForestOf) -> None:
-    with pytest.raises(InputError, match="was taught nothing"):
+    with pytest.raises(InputError, match="without a ground truth"):
         scoring.predict(forest_of(case), forest_of(case).leaves)
 
 
