@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
@@ -383,6 +384,12 @@ def score_apart(home: Path, name: str, answer: str, *options: str) -> str:
     return str(json.loads(done.stdout)["digest"])
 
 
+def score_side_by_side(home: Path, name: str, answers: Sequence[tuple[str, ...]]) -> set[str]:
+    """Score with each answer and its options in a new process, all at once; return the digests of the forest."""
+    with ThreadPoolExecutor(len(answers)) as pool:
+        return set(pool.map(lambda answer: score_apart(home, name, *answer), answers))
+
+
 def _check_same_forest(digests: set[str], sealed: str) -> None:
     """Refuse scores by another forest than the one that was sealed; raises JobError."""
     if digests != {sealed}:
@@ -400,11 +407,8 @@ def _scores(home: Path, name: str, array: str) -> np.ndarray:
 def score_links(home: Path, digest: str) -> LinkScores:
     """Score the held-out pairs; and all pairs of nodes, for the picture."""
     data = home / "data" / "lazega-test.zarr"
-    digests = {
-        score_apart(home, "lazega", "pairs", "--pairs", str(data / "pairs")),
-        score_apart(home, "lazega", "distance", "--reference", str(data / "X")),
-    }
-    _check_same_forest(digests, digest)
+    answers = ("pairs", "--pairs", str(data / "pairs")), ("distance", "--reference", str(data / "X"))
+    _check_same_forest(score_side_by_side(home, "lazega", answers), digest)
     linked, distance = _test(home, "lazega", "linked"), _scores(home, "lazega-pairs", "distance")
     return {
         "n_held_out": int(_test(home, "lazega", "held_out").sum()),
@@ -418,10 +422,8 @@ def score_links(home: Path, digest: str) -> LinkScores:
 def score_returns(home: Path, digest: str) -> ReturnScores:
     """Score the held-out rows; and their distances to each other, for the picture."""
     rows = str(home / "data" / "ionosphere-test.zarr" / "X")
-    _check_same_forest(
-        {score_apart(home, "ionosphere", "proba"), score_apart(home, "ionosphere", "distance", "--reference", rows)},
-        digest,
-    )
+    answers = ("proba",), ("distance", "--reference", rows)
+    _check_same_forest(score_side_by_side(home, "ionosphere", answers), digest)
     labels, shares = _test(home, "ionosphere", "y"), _scores(home, "ionosphere-proba", "proba")
     return {
         "n_held_out": len(labels),
