@@ -27,7 +27,7 @@ extensions = [
     "formulas",
     "plain_text",
 ]
-exclude_patterns = ["_build", "gallery/*.py", "gallery/*.rst", "**/GALLERY_HEADER.rst"]
+exclude_patterns = ["_build", "gallery/**", "**/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
 default_role = "obj"
 highlight_language = "none"
@@ -72,6 +72,8 @@ numpydoc_class_members_toctree = False
 sphinx_gallery_conf = {
     "examples_dirs": ["gallery"],
     "gallery_dirs": ["gallery-made"],
+    "subsection_order": ["gallery/papers", "gallery/cases"],
+    "within_subsection_order": "FileNameSortKey",
     "filename_pattern": r"\.py$",
     "download_all_examples": False,
     "show_signature": False,
