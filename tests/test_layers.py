@@ -37,12 +37,16 @@ ESTIMATORS = (
 COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "service", "trials")}
 WITH_A_SCHEDULER = ("calls", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
+DRAWN = ("boxes", "curves", "display", "distance_displays", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ONLY_IN = {
     "distributed": {"jobs.on_dask", *SERVICE},
     "zarr": {"sources.arrays", "sources.guarded", "forest.sealed.artifact"},
     "numcodecs": {"sources.guarded"},
-    "sklearn": {"evaluation.metrics", "growth.pairs.linear_cells", *(f"estimators.{name}" for name in ESTIMATORS)},
-    "matplotlib": {"pictures.plotting", "pictures.ranking_plots"},
+    "sklearn": {
+        *("evaluation.metrics", "growth.pairs.linear_cells", "pictures.display", "pictures.forest_displays"),
+        *(f"estimators.{name}" for name in ESTIMATORS),
+    },
+    "matplotlib": {f"pictures.{name}" for name in DRAWN},
     "pyarrow": {"sources.files.tables"},
     "click": {*COMMANDS, "command_line.commands", "service"},
     "numba": {"jit"},

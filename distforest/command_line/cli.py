@@ -51,11 +51,9 @@ if TYPE_CHECKING:
 
     from distforest.command_line.reports import Report
     from distforest.forest.feature_shares import FeatureShares
-    from distforest.forest.forest import Meaning
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.spec import Run
-    from distforest.pictures.plotting import Importances
 
 FORMATS = ("npy", "npz", "csv", "parquet", "libsvm")
 """What `distforest.sources.files.ingest.FORMATS` leads to, here without its imports."""
@@ -255,7 +253,7 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
 @main.command()
 @click.argument("forest")
 @click.option("--features", metavar="ADDRESS", help="Array with the features' names.  [default: the forest's own]")
-@click.option("--plot", metavar="FILE", help="Draw feature weights or importances, or a ranking: a .png, .pdf, .svg.")
+@click.option("--plot", metavar="FILE", help="Draw the forest: features, a ranking, or objects by cluster; .png, .pdf, .svg.")
 @json_option
 @click.pass_context
 def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:
@@ -263,7 +261,7 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     from distforest.command_line import reports
     from distforest.forest.feature_shares import read_feature_shares
     from distforest.forest.roots import Roots
-    from distforest.forest.sealed.artifact import meaning_of, read_manifest
+    from distforest.forest.sealed.artifact import read_manifest
 
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
@@ -272,7 +270,7 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
             "`features` names none, as the forest has no weights of features to tell; give `plot`", stacklevel=2
         )
     if plot is not None:
-        _plot(forest, meaning_of(manifest), drawn, features, plot)
+        _plot(forest, features, plot)
     try:
         roots = Roots.of_manifest(forest, manifest)
     except ArtifactError:  # `verify` tells of damage; what the manifest says is told all the same
@@ -280,57 +278,21 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     print_report(ctx, reports.inspected(forest, manifest, roots, drawn))
 
 
-def _plot(forest: str, meaning: Meaning, drawn: FeatureShares | None, features: str | None, path: str) -> None:
-    """Save a picture of feature weights; without any, of a ranking tree and its curves, or of importances."""
+def _plot(forest: str, features: str | None, path: str) -> None:
+    """Save the picture of a sealed forest."""
     folder, name = os.path.split(path)
     if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
         asked = "a name such as picture.png was expected, in a folder that is there"
         raise InputError(f"--plot {path}: {asked}")
-    from distforest.forest.leaf_kinds import KeepsRanks
-    from distforest.sources.row_kinds import Dense, Kernel
-
-    rows = meaning.rows
-    if isinstance(rows, (Dense, Kernel)):
-        reads = "similarities" if isinstance(rows, Dense) else f"{rows.kind} similarities, each of all features"
-        raise InputError(
-            f"{forest}: its cuts read {reads}, so there is no feature to plot; `distforest score` asks it for "
-            "distances, which distforest.pictures.plotting.class_separation draws"
-        )
     try:
-        from distforest.pictures import plotting, ranking_plots
+        from distforest.pictures.sealed import sealed_picture
     except ImportError as error:
         raise InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}") from error
-    figure: Any
-    if drawn is not None:
-        figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
-    elif isinstance(meaning.leaf, KeepsRanks):
-        figure = ranking_plots.sealed_ranking(forest, features)
-    else:
-        figure = plotting.feature_importances(_importances(forest, features))
+    figure: Any = sealed_picture(forest, features)
     try:
         figure.savefig(path, dpi=130)
     except ValueError as error:  # a suffix that it does not know
         raise InputError(f"--plot {path}: {error}") from error
-
-
-def _importances(address: str, features: str | None) -> Importances:
-    """What each feature has given to a sealed forest whose cuts read features."""
-    from distforest import RFD, URerF, load
-    from distforest.forest import scoring
-    from distforest.forest.feature_shares import read_names
-    from distforest.pictures.plotting import Importances
-
-    forest: Any = load(address)
-    own = tuple(getattr(forest, "feature_names_in_", ()))
-    names = own if features is None else read_names(features, forest.n_features_in_)
-    if isinstance(forest, RFD):
-        parts = {"differences": forest.relative_importances_, "middles": forest.absolute_importances_}
-    else:
-        parts = {"importance": scoring.feature_importances(forest.forest_)}
-    if not sum(shares.sum() for shares in parts.values()):
-        raise InputError(f"{address}: no tree has a cut that gains anything, so no feature has given anything")
-    of = "the nodes that were cut, by their rows" if isinstance(forest, URerF) else "the gain of all cuts"
-    return Importances(parts, names, of)
 
 
 @main.command()
