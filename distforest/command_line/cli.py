@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distforest.command_line import certificates, service, trials
+from distforest.command_line import certificates, forest_report, service, trials
 from distforest.command_line.commands import JSON, Doors, fail, json_option, print_report
 from distforest.errors import (
     ArtifactError,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distforest.command_line.reports import Report
-    from distforest.forest.feature_shares import FeatureShares
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.spec import Run
@@ -111,7 +110,7 @@ def print_answer(ctx: click.Context, report: Report | None) -> None:
         print_report(ctx, report)
 
 
-main.take(trials.COMMANDS)
+main.take((*trials.COMMANDS, *forest_report.COMMANDS))
 main.take((*service.COMMANDS, *certificates.COMMANDS), "Jobs of a service")
 
 
@@ -253,7 +252,9 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
 @main.command()
 @click.argument("forest")
 @click.option("--features", metavar="ADDRESS", help="Array with the features' names.  [default: the forest's own]")
-@click.option("--plot", metavar="FILE", help="Draw the forest: features, a ranking, or objects by cluster; .png, .pdf, .svg.")
+@click.option(
+    "--plot", metavar="FILE", help="Draw the forest: features, a ranking, or objects by cluster; .png, .pdf, .svg."
+)
 @json_option
 @click.pass_context
 def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | None) -> None:

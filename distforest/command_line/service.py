@@ -80,7 +80,7 @@ asks_service = _with_whereabouts(*_SCHEDULER)
 reads_jobs = _with_whereabouts(*_SCHEDULER, _JOB_ROOT)
 
 
-def _teller() -> Callable[[str], None]:
+def teller() -> Callable[[str], None]:
     """A function that says something on stderr, once."""
     return functools.cache(lambda text: click.echo(f"note: {printable(text)}", err=True))
 
@@ -112,7 +112,7 @@ def submit(spec: str, name: str | None, sets: tuple[str, ...], waits: bool, wher
     own = str(job["id"])
     if waits:
         click.echo(f"{own} is handed in", err=True)
-        report = _awaited(where.jobs(_teller()), own, None)
+        report = _awaited(where.jobs(teller()), own, None)
         return Report({**report.answer, "created": created}, report.lines)
     lines = [("id", own), ("state", str(job["state"])), ("follow", f"distforest wait {own}")]
     if not created:
@@ -130,7 +130,7 @@ def wait(name: str, timeout: float | None, where: Whereabouts) -> Report:
     A scheduler that is restarted meanwhile has a minute to come back. The job does not know who waits: Ctrl-C ends the
     waiting alone.
     """
-    return _awaited(where.jobs(_teller()), name, timeout)
+    return _awaited(where.jobs(teller()), name, timeout)
 
 
 def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
@@ -191,7 +191,7 @@ def list_jobs(states: tuple[str, ...], where: Whereabouts) -> Report | None:
     """List the jobs of a service, newest first."""
     from distforest.command_line.reports import Report
 
-    found = where.jobs(_teller()).listed()
+    found = where.jobs(teller()).listed()
     jobs = [job for job in found["jobs"] if not states or job["state"] in states]
     for job in jobs:
         if job["state"] == "UNREADABLE" and (error := job["error"]):
@@ -232,7 +232,7 @@ def status(name: str, where: Whereabouts) -> Report:
     """Tell what is known of job ID: its state, how far it is, what it has made, what went wrong."""
     from distforest.command_line.job_reports import reported
 
-    return reported(where.jobs(_teller()).job(name))
+    return reported(where.jobs(teller()).job(name))
 
 
 @click.command()
@@ -244,7 +244,7 @@ def logs(name: str, follows: bool, where: Whereabouts) -> None:
     from distforest.command_line.job_reports import event_line
     from distforest.service.following import events_after, follow_events
 
-    jobs, as_json = where.jobs(_teller()), _wants_json()
+    jobs, as_json = where.jobs(teller()), _wants_json()
     try:
         for event in follow_events(jobs, name) if follows else events_after(jobs, name, 0):
             click.echo(json.dumps(event) if as_json else printable(event_line(event)))

@@ -6,7 +6,7 @@ import math
 import textwrap
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.text import Text
 
@@ -185,13 +185,13 @@ def _draw_boxes(axes: Axes, boxes: Sequence[Box], points: float) -> None:
 def _draw_box(axes: Axes, box: Box, is_parted: bool, points: float) -> None:
     """Draw a box with its text."""
     is_leaf = box.n_leaves == 1
-    frame = {
+    frame: dict[str, Any] = {
         "boxstyle": "round,pad=0.35",
         "facecolor": box.colour,
         "edgecolor": "black" if is_leaf else GREY,
         "linewidth": 1.4 if is_leaf else 0.8,
     }
-    text = {"ha": "center", "va": "center", "fontsize": points, "color": "black", "parse_math": False}
+    text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": points, "color": "black", "parse_math": False}
     axes.text(box.middle, -box.depth, box.text(is_parted), bbox=frame, zorder=3, **text)
 
 

@@ -91,8 +91,8 @@ def operating_points(similar: ArrayLike, distance: ArrayLike, at: Sequence[float
             raise InputError(f"at: rates from 0 to 1 were expected, found {rate!r}")
         within = int(np.searchsorted(rates[0], rate, side="right"))
         if within:
-            known = OperatingPoint(*(float(own[within - 1]) for own in rates), float(values[within - 1]))
-            found.setdefault(float(values[within - 1]), known)
+            fpr, tpr, threshold = (float(own[within - 1]) for own in (*rates, values))
+            found.setdefault(threshold, OperatingPoint(fpr, tpr, threshold))
     return list(found.values())
 
 

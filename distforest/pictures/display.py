@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from sklearn.utils.validation import check_is_fitted
-
-from distforest.errors import InputError
-from distforest.estimators.on_pairs import OnPairs
-from distforest.estimators.on_rows import OnRows
 from distforest.pictures.plotting import Picture, canvas, name_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
-
-    from distforest.arguments import Floats
 
 
 class Display:
@@ -69,30 +62,3 @@ class Display:
         """The picture as PNG, for IPython; None if it was drawn on given axes, which their own figure shows."""
         figure = getattr(self, "figure_", None)
         return figure._repr_png_() if isinstance(figure, Picture) else None
-
-
-def check_forest(forest: Any) -> Any:
-    """Return a fitted estimator of this package; raises InputError for anything else."""
-    if not isinstance(forest, (OnRows, OnPairs)):
-        raise InputError(f"forest: an estimator of distforest was expected, found {type(forest).__name__}")
-    check_is_fitted(forest, "forest_")
-    return forest
-
-
-def closeness(forest: Any, X: Any = None) -> Floats:
-    """How near a forest finds rows to each other, shape (n, n): shares of common leaves, of pairs 1 - distance.
-
-    Parameters
-    ----------
-    forest
-        A fitted estimator.
-    X
-        Rows, as `distance` takes them; None: the training rows.
-
-    Raises
-    ------
-    InputError
-        As `proximity` or `distance`; or ``forest`` is no estimator of this package.
-    """
-    own = check_forest(forest)
-    return own.proximity(X) if isinstance(own, OnRows) else 1.0 - own.distance(X)

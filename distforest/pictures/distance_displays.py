@@ -11,9 +11,10 @@ from distforest.arguments import check_finite, numbers, whole
 from distforest.errors import InputError
 from distforest.estimators.outliers import SimForestOutlier
 from distforest.evaluation.geodesics import geodesic_precision
+from distforest.pictures.closeness import check_forest, closeness
 from distforest.pictures.clusters import clustered
-from distforest.pictures.display import Display, check_forest, closeness
-from distforest.pictures.pictured import Classes, Clusters, Places, Precisions, check_drawn
+from distforest.pictures.display import Display
+from distforest.pictures.pictured import Classes, Clusters, Precisions, RowMap, check_drawn
 from distforest.pictures.plotting import BINS, BLUE, GREY, ORANGE, add_bar, draw_map, draw_spread, principal_coordinates
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class MapDisplay(Display):
 
     Parameters
     ----------
-    places : Places
+    places : RowMap
         The places of the rows, and what is known of these.
 
     Examples
@@ -98,8 +99,8 @@ class MapDisplay(Display):
 
     size = (5.6, 4.6)
 
-    def __init__(self, places: Places) -> None:
-        check_drawn(places, Places)
+    def __init__(self, places: RowMap) -> None:
+        check_drawn(places, RowMap)
         self.places = places
 
     @classmethod
@@ -131,7 +132,7 @@ class MapDisplay(Display):
         if places.shape[1] < 2:  # of a single row
             places = np.hstack([places, np.zeros((len(places), 2 - places.shape[1]))])
         values, names = (None, []) if y is None else _amounts_or_codes(y)
-        return cls(Places(places, values, names)).plot(ax)
+        return cls(RowMap(places, values, names)).plot(ax)
 
     def _draw(self, axes: Axes, is_given: bool) -> None:  # noqa: ARG002
         draw_map(axes, self.places)
@@ -295,7 +296,8 @@ class OutlierScoresDisplay(Display):
     --------
     >>> from distforest import SimForestOutlier
     >>> forest = SimForestOutlier("rbf", random_state=0).fit([[0.0], [0.1], [0.2], [0.1], [9.0]])
-    >>> OutlierScoresDisplay.from_estimator(forest).scores.argmin()
+    >>> display = OutlierScoresDisplay.from_estimator(forest)
+    >>> int(display.scores.argmin())
     4
     """
 

@@ -13,8 +13,9 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.estimators.tree_rank import TreeRank
 from distforest.evaluation.roc import ROC, roc_curve
+from distforest.pictures.closeness import check_forest
 from distforest.pictures.curves import OperatingPoint, draw_curves, draw_points, operating_points
-from distforest.pictures.display import Display, check_forest
+from distforest.pictures.display import Display
 from distforest.pictures.importances import importances_of
 from distforest.pictures.pictured import Budgets, Importances, check_drawn
 from distforest.pictures.plotting import BLUE, GREY, MOST_FEATURES, ORANGE, name_features

@@ -117,12 +117,12 @@ def judged_pairs(n_rows: int) -> tuple[Ints, Ints]:
     return left[drawn], right[drawn]
 
 
-def points_of(n_trees: int) -> Ints:
+def curve_points(n_trees: int) -> Ints:
     """The numbers of trees at which a curve has a point: all, or about `MOST_POINTS` of them up to the last.
 
     Examples
     --------
-    >>> points_of(3).tolist(), points_of(500)[[0, 1, -1]].tolist(), len(points_of(500))
+    >>> curve_points(3).tolist(), curve_points(500)[[0, 1, -1]].tolist(), len(curve_points(500))
     ([1, 2, 3], [5, 10, 500], 100)
     """
     return np.unique(np.linspace(n_trees / MOST_POINTS, n_trees, MOST_POINTS).clip(1.0).astype(np.int64))
@@ -130,7 +130,7 @@ def points_of(n_trees: int) -> Ints:
 
 def _curve(forest: Forest, running: Running, judge: Judge, measure: str, noun: str) -> ErrorCurve:
     """Judge the running sums at the points of the curve; those at which nothing is out of bag yet are left out."""
-    wanted, found = set(points_of(forest.n_trees).tolist()), list[tuple[int, float]]()
+    wanted, found = set(curve_points(forest.n_trees).tolist()), list[tuple[int, float]]()
     n_judged = 0
     for n_trees, (total, count) in enumerate(running, start=1):
         known = count > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -98,7 +98,7 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class Places:
+class RowMap:
     """A map of rows: a place in the plane for each, and what is known of it.
 
     Attributes
@@ -254,7 +254,8 @@ class Budgets:
         accuracy = _row("accuracy", self.accuracy, len(evaluations), "forest")
         _set_fields(self, evaluations=evaluations, accuracy=accuracy)
         if self.rival or self.rival_accuracy is not None:
-            _set_fields(self, rival_accuracy=float(_row("rival_accuracy", [self.rival_accuracy])[0]))
+            rival: Any = [self.rival_accuracy]
+            _set_fields(self, rival_accuracy=float(_row("rival_accuracy", rival)[0]))
         whole("n_pairs", self.n_pairs, 1)
 
 

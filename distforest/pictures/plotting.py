@@ -21,13 +21,13 @@ from matplotlib.ticker import MaxNLocator
 from distforest.arguments import check_finite, numbers, whole
 from distforest.errors import InputError
 from distforest.evaluation.metrics import average_precision, roc_auc
-from distforest.pictures.pictured import Classes, Links, Places, Weights, check_drawn
+from distforest.pictures.pictured import Classes, Links, RowMap, Weights, check_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.cm import ScalarMappable
-    from matplotlib.figure import FigureBase
+    from matplotlib.figure import FigureBase, SubFigure
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -173,7 +173,7 @@ def name_lines(shown: Picture | Axes, axes: Axes) -> None:
         axes.legend(loc="best", framealpha=1.0, edgecolor="none")
 
 
-def legend_below(figure: FigureBase, axes: Axes) -> None:
+def legend_below(figure: Figure | SubFigure, axes: Axes) -> None:
     """Add a legend below the axes, where it covers nothing."""
     handles, labels = axes.get_legend_handles_labels()
     letters = LETTERS_OF_LEGEND * figure.bbox.width / figure.figure.dpi
@@ -372,7 +372,7 @@ def _draw_classes(figure: FigureBase, classes: Classes) -> None:
     matrix.set_title("Forest distances, rows by class")
     _name_blocks(matrix, classes)
     draw_spread(spread, classes)
-    draw_map(places, Places(principal_coordinates(classes.distance, 2), classes.codes, classes.names))
+    draw_map(places, RowMap(principal_coordinates(classes.distance, 2), classes.codes, classes.names))
 
 
 def _name_blocks(axes: Axes, classes: Classes) -> None:
@@ -404,12 +404,13 @@ def draw_spread(axes: Axes, classes: Classes) -> None:
     axes.legend(frameon=False)
 
 
-def draw_map(axes: Axes, mapped: Places) -> None:
+def draw_map(axes: Axes, mapped: RowMap) -> None:
     """Draw rows at their places in the plane: by class, by an amount, or all alike."""
+    x, y = mapped.places.T
     if mapped.values is None:
-        axes.scatter(*mapped.places.T, s=28, color=BLUE, alpha=0.7, linewidths=0)
+        axes.scatter(x, y, s=28, color=BLUE, alpha=0.7, linewidths=0)
     elif not mapped.names:
-        drawn = axes.scatter(*mapped.places.T, s=28, c=mapped.values, cmap="viridis", alpha=0.9, linewidths=0)
+        drawn = axes.scatter(x, y, s=28, c=mapped.values, cmap="viridis", alpha=0.9, linewidths=0)
         add_bar(axes.figure, axes, drawn)
     else:
         _draw_classes_of_map(axes, mapped)
@@ -418,7 +419,7 @@ def draw_map(axes: Axes, mapped: Places) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_classes_of_map(axes: Axes, mapped: Places) -> None:
+def _draw_classes_of_map(axes: Axes, mapped: RowMap) -> None:
     """Draw the rows of each class in a colour and with a marker."""
     for code, name in enumerate(mapped.names):
         x, y = mapped.places[mapped.values == code].T

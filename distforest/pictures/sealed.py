@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from distforest.errors import InputError
 from distforest.estimators.loading import load
 from distforest.estimators.outliers import SimForestOutlier
@@ -13,8 +11,8 @@ from distforest.estimators.tree_rank import TreeRank
 from distforest.forest.feature_shares import read_feature_shares, read_names
 from distforest.forest.forest import NOT_ROUTED
 from distforest.forest.pairs.pair_scores import columns_of
-from distforest.forest.proximities import proximity
 from distforest.forest.sealed.artifact import read_manifest
+from distforest.pictures.closeness import closeness_of_some
 from distforest.pictures.distance_displays import OutlierScoresDisplay, ProximityDisplay
 from distforest.pictures.forest_displays import ImportancesDisplay
 from distforest.pictures.importances import importances_of, reads_features
@@ -25,9 +23,6 @@ from distforest.pictures.tree_display import TreeDisplay
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
-
-MOST_OBJECTS = 500
-"""Training objects whose proximities are drawn: all, or so many drawn at random, the same ones every time."""
 
 
 def sealed_picture(address: str, features: str | None = None) -> FigureBase:
@@ -76,9 +71,6 @@ def _of_similarities(forest: Any) -> FigureBase:
     """Draw a forest whose cuts read similarities of objects."""
     if isinstance(forest, SimForestOutlier):
         return OutlierScoresDisplay.from_estimator(forest).figure_
-    nodes = forest.forest_.leaves
-    if (nodes == NOT_ROUTED).any():
+    if (forest.forest_.leaves == NOT_ROUTED).any():
         return TreeDisplay.from_estimator(forest).figure_
-    if nodes.shape[1] > MOST_OBJECTS:
-        nodes = nodes[:, np.sort(np.random.default_rng(0).choice(nodes.shape[1], MOST_OBJECTS, replace=False))]
-    return ProximityDisplay.from_predictions(proximity(nodes, nodes)).figure_
+    return ProximityDisplay.from_predictions(closeness_of_some(forest)).figure_

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from distforest.estimators.tree_rank import TreeRank
 from distforest.pictures.boxes import DrawnTree
-from distforest.pictures.display import Display, check_forest
+from distforest.pictures.closeness import check_forest
+from distforest.pictures.display import Display
 from distforest.pictures.node_boxes import drawn_nodes
 from distforest.pictures.pictured import check_drawn
 from distforest.pictures.ranking_plots import DEPTH, drawn_ranking

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zarr
 
-from distforest import RFD, SMERF, SimForestClassifier
+from distforest import RFD, SMERF, Lazy, SimForestClassifier, SimForestOutlier, SimForestRegressor, pairwise
 from distforest.command_line import cli
 from distforest.forest import scoring
 from distforest.forest.proximities import proximity
@@ -182,7 +182,7 @@ def test_inspect_draws_forests_on_similarities(home, tmp_path):
         "asked": SimForestClassifier(lazy, n_estimators=3, random_state=0).fit(np.arange(len(X)), y),
         "outliers": SimForestOutlier(n_estimators=3, random_state=0).fit(given),
     }
-    shown = {name: "Proximity, rows by cluster" for name in ("linear", "given", "numbers")}
+    shown = dict.fromkeys(("linear", "given", "numbers"), "Proximity, rows by cluster")
     shown |= {"asked": "SimForestClassifier, tree 0 of 3", "outliers": "How usual the rows are"}
     for name, forest in forests.items():
         forest.save(tmp_path / f"{name}.zarr")
