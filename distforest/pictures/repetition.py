@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from distforest.amounts import counted
+from distforest.estimators.smerf import SMERF
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
     from distforest.forest.forest import Forest
 
 TAUGHT = {
-    TruthKind.LABELS: ("y", "labels"),
-    TruthKind.TARGETS: ("y", "targets"),
-    TruthKind.EMBEDDING: ("Z", "an embedding"),
-    TruthKind.DISTANCES: ("Z", "distances"),
+    TruthKind.LABELS: ("y", "labels", "Labels"),
+    TruthKind.TARGETS: ("y", "targets", "Targets"),
+    TruthKind.EMBEDDING: ("Z", "an embedding", "Embedding"),
+    TruthKind.DISTANCES: ("Z", "distances, or the Graph from which they follow", "Distances"),
 }
-"""The name of each kind of truth in these lines, and what it is."""
+"""The name of each kind of truth in these lines, what it is, and how SMERF is told that it is this."""
 
 
 def repetition(estimator: Any, address: str, made_by: str) -> str:
@@ -46,23 +47,22 @@ def repetition(estimator: Any, address: str, made_by: str) -> str:
 
 def _in_python(estimator: Any, forest: Forest) -> list[str]:
     """Lines that grow the forest again."""
-    kind = type(estimator).__name__
-    lines = [f"from distforest import {kind}", "", _datum("X", forest, "matrix", _shape(forest))]
-    learned = forest.meaning.leaf.learned
-    if learned is TruthKind.LINKS:
-        lines.append("y = ...  # labels; pairs that are similar or not go into fit_pairs(X, pairs, similar)")
-        names = "X, y"
-    elif learned in TAUGHT:
-        name, what = TAUGHT[learned]
-        lines.append(_datum(name, forest, str(learned), what))
-        names = f"X, {name}"
-    else:
-        names = "X"
-    return [
-        *lines,
-        f"forest = {kind}({_arguments(estimator)}).fit({names})",
-        f'assert forest.digest_ == "{forest.digest}"',
-    ]
+    kind, learned = type(estimator).__name__, forest.meaning.leaf.learned
+    imported, data, names = [kind], [_datum("X", forest, "matrix", _shape(forest))], ["X"]
+    if learned in TAUGHT:
+        name, what, relation = TAUGHT[learned]
+        data.append(_datum(name, forest, str(learned), what))
+        is_told = isinstance(estimator, SMERF)
+        imported += [relation] if is_told else []
+        names.append(f"{relation}({name})" if is_told else name)
+    elif learned is TruthKind.LINKS:
+        data.append(_datum("y", forest, "labels", "labels; known pairs go into fit_pairs(X, pairs, similar)"))
+        names.append("y")
+    if "similarity" in forest.provenance:
+        data.append("# similarities were asked of a function: similarity=Lazy(...) gives it again")
+    grown = f"forest = {kind}({_arguments(estimator)}).fit({', '.join(names)})"
+    check = f'assert forest.digest_ == "{forest.digest}"'
+    return [f"from distforest import {', '.join(imported)}", "", *data, grown, check]
 
 
 def _shape(forest: Forest) -> str:

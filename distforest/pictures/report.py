@@ -53,7 +53,7 @@ class Table:
     """A table: its headings, its lines, and of each line a share that is drawn as a bar, if any are."""
 
     headings: tuple[str, ...]
-    lines: list[tuple[str, ...]]
+    lines: Sequence[tuple[str, ...]]
     bars: list[float] = field(default_factory=list)
 
 
@@ -113,7 +113,7 @@ def report_page(
         _importances(estimator),
         *_shapes(forest),
         _proximity(estimator),
-        ReportSection("Once more", facts=_versions(forest), code=repetition(estimator, address, made_by)),
+        ReportSection("Grow it again", facts=_versions(forest), code=repetition(estimator, address, made_by)),
     ]
     page = _TEMPLATES.load("report.html").generate(
         title=f"{type(estimator).__name__}: {Path(address).name}",
@@ -191,16 +191,16 @@ def _versions(forest: Forest) -> Facts:
 def _error(forest: Forest, truth: Truth | None) -> ReportSection:
     """The error out of bag over the trees; without a truth what the fit has recorded."""
     found = Estimates.of(forest.provenance)
-    facts = [("Score out of bag", in_digits(found.oob_score))] if found.oob_score is not None else []
-    facts += [("RMSE out of bag", in_digits(found.oob_rmse))] if found.oob_rmse is not None else []
+    facts = [("Recorded score", in_digits(found.oob_score))] if found.oob_score is not None else []
+    facts += [("Recorded RMSE", in_digits(found.oob_rmse))] if found.oob_rmse is not None else []
     if found.pruning is not None:
         facts.append(("Pruned", f"to a gain of {found.pruning.gain:g}"))
     title = "Error out of bag"
     if truth is None:
         recorded = "Recorded by the fit." if facts else "The fit has recorded none."
-        return ReportSection(
-            title, (f"{recorded} A forest does not hold what it was taught: --truth gives it again.",), facts
-        )
+        is_given = forest.meaning.leaf.learned not in (TruthKind.LINKS, TruthKind.NOTHING)
+        cure = "A forest does not hold what it was taught: --truth gives it again." if is_given else ""
+        return ReportSection(title, (f"{recorded} {cure or 'Labels, given by --truth, draw it.'}",), facts)
     curve = error_curve(forest, truth)
     last = in_digits(float(curve.error[-1]))
     told = (f"{curve.measure.capitalize()}: {last} by all {counted(forest.n_trees, 'tree')}, of {curve.judged}.",)
@@ -300,9 +300,10 @@ def _proximity(estimator: Any) -> ReportSection:
     except InputError as error:
         return ReportSection(title, (f"{error}.".capitalize(),))
     n = len(found.order)
-    which = "All" if n == forest.n_training else f"{n:,} of {forest.n_training:,}, drawn at random: the"
-    kind = "share of common leaves" if forest.leaves is not None else "1 \N{MINUS SIGN} distance"
-    told = (f"{which} training rows against each other, the {kind}: dark is 0, bright is 1.",)
+    rows, few = f"{_noun(forest)}s", n < forest.n_training
+    which = f"{n:,} of the {forest.n_training:,} {rows}, drawn at random," if few else f"All {rows}"
+    kind = "the share of trees in which two share a leaf" if forest.leaves is not None else "1 \N{MINUS SIGN} distance"
+    told = (f"{which} against each other: {kind}. Dark is 0, bright is 1.",)
     return ReportSection(title, told, picture=matrix_as_png(found.ordered), table=_table_of_clusters(found))
 
 

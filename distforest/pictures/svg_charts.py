@@ -63,19 +63,23 @@ class SVGChart:
 def line_chart(
     x: ArrayLike, y: ArrayLike, names: tuple[str, str], *, most: float | None = None, with_chance: bool = False
 ) -> SVGChart:
-    """Draw a line over ``x``, upwards from 0 to ``most``, or to the greatest ``y``; ``names`` are those of the axes."""
+    """Draw a line over ascending ``x``, from 0 up to ``most`` or the greatest ``y``; ``names`` are of the axes."""
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    left, right, top = float(x.min()), float(x.max()), float(y.max()) if most is None else most
-    span, top = right - left or 1.0, top or 1.0
-    if len(x) == 1:
-        x, y, left = np.append(x, x + 1.0), np.append(y, y), left - 0.0
+    left, right, top = float(x[0]), float(x[-1]), float(y.max()) if most is None else most
+    if left == right:  # a single point, as a line across
+        x, y = np.array([left, left + 1.0]), np.append(y, y)
+    span, top = float(x[-1] - x[0]), top or 1.0
     places = zip((x - left) / span * CANVAS_WIDTH, (1.0 - y / top) * CANVAS_HEIGHT, strict=True)
     shapes = [Shape("line", " ".join(f"{a:.1f},{b:.1f}" for a, b in places))]
     if with_chance:
         shapes.insert(0, Shape("chance", f"0,{CANVAS_HEIGHT:g} {CANVAS_WIDTH:g},0"))
-    across = tuple(in_digits(left + span * share) for share in (0.0, 0.5, 1.0))
+    middle = (left + right) / 2.0
+    is_count = left == round(left) and right == round(right) and right > 1.0
+    marks = (
+        (left,) if left == right else (left, right) if is_count and middle != round(middle) else (left, middle, right)
+    )
     upwards = tuple(in_digits(top * share) for share in (0.0, 0.5, 1.0))
-    return SVGChart(tuple(shapes), across, upwards, *names)
+    return SVGChart(tuple(shapes), tuple(map(in_digits, marks)), upwards, *names)
 
 
 def column_chart(columns: Sequence[tuple[str, int]], names: tuple[str, str]) -> SVGChart:
