@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distforest.arguments import Floats
     from distforest.sources.source import Ints
 
-MOST_ROWS = 500
+MOST_CLUSTERED = 500
 """Training rows whose proximities a picture of a sealed forest shows: all, or so many drawn at random."""
 
 
@@ -49,7 +49,7 @@ def closeness(forest: Any, X: Any = None) -> Floats:
 
 
 def closeness_of_some(forest: Any) -> Floats:
-    """The `closeness` of training rows, or of `MOST_ROWS` of them, the same ones every time, in their order.
+    """The `closeness` of training rows, or of `MOST_CLUSTERED` of them, the same ones every time, in their order.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def closeness_of_some(forest: Any) -> Floats:
 
 
 def some_rows(n_rows: int) -> Ints:
-    """The numbers of all rows, or of `MOST_ROWS` of them drawn at random, the same ones every time."""
-    if n_rows <= MOST_ROWS:
+    """The numbers of all rows, or of `MOST_CLUSTERED` of them drawn at random, the same ones every time."""
+    if n_rows <= MOST_CLUSTERED:
         return np.arange(n_rows)
-    return np.sort(np.random.default_rng(0).choice(n_rows, MOST_ROWS, replace=False))
+    return np.sort(np.random.default_rng(0).choice(n_rows, MOST_CLUSTERED, replace=False))

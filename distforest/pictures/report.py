@@ -49,7 +49,7 @@ _TEMPLATES = Loader(str(_FOLDER), autoescape="xhtml_escape")
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table: its headings, its lines, and of each line a share that is drawn as a bar, if any are."""
 
     headings: tuple[str, ...]
@@ -66,7 +66,7 @@ class ReportSection:
     facts: Sequence[tuple[str, str]] = ()
     chart: SVGChart | None = None
     picture: str = ""
-    table: Table | None = None
+    table: ReportTable | None = None
     code: str = ""
 
 
@@ -207,7 +207,7 @@ def _error(forest: Forest, truth: Truth | None) -> ReportSection:
     chart = line_chart(curve.n_trees, curve.error, ("trees", curve.measure))
     places = np.unique(np.linspace(0, len(curve.error) - 1, MOST_LINES).astype(np.int64))
     lines = [(f"{curve.n_trees[k]:,}", in_digits(float(curve.error[k]))) for k in places.tolist()]
-    return ReportSection(title, told, facts, chart, table=Table(("trees", curve.measure), lines))
+    return ReportSection(title, told, facts, chart, table=ReportTable(("trees", curve.measure), lines))
 
 
 def _curve(estimator: Any, truth: Truth | None) -> list[ReportSection]:
@@ -230,7 +230,7 @@ def _told_curve(title: str, curve: ROC, how: str) -> ReportSection:
     lines = [(f"{100 * rate:g}%", f"{100 * found:.1f}%") for rate, found in zip(RATES, rates, strict=True)]
     names = ("false positive rate", "true positive rate")
     chart = line_chart(*_thinned(curve), names, most=1.0, with_chance=True)
-    return ReportSection(title, (f"Area {curve.auc:.4f}; {how}.",), (), chart, table=Table(names, lines))
+    return ReportSection(title, (f"Area {curve.auc:.4f}; {how}.",), (), chart, table=ReportTable(names, lines))
 
 
 def _thinned(curve: ROC) -> tuple[np.ndarray, np.ndarray]:
@@ -256,7 +256,7 @@ def _importances(estimator: Any) -> ReportSection:
     return ReportSection(title, (f"Shares of {found.of}.",), table=_table_of_importances(found))
 
 
-def _table_of_importances(found: Importances) -> Table:
+def _table_of_importances(found: Importances) -> ReportTable:
     total = np.sum([*found.parts.values()], axis=0)
     most = np.argsort(-total, kind="stable")[:MOST_TOLD].tolist()
     several = len(found.parts) > 1
@@ -270,7 +270,7 @@ def _table_of_importances(found: Importances) -> Table:
             (f"the other {len(total) - len(most):,}", f"{100 * rest:.1f}%", *[""] * (len(found.parts) * several))
         )
     bars = [float(total[k] / total.max()) for k in most]
-    return Table(("feature", "share", *(found.parts if several else ())), lines, bars)
+    return ReportTable(("feature", "share", *(found.parts if several else ())), lines, bars)
 
 
 def _shapes(forest: Forest) -> list[ReportSection]:
@@ -286,7 +286,7 @@ def _shapes(forest: Forest) -> list[ReportSection]:
             title,
             (f"{leaves}: median {in_digits(float(np.median(own)))}, {own.min():,} to {own.max():,}.",),
             chart=column_chart(columns, (name, "leaves")),
-            table=Table((name, "leaves"), [(what, f"{n:,}") for what, n in columns]),
+            table=ReportTable((name, "leaves"), [(what, f"{n:,}") for what, n in columns]),
         )
         for title, name, own, columns in found
     ]
@@ -307,7 +307,7 @@ def _proximity(estimator: Any) -> ReportSection:
     return ReportSection(title, told, picture=matrix_as_png(found.ordered), table=_table_of_clusters(found))
 
 
-def _table_of_clusters(found: Clusters) -> Table:
+def _table_of_clusters(found: Clusters) -> ReportTable:
     lines = []
     for cluster, size in enumerate(found.sizes.tolist()):
         own = found.codes == cluster
@@ -316,7 +316,7 @@ def _table_of_clusters(found: Clusters) -> Table:
         lines.append(
             (f"{cluster + 1}", f"{size:,}", *(_share(own) for own in (others, beyond.mean() if beyond.size else None)))
         )
-    return Table(("cluster", "rows", "mean within", "mean to others"), lines)
+    return ReportTable(("cluster", "rows", "mean within", "mean to others"), lines)
 
 
 def _share(value: float | None) -> str:
