@@ -13,7 +13,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from distforest import Lazy, SimForestClassifier
-from distforest.pictures.plotting import Budgets, budget_curve
+from distforest.pictures import BudgetDisplay
+from distforest.pictures.pictured import Budgets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,7 +114,8 @@ def run(task: Task, picture: str | None, trees: int, **params: Any) -> None:
     print(f"{'1-NN':>10}{0:>20}{n_train * n_test:>39,}{nearest:>10.1%}")
     if picture:
         fits, accuracies = (np.array([getattr(own, name) for own in outcomes]) for name in ("fit", "accuracy"))
-        budget_curve(Budgets(fits, accuracies, task.n_pairs, "1-NN", nearest, task.title)).savefig(picture, dpi=150)
+        budgets = Budgets(fits, accuracies, task.n_pairs, "1-NN", nearest, task.title)
+        BudgetDisplay(budgets).plot().figure_.savefig(picture, dpi=150)
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:

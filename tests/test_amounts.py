@@ -15,7 +15,8 @@ from distforest.errors import DistforestError
 from distforest.evaluation.roc import ROC
 from distforest.forest.sealed.artifact import read_manifest
 from distforest.jobs.cluster import Here, Work
-from distforest.pictures.plotting import Budgets, budget_curve
+from distforest.pictures import BudgetDisplay
+from distforest.pictures.pictured import Budgets
 from distforest.service.leading import event_of
 from distforest.sources.files.ingest import ingest
 from distforest.sources.readings import FEATURES, read
@@ -70,5 +71,5 @@ def test_a_shard_of_one_tree_is_told_in_the_singular() -> None:
 
 
 def test_the_only_pair_of_a_budget_is_told_in_the_singular() -> None:
-    figure = budget_curve(Budgets([1], [0.5], 1, "1-NN", 0.5))
+    figure = BudgetDisplay(Budgets([1], [0.5], 1, "1-NN", 0.5)).plot().figure_
     assert [text.get_text() for text in figure.legends[0].get_texts()][-1] == "all 1 pair"

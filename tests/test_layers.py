@@ -26,7 +26,7 @@ BELOW: dict[str, set[str]] = {
     "estimators": {"stores", "sources", "forest", "growth", "jobs", "evaluation"},
     "pictures": {"sources", "forest", "evaluation", "estimators"},
     "service": {"stores", "sources", "growth", "jobs"},
-    "command_line": {"stores", "sources", "forest", "evaluation", "jobs", "pictures", "service", ""},
+    "command_line": {"stores", "sources", "forest", "evaluation", "jobs", "pictures", "service"},
 }
 """Of each room those whose files its own may import, beside the ground."""
 
@@ -34,15 +34,19 @@ ESTIMATORS = (
     *("forest_estimator", "on_features", "on_pairs", "on_rows"),
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "urerf"),
 )
-COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "service", "trials")}
+COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "forest_report", "service", "trials")}
 WITH_A_SCHEDULER = ("calls", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
+DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ONLY_IN = {
     "distributed": {"jobs.on_dask", *SERVICE},
     "zarr": {"sources.arrays", "sources.guarded", "forest.sealed.artifact"},
     "numcodecs": {"sources.guarded"},
-    "sklearn": {"evaluation.metrics", "growth.pairs.linear_cells", *(f"estimators.{name}" for name in ESTIMATORS)},
-    "matplotlib": {"pictures.plotting", "pictures.ranking_plots"},
+    "sklearn": {
+        *("evaluation.metrics", "growth.pairs.linear_cells", "pictures.closeness", "pictures.forest_displays"),
+        *(f"estimators.{name}" for name in ESTIMATORS),
+    },
+    "matplotlib": {f"pictures.{name}" for name in DRAWN},
     "pyarrow": {"sources.files.tables"},
     "click": {*COMMANDS, "command_line.commands", "service"},
     "numba": {"jit"},

@@ -15,7 +15,6 @@ SHARED = {
     "of questions to forests of rows, and to forests over pairs of points": {
         *("distance", "kneighbors", "out_of_bag", "pair_distance"),
     },
-    "of a picture, which is called as what it shows": {"feature_importances"},
     "of type variables, and of the type of parameters": {"Params", "R", "T"},
 }
 """Names of two things, by the reason for it."""

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distforest.command_line import certificates, service, trials
+from distforest.command_line import certificates, forest_report, service, trials
 from distforest.command_line.commands import JSON, CommandGroup, fail, json_option, print_report
 from distforest.errors import (
     ArtifactError,
@@ -50,13 +50,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from distforest.command_line.reports import Report
-    from distforest.forest.feature_shares import FeatureShares
-    from distforest.forest.forest import Meaning
     from distforest.jobs.any_spec import AnySpec
     from distforest.jobs.callback import Callback
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.spec import Run
-    from distforest.pictures.plotting import Importances
 
 FORMATS = ("npy", "npz", "csv", "parquet", "libsvm")
 """The values of `distforest.sources.files.ingest.FORMATS`, repeated here to avoid its imports."""
@@ -116,7 +113,7 @@ def print_answer(ctx: click.Context, report: Report | None) -> None:
         print_report(ctx, report)
 
 
-main.add_section(trials.COMMANDS)
+main.add_section((*trials.COMMANDS, *forest_report.COMMANDS))
 main.add_section((*service.COMMANDS, *certificates.COMMANDS), "Jobs of a service")
 
 
@@ -283,7 +280,7 @@ def _callback(forest: str, similarity: str | None, training: str | None, ledger:
     "--features", metavar="ADDRESS", help="Array with the names of the features.  [default: those in the forest]"
 )
 @click.option(
-    "--plot", metavar="FILE", help="Save a plot of feature weights, importances or a ranking as .png, .pdf or .svg."
+    "--plot", metavar="FILE", help="Draw the forest: features, a ranking, or objects by cluster; .png, .pdf, .svg."
 )
 @json_option
 @click.pass_context
@@ -295,7 +292,7 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     from distforest.command_line import reports
     from distforest.forest.feature_shares import read_feature_shares
     from distforest.forest.roots import Roots
-    from distforest.forest.sealed.artifact import meaning_of, read_manifest
+    from distforest.forest.sealed.artifact import read_manifest
 
     manifest = read_manifest(forest)
     drawn = read_feature_shares(forest, manifest, features)
@@ -304,7 +301,7 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
             "`features` is not used, as the forest has no feature weights to report; give `plot` too", stacklevel=2
         )
     if plot is not None:
-        _plot(forest, meaning_of(manifest), drawn, features, plot)
+        _plot(forest, features, plot)
     try:
         roots = Roots.of_manifest(forest, manifest)
     except ArtifactError:  # `verify` reports damage; the manifest is reported in any case
@@ -312,56 +309,20 @@ def inspect(ctx: click.Context, forest: str, features: str | None, plot: str | N
     print_report(ctx, reports.inspected(forest, manifest, roots, drawn))
 
 
-def _plot(forest: str, meaning: Meaning, drawn: FeatureShares | None, features: str | None, path: str) -> None:
-    """Save a picture of feature weights; or, if a forest has none, of a ranking and its curves, or of importances."""
+def _plot(forest: str, features: str | None, path: str) -> None:
+    """Save the picture of a sealed forest."""
     folder, name = os.path.split(path)
     if not os.path.isdir(folder or ".") or not os.path.splitext(name)[1]:
         raise InputError(f"--plot {path}: a name such as picture.png, in an existing folder, was expected")
-    from distforest.forest.leaf_kinds import KeepsRanks
-    from distforest.sources.row_kinds import Dense, Kernel
-
-    rows = meaning.rows
-    if isinstance(rows, (Dense, Kernel)):
-        reads = "similarities" if isinstance(rows, Dense) else f"{rows.kind} similarities, each of all features"
-        raise InputError(
-            f"{forest}: its cuts read {reads}, so there is no feature to plot; compute distances by "
-            "`distforest score`, and draw them by distforest.pictures.plotting.class_separation"
-        )
     try:
-        from distforest.pictures import plotting, ranking_plots
+        from distforest.pictures.sealed import sealed_picture
     except ImportError as error:
         raise InputError(f"--plot needs matplotlib, pip install 'distforest[plot]': {error}") from error
-    figure: Any  # a function that may draw on given axes returns a picture or axes
-    if drawn is not None:
-        figure = plotting.feature_weights(plotting.Weights(drawn.shares, drawn.dependence, drawn.names))
-    elif isinstance(meaning.leaf, KeepsRanks):
-        figure = ranking_plots.sealed_ranking(forest, features)
-    else:
-        figure = plotting.feature_importances(_importances(forest, features))
+    figure: Any = sealed_picture(forest, features)
     try:
         figure.savefig(path, dpi=130)
     except ValueError as error:  # an unknown suffix
         raise InputError(f"--plot {path}: {error}") from error
-
-
-def _importances(address: str, features: str | None) -> Importances:
-    """The importance of each feature in a sealed forest whose splits read features."""
-    from distforest import RFD, URerF, load
-    from distforest.forest import scoring
-    from distforest.forest.feature_shares import read_names
-    from distforest.pictures.plotting import Importances
-
-    forest = load(address)
-    stored = tuple(getattr(forest, "feature_names_in_", ()))
-    names = stored if features is None else read_names(features, forest.n_features_in_)
-    if isinstance(forest, RFD):
-        parts = {"differences": forest.relative_importances_, "middles": forest.absolute_importances_}
-    else:
-        parts = {"importance": scoring.feature_importances(forest.forest_)}
-    if not sum(shares.sum() for shares in parts.values()):
-        raise InputError(f"{address}: no tree has a cut that gains anything, so no feature has an importance")
-    of = "the nodes that were cut, by their rows" if isinstance(forest, URerF) else "the gain of all cuts"
-    return Importances(parts, names, of)
 
 
 @main.command()

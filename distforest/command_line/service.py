@@ -90,7 +90,7 @@ asks_service = _with_whereabouts(*_SCHEDULER)
 reads_jobs = _with_whereabouts(*_SCHEDULER, _JOB_ROOT)
 
 
-def _printer_of_notes() -> Callable[[str], None]:
+def printer_of_notes() -> Callable[[str], None]:
     """A function that prints a note to stderr, each text only once."""
     return functools.cache(lambda text: click.echo(f"note: {printable(text)}", err=True))
 
@@ -129,7 +129,7 @@ def submit(spec: str, name: str | None, sets: tuple[str, ...], waits: bool, wher
     job_id = str(job["id"])
     if waits:
         click.echo(f"{job_id} is submitted", err=True)
-        report = _awaited(where.jobs(_printer_of_notes()), job_id, None)
+        report = _awaited(where.jobs(printer_of_notes()), job_id, None)
         return Report({**report.answer, "created": created}, report.lines)
     lines = [("id", job_id), ("state", str(job["state"])), ("follow", f"distforest wait {job_id}")]
     if not created:
@@ -150,7 +150,7 @@ def wait(name: str, timeout: float | None, where: Whereabouts) -> Report:
     after --timeout. A scheduler that restarts meanwhile has a minute to answer again. Ctrl-C ends the waiting; the job
     continues.
     """
-    return _awaited(where.jobs(_printer_of_notes()), name, timeout)
+    return _awaited(where.jobs(printer_of_notes()), name, timeout)
 
 
 def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
@@ -215,7 +215,7 @@ def list_jobs(states: tuple[str, ...], where: Whereabouts) -> Report | None:
     """List the jobs of a service, newest first."""
     from distforest.command_line.reports import Report
 
-    found = where.jobs(_printer_of_notes()).listed()
+    found = where.jobs(printer_of_notes()).listed()
     jobs = [job for job in found["jobs"] if not states or job["state"] in states]
     for job in jobs:
         if job["state"] == "UNREADABLE" and (error := job["error"]):
@@ -256,7 +256,7 @@ def status(name: str, where: Whereabouts) -> Report:
     """Report the state, progress and result or error of job ID."""
     from distforest.command_line.job_reports import reported
 
-    return reported(where.jobs(_printer_of_notes()).job(name))
+    return reported(where.jobs(printer_of_notes()).job(name))
 
 
 @click.command()
@@ -271,7 +271,7 @@ def logs(name: str, follows: bool, where: Whereabouts) -> None:
     from distforest.command_line.job_reports import event_line
     from distforest.service.following import events_after, follow_events
 
-    jobs, as_json = where.jobs(_printer_of_notes()), _wants_json()
+    jobs, as_json = where.jobs(printer_of_notes()), _wants_json()
     try:
         for event in follow_events(jobs, name) if follows else events_after(jobs, name, 0):
             click.echo(json.dumps(event) if as_json else printable(event_line(event)))

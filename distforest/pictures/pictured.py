@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -98,6 +98,130 @@ class Classes:
 
 
 @dataclass(frozen=True)
+class RowMap:
+    """A map of rows: a place in the plane for each, and what is known of it.
+
+    Attributes
+    ----------
+    places : ndarray of shape (n, 2)
+        Coordinates.
+    values : ndarray of shape (n,), or None
+        A number of each row; with ``names`` its class, as a place in these. None: nothing is known.
+    names : sequence of str
+        Names of the classes; empty if ``values`` are amounts.
+    title : str
+        Title of the picture.
+
+    Raises
+    ------
+    InputError
+        An array has another shape or a number that is not finite, or a code has no name.
+    """
+
+    places: np.ndarray
+    values: np.ndarray | None = None
+    names: Sequence[str] = ()
+    title: str = "Map of the rows by their distances"
+
+    def __post_init__(self) -> None:
+        places, names = numbers(self.places, "places", 2), listed_names(self.names)
+        if places.shape[1] != 2 or not len(places):
+            raise InputError(f"places must have two coordinates for each row, found shape {places.shape}")
+        check_finite(places, "places")
+        _set_fields(self, places=places, names=names)
+        if self.values is not None:
+            values = _row("values", self.values, len(places), "row")
+            codes = _checked_codes("values", values, len(names)).astype(np.int64) if names else values
+            _set_fields(self, values=codes)
+
+
+@dataclass(frozen=True)
+class Precisions:
+    """The geodesic precision of a distance at several numbers of neighbours.
+
+    Attributes
+    ----------
+    ks : ndarray of shape (n_ks,)
+        Numbers of neighbours, ascending.
+    precision : ndarray of shape (n_ks,)
+        Share of the k nearest points that are among the k nearest on the manifold.
+    n_points : int
+        Number of points; by chance k / (n_points - 1) of them are.
+    title : str
+        Title of the picture.
+
+    Raises
+    ------
+    InputError
+        There is no k, there is not one precision for each, or a number is not finite.
+    """
+
+    ks: np.ndarray
+    precision: np.ndarray
+    n_points: int
+    title: str = "Geodesic precision"
+
+    def __post_init__(self) -> None:
+        ks = _row("ks", self.ks)
+        _set_fields(self, ks=ks, precision=_row("precision", self.precision, len(ks), "k"))
+        whole("n_points", self.n_points, 2)
+
+    @property
+    def chance(self) -> Floats:
+        """The precision of neighbours that are drawn at random, shape (n_ks,)."""
+        chance: Floats = self.ks / (self.n_points - 1.0)
+        return chance
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Proximities of rows, and the clusters into which the rows fall.
+
+    Attributes
+    ----------
+    proximity : ndarray of shape (n, n)
+        Proximities, in the order of the rows.
+    order : ndarray of shape (n,)
+        The rows in the order of the picture, those of a cluster next to each other.
+    codes : ndarray of shape (n,)
+        The cluster of each row, numbered as they come in ``order``.
+    title : str
+        Title of the picture.
+
+    Raises
+    ------
+    InputError
+        The proximities are no square matrix of finite numbers, ``order`` does not hold each row once, or the clusters
+        are not runs of it.
+    """
+
+    proximity: np.ndarray
+    order: np.ndarray
+    codes: np.ndarray
+    title: str = "Proximity, rows by cluster"
+
+    def __post_init__(self) -> None:
+        proximity = _square("proximity", self.proximity, 1)
+        n = len(proximity)
+        order = _checked_codes("order", _row("order", self.order, n, "row"), n).astype(np.int64)
+        codes = _checked_codes("codes", _row("codes", self.codes, n, "row"), n).astype(np.int64)
+        if len(np.unique(order)) != n or (np.diff(codes[order]) < 0).any():
+            raise InputError("order must hold each row once, those of a cluster next to each other")
+        _set_fields(self, proximity=proximity, order=order, codes=codes)
+
+    @property
+    def ordered(self) -> Floats:
+        """The proximities in the order of the picture, shape (n, n)."""
+        ordered: Floats = self.proximity[np.ix_(self.order, self.order)]
+        return ordered
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of rows in each cluster, shape (n_clusters,)."""
+        return np.bincount(self.codes)
+
+
+@dataclass(frozen=True)
 class Budgets:
     """Accuracies of forests that paid for different numbers of similarities.
 
@@ -107,8 +231,8 @@ class Budgets:
         Number of pairs that each forest paid for, and its accuracy, in the order of the evaluations.
     n_pairs : int
         Number of all pairs.
-    rival, rival_accuracy : str and float
-        Name of a method with which the forests are compared, and its accuracy.
+    rival, rival_accuracy : str and float, or "" and None
+        Name of a method with which the forests are compared, and its accuracy; none by default.
     title : str
         Title of the picture.
 
@@ -121,15 +245,17 @@ class Budgets:
     evaluations: np.ndarray
     accuracy: np.ndarray
     n_pairs: int
-    rival: str
-    rival_accuracy: float
+    rival: str = ""
+    rival_accuracy: float | None = None
     title: str = "Accuracy against budget"
 
     def __post_init__(self) -> None:
         evaluations = _row("evaluations", self.evaluations)
         accuracy = _row("accuracy", self.accuracy, len(evaluations), "forest")
-        rival_accuracy = float(_row("rival_accuracy", [self.rival_accuracy])[0])
-        _set_fields(self, evaluations=evaluations, accuracy=accuracy, rival_accuracy=rival_accuracy)
+        _set_fields(self, evaluations=evaluations, accuracy=accuracy)
+        if self.rival or self.rival_accuracy is not None:
+            rival: Any = [self.rival_accuracy]
+            _set_fields(self, rival_accuracy=float(_row("rival_accuracy", rival)[0]))
         whole("n_pairs", self.n_pairs, 1)
 
 

@@ -1,8 +1,9 @@
-"""Pictures of forests: predicted links, how well distances separate classes, accuracy by cost, features.
+"""Pictures of forests in several panels: predicted links, how well distances separate classes, drawn features.
 
 They need matplotlib (``pip install 'distforest[plot]'``), but neither pyplot nor a display. Every function takes arrays
-and returns a `Picture`, which a notebook shows and ``savefig`` saves; a picture of single axes can also be drawn on
-given axes. Colours are those of Okabe and Ito, which can be told apart under all common forms of colour blindness.
+and returns a `Picture`, which a notebook shows and ``savefig`` saves; pictures of single axes are the displays of
+`distforest.pictures`. Colours are those of Okabe and Ito, which can be told apart under all common forms of colour
+blindness.
 """
 
 from __future__ import annotations
@@ -15,33 +16,28 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+from matplotlib.ticker import MaxNLocator
 
-from distforest.amounts import counted
 from distforest.arguments import check_finite, numbers, whole
 from distforest.errors import InputError
 from distforest.evaluation.metrics import average_precision, roc_auc
-from distforest.pictures.pictured import Budgets, Classes, Importances, Links, Weights, check_drawn
+from distforest.pictures.pictured import Classes, Links, RowMap, Weights, check_drawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from matplotlib.figure import FigureBase
-    from matplotlib.image import AxesImage
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import FigureBase, SubFigure
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
 __all__ = [
-    "Budgets",
     "Classes",
-    "Importances",
     "Links",
     "Picture",
     "Weights",
-    "budget_curve",
     "class_separation",
-    "feature_importances",
     "feature_weights",
     "link_prediction",
     "overview",
@@ -50,7 +46,11 @@ __all__ = [
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8A8A8A"
 CLASS_COLOURS = (ORANGE, BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
 BINS = 40
+LETTERS_OF_LEGEND, LETTERS_OF_HANDLE = 13, 6
+"""Letters of a legend that fit into an inch; and the place of a line or marker, in letters."""
+
 MOST_FEATURES = 12
 """Largest number of features that are named: those of the largest shares."""
 
@@ -130,37 +130,6 @@ def overview(links: Links, classes: Classes) -> Picture:
     return figure
 
 
-def budget_curve(budgets: Budgets, ax: Axes | None = None) -> Picture | Axes:
-    """Draw the accuracy of forests against the number of similarities that they paid for.
-
-    Parameters
-    ----------
-    budgets
-        The forests, and their rival.
-    ax
-        Axes to draw on, which are then returned; None: draw a new picture.
-
-    Examples
-    --------
-    >>> budget_curve(Budgets(np.array([100, 200]), np.array([0.7, 0.8]), 300, "1-NN", 0.75))
-    <Picture size 700x400 with 1 Axes>
-    """
-    check_drawn(budgets, Budgets)
-    shown, axes = canvas(7.0, 4.0, ax)
-    axes.plot(budgets.evaluations, budgets.accuracy, "o-", color=BLUE, linewidth=2, label="forest")
-    axes.axhline(budgets.rival_accuracy, color=ORANGE, linestyle="--", linewidth=1.5, label=budgets.rival)
-    axes.axvline(
-        budgets.n_pairs, color=GREY, linestyle=":", linewidth=1.5, label=f"all {counted(budgets.n_pairs, 'pair')}"
-    )
-    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.set(xlabel="pairs that the forest has paid for", ylabel="accuracy on held-out objects")
-    axes.set_xlim(left=0)
-    axes.set_title(budgets.title)
-    axes.spines[["top", "right"]].set_visible(False)
-    name_lines(shown, axes)
-    return shown
-
-
 def feature_weights(weights: Weights) -> Picture:
     """Draw the dependence of each feature, and the shares of the features that are drawn most.
 
@@ -186,39 +155,6 @@ def feature_weights(weights: Weights) -> Picture:
     return figure
 
 
-def feature_importances(importances: Importances, ax: Axes | None = None) -> Picture | Axes:
-    """Draw the largest importances of features, by name.
-
-    Parameters
-    ----------
-    importances
-        The importances of all features.
-    ax
-        Axes to draw on, which are then returned; None: draw a new picture.
-
-    Examples
-    --------
-    >>> feature_importances(Importances({"differences": np.array([0.6, 0.1]), "middles": np.array([0.1, 0.2])}))
-    <Picture size 700x400 with 1 Axes>
-    """
-    check_drawn(importances, Importances)
-    shown, axes = canvas(7.0, 4.0, ax)
-    total = np.sum([*importances.parts.values()], axis=0)
-    most = np.argsort(-total, kind="stable")[:MOST_FEATURES]
-    begin = np.zeros(len(most))
-    for (part, shares), colour in zip(importances.parts.items(), (BLUE, ORANGE), strict=False):
-        axes.barh(np.arange(len(most)), shares[most], left=begin, color=colour, label=part)
-        begin = begin + shares[most]
-    axes.axvline(1.0 / len(total), color=GREY, linestyle="--", linewidth=1.5, label="all equal")
-    _name_features(axes, most, importances.names)
-    axes.set(xlabel=f"share of {importances.of}", ylabel="feature", xlim=(0.0, None))
-    shown_of_all = f", {len(most)} of {len(total):,}" if len(most) < len(total) else ""
-    axes.set_title(f"{importances.title}{shown_of_all}")
-    axes.spines[["top", "right"]].set_visible(False)
-    name_lines(shown, axes)
-    return shown
-
-
 def canvas(width: float, height: float, ax: Axes | None) -> tuple[Picture | Axes, Axes]:
     """Return the given axes twice, or a new picture and its axes; raises InputError for anything but axes."""
     if ax is not None:
@@ -237,9 +173,12 @@ def name_lines(shown: Picture | Axes, axes: Axes) -> None:
         axes.legend(loc="best", framealpha=1.0, edgecolor="none")
 
 
-def legend_below(figure: FigureBase, axes: Axes) -> None:
+def legend_below(figure: Figure | SubFigure, axes: Axes) -> None:
     """Add a legend below the axes, where it covers nothing."""
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    handles, labels = axes.get_legend_handles_labels()
+    letters = LETTERS_OF_LEGEND * figure.bbox.width / figure.figure.dpi
+    n_columns = max(1, min(3, int(letters / (max(map(len, labels)) + LETTERS_OF_HANDLE))))
+    figure.legend(handles, labels, loc="outside lower center", ncols=n_columns, frameon=False)
 
 
 def blank(width: float, height: float) -> Picture:
@@ -277,14 +216,14 @@ def _draw_most(axes: Axes, weights: Weights) -> None:
     marked = np.ones(len(most), bool) if weights.dependence is None else weights.dependence[most] > 0.0
     axes.barh(np.arange(len(most)), weights.shares[most], color=np.where(marked, ORANGE, GREY).tolist())
     axes.axvline(1.0 / len(weights.shares), color=BLUE, linestyle="--", linewidth=1.5)
-    _name_features(axes, most, weights.names)
+    name_features(axes, most, weights.names)
     axes.set(xlabel="share of the draws", ylabel="feature", xlim=(0.0, None))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=4))
     axes.set_title("Drawn most (dashed: all equal)")
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _name_features(axes: Axes, most: np.ndarray, names: Sequence[str]) -> None:
+def name_features(axes: Axes, most: np.ndarray, names: Sequence[str]) -> None:
     """Label the bars of features from the top: by name, or by number if there are no names."""
     labels = [shortened(names[k]) if len(names) else str(k) for k in most.tolist()]
     axes.set_yticks(np.arange(len(most)), labels, parse_math=False)
@@ -317,14 +256,14 @@ def _draw_links(figure: FigureBase, links: Links) -> None:
     closeness = 1.0 - links.distance[np.ix_(order, order)]
     image = predicted.imshow(closeness, cmap="Blues", vmin=0)
     predicted.set_title("Predicted: 1 minus forest distance")
-    _add_bar(figure, predicted, image)
+    add_bar(figure, predicted, image)
     for axes in (known, predicted):
         _mark(axes, held_out)
     _draw_roc(roc, links.linked, -links.scored)
     _draw_precision(precision, links.linked, -links.scored)
 
 
-def _add_bar(figure: FigureBase, axes: Axes, image: AxesImage) -> None:
+def add_bar(figure: FigureBase, axes: Axes, image: ScalarMappable) -> None:
     """Add a colour bar that takes no room from its matrix, so that all panels of a row have the same size."""
     figure.colorbar(image, cax=axes.inset_axes((1.09, 0.0, 0.06, 1.0)))
 
@@ -429,11 +368,11 @@ def _draw_classes(figure: FigureBase, classes: Classes) -> None:
     matrix, spread, places = figure.subplots(1, 3, width_ratios=(1, 1.35, 1.35))
     order = np.lexsort((principal_coordinates(classes.distance, 1)[:, 0], classes.codes))
     image = matrix.imshow(classes.distance[np.ix_(order, order)], cmap="cividis", vmin=0)
-    _add_bar(figure, matrix, image)
+    add_bar(figure, matrix, image)
     matrix.set_title("Forest distances, rows by class")
     _name_blocks(matrix, classes)
-    _draw_spread(spread, classes)
-    _draw_map(places, classes)
+    draw_spread(spread, classes)
+    draw_map(places, RowMap(principal_coordinates(classes.distance, 2), classes.codes, classes.names))
 
 
 def _name_blocks(axes: Axes, classes: Classes) -> None:
@@ -449,7 +388,7 @@ def _name_blocks(axes: Axes, classes: Classes) -> None:
     axes.tick_params(length=0)
 
 
-def _draw_spread(axes: Axes, classes: Classes) -> None:
+def draw_spread(axes: Axes, classes: Classes) -> None:
     """Draw histograms of the distances within and between classes."""
     i, j = np.triu_indices(len(classes.codes), 1)
     distance, is_same = classes.distance[i, j], classes.codes[i] == classes.codes[j]
@@ -465,15 +404,26 @@ def _draw_spread(axes: Axes, classes: Classes) -> None:
     axes.legend(frameon=False)
 
 
-def _draw_map(axes: Axes, classes: Classes) -> None:
-    """Draw the rows in the plane of their first two principal coordinates."""
-    places = principal_coordinates(classes.distance, 2)
-    markers = ("o", "s", "^", "D", "v", "P")
-    for code, name in enumerate(classes.names):
-        x, y = places[classes.codes == code].T
-        style = code % len(CLASS_COLOURS)
-        axes.scatter(x, y, s=28, color=CLASS_COLOURS[style], marker=markers[style], alpha=0.7, linewidths=0, label=name)
+def draw_map(axes: Axes, mapped: RowMap) -> None:
+    """Draw rows at their places in the plane: by class, by an amount, or all alike."""
+    x, y = mapped.places.T
+    if mapped.values is None:
+        axes.scatter(x, y, s=28, color=BLUE, alpha=0.7, linewidths=0)
+    elif not mapped.names:
+        drawn = axes.scatter(x, y, s=28, c=mapped.values, cmap="viridis", alpha=0.9, linewidths=0)
+        add_bar(axes.figure, axes, drawn)
+    else:
+        _draw_classes_of_map(axes, mapped)
     axes.set(xlabel="first principal coordinate", ylabel="second principal coordinate")
-    axes.set_title("Map of the rows by their distances")
+    axes.set_title(mapped.title)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_classes_of_map(axes: Axes, mapped: RowMap) -> None:
+    """Draw the rows of each class in a colour and with a marker."""
+    for code, name in enumerate(mapped.names):
+        x, y = mapped.places[mapped.values == code].T
+        colour = CLASS_COLOURS[code % len(CLASS_COLOURS)]
+        marker = MARKERS[(code + code // len(CLASS_COLOURS)) % len(MARKERS)]
+        axes.scatter(x, y, s=28, color=colour, marker=marker, alpha=0.7, linewidths=0, label=name)
     axes.legend(frameon=False)

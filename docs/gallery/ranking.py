@@ -41,8 +41,8 @@ plt.show()
 # %%
 # The upper cells of one tree: how many similar and dissimilar pairs lie in each, and by what they are parted.
 
-from distforest.pictures.ranking_plots import ranking_tree
+from distforest.pictures import TreeDisplay
 
 figure, axes = plt.subplots(figsize=(9, 4), layout="constrained")
-ranking_tree(forest, depth=2, names=load_wine().feature_names, ax=axes)
+TreeDisplay.from_estimator(forest, depth=2, names=load_wine().feature_names, ax=axes)
 plt.show()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zarr
 
-from distforest import RFD, SMERF, SimForestClassifier
+from distforest import RFD, SMERF, Lazy, SimForestClassifier, SimForestOutlier, SimForestRegressor, pairwise
 from distforest.command_line import cli
 from distforest.forest import scoring
 from distforest.forest.proximities import proximity
@@ -159,25 +159,36 @@ def test_inspect_draws_importances_of_similarities_over_a_few_features(home, tmp
     assert "<!-- share of the gain of all cuts -->" in text
 
 
-def test_forests_without_features_to_draw_are_told(home, tmp_path):
+def test_forests_without_a_cut_that_gains_are_told(home, tmp_path):
     X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
-    SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "sim.zarr")
     with pytest.warns(UserWarning, match="no tree has a cut"):
         SMERF(2, min_samples_split=99, random_state=0).fit(X, X[:, 0] > 0).save(tmp_path / "roots.zarr")
     either = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])  # exclusive or: the first cut gains 0
     SMERF(2, max_depth=1, bootstrap=False, random_state=0).fit(either, [0, 1, 1, 0]).save(tmp_path / "xor.zarr")
-    idle = "no tree has a cut that gains anything"
-    SimForestClassifier(n_estimators=3, random_state=0).fit(X @ X.T, X[:, 0] > 0).save(tmp_path / "given.zarr")
-    told = {
-        "sim": "its cuts read linear similarities, each of all features, so there is no feature to plot; compute",
-        "given": "its cuts read similarities, so there is no feature to plot; compute distances by",
-        "roots": idle,
-        "xor": idle,
-    }
-    for name, hint in told.items():
+    for name in ("roots", "xor"):
         code, out, err = run("inspect", tmp_path / f"{name}.zarr", "--plot", tmp_path / "a.png")
-        assert (code, out, hint in err) == (2, "", True)
+        assert (code, out, "no tree has a cut that gains anything" in err) == (2, "", True)
     assert not (tmp_path / "a.png").exists()
+
+
+def test_inspect_draws_forests_on_similarities(home, tmp_path):
+    X = np.asarray(open_array(f"{home}/data.zarr/X")[...])
+    y, given = X[:, 0] > 0, X @ X.T
+    lazy = Lazy(pairwise(lambda a, b: float(given[a, b])), objects=np.arange(len(X)))
+    forests = {
+        "linear": SimForestClassifier("linear", n_estimators=3, random_state=0).fit(X, y),
+        "given": SimForestClassifier(n_estimators=3, random_state=0).fit(given, y),
+        "numbers": SimForestRegressor(n_estimators=3, random_state=0).fit(given, X[:, 0]),
+        "asked": SimForestClassifier(lazy, n_estimators=3, random_state=0).fit(np.arange(len(X)), y),
+        "outliers": SimForestOutlier(n_estimators=3, random_state=0).fit(given),
+    }
+    shown = dict.fromkeys(("linear", "given", "numbers"), "Proximity, rows by cluster")
+    shown |= {"asked": "SimForestClassifier, tree 0 of 3", "outliers": "How usual the rows are"}
+    for name, forest in forests.items():
+        forest.save(tmp_path / f"{name}.zarr")
+        code, _, err = run("inspect", tmp_path / f"{name}.zarr", "--plot", tmp_path / f"{name}.svg")
+        assert (code, err) == (0, "")
+        assert f"<!-- {shown[name]}" in (tmp_path / f"{name}.svg").read_text()
 
 
 @pytest.mark.cluster

@@ -163,8 +163,8 @@ def test_inspect_draws_the_importances_of_features_drawn_alike(home, tmp_path):
 def test_pictures_that_cannot_be_drawn(home, tmp_path, monkeypatch):
     code, _, err = run("inspect", home / "screened.zarr", "--plot", tmp_path / "a.tune")
     assert (code, "'tune' is not supported" in err) == (2, True)
-    monkeypatch.setitem(sys.modules, "distforest.pictures.plotting", None)
-    monkeypatch.delattr("distforest.pictures.plotting", raising=False)
+    monkeypatch.setitem(sys.modules, "distforest.pictures.sealed", None)
+    monkeypatch.delattr("distforest.pictures.sealed", raising=False)
     code, _, err = run("inspect", home / "screened.zarr", "--plot", tmp_path / "a.png")
     assert (code, "--plot needs matplotlib, pip install 'distforest[plot]'" in err) == (2, True)
     assert not (tmp_path / "a.png").exists()

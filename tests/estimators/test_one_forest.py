@@ -192,5 +192,5 @@ def test_load_refuses_what_is_no_forest_of_this_house(tmp_path: Path) -> None:
     manifest = json.loads((place / "manifest.json").read_text())
     manifest["meaning"]["seed"] = 1
     (place / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(ArtifactError, match="digest does not fit"):
+    with pytest.raises(ArtifactError, match="digest does not match"):
         load(place)

@@ -79,7 +79,7 @@ def test_rows_out_of_bag_cost_nothing_unless_they_are_asked_about() -> None:
         expected = np.where(whole.in_bag > 0, array, -1) if name == "leaves" else array
         np.testing.assert_array_equal(cheap.forest_.arrays()[name], expected)
     assert dear.kneighbors(n_neighbors=2)[1].shape == (N, 2)
-    with pytest.raises(InputError, match="fit with oob_score=True, or all rows in every tree"):
+    with pytest.raises(InputError, match="fit with oob_score=True, or with all rows in every tree"):
         cheap.kneighbors(n_neighbors=2)
 
 

@@ -12,15 +12,13 @@ from matplotlib.text import Text
 
 from distforest.errors import InputError
 from distforest.evaluation.metrics import average_precision, roc_auc
+from distforest.pictures import BudgetDisplay, ImportancesDisplay
+from distforest.pictures.pictured import Budgets, Importances
 from distforest.pictures.plotting import (
-    Budgets,
     Classes,
-    Importances,
     Links,
     Weights,
-    budget_curve,
     class_separation,
-    feature_importances,
     feature_weights,
     link_prediction,
     overview,
@@ -118,7 +116,7 @@ def test_overview_is_a_png_with_both_titles(links, classes):
 
 def test_budget_curve_shows_each_forest_its_rival_and_all_pairs():
     budgets = Budgets(np.array([300, 1200, 4000]), np.array([0.6, 0.8, 0.9]), 4950, "1-NN", 0.85, "Strings")
-    figure = budget_curve(budgets)
+    figure = BudgetDisplay(budgets).plot().figure_
     (axes,) = figure.axes
     forests, rival, pairs = axes.lines
     assert np.array_equal(forests.get_xydata(), [(300, 0.6), (1200, 0.8), (4000, 0.9)])
@@ -138,10 +136,10 @@ def covered(figure, axes):
 @pytest.mark.parametrize("accuracy", [[0.6, 0.8, 0.85, 0.9, 0.92], [0.92, 0.9, 0.85, 0.8, 0.6], [0.9] * 5])
 def test_the_legend_of_a_budget_curve_covers_no_line(accuracy):
     budgets = Budgets(np.array([300, 1200, 2500, 4000, 4950]), np.array(accuracy), 4950, "1-NN, all pairs", 0.85)
-    figure = budget_curve(budgets)
+    figure = BudgetDisplay(budgets).plot().figure_
     assert covered(figure, figure.axes[0]) == []
     given = Figure(layout="constrained")
-    assert covered(given, budget_curve(budgets, ax=given.subplots())) == []
+    assert covered(given, BudgetDisplay(budgets).plot(given.subplots()).ax_) == []
 
 
 def drawn_on(axes):
@@ -166,8 +164,9 @@ def test_a_notebook_shows_every_picture(links, classes, screened):
 def test_a_budget_curve_is_drawn_on_given_axes():
     budgets = Budgets(np.array([300, 1200, 4000]), np.array([0.6, 0.8, 0.9]), 4950, "1-NN", 0.85, "Strings")
     other, given = Figure().subplots(1, 2)
-    assert budget_curve(budgets, ax=given) is given
-    (own,) = budget_curve(budgets).axes
+    display = BudgetDisplay(budgets).plot(given)
+    assert (display.ax_, display.figure_, display._repr_png_()) == (given, given.figure, None)
+    own = display.plot().ax_
     assert drawn_on(given)[:4] == drawn_on(own)[:4]
     assert drawn_on(given)[4] == own.get_legend_handles_labels()[1]
     assert drawn_on(other) == ([], "", "", "", [])
@@ -175,7 +174,7 @@ def test_a_budget_curve_is_drawn_on_given_axes():
 
 def test_no_text_lies_on_another_in_a_budget_curve():
     budgets = Budgets(np.geomspace(10, 4e5, 9), np.linspace(0.2, 0.99, 9), 499_500, "1-NN, 1,000,000 pairs", 0.85)
-    assert overlapping(budget_curve(budgets)) == []
+    assert overlapping(BudgetDisplay(budgets).plot().figure_) == []
 
 
 def test_features_that_depend_on_others_are_marked(screened):
@@ -220,7 +219,8 @@ def test_a_screen_that_found_nothing_is_drawn(n_features):
 
 def test_importances_are_drawn_largest_first_and_add_up():
     parts = {"differences": np.array([0.1, 0.4, 0.0, 0.05]), "middles": np.array([0.25, 0.2, 0.0, 0.0])}
-    figure = feature_importances(Importances(parts, ["length", "width", "$x^2$", "a rather long name of a feature"]))
+    names = ["length", "width", "$x^2$", "a rather long name of a feature"]
+    figure = ImportancesDisplay(Importances(parts, names)).plot().figure_
     [axes] = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         *("width", "length", "a rather long name of a…", "$x^2$")
@@ -235,7 +235,8 @@ def test_importances_are_drawn_largest_first_and_add_up():
 
 @pytest.mark.parametrize("n_features", [1, 12, 13, 10_000])
 def test_the_most_important_of_any_number_of_features_are_drawn(n_features):
-    figure = feature_importances(Importances({"importance": np.full(n_features, 1 / n_features)}))
+    importances = Importances({"importance": np.full(n_features, 1 / n_features)})
+    figure = ImportancesDisplay(importances).plot().figure_
     [axes] = figure.axes
     assert len(axes.containers[0]) == min(n_features, 12)
     assert axes.get_title().removeprefix("Features by importance") == (
@@ -322,11 +323,11 @@ NAN = np.full((3, 3), np.nan)
         (lambda: link_prediction(SQUARE), r"a picture is drawn of Links\(...\), found ndarray"),
         (lambda: class_separation(SQUARE), r"a picture is drawn of Classes\(...\), found ndarray"),
         (lambda: overview(None, None), r"a picture is drawn of Links\(...\), found NoneType"),
-        (lambda: budget_curve([1, 2]), r"a picture is drawn of Budgets\(...\), found list"),
+        (lambda: BudgetDisplay([1, 2]), r"a picture is drawn of Budgets\(...\), found list"),
         (lambda: feature_weights(HALF), r"a picture is drawn of Weights\(...\), found list"),
-        (lambda: feature_importances(HALF), r"a picture is drawn of Importances\(...\), found list"),
+        (lambda: ImportancesDisplay(HALF), r"a picture is drawn of Importances\(...\), found list"),
         (
-            lambda: feature_importances(Importances({"a": HALF}), ax=Figure()),
+            lambda: ImportancesDisplay(Importances({"a": HALF})).plot(Figure()),
             "ax: axes of matplotlib were expected, found F",
         ),
         (lambda: principal_coordinates(np.ones((2, 3)), 1), r"a square matrix with rows, found shape \(2, 3\)"),

@@ -12,7 +12,8 @@ from distforest.command_line import cli
 from distforest.errors import InputError
 from distforest.estimators.pair_columns import Cosine
 from distforest.evaluation.roc import ROC
-from distforest.pictures.ranking_plots import cells_of, ranking, ranking_tree, roc_curves, sealed_ranking
+from distforest.pictures import ROCDisplay, TreeDisplay
+from distforest.pictures.ranking_plots import cells_of, ranking
 from distforest.sources.arrays import write_array
 from tests.pictures.test_plotting import drawn_on, overlapping
 
@@ -139,7 +140,7 @@ def test_a_tree_that_parts_nothing_is_drawn():
 @pytest.mark.parametrize("log", [False, True])
 def test_the_drawn_curves_are_those_of_the_trees(forests, log):
     curves = forests["diagonal"].tree_rocs_
-    (axes,) = roc_curves(curves, log, "Pairs").axes
+    axes = ROCDisplay(curves, log=log, title="Pairs").plot().ax_
     *own, mean, chance = axes.lines
     assert len(own) == len(curves)
     for line, curve in zip([*own, mean], [*curves, ROC.mean(curves)], strict=True):
@@ -155,9 +156,10 @@ def test_the_drawn_curves_are_those_of_the_trees(forests, log):
 def test_a_tree_and_its_curves_are_drawn_on_given_axes(forests):
     forest, figure = forests["square"], Figure()
     left, right = figure.subplots(1, 2)
-    assert ranking_tree(forest, 1, 2, ax=left) is left
-    assert roc_curves(forest.tree_rocs_, log=True, ax=right) is right
-    (cells,), (curves,) = ranking_tree(forest, 1, 2).axes, roc_curves(forest.tree_rocs_, log=True).axes
+    assert TreeDisplay.from_estimator(forest, 1, depth=2, ax=left).ax_ is left
+    display = ROCDisplay(forest.tree_rocs_, log=True)
+    assert display.plot(right).ax_ is right
+    cells, curves = TreeDisplay.from_estimator(forest, 1, depth=2).ax_, display.plot().ax_
     plain = [text.get_text().replace("\n≤", " ≤").replace("\n>", " >") for text in left.texts]
     assert plain == [text.get_text() for text in cells.texts] != []
     assert drawn_on(right)[:4] == drawn_on(curves)[:4]
@@ -168,14 +170,14 @@ def test_a_tree_and_its_curves_are_drawn_on_given_axes(forests):
 def test_a_logarithmic_scale_begins_below_the_least_rate():
     low = ROC([0, 3e-4, 1], [0, 0.5, 1])
     perfect = ROC([0, 0, 1], [0, 1, 1])
-    assert roc_curves([low, perfect], log=True).axes[0].get_xlim() == pytest.approx((1e-4, 1.0))
-    (axes,) = roc_curves([perfect], log=True).axes
+    assert ROCDisplay([low, perfect], log=True).plot().ax_.get_xlim() == pytest.approx((1e-4, 1.0))
+    axes = ROCDisplay([perfect], log=True).plot().ax_
     assert axes.get_xlim() == pytest.approx((1e-2, 1.0))
     assert set(axes.lines[0].get_ydata()) == {1.0}
 
 
 def test_of_many_trees_the_first_are_drawn():
-    figure = roc_curves([ROC([0, 0.5, 1], [0, 0.9, 1])] * 130)
+    figure = ROCDisplay([ROC([0, 0.5, 1], [0, 0.9, 1])] * 130).plot().figure_
     assert len(figure.axes[0].lines) == 102
     told = [text.get_text() for text in figure.legends[0].get_texts()]
     assert told == ["100 trees", "their mean: area 0.700", "chance"]
@@ -185,29 +187,29 @@ def test_of_many_trees_the_first_are_drawn():
 def test_what_cannot_be_drawn_is_refused(forests):
     forest = forests["diagonal"]
     with pytest.raises(InputError, match=r"tree: a number in 0..1 was expected, found 2"):
-        ranking_tree(forest, 2)
+        TreeDisplay.from_estimator(forest, 2)
     with pytest.raises(InputError, match="depth: 1 to 6 can be drawn, found 7"):
-        ranking_tree(forest, depth=7)
+        TreeDisplay.from_estimator(forest, depth=7)
     with pytest.raises(InputError, match="names: one for each of 3 features was expected, found 2"):
         ranking(forest, names=["a", "b"])
     with pytest.raises(InputError, match="no curves"):
-        roc_curves([])
+        ROCDisplay([])
     with pytest.raises(InputError, match="curves: a list of ROC was expected, found ROC"):
-        roc_curves(forest.tree_rocs_[0])
+        ROCDisplay(forest.tree_rocs_[0])
     with pytest.raises(InputError, match="curves: a list of ROC was expected, found tuple"):
-        roc_curves([forest.tree_rocs_[0], ([0, 1], [0, 1])])
+        ROCDisplay([forest.tree_rocs_[0], ([0, 1], [0, 1])])
     with pytest.raises(InputError, match="forest: a TreeRank was expected, found RFD"):
         ranking(RFD())
     with pytest.raises(InputError, match="forest: a fitted TreeRank was expected, found one that is not"):
-        ranking_tree(TreeRank())
+        ranking(TreeRank())
     with pytest.raises(InputError, match=r"tree must be an integer >= 0, found 0\.5"):
-        ranking_tree(forest, 0.5)
+        TreeDisplay.from_estimator(forest, 0.5)
     with pytest.raises(InputError, match="depth must be an integer >= 1, found '2'"):
-        ranking_tree(forest, depth="2")
+        TreeDisplay.from_estimator(forest, depth="2")
     with pytest.raises(InputError, match="names: a list of names was expected, found 'abc'"):
-        ranking_tree(forest, names="abc")
+        TreeDisplay.from_estimator(forest, names="abc")
     with pytest.raises(InputError, match="ax: axes of matplotlib were expected, found Figure"):
-        ranking_tree(forest, ax=Figure())
+        TreeDisplay.from_estimator(forest, ax=Figure())
 
 
 @pytest.mark.parametrize("layout", [None, "constrained"])
@@ -216,7 +218,7 @@ def test_what_cannot_be_drawn_is_refused(forests):
 def test_no_text_of_a_tree_lies_on_another_on_given_axes(forests, region, width, height, layout):
     figure = Figure(figsize=(width, height), layout=layout)
     axes = figure.subplots(gridspec_kw=None if layout else {"bottom": 0.25})
-    ranking_tree(forests[region], names=NAMES, ax=axes)
+    TreeDisplay.from_estimator(forests[region], names=NAMES, ax=axes)
     assert overlapping(figure) == []
     drawn = round(-axes.get_ylim()[0] - 0.45)
     assert drawn == 3 if width > 6 else 1 <= drawn <= 3
@@ -228,7 +230,7 @@ def test_a_tree_without_room_is_told(forests):
     with pytest.warns(
         UserWarning, match="the text of cells to depth 4 has no room on these axes; draw on larger"
     ) as told:
-        ranking_tree(forests["diagonal"], depth=4, names=NAMES, ax=axes)
+        TreeDisplay.from_estimator(forests["diagonal"], depth=4, names=NAMES, ax=axes)
     assert [own.filename for own in told] == [__file__]
 
 
@@ -246,8 +248,6 @@ def test_inspect_draws_a_sealed_ranking_forest(forests, points, tmp_path):
 
 def test_ranks_of_another_forest_are_not_drawn_but_its_importances(points, tmp_path):
     RFD(2, random_state=0).fit(points, points[:, 0] > 20).save(tmp_path / "votes.zarr")
-    with pytest.raises(InputError, match="a forest of TreeRank was expected, found 'rfd'"):
-        sealed_ranking(f"{tmp_path}/votes.zarr")
     done = CliRunner().invoke(cli.main, ["inspect", f"{tmp_path}/votes.zarr", "--plot", f"{tmp_path}/a.png"])
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "a.png").read_bytes()[1:4] == b"PNG"

@@ -169,7 +169,7 @@ def test_a_service_that_starts_is_waited_for_by_what_changes_something(name, qui
 
 
 def test_a_service_that_does_not_come_is_given_up(quick, monkeypatch):
-    monkeypatch.setattr(calls, "CALL_PATIENCE", dict.fromkeys(calls.CALL_PATIENCE, 0.05))
+    monkeypatch.setattr(calls, "CALL_PATIENCE", dict.fromkeys(calls.CALL_PATIENCE, 0.5))
     with FakeService({"submit": STARTING}) as fake, pytest.raises(AwayError, match="the service is starting"):
         Service(fake.address).submit(SPEC)
     assert len(fake.asked) > 1

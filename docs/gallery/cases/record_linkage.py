@@ -128,7 +128,7 @@ class FieldCosine:
     def __init__(self, field):
         self.columns = slice(field * WIDTH, (field + 1) * WIDTH)
 
-    def fit_transform(self, X, y):
+    def fit_transform(self, X, y):  # noqa: ARG002  (a transformer of scikit-learn has it)
         """Nothing is learned."""
         return self.transform(X)
 
@@ -137,7 +137,7 @@ class FieldCosine:
         return np.asarray(X)[:, self.columns]
 
 
-shifted = pairs + [0, len(first)]  # both lists one below the other
+shifted = np.add(pairs, [0, len(first)])  # both lists one below the other
 part = rng.integers(4, size=len(first))  # 0: the forests learn from it; 1: thresholds are set on it; 2, 3: new
 other_part = np.where(truth >= 0, part[truth], rng.integers(4, size=len(second)))
 of_first, of_second = part[pairs[:, 0]], other_part[pairs[:, 1]]

@@ -1,0 +1,72 @@
+"""How near a forest finds rows to each other, whatever it is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from distforest.errors import InputError
+from distforest.estimators.on_pairs import OnPairs
+from distforest.estimators.on_rows import OnRows
+from distforest.forest.pairs import pair_scores
+from distforest.forest.proximities import proximity
+
+if TYPE_CHECKING:
+    from distforest.arguments import Floats
+    from distforest.sources.source import Ints
+
+MOST_CLUSTERED = 500
+"""Training rows whose proximities a picture of a sealed forest shows: all, or so many drawn at random."""
+
+
+def check_forest(forest: Any) -> Any:
+    """Return a fitted estimator of this package; raises InputError for anything else."""
+    if not isinstance(forest, (OnRows, OnPairs)):
+        raise InputError(f"forest: an estimator of distforest was expected, found {type(forest).__name__}")
+    check_is_fitted(forest, "forest_")
+    return forest
+
+
+def closeness(forest: Any, X: Any = None) -> Floats:
+    """How near a forest finds rows to each other, shape (n, n): shares of common leaves, of pairs 1 - distance.
+
+    Parameters
+    ----------
+    forest
+        A fitted estimator.
+    X
+        Rows, as `distance` takes them; None: the training rows.
+
+    Raises
+    ------
+    InputError
+        As `proximity` or `distance`; or ``forest`` is no estimator of this package.
+    """
+    own = check_forest(forest)
+    return own.proximity(X) if isinstance(own, OnRows) else 1.0 - own.distance(X)
+
+
+def closeness_of_some(forest: Any) -> Floats:
+    """The `closeness` of training rows, or of `MOST_CLUSTERED` of them, the same ones every time, in their order.
+
+    Raises
+    ------
+    InputError
+        Rows out of bag were not routed.
+    """
+    own = forest.forest_
+    rows = some_rows(own.n_training)
+    if isinstance(forest, OnRows):
+        nodes = np.ascontiguousarray(own.training_nodes[:, rows])
+        return proximity(nodes, nodes)
+    points = own.points[rows]
+    return 1.0 - pair_scores.distance(own, points, points)
+
+
+def some_rows(n_rows: int) -> Ints:
+    """The numbers of all rows, or of `MOST_CLUSTERED` of them drawn at random, the same ones every time."""
+    if n_rows <= MOST_CLUSTERED:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(0).choice(n_rows, MOST_CLUSTERED, replace=False))

@@ -1,0 +1,219 @@
+"""How the error out of bag falls as trees are added, of a forest and what it was taught.
+
+A forest does not hold its ground truth, so this is given again. The error after t trees is that of the first t trees: a
+row, or a pair of rows, is judged by those of them that did not draw it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.amounts import counted
+from distforest.errors import InputError
+from distforest.evaluation.roc import roc_curve
+from distforest.forest import scoring
+from distforest.forest.leaf_kinds import KeepsVotes
+from distforest.forest.leaves import ClassCounts, Means
+from distforest.forest.pairs import pair_scores
+from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from distforest.evaluation.roc import ROC
+    from distforest.forest.forest import Forest
+    from distforest.sources.source import Floats, Ints
+
+    Judge = Callable[[Floats, np.ndarray], float]
+    Running = Iterator[tuple[Floats, Floats]]
+
+MOST_POINTS = 100
+"""Largest number of points of a curve."""
+
+MOST_PAIRS = 1 << 16
+"""Pairs of training rows that are judged: all, or so many drawn at random, the same ones every time."""
+
+
+@dataclass(frozen=True)
+class ErrorCurve:
+    """The error out of bag of the first trees of a forest.
+
+    Attributes
+    ----------
+    n_trees
+        Numbers of trees, ascending, shape (n_points,).
+    error
+        The error of so many trees, shape (n_points,).
+    measure
+        What the error is, in words.
+    judged
+        How many rows or pairs are judged by all trees, in words.
+    """
+
+    n_trees: Ints
+    error: Floats
+    measure: str
+    judged: str
+
+
+def error_curve(forest: Forest, truth: Truth) -> ErrorCurve:
+    """Compute the error out of bag over the trees.
+
+    Parameters
+    ----------
+    forest
+        The forest.
+    truth
+        What is known of its training rows, in their order: what the forest was taught, or labels for a forest that was
+        taught nothing or pairs.
+
+    Returns
+    -------
+    ErrorCurve
+        A forest that predicts is judged by its predictions; one that was taught distances by those; a vote on pairs by
+        the share of pairs that are told wrongly; any other by the area above the ROC curve of its distances, for which
+        a pair of one label is similar.
+
+    Raises
+    ------
+    InputError
+        The truth is of another kind or length; no row is out of bag, or rows out of bag were not routed.
+    """
+    if len(truth.values) != forest.n_training:
+        found = f"found {len(truth.values):,}"
+        raise InputError(f"truth: one for each of {counted(forest.n_training, 'training row')} was expected, {found}")
+    if isinstance(forest.leaf_table, (ClassCounts, Means)) and not forest.nearest_votes:
+        return _curve(forest, _predictions(forest), *_judge_of_rows(forest, truth), "row")
+    left, right = judged_pairs(forest.n_training)
+    judged = _judge_of_pairs(forest, truth, left, right)
+    return _curve(forest, _pair_distances(forest, left, right), *judged, "pair")
+
+
+def out_of_bag_roc(forest: Forest, truth: Truth) -> ROC:
+    """The ROC curve of distances out of bag of pairs of training rows; pairs of one label are similar.
+
+    Raises
+    ------
+    InputError
+        The truth is no labels, or all pairs are of one kind; or as `error_curve`.
+    """
+    if truth.kind is not TruthKind.LABELS:
+        raise InputError(f"truth: labels were expected for the ROC curve of pairs, found {truth.kind}")
+    left, right = judged_pairs(forest.n_training)
+    *_, (total, count) = _pair_distances(forest, left, right)
+    known = count > 0
+    return roc_curve(-total[known] / count[known], truth.distances(left[known], right[known]) == 0.0)
+
+
+def judged_pairs(n_rows: int) -> tuple[Ints, Ints]:
+    """All pairs i < j of rows, or `MOST_PAIRS` of them drawn at random, the same ones every time."""
+    left, right = pairs_of_rows(n_rows)
+    if len(left) <= MOST_PAIRS:
+        return left, right
+    drawn = np.sort(np.random.default_rng(0).choice(len(left), MOST_PAIRS, replace=False))
+    return left[drawn], right[drawn]
+
+
+def curve_points(n_trees: int) -> Ints:
+    """The numbers of trees at which a curve has a point: all, or about `MOST_POINTS` of them up to the last.
+
+    Examples
+    --------
+    >>> curve_points(3).tolist(), curve_points(500)[[0, 1, -1]].tolist(), len(curve_points(500))
+    ([1, 2, 3], [5, 10, 500], 100)
+    """
+    return np.unique(np.linspace(n_trees / MOST_POINTS, n_trees, MOST_POINTS).clip(1.0).astype(np.int64))
+
+
+def _curve(forest: Forest, running: Running, judge: Judge, measure: str, noun: str) -> ErrorCurve:
+    """Judge the running sums at the points of the curve; those at which nothing is out of bag yet are left out."""
+    wanted, found = set(curve_points(forest.n_trees).tolist()), list[tuple[int, float]]()
+    n_judged = 0
+    for n_trees, (total, count) in enumerate(running, start=1):
+        known = count > 0
+        if n_trees in wanted and known.any():
+            n_judged = int(known.sum())
+            found.append((n_trees, judge(total[known] / count[known].reshape(-1, *[1] * (total.ndim - 1)), known)))
+    if not found:
+        raise InputError("every tree drew all rows, so none is out of bag; grow with bootstrap=True")
+    numbers, errors = zip(*found, strict=True)
+    return ErrorCurve(np.array(numbers), np.array(errors), measure, counted(n_judged, noun))
+
+
+# --- rows -------------------------------------------------------------------------------------------------
+
+
+def _predictions(forest: Forest) -> Running:
+    """After each tree: the sums of what the trees say that did not draw a row, and how many they are."""
+    leaf_table, nodes = scoring.predicting(forest), forest.training_nodes
+    total, count = np.zeros((forest.n_training, leaf_table.n_outputs)), np.zeros(forest.n_training)
+    for tree in range(forest.n_trees):
+        out = forest.in_bag[tree] == 0
+        total[out] += leaf_table.outputs(tree, nodes[tree, out].astype(np.int64))
+        count += out
+        yield total, count
+
+
+def _judge_of_rows(forest: Forest, truth: Truth) -> tuple[Judge, str]:
+    """How predictions are judged, and by what measure."""
+    learned = forest.meaning.leaf.learned
+    if truth.kind != learned:
+        raise InputError(f"truth: {learned} were expected, which the forest was taught, found {truth.kind}")
+    if truth.kind is TruthKind.LABELS:
+        if [*map(str, truth.classes or ())] != [*map(str, forest.meaning.classes or ())]:
+            raise InputError(f"truth: the classes {forest.meaning.classes} were expected, found {truth.classes}")
+        return lambda said, known: float(
+            np.mean(said.argmax(axis=1) != truth.values[known])
+        ), "share of rows told wrongly"
+    return lambda said, known: _root_mean_square(said - truth.values[known]), f"root mean squared error of {learned}"
+
+
+# --- pairs ------------------------------------------------------------------------------------------------
+
+
+def _pair_distances(forest: Forest, left: Ints, right: Ints) -> Running:
+    """After each tree: the sums of the distances by the trees that drew neither row of a pair, and their weights."""
+    total, weight = np.zeros(len(left)), np.zeros(len(left))
+    for tree in range(forest.n_trees):
+        unseen = forest.in_bag[tree] == 0
+        out = np.flatnonzero(unseen[left] & unseen[right])
+        parts, wholes = _distances_of_tree(forest, tree, left[out], right[out])
+        total[out] += parts
+        weight[out] += wholes
+        yield total, weight
+
+
+def _distances_of_tree(forest: Forest, tree: int, left: Ints, right: Ints) -> tuple[Floats, Floats | float]:
+    """What a tree adds to the sums of the distances of pairs of training rows, and to their weights."""
+    if not pair_scores.is_over_pairs(forest):
+        nodes = forest.training_nodes[tree].astype(np.int64)
+        return scoring.between_nodes(forest).pairs(tree, nodes[left], nodes[right]), 1.0
+    table = pair_scores.node_scores(forest)
+    numbers = np.stack([left, right], axis=1).astype(np.int32)
+    ends = pair_scores.walked(table.walks, tree, pair_scores.training_pairs(forest, numbers))
+    wholes = 1.0 if table.wholes is None else table.wholes[ends]
+    return (table.parts[ends] if table.dissimilar else wholes - table.parts[ends]), wholes
+
+
+def _judge_of_pairs(forest: Forest, truth: Truth, left: Ints, right: Ints) -> tuple[Judge, str]:
+    """How distances are judged, and by what measure."""
+    learned, true = forest.meaning.leaf.learned, truth.distances(left, right)
+    if truth.kind is TruthKind.DISTANCES and learned is TruthKind.DISTANCES:
+        return lambda found, known: _root_mean_square(found - true[known]), "root mean squared error of distances"
+    if truth.kind is not TruthKind.LABELS:
+        raise InputError(f"truth: labels were expected for a forest that was taught {learned}, found {truth.kind}")
+    if isinstance(forest.meaning.leaf, KeepsVotes):
+        return lambda found, known: float(np.mean((found > 0.5) != (true[known] > 0.0))), "share of pairs told wrongly"
+    return lambda found, known: _area_above(found, true[known] == 0.0), "area above the ROC curve of pairs"
+
+
+def _area_above(distances: Floats, similar: np.ndarray) -> float:
+    """Area above the ROC curve of distances; that of chance where all pairs are of one kind."""
+    return 1.0 - roc_curve(-distances, similar).auc if 0 < similar.sum() < len(similar) else 0.5
+
+
+def _root_mean_square(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))

@@ -1,0 +1,291 @@
+"""Displays: they show the numbers of the forest, on axes of their own or given ones, and no text lies on another."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from sklearn.datasets import load_wine
+
+import distforest.pictures as displays
+from distforest import (
+    RFD,
+    SMERF,
+    Lazy,
+    SimForestClassifier,
+    SimForestOutlier,
+    SimForestRegressor,
+    TreeRank,
+    URerF,
+    pairwise,
+)
+from distforest.errors import InputError
+from distforest.evaluation.geodesics import geodesic_precision
+from distforest.evaluation.manifolds import manifold_line
+from distforest.forest.forest import Forest
+from distforest.pictures.curves import operating_points
+from tests.pictures.test_plotting import drawn_on, overlapping
+
+NAMES = load_wine().feature_names
+
+
+@pytest.fixture(scope="module")
+def wines():
+    X, y = load_wine(return_X_y=True)
+    return ((X - X.mean(axis=0)) / X.std(axis=0))[::2], y[::2]
+
+
+@pytest.fixture(scope="module")
+def forests(wines):
+    X, y = wines
+    near = -np.linalg.norm(X[:, None] - X, axis=2)
+    return {
+        "labels": SMERF(10, random_state=0).fit(X, y),
+        "numbers": SMERF(10, random_state=0).fit(X, X[:, 0] + 0.5),
+        "distances": SMERF(10, random_state=0).fit(X, -near),
+        "untaught": URerF(10, min_samples_split=9, random_state=0).fit(X),
+        "votes": RFD(10, random_state=0).fit(X, y),
+        "ranks": TreeRank(3, n_pairs=900, leafrank_depth=1, random_state=0).fit(X, y),
+        "similar": SimForestClassifier(n_estimators=10, random_state=0).fit(near, y),
+        "amounts": SimForestRegressor("rbf", n_estimators=10, random_state=0).fit(X, X[:, 0]),
+        "outliers": SimForestOutlier("rbf", n_estimators=10, random_state=0).fit(X),
+    }
+
+
+def rows_of(name, wines):
+    X, _ = wines
+    return -np.linalg.norm(X[:, None] - X, axis=2) if name == "similar" else X
+
+
+def test_all_displays_are_at_hand():
+    assert {name for name in dir(displays) if name.endswith("Display")} == set(displays.__all__)
+    assert all(getattr(displays, name).__name__ == name for name in displays.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'PieDisplay'"):
+        displays.PieDisplay  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["labels", "untaught", "votes", "ranks"])
+def test_importances_are_those_of_the_forest(forests, name):
+    names = NAMES if name != "ranks" else ()
+    display = displays.ImportancesDisplay.from_estimator(forests[name], names=names)
+    total = np.sum([*display.importances.parts.values()], axis=0)
+    assert total.sum() == pytest.approx(1.0)
+    if name != "ranks":
+        assert total == pytest.approx(forests[name].feature_importances_)
+        assert display.ax_.get_yticklabels()[0].get_text() in "".join(NAMES)
+    else:
+        assert display.importances.names[:2] == ["|d feature 0|", "|d feature 1|"]
+    assert overlapping(display.figure_) == []
+
+
+def naive_points(similar, distance, at):
+    """The definition, threshold by threshold."""
+    found = []
+    for rate in at:
+        best = None
+        for threshold in sorted(set(distance)):
+            called = [one for one, far in zip(similar, distance, strict=True) if far <= threshold]
+            fpr = called.count(0) / similar.count(0)
+            if fpr <= rate:
+                best = (fpr, called.count(1) / similar.count(1), threshold)
+        if best and best not in found:
+            found.append(best)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_operating_points_are_those_of_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    distance = rng.integers(0, 9, 40).astype(float).tolist()  # with ties
+    similar = (rng.random(40) < 0.4).astype(int).tolist()
+    at = [0.0, 0.05, 0.3, 0.31, 1.0]
+    assert operating_points(similar, distance, at) == naive_points(similar, distance, at)
+
+
+def test_curves_of_pairs_are_judged_by_labels(forests, wines):
+    X, y = wines
+    display = displays.ROCDisplay.from_estimator(forests["votes"], X, y, at=[0.1])
+    distance = forests["votes"].distance(X)
+    pairs = [(i, j) for i in range(len(X)) for j in range(i + 1, len(X))]
+    same = [distance[i, j] for i, j in pairs if y[i] == y[j]]
+    other = [distance[i, j] for i, j in pairs if y[i] != y[j]]
+    area = np.mean([(a < b) + (a == b) / 2 for a in same for b in other])
+    assert display.curves[0].auc == pytest.approx(area)
+    [point] = display.points
+    assert point.tpr == np.mean(np.array(same) <= point.threshold)
+    assert point.fpr == np.mean(np.array(other) <= point.threshold) <= 0.1
+    assert point.told() in [text.get_text() for text in display.figure_.legends[0].get_texts()]
+    assert overlapping(display.figure_) == []
+    ranks = displays.ROCDisplay.from_estimator(forests["ranks"], log=True)
+    assert len(ranks.curves) == 3
+    assert [point.tpr for point in ranks.points] == [forests["ranks"].roc_.tpr_at(rate) for rate in (0.01, 0.1)]
+    assert overlapping(ranks.figure_) == []
+
+
+def test_distances_and_maps_are_those_of_the_forest(forests, wines):
+    X, y = wines
+    words = np.array(["fern", "moss", "tree"])[y]
+    for name, forest in forests.items():
+        rows = rows_of(name, wines)
+        spread = displays.DistancesDisplay.from_estimator(forest, rows, words)
+        assert np.array_equal(spread.classes.distance, forest.distance(rows))
+        assert spread.classes.names == ["fern", "moss", "tree"]
+        assert overlapping(spread.figure_) == []
+    by_class = displays.MapDisplay.from_estimator(forests["labels"], X, words)
+    assert [text.get_text() for text in by_class.ax_.get_legend().get_texts()] == ["fern", "moss", "tree"]
+    by_amount = displays.MapDisplay.from_estimator(forests["labels"], X, X[:, 0])
+    assert np.array_equal(by_amount.ax_.collections[0].get_array(), X[:, 0])
+    alike = displays.MapDisplay.from_estimator(forests["votes"])
+    assert alike.ax_.get_legend() is None
+    for display in (by_class, by_amount, alike):
+        assert sum(len(own.get_offsets()) for own in display.ax_.collections) == len(X)
+        assert overlapping(display.figure_) == []
+    one = displays.MapDisplay.from_predictions(None, [[0.0]])
+    assert one.places.places.tolist() == [[0.0, 0.0]]
+
+
+def test_proximities_are_drawn_by_cluster(forests, wines):
+    for name in ("untaught", "votes"):
+        display = displays.ProximityDisplay.from_estimator(forests[name], n_clusters=4)
+        forest, order = forests[name], display.clusters.order
+        near = forest.proximity() if name == "untaught" else 1.0 - forest.distance()
+        shown = np.asarray(display.ax_.images[0].get_array())
+        assert np.array_equal(shown, near[np.ix_(order, order)])
+        assert len(display.ax_.lines) == 2 * (len(display.clusters.sizes) - 1) == 6
+        assert overlapping(display.figure_) == []
+
+
+def test_geodesic_precision_is_the_metric_at_each_k():
+    data = manifold_line(60, random_state=0)
+    forest = URerF(10, min_samples_split=9, random_state=0).fit(data.X)
+    display = displays.GeodesicPrecisionDisplay.from_estimator(forest, None, data.geodesic())
+    assert display.precisions.ks.tolist() == [1, 2, 5, 10, 20]
+    expected = [geodesic_precision(forest.proximity(), data.geodesic(), k) for k in (1, 2, 5, 10, 20)]
+    assert display.precisions.precision.tolist() == expected
+    assert display.precisions.chance.tolist() == [k / 59 for k in (1, 2, 5, 10, 20)]
+    assert overlapping(display.figure_) == []
+
+
+def goes_left(cut, row):
+    """Whether a row goes left by what the words say, read as a person would."""
+    said, _, threshold = cut.partition(" ≤ ")
+    total, sign = 0.0, 1.0
+    for word in said.replace("\N{MINUS SIGN}", "- ").split():
+        if word in "+-":
+            sign = -1.0 if word == "-" else 1.0
+        else:
+            total += sign * row[int(word.lstrip("fs"))]
+    return total <= float(threshold.replace("\N{MINUS SIGN}", "-"))
+
+
+@pytest.mark.parametrize("name", ["labels", "numbers", "similar"])
+def test_the_words_of_a_tree_send_the_rows_that_its_boxes_count(forests, wines, name):
+    forest: Forest = forests[name].forest_
+    rows = np.float32(rows_of(name, wines)) if name != "similar" else rows_of(name, wines)
+    names = [f"f{k}" for k in range(rows.shape[1])] if name != "similar" else ()
+    display = displays.TreeDisplay.from_estimator(forests[name], 2, depth=4, names=names)
+    boxes = {(box.depth, box.place): box for box in display.tree.boxes}
+    inside, weight = {(0, 0): np.ones(len(rows), bool)}, forest.in_bag[2].astype(int)
+    checked = 0
+    for (depth, place), box in boxes.items():
+        own = inside.get((depth, place))
+        if own is None:
+            continue
+        n_rows = int(box.held.split(" row")[0].replace(",", ""))
+        assert abs(n_rows - weight[own].sum()) <= 1  # thresholds are told in four digits
+        if box.cut and "sum" not in box.cut and n_rows == weight[own].sum():
+            side = np.array([goes_left(box.cut, row) for row in rows])
+            inside[depth + 1, 2 * place], inside[depth + 1, 2 * place + 1] = own & side, own & ~side
+            checked += 1
+    assert checked > 1
+    assert overlapping(display.figure_) == []
+
+
+@pytest.mark.parametrize("name", ["distances", "untaught", "votes", "ranks", "amounts", "outliers"])
+def test_a_tree_of_every_method_is_drawn(forests, name):
+    display = displays.TreeDisplay.from_estimator(forests[name], 1)
+    assert type(forests[name]).__name__ in display.ax_.get_title()
+    table = forests[name].forest_.table
+    start, end = table.tree_start[1:3]
+    assert display.tree.boxes[0].n_leaves == int(table.is_leaf[start:end].sum())
+    assert overlapping(display.figure_) == []
+    given = Figure(figsize=(6, 4), layout="constrained")
+    assert displays.TreeDisplay.from_estimator(forests[name], 1, ax=given.subplots()).figure_ is given
+    assert overlapping(given) == []
+
+
+def test_budgets_are_paid_by_clones(wines):
+    X, y = wines
+    lazy = Lazy(pairwise(lambda a, b: -float(np.abs(a - b).sum())), objects=X)
+    forest, rows = SimForestClassifier(lazy, n_estimators=3, random_state=0), np.arange(len(X))
+    train, test = rows[::2], rows[1::2]
+    display = displays.BudgetDisplay.from_estimator(
+        forest, train, y[train], test, y[test], budgets=[900, 150], ax=Figure().subplots()
+    )
+    assert display.budgets.evaluations[0] <= 150 <= display.budgets.evaluations[1] <= 900
+    assert display.budgets.n_pairs == len(train) * (len(train) - 1) // 2
+    assert not hasattr(forest, "forest_")
+    assert [line.get_label() for line in display.ax_.lines] == ["forest", "all 990 pairs"]
+
+
+def test_outliers_are_counted(forests):
+    display = displays.OutlierScoresDisplay.from_estimator(forests["outliers"])
+    heights = [sum(bar.get_height() for bar in own) for own in display.ax_.containers]
+    n_outliers = int((display.scores < display.offset).sum())
+    assert heights == [len(display.scores) - n_outliers, n_outliers]
+    assert overlapping(display.figure_) == []
+
+
+def test_a_display_is_drawn_again_elsewhere(forests, wines):
+    X, y = wines
+    display = displays.ROCDisplay.from_estimator(forests["votes"], X, y)
+    own, given = display.ax_, Figure().subplots()
+    assert display._repr_png_().startswith(b"\x89PNG")
+    assert display.plot(given) is display
+    assert (display.ax_, display.figure_, display._repr_png_()) == (given, given.figure, None)
+    assert drawn_on(given)[:4] == drawn_on(own)[:4]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "message"),
+    [
+        (lambda f, X: displays.ROCDisplay([]), "no curves"),
+        (lambda f, X: displays.ROCDisplay.from_estimator(f["votes"]), "X, y: rows and labels were expected, as RFD"),
+        (lambda f, X: displays.ROCDisplay.from_estimator(f["votes"], X), "y: labels were expected with X, found None"),
+        (
+            lambda f, X: displays.ROCDisplay.from_estimator(f["votes"], X, [0, 1]),
+            "y: a label for each of 89 rows was expected, found 2",
+        ),
+        (lambda f, X: operating_points([1, 1], [0.1, 0.2], [0.1]), "with pairs of both kinds"),
+        (lambda f, X: operating_points([1, 0], [0.1, 0.2], [1.5]), "at: rates from 0 to 1 were expected, found 1.5"),
+        (lambda f, X: displays.DistancesDisplay.from_estimator(f["votes"], X, [0]), "codes must have one number for"),
+        (lambda f, X: displays.MapDisplay.from_estimator(X), "an estimator of distforest was expected, found ndarray"),
+        (lambda f, X: displays.MapDisplay(X), r"a picture is drawn of RowMap\(...\), found ndarray"),
+        (
+            lambda f, X: displays.ProximityDisplay.from_estimator(f["votes"], n_clusters=90),
+            "n_clusters: at most 89, one for each row, were expected, found 90",
+        ),
+        (lambda f, X: displays.ProximityDisplay.from_predictions(X), "proximity must be a square matrix"),
+        (
+            lambda f, X: displays.GeodesicPrecisionDisplay.from_predictions([[1.0]], [[0.0]]),
+            "ks: one number or more was expected, found none for 1 point",
+        ),
+        (lambda f, X: displays.ImportancesDisplay.from_estimator(f["similar"]), "read dense similarities"),
+        (lambda f, X: displays.TreeDisplay.from_estimator(f["labels"], 10), r"tree: a number in 0\.\.9 was expected"),
+        (lambda f, X: displays.TreeDisplay.from_estimator(f["labels"], depth=7), "depth: 1 to 6 can be drawn, found 7"),
+        (
+            lambda f, X: displays.TreeDisplay.from_estimator(f["labels"], names=["a"]),
+            "names: one for each of 13 columns was expected, found 1",
+        ),
+        (
+            lambda f, X: displays.BudgetDisplay.from_estimator(f["similar"], X, X, X, X, budgets=[1]),
+            r"one whose similarity=Lazy\(...\) was expected",
+        ),
+        (
+            lambda f, X: displays.OutlierScoresDisplay.from_estimator(f["votes"]),
+            "a SimForestOutlier was expected, found RFD",
+        ),
+        (lambda f, X: displays.OutlierScoresDisplay([], 0.0), "scores must have one number or more, found none"),
+    ],
+)
+def test_what_cannot_be_displayed_is_refused(forests, wines, drawn, message):
+    with pytest.raises(InputError, match=message):
+        drawn(forests, wines[0])

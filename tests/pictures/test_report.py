@@ -1,0 +1,193 @@
+"""The report on a forest: it says what the forest says, escapes what strangers wrote, and asks for nothing."""
+
+import json
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from distforest import RFD, SMERF, Lazy, SimForestClassifier, SimForestOutlier, Targets, TreeRank, URerF, load, pairwise
+from distforest.command_line import cli
+from distforest.errors import InputError
+from distforest.forest.sealed.artifact import read_manifest
+from distforest.pictures.report import report_page
+from distforest.service.registry import Registry
+from distforest.sources.arrays import write_array
+from tests.service.fake_service import JOB, SUCCEEDED
+
+OFFLINE = Path(__file__).parents[2] / ".ci" / "offline.py"
+HOSTILE = "<script>alert(1)</script>\"'&"
+FRAME = ["Data", "Parameters", "Run", "Error out of bag"]
+END = ["Importances", "Depths of leaves", "Sizes of leaves", "Proximity by cluster", "Grow it again"]
+ROC_OF = {True: "ROC of pairs out of bag", False: "ROC of the training pairs"}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Sealed forests of each kind."""
+    folder = tmp_path_factory.mktemp("report")
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 3)), np.repeat([0, 1], 20)
+    X[:, 0] += 3 * y
+    near = X @ X.T
+    lazy = Lazy(pairwise(lambda a, b: float(near[a, b])), objects=np.arange(40), budget=300)
+    made = {
+        "smerf": SMERF(60, oob_score=True, random_state=0).fit(X, y),
+        "targets": SMERF(5, random_state=0).fit(X, Targets(X[:, 0])),
+        "distances": SMERF(5, random_state=0).fit(X, np.abs(X[:, 0, None] - X[:, 0])),
+        "urerf": URerF(5, min_samples_split=9, random_state=0).fit(X),
+        "rfd": RFD(5, random_state=0).fit(X, y),
+        "treerank": TreeRank(3, n_pairs=300, max_samples=0.6, random_state=0).fit(X, y),
+        "similar": SimForestClassifier(n_estimators=5, random_state=0).fit(near, y),
+        "outliers": SimForestOutlier(n_estimators=5, random_state=0).fit(near),
+        "asked": SimForestClassifier(lazy, n_estimators=5, random_state=0).fit(np.arange(40), y),
+    }
+    for name, forest in made.items():
+        forest.save(folder / f"{name}.zarr")
+    write_array(f"{folder}/in.zarr", "y", y.shape, y.dtype, [y])
+    write_array(f"{folder}/in.zarr", "X", X.shape, X.dtype, [X])
+    return folder
+
+
+def run(*parts):
+    done = CliRunner().invoke(cli.main, [str(part) for part in parts])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def headings(page):
+    return [unescape(found) for found in re.findall(r"<h2[^>]*>(.*?)</h2>", page)]
+
+
+def is_offline(page, folder):
+    folder.mkdir()
+    (folder / "page.html").write_text(page)
+    return subprocess.run([sys.executable, OFFLINE, folder], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "truth"),
+    [
+        *((name, True) for name in ("smerf", "urerf", "rfd", "treerank", "similar")),
+        *((name, False) for name in ("smerf", "targets", "distances", "urerf", "rfd", "treerank")),
+        *((name, False) for name in ("similar", "outliers", "asked")),
+    ],
+)
+def test_a_report_has_all_its_sections(home, tmp_path, name, truth):
+    given = ["--truth", home / "in.zarr/y"] if truth else []
+    code, out, err = run("report", home / f"{name}.zarr", tmp_path / "a.html", *given, "--json")
+    assert (code, err) == (0, "")
+    page, found = (tmp_path / "a.html").read_text(), json.loads(out)
+    manifest = read_manifest(f"{home}/{name}.zarr")
+    assert found["digest"] == manifest["digest"]
+    assert found["n_bytes"] == len(page.encode())
+    assert manifest["digest"] in page
+    roc = [ROC_OF[truth]] if truth or name == "treerank" else []
+    assert headings(page) == [*FRAME, *roc, *END]
+    text = unescape(page)
+    for key, value in manifest["meaning"]["params"].items():
+        assert f"<dt>{key}</dt><dd>{value!r}</dd>" in text
+    n_charts = len(re.findall("<svg ", page)) + len(re.findall("<img ", page))
+    n_tables = len(re.findall("<table>", page))
+    assert n_charts <= n_tables  # a table for every chart
+    assert len(re.findall(r"<svg [^>]*><title", page)) == len(re.findall("<svg ", page))
+    assert is_offline(page, tmp_path / "site")
+    assert "<script" not in page
+
+
+def test_numbers_of_the_report_are_those_of_the_forest(home):
+    page, forest = report_page(f"{home}/smerf.zarr", truth=f"{home}/in.zarr/y")
+    estimator = load(home / "smerf.zarr")
+    shares = [f"{100 * share:.1f}%" for share in sorted(estimator.feature_importances_, reverse=True)]
+    importances = page.partition(">Importances<")[2].partition("</table>")[0]
+    assert re.findall(r"<td>(.*?)</td>", importances) == shares
+    assert f"Recorded RMSE</dt><dd>{estimator.oob_rmse_:.3g}" in page
+    depths = page.partition(">Depths of leaves<")[2].partition("</table>")[0]
+    n_leaves = [int(found) for found in re.findall(r"<td>(.*?)</td>", depths)]
+    assert sum(n_leaves) == int(forest.table.is_leaf.sum())
+
+
+def test_a_report_tells_how_it_is_repeated(home, tmp_path, monkeypatch):
+    monkeypatch.chdir(home)
+    for name, given in (("smerf", ["--truth", "in.zarr/y"]), ("urerf", [])):
+        assert run("report", f"{name}.zarr", f"{tmp_path}/{name}.html", *given)[0] == 0
+        code = unescape(re.search(r"<pre[^>]*>(.*?)</pre>", (tmp_path / f"{name}.html").read_text(), re.DOTALL)[1])
+        python, _, commands = code.partition("\n\n$ ")
+        data = {"X = ...": "X = 'in.zarr/X'", "y = ...": "import zarr; y = zarr.open_array('in.zarr/y')[...]"}
+        for line, known in data.items():
+            python = python.replace(line, known)
+        exec(python, {})  # it ends with the comparison of the digests
+        assert commands.splitlines()[0] == f"distforest verify {name}.zarr"
+        *_, again = commands.splitlines()
+        assert again.split()[1:3] == ["distforest", "report"]
+
+
+def test_costs_of_similarities_are_told(home):
+    page, forest = report_page(f"{home}/asked.zarr")
+    paid = forest.provenance["similarity"]["evaluations"]
+    assert f"<dd>{paid:,} pairs paid for</dd>" in page
+    assert "rows out of bag were not routed" in page.lower()
+    assert "similarity=Lazy(...)" in page
+
+
+def test_what_strangers_have_written_is_escaped(home, tmp_path):
+    X = np.arange(12.0).reshape(6, 2)
+    forest = SMERF(2, random_state=0).fit(X, np.array([HOSTILE, "b"] * 3))
+    forest.feature_names_in_ = np.array([HOSTILE, "b"], object)
+    forest.save(tmp_path / "a.zarr")
+    page, _ = report_page(f"{tmp_path}/a.zarr", run=[(HOSTILE, HOSTILE)], made_by=HOSTILE)
+    assert HOSTILE in unescape(page)
+    assert "<script" not in page
+    assert '"\'&"' not in page
+
+
+def test_a_report_on_a_job_tells_of_its_run(home, tmp_path):
+    held = Registry(f"{tmp_path}/jobs")
+    result = {**SUCCEEDED["result"], "forest": f"{home}/smerf.zarr", "seconds": 12.5, "peak_bytes": 3 << 20}
+    held.create("wines", "{}", {**SUCCEEDED, "id": "wines", "result": result})
+    held.create("young", "{}", {**JOB, "id": "young", "service": "gone"})
+    held.create("asking", "{}", {**SUCCEEDED, "id": "asking", "kind": "score"})
+    asked = ("--job-root", tmp_path / "jobs")
+    assert run("report", "wines", tmp_path / "a.html", *asked)[0] == 0
+    page = (tmp_path / "a.html").read_text()
+    assert "<dt>Seconds</dt><dd>12.5</dd>" in page
+    assert "<dt>Memory</dt><dd>3.0 MiB at the peak of a worker</dd>" in page
+    assert "keeps neither" not in page
+    code, _, err = run("report", "young", tmp_path / "b.html", *asked)
+    assert (code, "has no forest yet; `distforest wait young` waits for it" in err) == (6, True)
+    code, _, err = run("report", "asking", tmp_path / "b.html", *asked)
+    assert (code, "asking is a scoring job, which makes no forest" in err) == (2, True)
+    assert run("report", "nobody", tmp_path / "b.html", *asked)[0] == 4
+    assert not (tmp_path / "b.html").exists()
+
+
+def test_what_is_refused(home, tmp_path):
+    forest = home / "smerf.zarr"
+    code, _, err = run("report", forest, tmp_path / "a.pdf")
+    assert (code, "a name that ends in .html was expected" in err) == (2, True)
+    (tmp_path / "a.html").write_text("mine")
+    code, _, err = run("report", forest, tmp_path / "a.html")
+    assert (code, "is there already; choose another output, or allow it (--overwrite)" in err) == (2, True)
+    assert (tmp_path / "a.html").read_text() == "mine"
+    assert run("report", forest, tmp_path / "a.html", "--overwrite")[0] == 0
+    assert (tmp_path / "a.html").read_text() != "mine"
+    assert run("report", tmp_path / "none.zarr", tmp_path / "b.html")[0] == 7
+    code, _, err = run("report", home / "targets.zarr", tmp_path / "b.html", "--truth", home / "in.zarr/X")
+    assert code == 2
+    assert not (tmp_path / "b.html").exists()
+    with pytest.raises(InputError, match="truth: one for each of 40 training rows was expected, found 2"):
+        report_page(str(forest), truth=[0, 1])
+
+
+def test_a_report_needs_neither_distributed_nor_matplotlib(home):
+    code = (
+        "import sys\nfor name in ('distributed', 'matplotlib'): sys.modules[name] = None\n"
+        "from distforest.pictures.report import report_page\n"
+        f"print(len(report_page({f'{home}/rfd.zarr'!r})[0]) > 1000)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
