@@ -34,7 +34,7 @@ ESTIMATORS = (
     *("forest_estimator", "on_features", "on_pairs", "on_rows"),
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "urerf"),
 )
-COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "service", "trials")}
+COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "schema", "service", "trials")}
 WITH_A_SCHEDULER = ("calls", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 ONLY_IN = {

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distforest.command_line import certificates, service, trials
+from distforest.command_line import certificates, schema, service, trials
 from distforest.command_line.commands import JSON, Doors, fail, json_option, print_report
 from distforest.errors import (
     ArtifactError,
@@ -113,7 +113,7 @@ def print_answer(ctx: click.Context, report: Report | None) -> None:
         print_report(ctx, report)
 
 
-main.take(trials.COMMANDS)
+main.take((*trials.COMMANDS, *schema.COMMANDS))
 main.take((*service.COMMANDS, *certificates.COMMANDS), "Jobs of a service")
 
 
