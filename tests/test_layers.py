@@ -34,8 +34,8 @@ ESTIMATORS = (
     *("forest_estimator", "on_features", "on_pairs", "on_rows"),
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "urerf"),
 )
-COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "schema", "service", "trials")}
-WITH_A_SCHEDULER = ("calls", "jobs", "leading", "page", "serving", "watching", "whereabouts")
+COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "doctor", "schema", "service", "trials")}
+WITH_A_SCHEDULER = ("calls", "doctor", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 ONLY_IN = {
     "distributed": {"jobs.on_dask", *SERVICE},

@@ -7,7 +7,7 @@ stdout is data, stderr is progress; ``--json`` prints one JSON object on stdout,
 exit
 =====  =========================================================================================
 0      done
-1      a job failed
+1      a job failed, or `doctor` has found something to mend
 2      usage, a spec or an input is at fault
 3      no scheduler answers
 4      there is no such job
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distforest.command_line import certificates, schema, service, trials
+from distforest.command_line import certificates, doctor, schema, service, trials
 from distforest.command_line.commands import JSON, Doors, fail, json_option, print_report
 from distforest.errors import (
     ArtifactError,
@@ -114,7 +114,7 @@ def print_answer(ctx: click.Context, report: Report | None) -> None:
 
 
 main.take((*trials.COMMANDS, *schema.COMMANDS))
-main.take((*service.COMMANDS, *certificates.COMMANDS), "Jobs of a service")
+main.take((*service.COMMANDS, *certificates.COMMANDS, *doctor.COMMANDS), "Jobs of a service")
 
 
 # --- fit --------------------------------------------------------------------------------------------------

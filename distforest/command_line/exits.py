@@ -28,6 +28,9 @@ CODES = (
 STATE_CODES = {"CANCELLED": 5, "INTERRUPTED": 6}
 """The exit code of the last state of a job that is not done; of all others it is 1."""
 
+MEND_CODE = 1
+"""What `doctor` ends with if something is to be mended."""
+
 
 def exit_code(error: BaseException) -> int:
     """Choose the exit code that an error leads to."""

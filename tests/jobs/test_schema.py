@@ -34,7 +34,28 @@ SPECS = {
 }
 SPECS |= {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.glob("deploy/**/*.toml"))}
 
-VALUES = (True, 0, -1, 1, 7, 0.5, -0.5, 2.5, 1e300, 2**63, "", " ", "none", "given", "wine.zarr", "x", [], ["x"], {}, {"a": 1})
+VALUES = (
+    True,
+    0,
+    -1,
+    1,
+    7,
+    0.5,
+    -0.5,
+    2.5,
+    1e300,
+    2**63,
+    "",
+    " ",
+    "none",
+    "given",
+    "wine.zarr",
+    "x",
+    [],
+    ["x"],
+    {},
+    {"a": 1},
+)
 """Values of every type of TOML; no whole number with a decimal point, see `same_in_json`."""
 
 
@@ -104,7 +125,9 @@ def same_in_json(value: object) -> list[object]:
     return [value, float(value)] if isinstance(value, int) and not isinstance(value, bool) else [value]
 
 
-CONTRADICTION = re.compile(r"feature_weights.*is '|goes with|must not be, hold or lie|params.feature_weights|input.pairs")
+CONTRADICTION = re.compile(
+    r"feature_weights.*is '|goes with|must not be, hold or lie|params.feature_weights|input.pairs"
+)
 """What the parser says of keys that contradict each other, which is not the business of a schema."""
 
 
