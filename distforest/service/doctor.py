@@ -47,7 +47,7 @@ CLOCK_SECONDS = STALE / 2
 LEAST_FREE = 1 << 30
 """Bytes that should be free in a scratch folder and in a job root."""
 
-HERE, SCHEDULER, WORKER = "this machine", "scheduler", "worker"
+ROLE_HERE, ROLE_SCHEDULER, ROLE_WORKER = "this machine", "scheduler", "worker"
 
 
 class ClockDifference(NamedTuple):
@@ -101,12 +101,12 @@ class Findings:
     @property
     def cluster(self) -> list[Patient]:
         """The scheduler and its workers."""
-        return [patient for patient in self.patients if patient.role != HERE]
+        return [patient for patient in self.patients if patient.role != ROLE_HERE]
 
     @property
     def workers(self) -> list[Patient]:
         """The workers."""
-        return [patient for patient in self.patients if patient.role == WORKER]
+        return [patient for patient in self.patients if patient.role == ROLE_WORKER]
 
 
 # --- examining --------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def examine_here(root: str | None) -> Findings:
     found = probed_root(root) if root else None
     if root and found and found.probe:
         forget_probe(root, found.probe)
-    return Findings((Patient(HERE, checkup=examined()),), found)
+    return Findings((Patient(ROLE_HERE, checkup=examined()),), found)
 
 
 def examine_cluster(service: Service, root: str | None) -> Findings:
@@ -133,7 +133,7 @@ def examine_cluster(service: Service, root: str | None) -> Findings:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", VersionMismatchWarning)  # versions are compared here
         patients, found = asyncio.run(_examine(service, root))
-    return Findings((Patient(HERE, checkup=examined()), *patients), found, record, fault)
+    return Findings((Patient(ROLE_HERE, checkup=examined()), *patients), found, record, fault)
 
 
 def _record_of(service: Service) -> tuple[ServiceRecord | None, str | None]:
@@ -185,14 +185,14 @@ async def _visit_scheduler(client: Client, address: str) -> Patient:
     async def ask(function: Callable[..., Any], *arguments: object) -> Any:
         return await _on_scheduler(client, function, *arguments)
 
-    return await _visit(Patient(SCHEDULER, address), ask, None)
+    return await _visit(Patient(ROLE_SCHEDULER, address), ask, None)
 
 
 async def _visit_worker(client: Client, address: str, threads: int, probe: tuple[str, str] | None) -> Patient:
     async def ask(function: Callable[..., Any], *arguments: object) -> Any:
         return await _on_worker(client, address, function, *arguments)
 
-    return await _visit(Patient(WORKER, address, threads), ask, probe)
+    return await _visit(Patient(ROLE_WORKER, address, threads), ask, probe)
 
 
 async def _visit(patient: Patient, ask: Callable[..., Awaitable[Any]], probe: tuple[str, str] | None) -> Patient:
@@ -279,7 +279,7 @@ def _kernels(found: Findings) -> Iterator[str]:
 
 def _scratch(found: Findings) -> Iterator[str]:
     for patient in found.patients:
-        if not patient.checkup or patient.role == SCHEDULER:  # a scheduler stages nothing
+        if not patient.checkup or patient.role == ROLE_SCHEDULER:  # a scheduler stages nothing
             continue
         disk = patient.checkup.scratch
         if disk.fault:
@@ -348,7 +348,7 @@ def _one_disk(found: Findings) -> Iterator[str]:
     """Say whether staged files take their room from that of the job root."""
     if found.root is None or found.root.disk.device is None:
         return
-    near = [patient for patient in found.patients if patient.role in {HERE, SCHEDULER} and patient.checkup]
+    near = [patient for patient in found.patients if patient.role in {ROLE_HERE, ROLE_SCHEDULER} and patient.checkup]
     own = near[-1].checkup if near else None
     if own and own.scratch.device == found.root.disk.device:
         yield f"scratch folder and job root are in one file system on {own.host}, and take each other's room"

@@ -24,10 +24,10 @@ from distforest.service.checkup import (
     sees_probe,
 )
 from distforest.service.doctor import (
-    HERE,
+    ROLE_HERE,
     LEAST_FREE,
-    SCHEDULER,
-    WORKER,
+    ROLE_SCHEDULER,
+    ROLE_WORKER,
     ClockDifference,
     Findings,
     Patient,
@@ -50,7 +50,7 @@ CLOCK = ClockDifference(0.001, 0.002)
 
 def patient(role: str, address: str = "", **changes: Any) -> Patient:
     clock = CLOCK if address else None
-    return replace(Patient(role, address, 2 if role == WORKER else 0, WELL, clock=clock), **changes)
+    return replace(Patient(role, address, 2 if role == ROLE_WORKER else 0, WELL, clock=clock), **changes)
 
 
 def with_checkup(role: str, address: str = "", **changes: Any) -> Patient:
@@ -59,7 +59,9 @@ def with_checkup(role: str, address: str = "", **changes: Any) -> Patient:
 
 def findings(*others: Patient, root: RootCheckup | None = ROOT, **more: Any) -> Findings:
     """A cluster that is well but for these workers."""
-    return Findings((patient(HERE), patient(SCHEDULER, "s"), patient(WORKER, "w"), *others), root, **more)
+    return Findings(
+        (patient(ROLE_HERE), patient(ROLE_SCHEDULER, "s"), patient(ROLE_WORKER, "w"), *others), root, **more
+    )
 
 
 # --- judging ------------------------------------------------------------------------------------------------------
@@ -68,38 +70,44 @@ def findings(*others: Patient, root: RootCheckup | None = ROOT, **more: Any) -> 
 def test_a_cluster_that_is_well_needs_nothing() -> None:
     assert to_mend(findings()) == []
     assert remarks(findings()) == []
-    assert to_mend(Findings((patient(HERE),))) == []
+    assert to_mend(Findings((patient(ROLE_HERE),))) == []
 
 
 @pytest.mark.parametrize(
     ("found", "told"),
     [
         (findings(service_fault="it is starting"), "the job service does not work: it is starting"),
-        (findings(patient(WORKER, "x", checkup=None, fault="it is gone")), "worker x: it is gone; is one version"),
-        (Findings((patient(HERE), patient(SCHEDULER, "s"))), "the scheduler has no workers"),
+        (findings(patient(ROLE_WORKER, "x", checkup=None, fault="it is gone")), "worker x: it is gone; is one version"),
+        (Findings((patient(ROLE_HERE), patient(ROLE_SCHEDULER, "s"))), "the scheduler has no workers"),
         (
-            findings(with_checkup(WORKER, "x", versions={**VERSIONS, "numpy": "2.1.0"})),
+            findings(with_checkup(ROLE_WORKER, "x", versions={**VERSIONS, "numpy": "2.1.0"})),
             "numpy differs: 2.2.0 on scheduler s and 1 more, 2.1.0 on worker x; install one version everywhere",
         ),
         (
-            findings(with_checkup(WORKER, "x", kernels=Kernels(None, False, 0))),
+            findings(with_checkup(ROLE_WORKER, "x", kernels=Kernels(None, False, 0))),
             "worker x: compiled kernels are not kept, no folder for them is writable, so each process compiles anew",
         ),
-        (findings(with_checkup(WORKER, "x", kernels=Kernels("/c", False, 3))), "/c is not writable"),
-        (findings(with_checkup(WORKER, "x", scratch=Disk("/s", "it is not writable"))), "worker x: it is not writable"),
+        (findings(with_checkup(ROLE_WORKER, "x", kernels=Kernels("/c", False, 3))), "/c is not writable"),
         (
-            findings(with_checkup(WORKER, "x", scratch=Disk("/s", None, 5 << 20, 1))),
+            findings(with_checkup(ROLE_WORKER, "x", scratch=Disk("/s", "it is not writable"))),
+            "worker x: it is not writable",
+        ),
+        (
+            findings(with_checkup(ROLE_WORKER, "x", scratch=Disk("/s", None, 5 << 20, 1))),
             "worker x: only 5.0 MiB are free, 1.0 GiB were expected, in the scratch folder /s",
         ),
         (findings(root=RootCheckup(Disk("/jobs", "denied"), False, None)), "job root /jobs: denied"),
         (findings(root=ROOT._replace(compares=False)), "two services may take the root at the same moment"),
         (findings(root=ROOT._replace(disk=ROOT.disk._replace(free=0))), "only 0 B are free"),
-        (findings(patient(WORKER, "x", blind="denied")), "worker x: it does not see the job root /jobs: denied"),
+        (findings(patient(ROLE_WORKER, "x", blind="denied")), "worker x: it does not see the job root /jobs: denied"),
         (
-            findings(patient(WORKER, "x", clock=ClockDifference(60.0, 0.1))),
+            findings(patient(ROLE_WORKER, "x", clock=ClockDifference(60.0, 0.1))),
             "is 60.0 s ahead of the one of this machine",
         ),
-        (findings(patient(WORKER, "x", clock=ClockDifference(-60.0, 0.1))), "is 60.0 s behind the one of this machine"),
+        (
+            findings(patient(ROLE_WORKER, "x", clock=ClockDifference(-60.0, 0.1))),
+            "is 60.0 s behind the one of this machine",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_cure(found: Findings, told: str) -> None:
@@ -110,18 +118,21 @@ def test_what_is_wrong_is_told_with_its_cure(found: Findings, told: str) -> None
 def test_what_does_no_harm_is_not_wrong() -> None:
     python = {**VERSIONS, "python": "3.12.9"}
     slow = ClockDifference(20.0, 19.0)  # the answer took long, so nothing is known of the clock
-    full = with_checkup(SCHEDULER, "t", scratch=Disk("/s", "it is not writable"))  # it stages nothing
-    assert to_mend(findings(with_checkup(WORKER, "x", versions=python), patient(WORKER, "y", clock=slow), full)) == []
+    full = with_checkup(ROLE_SCHEDULER, "t", scratch=Disk("/s", "it is not writable"))  # it stages nothing
+    assert (
+        to_mend(findings(with_checkup(ROLE_WORKER, "x", versions=python), patient(ROLE_WORKER, "y", clock=slow), full))
+        == []
+    )
     assert to_mend(findings(root=RootCheckup(Disk("s3://jobs"), True, "doctor-1"))) == []
 
 
 def test_what_is_worth_knowing() -> None:
-    here = with_checkup(HERE, versions={**VERSIONS, "numpy": "2.1.0"})
+    here = with_checkup(ROLE_HERE, versions={**VERSIONS, "numpy": "2.1.0"})
     found = replace(findings(), patients=(here, *findings().patients[1:]))
     assert to_mend(found) == []
     [sentence] = remarks(found)
     assert sentence.startswith("numpy differs here: 2.1.0 on this machine, 2.2.0 on scheduler s and 1 more; `submit`")
-    busy = findings(patient(WORKER, "x", threads=7))
+    busy = findings(patient(ROLE_WORKER, "x", threads=7))
     assert remarks(busy) == ["host-a: its workers have 9 threads on 8 cores"]
     shared = findings(root=ROOT._replace(disk=ROOT.disk._replace(device=1)))
     assert remarks(shared) == [
@@ -207,7 +218,7 @@ def test_the_command_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyP
     code, answer = run_json("doctor", "--job-root", tmp_path / "jobs")
     assert (code, answer["healthy"], answer["mend"]) == (0, True, [])
     [own] = answer["processes"]
-    assert own["role"] == HERE
+    assert own["role"] == ROLE_HERE
     assert own["scratch"]["folder"] == str(tmp_path / "scratch")
     assert answer["job_root"]["compares"]
     assert list((tmp_path / "jobs").iterdir()) == []
@@ -229,7 +240,7 @@ def test_a_real_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     with running(Cluster(tmp_path / "cluster")) as cluster:
         code, answer = run_json("doctor", "--scheduler", cluster.address)
         assert (code, answer["mend"]) == (0, []), answer
-        assert [own["role"] for own in answer["processes"]] == [HERE, SCHEDULER, WORKER, WORKER]
+        assert [own["role"] for own in answer["processes"]] == [ROLE_HERE, ROLE_SCHEDULER, ROLE_WORKER, ROLE_WORKER]
         workers = answer["processes"][2:]
         assert {own["scratch"]["folder"] for own in workers} == {f"{cluster.folder}/scratch"}
         assert all(own["threads"] == 1 and abs(own["clock"]["ahead"]) < 5 for own in workers)
@@ -270,6 +281,6 @@ def test_a_scheduler_without_a_service(tmp_path: Path) -> None:
         until(lambda: "Scheduler at" in plain.said)
         code, answer = run_json("doctor", "--scheduler", address)
         assert (code, answer["service"], answer["job_root"]) == (1, None, None)
-        assert [own["role"] for own in answer["processes"]] == [HERE, SCHEDULER]
+        assert [own["role"] for own in answer["processes"]] == [ROLE_HERE, ROLE_SCHEDULER]
     finally:
         plain.end()
