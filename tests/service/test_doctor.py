@@ -24,8 +24,8 @@ from distforest.service.checkup import (
     sees_probe,
 )
 from distforest.service.doctor import (
-    ROLE_HERE,
     LEAST_FREE,
+    ROLE_HERE,
     ROLE_SCHEDULER,
     ROLE_WORKER,
     ClockDifference,
