@@ -17,6 +17,7 @@ import re
 import shlex
 import socket
 import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -147,13 +148,18 @@ class Reader:
 @contextmanager
 def reader(folder: Path) -> Iterator[Reader]:
     """Someone who follows pages in a folder, which is the current one for that time."""
-    before, own = Path.cwd(), Reader(folder)
+    before, path, own = Path.cwd(), sys.path.copy(), Reader(folder)
     os.chdir(folder)
+    sys.path.insert(0, str(folder))  # as in a session of Python that is started there
     try:
         yield own
     finally:
         own.leave()
         os.chdir(before)
+        sys.path[:] = path
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None)).startswith(f"{folder}{os.sep}"):
+                del sys.modules[name]
 
 
 def commands(text: str) -> list[tuple[str, str]]:

@@ -34,8 +34,10 @@ ESTIMATORS = (
     *("forest_estimator", "on_features", "on_pairs", "on_rows"),
     *("outliers", "pair_columns", "rfd", "simforest", "smerf", "tree_rank", "urerf"),
 )
-COMMANDS = {f"command_line.{name}" for name in ("cli", "certificates", "forest_report", "service", "trials")}
-WITH_A_SCHEDULER = ("calls", "jobs", "leading", "page", "serving", "watching", "whereabouts")
+COMMANDS = {
+    f"command_line.{name}" for name in ("cli", "certificates", "doctor", "forest_report", "schema", "service", "trials")
+}
+WITH_A_SCHEDULER = ("calls", "doctor", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
 ONLY_IN = {

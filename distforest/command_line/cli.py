@@ -7,7 +7,7 @@ Data go to stdout, progress to stderr. ``--json`` prints one JSON object to stdo
 code  meaning
 ====  ==========================================================================================
 0     success
-1     a job failed
+1     a job failed, or `doctor` has found something to mend
 2     wrong usage, or a spec or an input that cannot be used
 3     no scheduler answers
 4     there is no such job
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distforest.command_line import certificates, forest_report, service, trials
+from distforest.command_line import certificates, doctor, forest_report, schema, service, trials
 from distforest.command_line.commands import JSON, CommandGroup, fail, json_option, print_report
 from distforest.errors import (
     ArtifactError,
@@ -113,8 +113,8 @@ def print_answer(ctx: click.Context, report: Report | None) -> None:
         print_report(ctx, report)
 
 
-main.add_section((*trials.COMMANDS, *forest_report.COMMANDS))
-main.add_section((*service.COMMANDS, *certificates.COMMANDS), "Jobs of a service")
+main.add_section((*trials.COMMANDS, *forest_report.COMMANDS, *schema.COMMANDS))
+main.add_section((*service.COMMANDS, *certificates.COMMANDS, *doctor.COMMANDS), "Jobs of a service")
 
 
 # --- fit --------------------------------------------------------------------------------------------------

@@ -28,6 +28,9 @@ CODES = (
 STATE_CODES = {"CANCELLED": 5, "INTERRUPTED": 6}
 """The exit code for a job that ended in this state without a result; for all other states it is 1."""
 
+MEND_CODE = 1
+"""What `doctor` ends with if something is to be mended."""
+
 
 def exit_code(error: BaseException) -> int:
     """The exit code for an error."""

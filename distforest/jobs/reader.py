@@ -44,10 +44,21 @@ Place = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule for a value: in words, and as a function that returns its plain form or raises ValueError."""
+    """A rule for a value.
+
+    Attributes
+    ----------
+    words
+        The allowed values in words.
+    plain
+        Returns the plain form of an allowed value, and raises ValueError for any other one.
+    schema
+        The same rule as JSON Schema, as far as that can state it.
+    """
 
     words: str
     plain: Callable[[object], object]
+    schema: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -61,12 +72,13 @@ class Key:
 
 def exactly(number: int) -> Rule:
     """Allow one number."""
-    return Rule(f"the number {number}", lambda value: _whole(value, number, number))
+    return Rule(f"the number {number}", lambda value: _whole(value, number, number), {"const": number})
 
 
 def integer(low: int) -> Rule:
     """Allow an integer of at least ``low``, but no bool."""
-    return Rule(f"an integer from {low} to 2^63 - 1", lambda value: _whole(value, low, LARGEST_INTEGER))
+    schema = {"type": "integer", "minimum": low, "maximum": LARGEST_INTEGER}
+    return Rule(f"an integer from {low} to 2^63 - 1", lambda value: _whole(value, low, LARGEST_INTEGER), schema)
 
 
 def word(words: Collection[str]) -> Rule:
@@ -77,7 +89,7 @@ def word(words: Collection[str]) -> Rule:
             raise ValueError
         return str(value)
 
-    return Rule(" or ".join(map(repr, words)), plain)
+    return Rule(" or ".join(map(repr, words)), plain, {"enum": list(words)})
 
 
 def text(words: str, end: str = "") -> Rule:
@@ -89,7 +101,7 @@ def text(words: str, end: str = "") -> Rule:
             return str(value)
         raise ValueError
 
-    return Rule(words, plain)
+    return Rule(words, plain, {"type": "string", "pattern": f"{re.escape(end)}$" if end else r"\S"})
 
 
 def _whole(value: object, low: int, high: int) -> int:
@@ -117,9 +129,13 @@ def _positive(value: object) -> float:
     return float(value)
 
 
-FLAG = Rule("true or false", _flag)
-SIZE = Rule("a size such as '4GiB', or a number of bytes from 1", _bytes)
-POSITIVE = Rule("a finite real number > 0", _positive)
+FLAG = Rule("true or false", _flag, {"type": "boolean"})
+SIZE = Rule(
+    "a size such as '4GiB', or a number of bytes from 1",
+    _bytes,
+    {"anyOf": [{"type": "string", "pattern": "^[0-9]"}, integer(1).schema]},
+)
+POSITIVE = Rule("a finite real number > 0", _positive, {"type": "number", "exclusiveMinimum": 0})
 
 
 # --- reading a table --------------------------------------------------------------------------------------

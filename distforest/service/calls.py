@@ -179,7 +179,8 @@ class Service:
     # --- one call -----------------------------------------------------------------------------------------
 
     @property
-    def _url(self) -> str:
+    def url(self) -> str:
+        """The address with its protocol."""
         if "://" in self.address:
             return self.address
         return f"{'tls' if self.security.require_encryption else 'tcp'}://{self.address}"
@@ -239,7 +240,7 @@ class Service:
         try:
             async with asyncio.timeout(self._seconds):
                 arguments = self.security.get_connection_args("client")
-                return await connect(self._url, 0.9 * self._seconds, deserialize=False, **arguments)
+                return await connect(self.url, 0.9 * self._seconds, deserialize=False, **arguments)
         except (OSError, ValueError, TypeError, RuntimeError, MemoryError) as error:
             kind = BrokenOffError if _broke_off(error, first_cause(error)) else UnreachableError
             raise kind(self._why(error)) from error
@@ -255,7 +256,7 @@ class Service:
             return f"{at} is not called: its address is without TLS, and TLS is demanded; is it tls://...?"
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"the certificate of {at} is not signed by your CA; give the CA file of its cluster ({cause})"
-        if self._url.startswith("tls://") and _refused(error, cause):
+        if self.url.startswith("tls://") and _refused(error, cause):
             return f"{at} broke off: it does not take your certificate; is that of its cluster's CA? ({cause})"
         if isinstance(error, FatalCommClosedError) or "cannot convert to SSL" in str(error):
             return f"what answers at {self.address} does not speak TLS; is the address tcp://...?"

@@ -64,6 +64,11 @@ class Whereabouts:
     tls_key: str | None = None
     job_root: str | None = None
 
+    @property
+    def names_scheduler(self) -> bool:
+        """Whether a scheduler is named, as an argument or elsewhere."""
+        return any(self._named)
+
     def service(self, seconds: float = math.inf) -> Service:
         """The service of the scheduler, which must be reached within so many seconds.
 

@@ -1,0 +1,266 @@
+"""The spec of a job as JSON Schema, for editors that complete and check TOML.
+
+It is made from the rows that the parser reads by: `distforest.jobs.input_keys`, `distforest.growth.parameters`, `Run`
+and the keys of `distforest.jobs.score_spec`. What no schema states is left to the parser: keys that contradict each
+other, and whole numbers with a decimal point, which JSON Schema takes for integers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from distforest.growth.methods import METHODS
+from distforest.growth.parameters import LEAST
+from distforest.jobs.input_keys import ADDRESS, INPUTS
+from distforest.jobs.reader import LARGEST_INTEGER, NOT_GIVEN
+from distforest.jobs.score_spec import INPUT, PARAMS, SCORE_HEAD
+from distforest.jobs.spec import FIT_HEAD, NONE, RUN_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from distforest.growth.parameters import Parameter
+    from distforest.jobs.input_keys import InputKeys, Kind
+    from distforest.jobs.reader import Key
+
+JSONSchema = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+KEY_TEXTS = {
+    "": {
+        "format": "Version of the grammar.",
+        "job": "What the job does: train a forest, or score with a sealed one.",
+        "method": "Method by which the forest is trained.",
+        "seed": "Seed of all random numbers.",
+        "output": "Address of the new Zarr group.",
+        "input": "What the job reads.",
+        "params": "What decides the result, beside the input and the seed.",
+        "run": "How the job runs; nothing here changes the result.",
+    },
+    "input": {
+        "features": "Address of the features, shape (n, p).",
+        "distances": "Distances that are learned: an address, shape (n, n), or a table with a kind.",
+        "similarity": "Similarities of the objects: an address, shape (n, n), or a table with a kind.",
+        "labels": "Address of the labels, shape (n,).",
+        "targets": "Address of the targets, shape (n,).",
+        "similar": "Address of whether each pair is similar, shape (m,).",
+        "pairs": "Address of the row numbers of each pair, shape (m, 2).",
+        "feature_weights": "Address of how likely each feature is drawn, shape (p,).",
+    },
+    "relation": {
+        "kind": "Where the numbers come from.",
+        "matrix": "Address of the matrix, shape (n, n).",
+        "values": "Address of the values, a row for each object.",
+        "adjacency": "Address of the adjacency matrix, shape (n, n), entries from 0 to 1.",
+        "features": "Address of the features, shape (n, p).",
+        "function": "The function, 'module:function' or the name of an entry point.",
+        "gamma": "Width of the kernel; 1 / (p Var X) unless given.",
+        "measure": "Whether the numbers are similarities or distances.",
+        "objects": "Address of the objects, a row for each; the row numbers unless given.",
+        "symmetric": "Whether (a, b) and (b, a) are one pair.",
+        "batch_size": "Most pairs in a call.",
+        "concurrency": "Most concurrent calls in a worker's thread.",
+        "retries": "How often a pair that failed is evaluated again.",
+        "timeout": "Seconds that a call may take.",
+        "budget": "Most pairs that the fit may pay for.",
+        "ledger": "Local file that records every value.",
+        "share": "Who evaluates: all workers together, or each worker for itself.",
+    },
+    "run": {
+        "workers": "Processes of the embedded cluster.",
+        "threads_per_worker": "Threads of each process.",
+        "memory_limit": "Memory of each process, such as '4GiB'.",
+        "scheduler": "Address of a Dask scheduler to use instead of the embedded cluster.",
+        "batch": "Trees in one task.",
+        "scratch": "Folder in which inputs are staged, on each host.",
+        "retries": "How often a task is retried after a system error.",
+        "overwrite": "Whether another output of the same kind may be replaced.",
+        "keep_shards": "Whether the shards are kept when the forest is sealed.",
+        "strict": "Whether inputs with chunks that are not stored are refused.",
+        "max_bytes": "Most bytes that an input may announce.",
+    },
+    "score input": {
+        "forest": "Address of the sealed forest.",
+        "queries": "Address of the rows to score.",
+        "reference": "Address of the rows to which distances are computed; the training rows unless given.",
+        "pairs": "Address of the row numbers of each pair, shape (m, 2), for the answer 'pairs'.",
+        "similarity": "Function to call if the forest reads similarities, 'module:function' or an entry point.",
+        "training": "With a similarity, address of the training objects; 0, 1, 2, ... unless given.",
+        "ledger": "With a similarity, local file that records every value.",
+    },
+    "score params": {
+        "answer": "What to ask the forest.",
+        "n_neighbors": "Number of neighbours, for the answer 'neighbors'.",
+        "without_self": "Whether the queries are the training rows and none is its own neighbour.",
+    },
+}
+"""A sentence for each key that an editor shows, by table; a parameter brings its own."""
+
+
+def job_schema() -> JSONSchema:
+    """The schema of a job's spec, as TOML has it: draft 2020-12, without null.
+
+    ``allOf`` judges a spec by its method or as a scoring job, so that faults are reported at their keys. ``anyOf``
+    judges nothing: editors that do not evaluate ``if`` find the keys of all methods there. A relation does the same
+    for its kinds.
+
+    Examples
+    --------
+    >>> schema = job_schema()
+    >>> sorted(schema["$defs"])
+    ['rfd', 'run', 'score', 'simforest', 'smerf', 'treerank', 'urerf']
+    >>> schema["$defs"]["smerf"]["properties"]["params"]["properties"]["max_depth"]["anyOf"]
+    [{'type': 'integer', 'minimum': 1, 'maximum': 9223372036854775807}, {'enum': ['none']}]
+    """
+    jobs = {**{name: _fit(name) for name in INPUTS}, "score": _scoring()}
+    texts = KEY_TEXTS[""]
+    top = {
+        "format": _described(FIT_HEAD[0].rule.schema, texts["format"]),
+        "job": {"enum": ["fit", "score"], "default": "fit", "description": texts["job"]},
+        "method": {"enum": list(INPUTS), "description": texts["method"]},
+    }
+    return {
+        "$schema": DIALECT,
+        "title": "distforest job",
+        "description": "A job of distforest: a fit, or scoring with a sealed forest.",
+        "type": "object",
+        "properties": top,
+        "required": ["format", "output", "input"],
+        "allOf": [
+            {"if": _is_scoring(), "then": _ref("score"), "else": {"required": ["method"]}},
+            *({"if": _is_fit(name), "then": _ref(name)} for name in INPUTS),
+        ],
+        "anyOf": [*map(_ref, jobs), True],
+        "$defs": {**jobs, "run": _closed(_keys(RUN_KEYS, "run"), texts["run"])},
+    }
+
+
+def _ref(name: str) -> JSONSchema:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _is_scoring() -> JSONSchema:
+    return {"properties": {"job": {"const": "score"}}, "required": ["job"]}
+
+
+def _is_fit(method: str) -> JSONSchema:
+    return {"properties": {"job": {"const": "fit"}, "method": {"const": method}}, "required": ["method"]}
+
+
+# --- tables -----------------------------------------------------------------------------------------------
+
+
+def _closed(properties: JSONSchema, text: str, **more: object) -> JSONSchema:
+    """A table of these keys and no others."""
+    return {"type": "object", "description": text, "properties": properties, "additionalProperties": False, **more}
+
+
+def _described(rule: Mapping[str, object], text: str) -> JSONSchema:
+    return {**rule, "description": text}
+
+
+def _keys(keys: Iterable[Key], table: str) -> JSONSchema:
+    """Keys by their rules, with their defaults."""
+    found = {}
+    for key in keys:
+        default = {} if key.default in (None, NOT_GIVEN) else {"default": key.default}
+        found[key.name] = {**key.rule.schema, **default, "description": KEY_TEXTS[table][key.name]}
+    return found
+
+
+def _required(keys: Iterable[Key]) -> list[str]:
+    return [key.name for key in keys if key.default is NOT_GIVEN]
+
+
+def _fit(name: str) -> JSONSchema:
+    """A fit by one method."""
+    texts = KEY_TEXTS[""]
+    params = {row.name: _parameter(row) for row in METHODS[name].parameters}
+    properties = {
+        **_keys(FIT_HEAD, ""),
+        "job": {"const": "fit", "description": texts["job"]},
+        "method": {"const": name, "description": texts["method"]},
+        "input": _input(INPUTS[name]),
+        "params": _closed(params, texts["params"]),
+        "run": _ref("run"),
+    }
+    return _closed(properties, f"A fit by {name}.", required=[*_required(FIT_HEAD), "input"])
+
+
+def _scoring() -> JSONSchema:
+    texts = KEY_TEXTS[""]
+    properties = {
+        **_keys(SCORE_HEAD, ""),
+        "input": _closed(_keys(INPUT, "score input"), texts["input"], required=_required(INPUT)),
+        "params": _closed(_keys(PARAMS, "score params"), texts["params"]),
+        "run": _ref("run"),
+    }
+    return _closed(properties, "Scoring with a sealed forest.", required=[*_required(SCORE_HEAD), "input"])
+
+
+# --- values -----------------------------------------------------------------------------------------------
+
+
+def _input(keys: InputKeys) -> JSONSchema:
+    """``[input]`` of a method."""
+    addresses = [name for group in keys.addresses for name in group]
+    properties = {name: _described(ADDRESS.schema, KEY_TEXTS["input"][name]) for name in (*addresses, *keys.optional)}
+    properties |= {name: _relation(name, kinds) for name, kinds in keys.relations.items()}
+    choices = [{"oneOf": [{"required": [name]} for name in group]} for group in keys.addresses if len(group) > 1]
+    more: JSONSchema = {"allOf": choices} if choices else {}
+    if "pairs" in properties:
+        more["dependentRequired"] = {"pairs": ["similar"], "similar": ["pairs"]}
+    required = [*(group[0] for group in keys.addresses if len(group) == 1), *keys.relations]
+    return _closed(properties, KEY_TEXTS[""]["input"], required=required, **more)
+
+
+def _relation(name: str, kinds: tuple[Kind, ...]) -> JSONSchema:
+    """A distance or similarity: an address, or a table with a kind, which is judged by that kind."""
+    tables = {kind.name: _kind(kind) for kind in kinds if not kind.later}
+    known = {"required": ["kind"], "properties": {"kind": {"enum": list(tables)}}}
+    return {
+        "description": KEY_TEXTS["input"][name],
+        "type": ["string", "object"],
+        "allOf": [
+            {"if": {"type": "string"}, "then": dict(ADDRESS.schema), "else": known},
+            *({"if": _is_of(kind), "then": table} for kind, table in tables.items()),
+        ],
+        "anyOf": [*tables.values(), True],
+    }
+
+
+def _is_of(kind: str) -> JSONSchema:
+    return {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]}
+
+
+def _kind(kind: Kind) -> JSONSchema:
+    """The table of one kind."""
+    texts = KEY_TEXTS["relation"]
+    properties = {
+        "kind": {"const": kind.name, "description": texts["kind"]},
+        kind.address: _described(kind.rule.schema, texts[kind.address]),
+        **_keys(kind.options, "relation"),
+    }
+    return _closed(properties, f"Of kind {kind.name!r}.", required=["kind", kind.address])
+
+
+def _parameter(row: Parameter) -> JSONSchema:
+    """A parameter of a method."""
+    choices: list[JSONSchema] = []
+    if row.integer is not None:
+        low, high = row.integer
+        choices.append({"type": "integer", "minimum": int(low), "maximum": int(min(high, LARGEST_INTEGER))})
+    if row.real is not None:
+        low, high = row.real
+        lowest = {"exclusiveMinimum": 0} if low == LEAST else {"minimum": low}
+        highest = {} if math.isinf(high) else {"maximum": high}
+        choices.append({"type": "number", **lowest, **highest})
+    if words := [NONE if word is None else word for word in row.words]:
+        choices.append({"enum": words})
+    if row.table:
+        weight = {"type": "number", "exclusiveMinimum": 0}
+        choices.append({"type": "object", "additionalProperties": weight})
+    allowed = choices[0] if len(choices) == 1 else {"anyOf": choices}
+    return {**allowed, "default": NONE if row.default is None else row.default, "description": f"{row.text}."}

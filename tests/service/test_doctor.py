@@ -1,0 +1,286 @@
+"""The doctor: what it finds on this machine and in a real cluster, and what it wants mended."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from distforest.service import doctor as examining
+from distforest.service.checkup import (
+    Checkup,
+    Disk,
+    Kernels,
+    RootCheckup,
+    examined,
+    forget_probe,
+    probed_root,
+    sees_probe,
+)
+from distforest.service.doctor import (
+    LEAST_FREE,
+    ROLE_HERE,
+    ROLE_SCHEDULER,
+    ROLE_WORKER,
+    ClockDifference,
+    Findings,
+    Patient,
+    examine_here,
+    remarks,
+    to_mend,
+)
+from distforest.sources import staging
+from distforest.stores.folder import Folder
+from tests.service.command_line import NOBODY, quick, run, run_json  # noqa: F401  (a fixture of all tests here)
+from tests.service.object_store import NEEDS_S3, ObjectStore, reached_store
+from tests.service.processes import Cluster, free_port, running, until
+
+ROOM = 100 * LEAST_FREE
+VERSIONS = {"python": "3.12.4", "distforest": "1.0", "numpy": "2.2.0"}
+WELL = Checkup("host-a", 8, VERSIONS, Kernels("/cache", True, 12), Disk("/scratch", None, ROOM, 1, "ext4"))
+ROOT = RootCheckup(Disk("/jobs", None, ROOM, 2, "nfs"), compares=True, probe="doctor-1")
+CLOCK = ClockDifference(0.001, 0.002)
+
+
+def patient(role: str, address: str = "", **changes: Any) -> Patient:
+    clock = CLOCK if address else None
+    return replace(Patient(role, address, 2 if role == ROLE_WORKER else 0, WELL, clock=clock), **changes)
+
+
+def with_checkup(role: str, address: str = "", **changes: Any) -> Patient:
+    return patient(role, address, checkup=WELL._replace(**changes))
+
+
+def findings(*others: Patient, root: RootCheckup | None = ROOT, **more: Any) -> Findings:
+    """A cluster that is well but for these workers."""
+    return Findings(
+        (patient(ROLE_HERE), patient(ROLE_SCHEDULER, "s"), patient(ROLE_WORKER, "w"), *others), root, **more
+    )
+
+
+# --- judging ------------------------------------------------------------------------------------------------------
+
+
+def test_a_cluster_that_is_well_needs_nothing() -> None:
+    assert to_mend(findings()) == []
+    assert remarks(findings()) == []
+    assert to_mend(Findings((patient(ROLE_HERE),))) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (findings(service_fault="it is starting"), "the job service does not work: it is starting"),
+        (findings(patient(ROLE_WORKER, "x", checkup=None, fault="it is gone")), "worker x: it is gone; is one version"),
+        (Findings((patient(ROLE_HERE), patient(ROLE_SCHEDULER, "s"))), "the scheduler has no workers"),
+        (
+            findings(with_checkup(ROLE_WORKER, "x", versions={**VERSIONS, "numpy": "2.1.0"})),
+            "numpy differs: 2.2.0 on scheduler s and 1 more, 2.1.0 on worker x; install one version everywhere",
+        ),
+        (
+            findings(with_checkup(ROLE_WORKER, "x", kernels=Kernels(None, False, 0))),
+            "worker x: compiled kernels are not kept, no folder for them is writable, so each process compiles anew",
+        ),
+        (findings(with_checkup(ROLE_WORKER, "x", kernels=Kernels("/c", False, 3))), "/c is not writable"),
+        (
+            findings(with_checkup(ROLE_WORKER, "x", scratch=Disk("/s", "it is not writable"))),
+            "worker x: it is not writable",
+        ),
+        (
+            findings(with_checkup(ROLE_WORKER, "x", scratch=Disk("/s", None, 5 << 20, 1))),
+            "worker x: only 5.0 MiB are free, 1.0 GiB were expected, in the scratch folder /s",
+        ),
+        (findings(root=RootCheckup(Disk("/jobs", "denied"), False, None)), "job root /jobs: denied"),
+        (findings(root=ROOT._replace(compares=False)), "two services may take the root at the same moment"),
+        (findings(root=ROOT._replace(disk=ROOT.disk._replace(free=0))), "only 0 B are free"),
+        (findings(patient(ROLE_WORKER, "x", blind="denied")), "worker x: it does not see the job root /jobs: denied"),
+        (
+            findings(patient(ROLE_WORKER, "x", clock=ClockDifference(60.0, 0.1))),
+            "is 60.0 s ahead of the one of this machine",
+        ),
+        (
+            findings(patient(ROLE_WORKER, "x", clock=ClockDifference(-60.0, 0.1))),
+            "is 60.0 s behind the one of this machine",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_cure(found: Findings, told: str) -> None:
+    [sentence] = to_mend(found)
+    assert told in sentence
+
+
+def test_what_does_no_harm_is_not_wrong() -> None:
+    python = {**VERSIONS, "python": "3.12.9"}
+    slow = ClockDifference(20.0, 19.0)  # the answer took long, so nothing is known of the clock
+    full = with_checkup(ROLE_SCHEDULER, "t", scratch=Disk("/s", "it is not writable"))  # it stages nothing
+    assert (
+        to_mend(findings(with_checkup(ROLE_WORKER, "x", versions=python), patient(ROLE_WORKER, "y", clock=slow), full))
+        == []
+    )
+    assert to_mend(findings(root=RootCheckup(Disk("s3://jobs"), True, "doctor-1"))) == []
+
+
+def test_what_is_worth_knowing() -> None:
+    here = with_checkup(ROLE_HERE, versions={**VERSIONS, "numpy": "2.1.0"})
+    found = replace(findings(), patients=(here, *findings().patients[1:]))
+    assert to_mend(found) == []
+    [sentence] = remarks(found)
+    assert sentence.startswith("numpy differs here: 2.1.0 on this machine, 2.2.0 on scheduler s and 1 more; `submit`")
+    busy = findings(patient(ROLE_WORKER, "x", threads=7))
+    assert remarks(busy) == ["host-a: its workers have 9 threads on 8 cores"]
+    shared = findings(root=ROOT._replace(disk=ROOT.disk._replace(device=1)))
+    assert remarks(shared) == [
+        "scratch folder and job root are in one file system on host-a, and take each other's room"
+    ]
+
+
+# --- examining ----------------------------------------------------------------------------------------------------
+
+
+def test_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+    found = examined()
+    assert found.scratch.folder == str(tmp_path / "scratch")
+    assert found.scratch.device == os.stat(tmp_path).st_dev
+    assert {"python", "distforest", "numba", "distributed"} <= set(found.versions)
+    assert found.kernels.folder is None or Path(found.kernels.folder).exists()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "file"))
+    assert "a folder for staged files was expected" in str(examined().scratch.fault)
+
+
+def test_a_scratch_folder_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> Path:
+        raise staging.InputError("it belongs to another user")
+
+    monkeypatch.setattr("distforest.service.checkup.default_scratch", refuse)
+    assert examined().scratch.fault == "it belongs to another user"
+
+
+def test_a_job_root_is_written_to_and_left_as_it_was(tmp_path: Path) -> None:
+    found = probed_root(str(tmp_path))
+    assert found.disk.fault is None
+    assert found.compares
+    assert found.probe is not None
+    assert sees_probe(str(tmp_path), found.probe) is None
+    assert sees_probe(str(tmp_path / "elsewhere"), found.probe) == "it is not the same folder there"
+    assert "bad://" in str(sees_probe("bad://root", found.probe))
+    forget_probe(str(tmp_path), found.probe)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_root_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "nothing is there, and a folder was expected" in str(probed_root(f"{tmp_path}/none").disk.fault)
+    assert "a file is there" in str(probed_root(f"{tmp_path}/file").disk.fault)
+    assert "bad://" in str(probed_root("bad://root").disk.fault)
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_a_store_that_does_not_compare() -> None:
+    found = probed_root("memory://doctor/root")
+    assert (found.disk, found.compares) == (Disk("memory://doctor/root"), False)
+    assert found.probe is not None
+    forget_probe("memory://doctor/root", found.probe)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    with reached_store(tmp_path_factory.mktemp("store")) as store:
+        yield store
+
+
+@NEEDS_S3[0]
+@NEEDS_S3[1]
+@pytest.mark.parametrize(("conditions", "compares"), [("kept", True), ("dropped", False), ("unknown", False)])
+def test_an_object_store(store: ObjectStore, conditions: str, compares: bool) -> None:
+    store.conditions = conditions
+    try:
+        place = store.place("root")
+        found = examine_here(place)
+        assert found.root is not None
+        assert (found.root.disk, found.root.compares) == (Disk(place), compares)
+        assert len(to_mend(found)) == (not compares)
+        assert Folder(place).names() == []
+    finally:
+        store.conditions = "kept"
+
+
+def test_the_command_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISTFOREST_SCRATCH", str(tmp_path / "scratch"))
+    (tmp_path / "jobs").mkdir()
+    code, answer = run_json("doctor", "--job-root", tmp_path / "jobs")
+    assert (code, answer["healthy"], answer["mend"]) == (0, True, [])
+    [own] = answer["processes"]
+    assert own["role"] == ROLE_HERE
+    assert own["scratch"]["folder"] == str(tmp_path / "scratch")
+    assert answer["job_root"]["compares"]
+    assert list((tmp_path / "jobs").iterdir()) == []
+    code, out, _ = run("doctor", "--job-root", tmp_path / "none")
+    assert code == 1
+    assert "\nmend          job root" in out
+    monkeypatch.setenv("DISTFOREST_JOB_ROOT", str(tmp_path / "none"))
+    assert run_json("doctor")[0] == 1
+
+
+def test_nobody_is_there() -> None:
+    code, answer = run_json("doctor", "--scheduler", NOBODY)
+    assert (code, answer["error"]["kind"]) == (3, "UnreachableError")
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_real_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(Cluster(tmp_path / "cluster")) as cluster:
+        code, answer = run_json("doctor", "--scheduler", cluster.address)
+        assert (code, answer["mend"]) == (0, []), answer
+        assert [own["role"] for own in answer["processes"]] == [ROLE_HERE, ROLE_SCHEDULER, ROLE_WORKER, ROLE_WORKER]
+        workers = answer["processes"][2:]
+        assert {own["scratch"]["folder"] for own in workers} == {f"{cluster.folder}/scratch"}
+        assert all(own["threads"] == 1 and abs(own["clock"]["ahead"]) < 5 for own in workers)
+        assert answer["service"]["job_root"] == answer["job_root"]["folder"] == str(cluster.root)
+        assert not list(cluster.root.glob("*doctor*"))
+        code, out, _ = run("doctor", "--scheduler", cluster.address)
+        assert code == 0
+        assert out.endswith("healthy       yes\n")
+        assert out.count("worker") == 1  # two on one host, which share all
+
+        with monkeypatch.context() as patched:
+            patched.setattr(examining, "VISIT_SECONDS", 3.0)
+            frozen = psutil.Process(cluster.workers[0].process.pid).children()
+            for process in frozen:
+                process.suspend()
+            code, answer = run_json("doctor", "--scheduler", cluster.address)
+            for process in frozen:
+                process.resume()
+        assert code == 1
+        [sentence] = answer["mend"]
+        assert re.match(r"worker tcp://\S+: it has not answered within 3 s", sentence)
+
+        cluster.workers[0].end()
+        cluster.workers[1].end()
+        until(lambda: cluster.health().get("workers") == 0)
+        code, answer = run_json("doctor", "--scheduler", cluster.address)
+        assert (code, answer["healthy"]) == (1, False)
+        assert answer["mend"] == ["the scheduler has no workers: start some with `dask worker ADDRESS`"]
+
+
+@pytest.mark.cluster
+def test_a_scheduler_without_a_service(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path / "cluster", n_workers=0)
+    address = f"tcp://127.0.0.1:{(port := free_port())}"
+    here = ("--host", "127.0.0.1", "--port", str(port), "--dashboard-address", "127.0.0.1:0")
+    plain = cluster.run("plain", "-m", "dask", "scheduler", *here)
+    try:
+        until(lambda: "Scheduler at" in plain.said)
+        code, answer = run_json("doctor", "--scheduler", address)
+        assert (code, answer["service"], answer["job_root"]) == (1, None, None)
+        assert [own["role"] for own in answer["processes"]] == [ROLE_HERE, ROLE_SCHEDULER]
+    finally:
+        plain.end()
