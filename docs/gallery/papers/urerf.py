@@ -8,11 +8,10 @@ noise. *Who is near whom along the surface?*
 :Source: M. Madhyastha, P. Li, J. Browne, V. Strnadova-Neeley, C. E. Priebe, R. Burns, J. T.
    Vogelstein, *Geodesic Learning via Unsupervised Decision Forests* (arXiv:1907.02844),
    figures 1 to 6. The connectome is that of Eichler et al. 2017 (graspologic's copy, MIT).
-:Smaller here: 400 points in place of 1,000 (so 20 neighbours in place of 50), at most 100
-   noise features in place of 10,000, one seed. ``python docs/gallery/papers/urerf.py --full``
-   takes 1,000 points, 50 neighbours, 1,000 noise features and three seeds. The paper prints
-   no table. Its UMAP and FLANN are left out, as they would be further packages; Isomap and
-   Euclid stand for them.
+:Smaller here: at most 100 noise features in place of 10,000, and one seed. Points (1,000) and
+   neighbours (50) are the paper's. ``python docs/gallery/papers/urerf.py --full`` takes up to
+   1,000 noise features, and three seeds. The paper prints no table. Its UMAP and FLANN are left
+   out, as they would be further packages; Isomap and Euclid stand for them.
 """
 
 # %%
@@ -43,7 +42,7 @@ from distforest.evaluation.metrics import component_precision_recall
 
 FULL = "--full" in sys.argv[1:]
 N, K, NOISES, SEEDS = (
-    (1000, 50, (0, 2, 5, 10, 100, 1000), 3) if FULL else (400, 20, (0, 10, 100), 1)
+    (1000, 50, (0, 2, 5, 10, 100, 1000), 3) if FULL else (1000, 50, (0, 10, 100), 1)
 )
 SHAPES = {
     "line": manifold_line,
@@ -74,7 +73,7 @@ plt.show()
 # Geodesic precision: of a point's K most proximate others, the share that is among its K
 # nearest along the shape. "URerF" is our default, the same for all shapes; "the paper's rule"
 # is ``URerF.paper()`` with single features, as its sums of p/20 features fall to chance in
-# much noise. It splits nodes of at least 100 points, which is coarse for a shape of 400.
+# much noise.
 
 
 def isomap(X):
@@ -194,7 +193,8 @@ plt.show()
 #
 # The paper: "Geodesic precision is robust to large variations in these parameters".
 # ``min_samples_split`` is its
-# minparent; of 400 points, 200 are half.
+# minparent. So it is from 25 points on; leaves of fewer than ten hold too few of the 50
+# neighbours that are asked for.
 
 LEAST = np.array([10, 25, 50, 100, 200])
 own = {
