@@ -4,6 +4,8 @@ A helix among noise
 
 :class:`distforest.URerF` is taught nothing. It finds which features depend on each other,
 and who is near whom along them.
+
+:Source: Simulated as in Madhyastha et al. (arXiv:1907.02844), whose method it is.
 """
 
 # %%
@@ -23,14 +25,19 @@ forest = URerF(random_state=0).fit(data.X)
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
-axes.bar(np.arange(53), forest.feature_weights_, color=np.where(np.arange(53) < 3, "#D55E00", "#8A8A8A"))
+axes.bar(
+    np.arange(53),
+    forest.feature_weights_,
+    color=np.where(np.arange(53) < 3, "#D55E00", "#8A8A8A"),
+)
 axes.set(xlabel="feature", ylabel="share of the draws")
 plt.show()
 
 # sphinx_gallery_thumbnail_number = 2
 
 # %%
-# The proximity of all pairs, in the order along the helix: high along the diagonal, where points are neighbours.
+# The proximity of all pairs, in the order along the helix: high along the diagonal, where
+# points are neighbours.
 
 order = np.argsort(data.latent[:, 0])
 figure, axes = plt.subplots(figsize=(4.6, 4), layout="constrained")

@@ -2,11 +2,15 @@
 Similarities that were never observed
 =====================================
 
-:class:`distforest.SimForestClassifier` learns from similarities alone, and not all of them need be known.
+:class:`distforest.SimForestClassifier` learns from similarities alone, and not all of them
+need be known.
+
+:Source: Wines of scikit-learn (UCI). The method: Sathe, Aggarwal (KDD 2017).
 """
 
 # %%
-# Wines, of which only the similarities are known; then a share of the pairs is lost. Half of the wines teach.
+# Wines, of which only the similarities are known; then a share of the pairs is lost. Half of
+# the wines teach.
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -25,20 +29,28 @@ draws += draws.T + np.eye(len(y))
 def accuracy(share: float, rule: str) -> float:
     """The share of the other half that is classified correctly."""
     seen = np.where(draws < share, np.nan, similar)
-    forest = SimForestClassifier(on_missing=rule, random_state=0).fit(seen[np.ix_(teaches, teaches)], y[teaches])
+    forest = SimForestClassifier(on_missing=rule, random_state=0).fit(
+        seen[np.ix_(teaches, teaches)], y[teaches]
+    )
     return forest.score(seen[np.ix_(~teaches, teaches)], y[~teaches])
 
 
 # %%
-# Three rules for an object that lacks what a split needs: it stops there, it goes with the majority, or a half of the
-# difference that is known decides.
+# Three rules for an object that lacks what a split needs: it stops there, it goes with the
+# majority, or a half of the difference that is known decides.
 
 import matplotlib.pyplot as plt
 
 shares = np.linspace(0, 0.75, 6)
 figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
 for rule, colour in (("stop", "#8A8A8A"), ("larger", "#D55E00"), ("surrogate", "#0072B2")):
-    axes.plot(shares, [accuracy(share, rule) for share in shares], "o-", color=colour, label=f'on_missing="{rule}"')
+    axes.plot(
+        shares,
+        [accuracy(share, rule) for share in shares],
+        "o-",
+        color=colour,
+        label=f'on_missing="{rule}"',
+    )
 axes.set(xlabel="share of pairs that were lost", ylabel="accuracy", ylim=(0, 1.03))
 axes.legend(frameon=False)
 plt.show()

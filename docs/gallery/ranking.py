@@ -2,7 +2,10 @@
 The surest pairs first
 ======================
 
-:class:`distforest.TreeRank` orders pairs. Its ROC curve counts most where few dissimilar pairs are let through.
+:class:`distforest.TreeRank` orders pairs. Its ROC curve counts most where few dissimilar
+   pairs are let through.
+
+:Source: Wines of scikit-learn (UCI). The method: Clémençon, Vogel (LOD 2019).
 """
 
 # %%
@@ -17,7 +20,9 @@ from distforest.evaluation.roc import roc_curve
 
 X, y = load_wine(return_X_y=True)
 X, new, y, new_y = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
-forest = TreeRank(44, n_pairs=2000, leafrank_depth=3, max_features="sqrt", random_state=0).fit(X, y)
+forest = TreeRank(44, n_pairs=2000, leafrank_depth=3, max_features="sqrt", random_state=0).fit(
+    X, y
+)
 left, right = np.triu_indices(len(new), 1)
 similar = new_y[left] == new_y[right]
 curve = roc_curve(forest.pair_score(new[left], new[right]), similar)
@@ -39,7 +44,8 @@ whole.legend(frameon=False)
 plt.show()
 
 # %%
-# The upper cells of one tree: how many similar and dissimilar pairs lie in each, and by what they are parted.
+# The upper cells of one tree: how many similar and dissimilar pairs lie in each, and by what
+# they are parted.
 
 from distforest.pictures import TreeDisplay
 

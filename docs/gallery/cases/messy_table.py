@@ -2,19 +2,21 @@
 A messy table: words and holes
 ==============================
 
-Your table has words in some columns and holes in others. RFD and the other forests of features take numbers without
-holes. What is the honest way to give them such a table, and what is lost on it?
+Your table has words in some columns and holes in others. RFD and the other forests of
+features take numbers without holes. What is the honest way to give them such a table, and
+what is lost on it?
 
-:Source: The wines of scikit-learn (UCI), made messy by the function ``messy`` below: no real table with words and
-   holes lies in this repository. So the intact table is known, and what is lost can be measured.
+:Source: The wines of scikit-learn (UCI), made messy by the function ``messy`` below: no real
+   table with words and holes lies in this repository. So the intact table is known, and what
+   is lost can be measured.
 """
 
 # %%
 # The raw table
 # -------------
 #
-# Three measurements are only known as words. Of all other cells a share is empty; and where the proline is high, it
-# is empty more often, as real holes are seldom drawn at random.
+# Three measurements are only known as words. Of all other cells a share is empty; and where
+# the proline is high, it is empty more often, as real holes are seldom drawn at random.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -45,14 +47,18 @@ def messy(table, share, seed):
     for column, words in WORDS.items():
         found[column] = pd.qcut(table[column], len(words), labels=words).astype(object)
     lost = rng.random(table.shape) < share
-    lost[:, table.columns.get_loc("proline")] |= (table["proline"] > 1000) & (rng.random(len(table)) < 2 * share)
+    lost[:, table.columns.get_loc("proline")] |= (table["proline"] > 1000) & (
+        rng.random(len(table)) < 2 * share
+    )
     return found.mask(lost)
 
 
 wine = load_wine(as_frame=True)
 table, grower = wine.data, wine.target.to_numpy()
 raw = messy(table, 0.2, seed=0)
-raw[["alcohol", "color_intensity", "hue", "malic_acid", "proline"]].head(6).fillna("")
+raw[["alcohol", "color_intensity", "hue", "malic_acid", "proline"]].head(6).astype(
+    object
+).fillna("")
 
 # %%
 # What happens if you try
@@ -67,14 +73,18 @@ except InputError as error:
 # Four ways
 # ---------
 #
-# - *Ordered words, medians*: words become 0, 1, 2 by their order, and a hole the median of its column.
-# - *The same, and where holes were*: a further column for each that had holes, 1 where a cell was empty.
-# - *One column a word, neighbours*: a column for each word, and holes filled by the five nearest rows.
-# - *Similarities, holes left*: no filling at all. Two wines are compared by the columns that both have (Gower's
-#   similarity), and a SimForest learns from these similarities, some of which may be missing.
+# - *Ordered words, medians*: words become 0, 1, 2 by their order, and a hole the median of
+#   its column.
+# - *The same, and where holes were*: a further column for each that had holes, 1 where a cell
+#   was empty.
+# - *One column a word, neighbours*: a column for each word, and holes filled by the five
+#   nearest rows.
+# - *Similarities, holes left*: no filling at all. Two wines are compared by the columns that
+#   both have (Gower's similarity), and a SimForest learns from these similarities, some of
+#   which may be missing.
 #
-# Each way is fitted on the training part alone: a median that has seen the test rows would leak. The intact table,
-# which nobody has, is the mark.
+# Each way is fitted on the training part alone: a median that has seen the test rows would
+# leak. The intact table, which nobody has, is the mark.
 
 numbers = [column for column in table.columns if column not in WORDS]
 ordered = OrdinalEncoder(
@@ -86,14 +96,16 @@ ordered = OrdinalEncoder(
 single = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
 WAYS = {
     "ordered words, medians": make_pipeline(
-        make_column_transformer((ordered, list(WORDS)), remainder="passthrough"), SimpleImputer(strategy="median")
+        make_column_transformer((ordered, list(WORDS)), remainder="passthrough"),
+        SimpleImputer(strategy="median"),
     ),
     "the same, and where holes were": make_pipeline(
         make_column_transformer((ordered, list(WORDS)), remainder="passthrough"),
         SimpleImputer(strategy="median", add_indicator=True),
     ),
     "one column a word, neighbours": make_pipeline(
-        make_column_transformer((single, list(WORDS)), (StandardScaler(), numbers)), KNNImputer(n_neighbors=5)
+        make_column_transformer((single, list(WORDS)), (StandardScaler(), numbers)),
+        KNNImputer(n_neighbors=5),
     ),
 }
 
@@ -104,17 +116,21 @@ def by_rfd(known, new, y):
 
 
 def gower(one, other, spread):
-    """The mean, over the columns that two rows both have, of how alike they are; NaN if there are none."""
+    """How alike two rows are in the columns that both have; NaN if there are none."""
     apart = []
     for column in one.columns:
         left, right = one[column].to_numpy()[:, None], other[column].to_numpy()
         if column in WORDS:
-            gap = np.where(pd.isna(left) | pd.isna(right), np.nan, (left != right).astype(float))
+            gap = np.where(
+                pd.isna(left) | pd.isna(right), np.nan, (left != right).astype(float)
+            )
         else:
             gap = np.abs(left - right) / spread[column]
         apart.append(gap)
     known = np.isfinite(apart).sum(axis=0)
-    return 1 - np.divide(np.nansum(apart, axis=0), known, out=np.full(known.shape, np.nan), where=known > 0)
+    return 1 - np.divide(
+        np.nansum(apart, axis=0), known, out=np.full(known.shape, np.nan), where=known > 0
+    )
 
 
 def accuracy(share):
@@ -123,14 +139,22 @@ def accuracy(share):
     found = []
     for train, test in StratifiedKFold(4, shuffle=True, random_state=0).split(table, grower):
         y, truth = grower[train], grower[test]
-        row = {"intact table": knn_accuracy(by_rfd(table.iloc[train], table.iloc[test], y), y, truth, [5])[0]}
+        row = {
+            "intact table": knn_accuracy(
+                by_rfd(table.iloc[train], table.iloc[test], y), y, truth, [5]
+            )[0]
+        }
         for name, way in WAYS.items():
             known = way.fit_transform(own.iloc[train])
-            row[name] = knn_accuracy(by_rfd(known, way.transform(own.iloc[test]), y), y, truth, [5])[0]
+            row[name] = knn_accuracy(
+                by_rfd(known, way.transform(own.iloc[test]), y), y, truth, [5]
+            )[0]
         spread = own.iloc[train][numbers].max() - own.iloc[train][numbers].min()
         forest = SimForestClassifier(n_estimators=100, on_missing="surrogate", random_state=0)
         forest.fit(gower(own.iloc[train], own.iloc[train], spread), y)
-        row["similarities, holes left"] = forest.score(gower(own.iloc[test], own.iloc[train], spread), truth)
+        row["similarities, holes left"] = forest.score(
+            gower(own.iloc[test], own.iloc[train], spread), truth
+        )
         found.append(row)
     return pd.DataFrame(found).mean()
 
@@ -143,7 +167,9 @@ accuracies.round(3)
 # The same as a picture:
 
 figure, axes = plt.subplots(figsize=(5.5, 3.4), layout="constrained")
-axes.axhline(accuracies.loc["intact table"].mean(), color="#8A8A8A", linestyle="--", label="intact table")
+axes.axhline(
+    accuracies.loc["intact table"].mean(), color="#8A8A8A", linestyle="--", label="intact table"
+)
 for name, colour in zip(accuracies.index[1:], COLOURS):
     axes.plot(SHARES, accuracies.loc[name], "o-", color=colour, label=name)
 axes.set(xlabel="share of cells that are empty", ylabel="accuracy")
@@ -154,40 +180,49 @@ plt.show()
 # What filling does to a distance
 # -------------------------------
 #
-# The decision that a distance is for: which wine is most like this one? Here are the distances of pairs of wines in
-# the table whose holes were filled by medians, by how many columns of the pair were filled, beside the distances of
-# the same pairs in the intact table.
+# The decision that a distance is for: which wine is most like this one? Here are the
+# distances of pairs of wines in the table whose holes were filled by medians, by how many
+# columns of the pair were filled, beside the distances of the same pairs in the intact table.
 
 raw = messy(table, 0.3, seed=0)
 filled = WAYS["ordered words, medians"].fit_transform(raw)
 forests = {
-    "filled": RFD(60, n_constraints=500, voting="mean", random_state=0).fit(filled, grower).distance(filled),
-    "intact": RFD(60, n_constraints=500, voting="mean", random_state=0).fit(table, grower).distance(table),
+    "filled": RFD(60, n_constraints=500, voting="mean", random_state=0)
+    .fit(filled, grower)
+    .distance(filled),
+    "intact": RFD(60, n_constraints=500, voting="mean", random_state=0)
+    .fit(table, grower)
+    .distance(table),
 }
 left, right = np.triu_indices(len(raw), 1)
 holes = raw.isna().to_numpy()
 count = (holes[left] | holes[right]).sum(axis=1)
-different = grower[left] != grower[right]
+growers = np.where(grower[left] == grower[right], "one grower", "two growers")
 groups = pd.cut(count, [-1, 4, 6, 8, 13], labels=["0 to 4", "5, 6", "7, 8", "9 and more"])
-distances = pd.DataFrame({name: own[left, right] for name, own in forests.items()} | {"two growers": different})
-distances.groupby([pd.Series(groups, name="columns filled"), "two growers"], observed=True).mean().unstack().round(2)
+distances = pd.DataFrame(
+    {name: own[left, right] for name, own in forests.items()} | {"growers": growers}
+)
+distances.groupby(
+    [pd.Series(groups, name="columns filled"), "growers"], observed=True
+).mean().unstack().round(2)
 
 # %%
-# The left half of each pair of columns is for wines of one grower. The more columns are filled, the nearer the two
-# move together: wines of two growers look more alike, and wines of one grower less.
+# The more columns are filled, the nearer the two move together: wines of two growers look more
+# alike, and wines of one grower less. In the intact table they do not.
 #
 # What it means
 # -------------
 #
-# Use scikit-learn's encoders in a pipeline, so that they are fitted on training rows alone, and order words if they
-# have an order. If holes are many, or say something, add the columns of where they were, or compare only what both
-# have.
+# Use scikit-learn's encoders in a pipeline, so that they are fitted on training rows alone,
+# and order words if they have an order. With few holes all four ways are close. Columns of
+# where the holes were are worth trying if a hole says something about what you ask.
 #
 # Where it fails
 # --------------
 #
-# - What is lost in any case: a filled cell looks like a measured one, and its distance is too sure. No forest here
-#   knows the difference.
-# - A column for each word multiplies columns, and ``max_features`` then draws words more often than numbers.
-# - If you only want to predict the grower, scikit-learn's ``HistGradientBoostingClassifier`` takes holes and words
-#   as they are.
+# - What is lost in any case: a filled cell looks like a measured one, and its distance is too
+#   sure. No forest here knows the difference.
+# - A column for each word multiplies columns, and ``max_features`` then draws words more
+#   often than numbers.
+# - If you only want to predict the grower, scikit-learn's ``HistGradientBoostingClassifier``
+#   takes holes and words as they are.

@@ -2,20 +2,21 @@
 A network: whom to introduce to whom?
 =====================================
 
-A law firm takes on new lawyers. Of each it knows the file, but not yet with whom they will work. Who should meet
-whom in the first week?
+A law firm takes on new lawyers. Of each it knows the file, but not yet with whom they will
+work. Who should meet whom in the first week?
 
-:Source: The co-work network of the Lazega law firm, 71 lawyers, 378 links, 18 binary columns; NARM's copy (MIT),
-   packaged with distforest. The copy does not say what its columns mean.
-:Smaller here: 20 draws of who is new, 200 trees. ``python docs/gallery/cases/network.py --full`` takes 200 draws
-   and 500 trees.
+:Source: The co-work network of the Lazega law firm, 71 lawyers, 378 links, 18 binary columns;
+   NARM's copy (MIT), packaged with distforest. The copy does not say what its columns mean.
+:Smaller here: 20 draws of who is new, 200 trees. ``python docs/gallery/cases/network.py
+   --full`` takes 200 draws and 500 trees.
 """
 
 # %%
 # The raw data
 # ------------
 #
-# Who works with whom, in the order of a lawyer's number of co-workers, and what is in the files.
+# Who works with whom, in the order of a lawyer's number of co-workers, and what is in the
+# files.
 
 import sys
 from importlib import resources
@@ -29,10 +30,15 @@ from distforest.evaluation.metrics import average_precision, roc_auc
 
 FULL = "--full" in sys.argv[1:]
 DRAWS, TREES = (200, 500) if FULL else (20, 200)
-with resources.as_file(resources.files("distforest") / "data" / "lazega.npz") as path, np.load(path) as file:
+with (
+    resources.as_file(resources.files("distforest") / "data" / "lazega.npz") as path,
+    np.load(path) as file,
+):
     linked, files = file["A"], file["X"].astype(float)
 order = np.argsort(-linked.sum(axis=0))
-figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3.6), width_ratios=(3, 1), layout="constrained")
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(7, 3.6), width_ratios=(3, 1), layout="constrained"
+)
 left.imshow(linked[np.ix_(order, order)], cmap="Greys")
 left.set(title="who works with whom", xticks=[], yticks=[])
 right.imshow(files[order], cmap="Greys", aspect="auto")
@@ -43,9 +49,10 @@ plt.show()
 # Three introductions for each
 # ----------------------------
 #
-# A third of the lawyers are new in each draw. For each of them we name the three lawyers who are not new and to
-# whom a link is most likely. A *hit* is an introduction of two who do work together. Beside SMERF: the columns that
-# two files agree in; the busiest lawyers; and chance.
+# A third of the lawyers are new in each draw. For each of them we name the three lawyers who
+# are not new and to whom a link is most likely. A *hit* is an introduction of two who do work
+# together. Beside SMERF: the columns that two files agree in; the busiest lawyers; and
+# chance.
 
 
 def introductions(score, truth):
@@ -56,7 +63,9 @@ def introductions(score, truth):
 
 found = {}
 for draw in range(DRAWS):
-    known, new = np.split(np.random.default_rng(draw).permutation(len(linked)), [round(2 / 3 * len(linked))])
+    known, new = np.split(
+        np.random.default_rng(draw).permutation(len(linked)), [round(2 / 3 * len(linked))]
+    )
     graph = Graph(linked[np.ix_(known, known)])
     forest = SMERF(TREES, min_samples_split=4, random_state=draw).fit(files[known], graph)
     truth = linked[np.ix_(new, known)]
@@ -74,23 +83,25 @@ for draw in range(DRAWS):
     found[draw, "chance", "hits among three"] = found[draw, "chance", "AUC-PR"] = truth.mean()
     found[draw, "chance", "AUC-ROC"] = 0.5
 table = pd.Series(found).groupby(level=[1, 2]).mean().unstack()
-table.loc[["SMERF", "files agree", "the busiest", "chance"], ["hits among three", "AUC-ROC", "AUC-PR"]].round(2)
+table.loc[
+    ["SMERF", "files agree", "the busiest", "chance"], ["hits among three", "AUC-ROC", "AUC-PR"]
+].round(2)
 
 # %%
-# The SMERF paper draws such curves for this network in its figure 2, for pairs of two *new* lawyers:
-# :doc:`/gallery-made/papers/smerf`.
+# The SMERF paper draws such curves for this network in its figure 2, for pairs of two *new*
+# lawyers: :doc:`/gallery-made/papers/smerf`.
 #
 # How likely is a link?
 # ---------------------
 #
-# An introduction costs two people an hour. Is a predicted 0.4 a link in four cases of ten? Pairs of the last draw,
-# in five groups by what was predicted.
+# An introduction costs two people an hour. Is a predicted 0.4 a link in four cases of ten?
+# Pairs of the last draw, in five groups by what was predicted.
 
 predicted, truth = (1 - forest.distance(files[new], files[known])).ravel(), truth.ravel()
 groups = np.array_split(np.argsort(predicted), 5)
 points = np.array([(predicted[own].mean(), truth[own].mean()) for own in groups])
 figure, axes = plt.subplots(figsize=(4, 3.4), layout="constrained")
-axes.plot([0, 0.7], [0, 0.7], "--", color="#8A8A8A", label="as predicted")
+axes.plot([0, 0.45], [0, 0.45], "--", color="#8A8A8A", label="as predicted")
 axes.plot(*points.T, "o-", color="#0072B2", label="SMERF")
 axes.set(xlabel="predicted", ylabel="share that is linked")
 axes.legend(frameon=False)
@@ -100,11 +111,15 @@ plt.show()
 # What it means
 # -------------
 #
-# Two files can agree in many columns that do not matter. SMERF has learned from the links of the others which matter.
+# Two files can agree in many columns that do not matter. SMERF has learned from the links of
+# the others which matter.
 #
 # Where it fails
 # --------------
 #
-# - It sees files, not links: once a newcomer has a few links, a method that reads the network is better.
-# - The network is undirected, unweighted and dense in memory; sparse graphs are refused for now.
-# - 71 people are few. One draw differs much from the next: look at means over draws, not at one.
+# - It sees files, not links: once a newcomer has a few links, a method that reads the network
+#   is better.
+# - The network is undirected, unweighted and dense in memory; sparse graphs are refused for
+#   now.
+# - 71 people are few. One draw differs much from the next: look at means over draws, not at
+#   one.

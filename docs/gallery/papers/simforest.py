@@ -2,21 +2,25 @@
 Similarity forests: noise and missing pairs
 ===========================================
 
-All you have is *how similar* pairs of things are. Some of these numbers are wrong, and some are missing. Does a
-forest that reads nothing else still classify, and is it better than a support vector machine on the same numbers?
+All you have is *how similar* pairs of things are. Some of these numbers are wrong, and some
+are missing. Does a forest that reads nothing else still classify, and is it better than a
+support vector machine on the same numbers?
 
-:Source: S. Sathe, C. C. Aggarwal, *Similarity Forests* (KDD 2017), the authors' slides: the curves over noise and
-   missing pairs, and the tables "Fixed Noise Level", "Fixed Missing Values" and "Multidimensional data". Data: UCI,
-   by way of copies that ``benchmarks/data/SOURCES.md`` and ``distforest/data/SOURCES.md`` name.
-:Smaller here: at most 300 rows of a set, 40 trees, two partitions. ``python docs/gallery/papers/simforest.py
-   --full`` takes all rows, 200 trees, ten partitions. The slides do not say how they part the sets or how noise is
-   scaled, so compare the order of methods rather than digits.
+:Source: S. Sathe, C. C. Aggarwal, *Similarity Forests* (KDD 2017), the authors' slides: the
+   curves over noise and missing pairs, and the tables "Fixed Noise Level", "Fixed Missing
+   Values" and "Multidimensional data". Data: UCI, by way of copies that
+   ``benchmarks/data/SOURCES.md`` and ``distforest/data/SOURCES.md`` name.
+:Smaller here: at most 300 rows of a set, 40 trees, two partitions. ``python
+   docs/gallery/papers/simforest.py --full`` takes all rows, 200 trees, ten partitions. The
+   slides do not say how they part the sets or how noise is scaled, so compare the order of
+   methods rather than digits.
 """
 
 # %%
-# Similarities are damaged in two ways. Noise: symmetric normal numbers, as wide as the similarities vary times a
-# coefficient. Missing: a share of the pairs, drawn at random. All methods read the same damaged matrix. An SVM
-# cannot read a missing number: it gets the mean of the others.
+# Similarities are damaged in two ways. Noise: symmetric normal numbers, as wide as the
+# similarities vary times a coefficient. Missing: a share of the pairs, drawn at random. All
+# methods read the same damaged matrix. An SVM cannot read a missing number: it gets the mean
+# of the others.
 
 import sys
 from importlib import resources
@@ -51,13 +55,20 @@ def rows_of(name):
 
 def similarities(X, kernel):
     """Of all pairs of rows."""
-    return rbf_kernel(X, gamma=1 / (X.shape[1] * X.var())) if kernel == "rbf" else cosine_similarity(X)
+    return (
+        rbf_kernel(X, gamma=1 / (X.shape[1] * X.var()))
+        if kernel == "rbf"
+        else cosine_similarity(X)
+    )
 
 
 def damaged(S, noise, missing, seed):
     """Similarities with noise, and NaN where a pair is lost; symmetric."""
     rng = np.random.default_rng(seed)
-    upper, lost = np.triu(rng.standard_normal(S.shape)), np.triu(rng.random(S.shape) < missing, 1)
+    upper, lost = (
+        np.triu(rng.standard_normal(S.shape)),
+        np.triu(rng.random(S.shape) < missing, 1),
+    )
     return np.where(lost | lost.T, np.nan, S + noise * S.std() * (upper + np.triu(upper, 1).T))
 
 
@@ -73,11 +84,17 @@ def accuracies(name, kernel, *, noise=0.0, missing=0.0):
     found = []
     for seed in range(REPEATS):
         own = damaged(S, noise, missing, seed)
-        train, test = train_test_split(np.arange(len(y)), test_size=0.3, stratify=y, random_state=seed)
+        train, test = train_test_split(
+            np.arange(len(y)), test_size=0.3, stratify=y, random_state=seed
+        )
         known, new = own[np.ix_(train, train)], own[np.ix_(test, train)]
         filled = [np.nan_to_num(part, nan=np.nanmean(known)) for part in (known, new)]
         paper = SimForestClassifier(
-            n_estimators=TREES, pairing="fresh", n_pairs=2, min_samples_leaf=1, random_state=seed
+            n_estimators=TREES,
+            pairing="fresh",
+            n_pairs=2,
+            min_samples_leaf=1,
+            random_state=seed,
         )
         best = SimForestClassifier(n_estimators=TREES, random_state=seed, **better)
         svm = SVC(kernel="precomputed").fit(filled[0], y[train])
@@ -90,22 +107,36 @@ def accuracies(name, kernel, *, noise=0.0, missing=0.0):
 # Curves over noise and missing pairs
 # -----------------------------------
 #
-# The slides draw these for German (noise) and for ionosphere (missing pairs). "SimForest" is the slides' rule: two
-# pairs at a node, leaves that are pure, an object stops where a similarity is missing. "Best rule" compares with 16
-# columns at once under noise, and decides by the half that is known where a pair is missing.
+# The slides draw these for German (noise) and for ionosphere (missing pairs). "SimForest" is
+# the slides' rule: two pairs at a node, leaves that are pure, an object stops where a
+# similarity is missing. "Best rule" compares with 16 columns at once under noise, and decides
+# by the half that is known where a pair is missing.
 
 NOISES = (0, 0.5, 1, 1.5, 2, 2.5, 3) if FULL else (0, 1, 2.5)
 MISSING = (0, 0.1, 0.2, 0.3, 0.4, 0.5) if FULL else (0, 0.15, 0.3, 0.5)
 curves = {
-    "noise coefficient, German": (NOISES, [accuracies("german_numer", "rbf", noise=own) for own in NOISES]),
-    "share of pairs missing, ionosphere": (MISSING, [accuracies("ionosphere", "rbf", missing=own) for own in MISSING]),
+    "noise coefficient, German": (
+        NOISES,
+        [accuracies("german_numer", "rbf", noise=own) for own in NOISES],
+    ),
+    "share of pairs missing, ionosphere": (
+        MISSING,
+        [accuracies("ionosphere", "rbf", missing=own) for own in MISSING],
+    ),
 }
 figure, panels = plt.subplots(1, 2, figsize=(8.5, 3.2), layout="constrained")
 for axes, (label, (places, points)) in zip(panels, curves.items()):
     for name, colour in COLOURS.items():
         axes.plot(places, [own[name] for own in points], "o-", color=colour, label=name)
+    y = rows_of("german_numer" if "German" in label else "ionosphere")[1]
+    axes.axhline(
+        100 * np.bincount(y).max() / len(y),
+        color="#8A8A8A",
+        linestyle="--",
+        label="the largest class",
+    )
     axes.set(xlabel=label, ylabel="accuracy, %")
-panels[0].legend(frameon=False)
+panels[1].legend(frameon=False)
 plt.show()
 
 # %%
@@ -158,8 +189,8 @@ beside(PAPER_MISSING, missing=0.15)
 # Vectors
 # -------
 #
-# If features are at hand, a similarity forest can compute similarities from them. Beside the slides' table
-# "Multidimensional data".
+# If features are at hand, a similarity forest can compute similarities from them. Beside the
+# slides' table "Multidimensional data".
 
 PAPER_VECTORS = pd.DataFrame(
     {
@@ -179,7 +210,9 @@ found = {}
 for name in PAPER_VECTORS.index:
     X, y = rows_of(name)
     for seed in range(REPEATS):
-        known, new, known_y, new_y = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
+        known, new, known_y, new_y = train_test_split(
+            X, y, test_size=0.3, stratify=y, random_state=seed
+        )
         for method, model in models.items():
             found[name, seed, method] = 100 * model.fit(known, known_y).score(new, new_y)
 own = pd.Series(found).groupby(level=[0, 2]).mean().unstack()[list(models)]
@@ -189,16 +222,17 @@ own.loc[PAPER_VECTORS.index].join(PAPER_VECTORS).round(1)
 # What it means
 # -------------
 #
-# Under noise, a forest that compares with 16 columns at once is ahead of an SVM with its usual C. An SVM that is
-# told how far to trust the numbers, by tuning C, makes up much of it: :doc:`/benchmarks`, "SimForest on damaged
-# similarities", has that row, at full size, with errors. Where pairs are missing, the rule for what to do at a gap
-# can matter as much as the choice between the two methods.
+# Under noise, a forest that compares with 16 columns at once is ahead of an SVM with its
+# usual C. An SVM that is told how far to trust the numbers, by tuning C, makes up much of it:
+# :doc:`/benchmarks`, "SimForest on damaged similarities", has that row, at full size, with
+# errors. Where pairs are missing, the rule for what to do at a gap can matter as much as the
+# choice between the two methods.
 #
 # Where it fails
 # --------------
 #
-# - The slides' rule stops an object at the first gap. On a set with a large class, such as German, it then answers
-#   that class.
-# - On clean vectors an ordinary random forest is as good, and faster. The 100 % that the slides report on
-#   ionosphere are not reached here by any method.
+# - The slides' rule stops an object at the first gap. On a set with a large class, such as
+#   German, it then answers that class.
+# - On clean vectors an ordinary random forest is as good, and faster. The 100 % that the
+#   slides report on ionosphere are not reached here by any method.
 # - A few hundred rows and two partitions give accuracies to within a few points.
