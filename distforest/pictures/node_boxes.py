@@ -164,7 +164,8 @@ def _in_words(columns: Sequence[str], weights: Sequence[float]) -> str:
     ('height', 'b − a', 'a sum of 3 columns')
     """
     if len(columns) > 2 or any(abs(weight) != 1.0 for weight in weights):
-        return f"a sum of {counted(len(columns), 'column')}" if len(columns) > 1 else f"{weights[0]:.3g} {columns[0]}"
+        one = f"{weights[0]:.3g}".replace("-", "\N{MINUS SIGN}")
+        return f"a sum of {counted(len(columns), 'column')}" if len(columns) > 1 else f"{one} {columns[0]}"
     terms = sorted(zip(weights, columns, strict=True), reverse=True)  # what is added comes first
     first, *rest = [("\N{MINUS SIGN} " if weight < 0 else "+ ", name) for weight, name in terms]
     return "".join([first[0].replace("+ ", "").replace(" ", ""), first[1], *(f" {sign}{name}" for sign, name in rest)])
