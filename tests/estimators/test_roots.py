@@ -101,7 +101,7 @@ TURNED = "rows are further from themselves than from others, so these may be sim
             HALVES,
             r"the .* % of the similarities that are obs",
         ),
-        (SimForestClassifier(**FEW, voting="nearest"), SAME, HALVES, "every distance is the same, and the most similar"),
+        (SimForestClassifier(**FEW, voting="nearest"), SAME, HALVES, "every distance is the same, and the most"),
         (SimForestClassifier("rbf", **FEW), ONES, HALVES, f"{BOTH}: {CONSTANT}$"),
         (SimForestRegressor(**FEW), POINTS @ POINTS.T, np.zeros(40), f"{BOTH}: all targets are 0 "),
         (SimForestOutlier(**FEW), SAME, None, f"every score is the same, and every distance is 0: {ALIKE}$"),
