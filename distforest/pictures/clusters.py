@@ -48,8 +48,8 @@ def clustered(proximity: ArrayLike, n_clusters: int | None = None) -> Clusters:
     --------
     >>> near = np.array([[1, 0, 0.9, 0], [0, 1, 0, 0.8], [0.9, 0, 1, 0], [0, 0.8, 0, 1]])
     >>> found = clustered(near)
-    >>> found.order.tolist(), found.sizes.tolist()
-    ([0, 2, 1, 3], [2, 2])
+    >>> found.codes.tolist(), found.sizes.tolist()
+    ([0, 1, 0, 1], [2, 2])
     """
     proximity = numbers(proximity, "proximity", 2)
     n = len(proximity)
