@@ -181,7 +181,7 @@ def test_every_valid_spec_is_taken(table: dict[str, Any]) -> None:
 def test_a_fault_is_reported_at_its_key() -> None:
     job = smallest("smerf")
     job["params"], job["run"] = {"max_depth": "deep"}, {"workers": "two"}
-    job["input"]["distances"] = {"kind": "grap", "adjacency": "in/A"}
+    job["input"]["distances"] = {"kind": "network", "adjacency": "in/A"}
     found = {".".join(map(str, error.absolute_path)) for error in JUDGE.iter_errors(job)}
     assert found == {"params.max_depth", "run.workers", "input.distances.kind"}
 
