@@ -56,6 +56,7 @@ LATE = {
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
     "estimators.simforest": {"distforest.jobs.on_dask"},
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
+    "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.service."},  # the client imports it, too
     "service.whereabouts": {"distributed", "distforest.service.calls"},  # slow, and a job root is read without
 }

@@ -155,13 +155,13 @@ def wait(name: str, timeout: float | None, where: Whereabouts) -> Report:
 
 def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
     """Show the progress of a job on stderr until it has ended; report it, or raise NotDoneError if it has failed."""
-    from distforest.command_line.console import progress
     from distforest.command_line.job_reports import reported
+    from distforest.jobs.progress import shown_progress
     from distforest.service.following import follow
 
     job: JobState = {"id": name}
     try:
-        with progress() as watch:
+        with shown_progress() as watch:
             shown: tuple[object, ...] = ()
             for job in follow(jobs, name, seconds):
                 shown = _show(job, shown, watch)

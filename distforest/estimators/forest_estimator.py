@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import RowsLike, SeedLike
+from distforest.estimators.verbosity import told_progress
 from distforest.forest.estimates import Estimates
 from distforest.forest.roots import Roots
 from distforest.forest.sealed.artifact import open_forest, save
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest, Meaning
     from distforest.growth.methods import Bound, Method
     from distforest.growth.parameters import Value
+    from distforest.jobs.cluster import Watch
     from distforest.sources.arrays import Matrix
     from distforest.sources.given import DataFrame
     from distforest.sources.row_kinds import RowKind
@@ -59,6 +61,9 @@ RUN_PARAMETERS = """random_state : int, RandomState or None, default=None
     Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
 n_jobs : int or None, default=None
     Number of threads that grow trees: None means 1, -1 all cores. It does not change the forest.
+verbose : int, default=0
+    0: silent. 1: tell on stderr that kernels are compiled, how many trees are grown, and the time left. It does not
+    change the forest.
 client : distributed.Client or None, default=None
     Grow the trees on this Dask cluster, whose workers must be able to read this process's temporary folder.
     It does not change the forest. Clones share the client; copies and pickles have none."""
@@ -81,6 +86,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     _parameters: ClassVar[tuple[Parameter, ...]] = ()
     random_state: SeedLike
     n_jobs: int | None
+    verbose: int
     client: Client | None
     forest_: Forest
     _column_numbers: tuple[int, ...] = ()
@@ -243,12 +249,19 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, here or on the cluster; warns if it has learned nothing."""
+        with told_progress(self.verbose) as watch:
+            warnings = self._grown_with_warnings(data, params, seed, watch)
+        for warning in filter(None, warnings):
+            warn_caller(warning)
+
+    def _grown_with_warnings(self, data: Data, params: dict[str, Value], seed: int, watch: Watch | None) -> list[str]:
+        """Grow the forest, here or on the cluster; returns warnings, of which some may be empty."""
         if self.client is None:
             threads = n_threads(self.n_jobs)
             if params.get("feature_weights") == "dependence":
-                data = screened_data(data, seed, Here(threads))
+                data = screened_data(data, seed, Here(threads), watch)
             bound = problem(self._method, data, params, seed)
-            self._set_forest(fit_here(bound, threads))
+            self._set_forest(fit_here(bound, threads, watch))
             warnings = [_warning_of_roots(bound, self.forest_)]
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
@@ -256,11 +269,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
                 job = Folder(f"{place}/job")
                 inputs = from_data(data, self._method.name, params, seed, job.address)
-                done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options())
+                done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options(watch=watch))
                 self._set_forest(open_forest(done.address))
                 warnings = list(done.warnings)
-        for warning in filter(None, warnings):
-            warn_caller(warning)
+        return warnings
 
 
 def _warning_of_roots(problem: Bound, forest: Forest) -> str:
