@@ -150,7 +150,8 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     """
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible
-    from distforest.command_line.spec_files import read_fit, settings, with_absolute_paths
+    from distforest.command_line.spec_files import read_fit, settings
+    from distforest.jobs.any_spec import with_absolute_paths
     from distforest.jobs.plan import check_worker_memory
     from distforest.jobs.preview import check_and_stage
     from distforest.jobs.progress import shown_progress
@@ -233,7 +234,8 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     """
     from distforest.command_line import reports
     from distforest.command_line.console import interruptible
-    from distforest.command_line.spec_files import bytes_of_option, from_the_root
+    from distforest.command_line.spec_files import bytes_of_option
+    from distforest.jobs.any_spec import from_the_root
     from distforest.jobs.cluster import Here
     from distforest.jobs.progress import shown_progress
     from distforest.jobs.question import Question
