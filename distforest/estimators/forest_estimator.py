@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -28,6 +28,7 @@ from distforest.growth.methods import check_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
 from distforest.growth.standstill import told_of_roots
+from distforest.html_table import html_table
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import from_data
 from distforest.jobs.screening import screened_data
@@ -110,6 +111,31 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         twin: Self = BaseEstimator.__sklearn_clone__(copy.copy(self))
         twin.client = self.client
         return twin
+
+    def _repr_html_inner(self) -> str:
+        """Scikit-learn's HTML, and after a fit a table of the forest."""
+        return str(super()._repr_html_inner()) + self._table_of_forest()
+
+    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
+        """The same HTML for a notebook, beside the text."""
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+    def _table_of_forest(self) -> str:
+        """A table of the forest in HTML; empty before a fit."""
+        if not hasattr(self, "forest_"):
+            return ""
+        rows: list[tuple[str, object]] = [
+            ("method", self._method.name),
+            ("trees", f"{self.forest_.n_trees:,}"),
+            ("training rows", f"{self.forest_.n_training:,}"),
+            ("digest", self.digest_),
+        ]
+        if hasattr(self, "oob_score_"):
+            rows.append(("out-of-bag score", f"{self.oob_score_:.4g}"))
+        return html_table(rows)
 
     def save(self, address: str | os.PathLike[str]) -> str:
         """Seal the forest as a new Zarr group at a path or URL, which `load` opens; return its digest.

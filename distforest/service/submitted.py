@@ -9,10 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from distforest.errors import InputError, warn_caller
+from distforest.errors import DistforestError, InputError, warn_caller
+from distforest.html_table import html_table
 from distforest.jobs.any_spec import spec_from_dict, spec_from_toml, with_absolute_paths
-from distforest.jobs.progress import shown_progress
-from distforest.service.following import check_succeeded, follow, shown_to_its_end
+from distforest.jobs.progress import progress_in_words, shown_progress
+from distforest.service.following import (
+    FOLLOW_SECONDS,
+    check_succeeded,
+    follow,
+    progress_of,
+    shown_to_its_end,
+    waiting_for,
+)
 from distforest.service.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
@@ -147,6 +155,16 @@ class SubmittedJob:
             raise InputError(f"{self.id} has no forest, as it is a scoring job; its answers are at {job.get('output')}")
         return load(result["forest"])
 
+    def _repr_html_(self) -> str:
+        """A table of the job as it is now; where its state cannot be read, the table tells why."""
+        notes: list[tuple[str, str]] = []
+        try:
+            jobs = self._where.jobs(lambda text: notes.append(("note", text))).within(FOLLOW_SECONDS)
+            rows = _rows_of(jobs.job(self.id))
+        except (DistforestError, OSError) as error:
+            rows = [("state", f"not known: {error}")]
+        return html_table([("job", self.id), *rows, *dict.fromkeys(notes)])
+
     @property
     def _where(self) -> Whereabouts:
         return _whereabouts(self.scheduler)
@@ -154,6 +172,21 @@ class SubmittedJob:
 
 def _whereabouts(scheduler: str | Whereabouts | None) -> Whereabouts:
     return scheduler if isinstance(scheduler, Whereabouts) else Whereabouts(scheduler)
+
+
+def _rows_of(job: JobState) -> list[tuple[str, str]]:
+    """What a table tells of a job: its state, its progress or error, its output, and the digest of its forest."""
+    result, error, progress = job.get("result") or {}, job.get("error"), progress_of(job)
+    rows = [
+        ("state", str(job["state"])),
+        ("waiting", waiting_for(job)),
+        ("progress", progress_in_words(progress) if progress and not job.get("ended") else ""),
+        ("error", f"{error.get('kind')}: {error.get('message')}" if error else ""),
+        ("output", str(job.get("output") or "")),
+        ("digest", str(result.get("digest") or "")),
+        *(("warning", text) for text in job.get("warnings") or ()),
+    ]
+    return [(name, value) for name, value in rows if value]
 
 
 def _read(spec: SpecLike) -> AnySpec:

@@ -125,5 +125,31 @@ def test_without_a_scheduler_the_job_root_is_read(tmp_path):
     assert job.wait().status()["state"] == "SUCCEEDED"
 
 
+@pytest.mark.parametrize(
+    ("answer", "told", "untold"),
+    [
+        ({"job": JOB}, ["RUNNING", "grow 120/500 trees, 24 %", "/data/x.forest.zarr"], ["digest", "error"]),
+        ({"job": SUCCEEDED}, ["SUCCEEDED", "/data/x.forest.zarr", "d" * 64], ["progress"]),
+        ({"job": FAILED}, ["FAILED", "MemoryLimitError: too big"], ["digest", "progress"]),
+        ({"job": {**JOB, "output": "<script>&"}}, ["&lt;script&gt;&amp;"], ["<script"]),
+        (refusal("NotFoundError", "there is no job <x>"), ["not known: there is no job &lt;x&gt;"], ["<x>"]),
+    ],
+)
+def test_a_notebook_shows_a_job_as_a_table(answer, told, untold):
+    with FakeService({"status": answer}) as fake:
+        shown = SubmittedJob(ID, fake.address)._repr_html_()
+    assert ID in shown
+    assert [words for words in told if words not in shown] == []
+    assert [words for words in untold if words in shown] == []
+
+
+def test_a_notebook_shows_from_where_a_job_was_read(tmp_path):
+    Registry(str(tmp_path / "jobs")).create(ID, "{}", {**SUCCEEDED})
+    shown = SubmittedJob(ID, Whereabouts(NOBODY, job_root=str(tmp_path / "jobs")))._repr_html_()
+    assert "SUCCEEDED" in shown
+    assert "the job root is read, and not the service" in shown
+    assert "not known: no Dask scheduler" in SubmittedJob(ID, NOBODY)._repr_html_()
+
+
 def test_names_are_those_of_the_package():
     assert {"SubmittedJob", "submit"} <= set(distforest.__all__)
