@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from distforest.estimators.smerf import SMERF
     from distforest.estimators.tree_rank import TreeRank
     from distforest.estimators.urerf import URerF
+    from distforest.service.submitted import SubmittedJob, submit
     from distforest.sources.factors import Distances, Embedding, Graph, Labels, Targets
     from distforest.sources.lazy.callbacks import Lazy, pairwise
 
@@ -30,11 +31,13 @@ __all__ = [
     "SimForestClassifier",
     "SimForestOutlier",
     "SimForestRegressor",
+    "SubmittedJob",
     "Targets",
     "TreeRank",
     "URerF",
     "load",
     "pairwise",
+    "submit",
 ]
 
 _HOME = {
@@ -45,6 +48,7 @@ _HOME = {
     "URerF": "distforest.estimators.urerf",
     "SimForestOutlier": "distforest.estimators.outliers",
     **dict.fromkeys(("SimForestClassifier", "SimForestRegressor"), "distforest.estimators.simforest"),
+    **dict.fromkeys(("SubmittedJob", "submit"), "distforest.service.submitted"),
     **dict.fromkeys(("Lazy", "pairwise"), "distforest.sources.lazy.callbacks"),
     **dict.fromkeys(("Distances", "Embedding", "Graph", "Labels", "Targets"), "distforest.sources.factors"),
 }

@@ -24,6 +24,7 @@ import os
 import sys
 import time
 import warnings
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -33,7 +34,7 @@ from numba.core import event
 from numba.extending import intrinsic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numba.core.base import BaseContext
     from numba.core.dispatcher import Dispatcher
@@ -166,9 +167,24 @@ def _is_ours(dispatcher: Dispatcher) -> bool:
     return str(dispatcher.py_func.__module__).startswith(f"{__package__}.")
 
 
+_ASKED: list[Callable[[str], None]] = []
+"""What blocks of `compiling_told` have asked to be called."""
+
+
+@contextmanager
+def compiling_told(tell: Callable[[str], None]) -> Iterator[None]:
+    """Call ``tell`` if kernels are compiled in the block, whoever reads stderr; a person there is not told twice."""
+    with event.install_listener("numba:compile", Notice(tell)):
+        _ASKED.append(tell)
+        try:
+            yield
+        finally:
+            _ASKED.remove(tell)
+
+
 def _tell_a_person(text: str) -> None:
     """Print to stderr if a person reads it: on a terminal or in a notebook, but not in a worker's log."""
-    if multiprocessing.parent_process() is not None or sys.stderr is None:
+    if _ASKED or multiprocessing.parent_process() is not None or sys.stderr is None:
         return
     if sys.stderr.isatty() or hasattr(builtins, "__IPYTHON__"):
         print(f"{__package__}: {text}", file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ import pytest
 from distforest.growth.methods import METHODS
 
 ROOT = Path(__file__).parents[1] / "distforest"
-GROUND = {"errors", "amounts", "jit", "arguments"}
+GROUND = {"errors", "amounts", "jit", "arguments", "html_table"}
 BELOW: dict[str, set[str]] = {
     "stores": set(),
     "sources": {"stores"},
@@ -25,7 +25,7 @@ BELOW: dict[str, set[str]] = {
     "jobs": {"stores", "sources", "forest", "growth"},
     "estimators": {"stores", "sources", "forest", "growth", "jobs", "evaluation"},
     "pictures": {"sources", "forest", "evaluation", "estimators"},
-    "service": {"stores", "sources", "growth", "jobs"},
+    "service": {"stores", "sources", "growth", "jobs", ""},
     "command_line": {"stores", "sources", "forest", "evaluation", "jobs", "pictures", "service"},
 }
 """Of each room those whose files its own may import, beside the ground."""
@@ -62,7 +62,9 @@ LATE = {
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
     "estimators.simforest": {"distforest.jobs.on_dask"},
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
+    "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.service."},  # the client imports it, too
+    "service.submitted": {"distforest"},  # a service does without estimators
     "service.whereabouts": {"distributed", "distforest.service.calls"},  # slow, and a job root is read without
 }
 """An import inside a function is for these modules, or one of these imports."""

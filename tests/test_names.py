@@ -9,7 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1] / "distforest"
 
 SHARED = {
-    "of commands, which are called as what they do": {"evaluate", "fit", "ingest", "score", "serve", "simulate"},
+    "of commands, which are called as what they do": {
+        *("evaluate", "fit", "ingest", "score", "serve", "simulate", "submit"),
+    },
     "of modules of commands, each of which hands its own on": {"COMMANDS"},
     "of what a module lists without the imports of the other; a test compares the two": {"FORMATS", "NOISES"},
     "of questions to forests of rows, and to forests over pairs of points": {

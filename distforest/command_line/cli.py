@@ -146,10 +146,12 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
     finished trees.
     """
     from distforest.command_line import reports
-    from distforest.command_line.console import interruptible, progress
-    from distforest.command_line.spec_files import read_fit, settings, with_absolute_paths
+    from distforest.command_line.console import interruptible
+    from distforest.command_line.spec_files import read_fit, settings
+    from distforest.jobs.any_spec import with_absolute_paths
     from distforest.jobs.plan import check_worker_memory
     from distforest.jobs.preview import check_and_stage
+    from distforest.jobs.progress import shown_progress
     from distforest.jobs.train import Options, kept
     from distforest.jobs.train import fit as train
     from distforest.stores.claims import Claim
@@ -171,7 +173,7 @@ def fit(ctx: click.Context, /, spec: str, sets: tuple[str, ...], **run: object) 
         with interruptible(STOPPING), claim.held(), kept(folder):
             check_kind(job.output, FOREST_KIND)
             inputs = check_and_stage(job, folder.address)
-            with _cluster(job.run) as cluster, progress() as watch:
+            with _cluster(job.run) as cluster, shown_progress() as watch:
                 ways = {name: getattr(job.run, name) for name in ("batch", "retries", "overwrite", "keep_shards")}
                 options, limit = Options(**ways, watch=watch, claim=claim), cluster.memory_limit
                 fitted = train(inputs, job.output, folder, cluster, options)
@@ -228,9 +230,11 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
     OUTPUT is out.zarr, zarr.open_array("out.zarr/distance") opens the distances.
     """
     from distforest.command_line import reports
-    from distforest.command_line.console import interruptible, progress
-    from distforest.command_line.spec_files import bytes_of_option, from_the_root
+    from distforest.command_line.console import interruptible
+    from distforest.command_line.spec_files import bytes_of_option
+    from distforest.jobs.any_spec import from_the_root
     from distforest.jobs.cluster import Here
+    from distforest.jobs.progress import shown_progress
     from distforest.jobs.question import Question
     from distforest.jobs.score import score as run_score
     from distforest.jobs.spec import Run
@@ -255,7 +259,7 @@ def score(ctx: click.Context, /, forest: str, queries: str, output: str, overwri
         claim = stack.enter_context(Claim(output, f"`distforest score {forest} {queries}`").held())
         outputs.check_kind(output, outputs.ANSWERS_KIND)  # before a cluster is started
         cluster = Here(here) if here else stack.enter_context(_cluster(run))
-        watch = stack.enter_context(progress())
+        watch = stack.enter_context(shown_progress())
         scored = run_score(question, output, cluster, overwrite, watch, claim=claim)
     print_report(ctx, reports.scored(question, scored))
 

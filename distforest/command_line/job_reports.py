@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from distforest.amounts import in_bytes
-from distforest.command_line.console import UNITS, progress_in_words, span
 from distforest.command_line.reports import Report
+from distforest.jobs.progress import UNITS, progress_in_words, span
 from distforest.service.following import progress_of, waiting_for
 from distforest.service.registry import INTERRUPTED
 

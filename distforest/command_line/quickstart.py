@@ -27,13 +27,13 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from distforest.command_line.console import progress
 from distforest.errors import DistforestError, InputError, JobError
 from distforest.evaluation.metrics import average_precision, roc_auc
 from distforest.jit import COMPILE
 from distforest.jobs.cluster import Work
 from distforest.jobs.inputs import stage_inputs
 from distforest.jobs.on_dask import local_cluster
+from distforest.jobs.progress import shown_progress
 from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array
@@ -345,13 +345,13 @@ def grow_one(inputs: Inputs) -> None:
 
 def compile_kernels(jobs: Sequence[QuickstartJob], cluster: Cluster) -> None:
     """Compile the kernels of the jobs on the cluster, so that the time of training does not include it."""
-    with progress() as watch:
+    with shown_progress() as watch:
         cluster.each(grow_one, [one.inputs for one in jobs], Work("compile", watch=watch))
 
 
 def train(to_train: QuickstartJob, cluster: Cluster) -> TrainedForest:
     """Train and seal a forest."""
-    with progress() as watch:
+    with shown_progress() as watch:
         done = fit(to_train.inputs, to_train.spec.output, to_train.folder, cluster, Options(watch=watch))
     return {
         "method": to_train.spec.method,

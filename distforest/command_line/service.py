@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distforest.command_line.commands import JSON, print_report, printable
-from distforest.errors import NotDoneError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from distforest.command_line.reports import Report
-    from distforest.jobs.cluster import Watch
-    from distforest.service.messages import JobState
     from distforest.service.whereabouts import Jobs, Whereabouts
 
     Command = Callable[..., object]
@@ -121,7 +118,8 @@ def submit(spec: str, name: str | None, sets: tuple[str, ...], waits: bool, wher
     files on the hosts of the scheduler and the workers.
     """
     from distforest.command_line.reports import Report
-    from distforest.command_line.spec_files import read_spec, settings, with_absolute_paths
+    from distforest.command_line.spec_files import read_spec, settings
+    from distforest.jobs.any_spec import with_absolute_paths
 
     text = with_absolute_paths(read_spec(spec, settings(sets))).to_json()
     submitted = where.service().submit(text, name)
@@ -155,48 +153,21 @@ def wait(name: str, timeout: float | None, where: Whereabouts) -> Report:
 
 def _awaited(jobs: Jobs, name: str, seconds: float | None) -> Report:
     """Show the progress of a job on stderr until it has ended; report it, or raise NotDoneError if it has failed."""
-    from distforest.command_line.console import progress
     from distforest.command_line.job_reports import reported
-    from distforest.service.following import follow
+    from distforest.jobs.progress import shown_progress
+    from distforest.service.following import check_succeeded, shown_to_its_end
 
-    job: JobState = {"id": name}
     try:
-        with progress() as watch:
-            shown: tuple[object, ...] = ()
-            for job in follow(jobs, name, seconds):
-                shown = _show(job, shown, watch)
+        with shown_progress() as watch:
+            job = shown_to_its_end(jobs, name, seconds, (watch, _tell))
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"{name} continues; `distforest wait {name}` waits again, `cancel` stops it") from None
-    if job["state"] != "SUCCEEDED":
-        raise NotDoneError(_in_words(job), job)
+    check_succeeded(job)
     return reported(job)
 
 
-def _show(job: JobState, shown: tuple[object, ...], watch: Watch) -> tuple[object, ...]:
-    """Show the progress of a job on stderr if it differs from what was ``shown``; returns what is shown now."""
-    from distforest.service.following import progress_of, waiting_for
-
-    now = (job["state"], waiting_for(job), *(job.get(name) for name in ("phase", "done", "total")))
-    if now == shown:
-        return shown
-    if now[:2] != shown[:2]:
-        click.echo(printable(": ".join(filter(None, (f"{job['id']} is {job['state']}", waiting_for(job))))), err=True)
-    if (progress := progress_of(job)) is not None:
-        watch(progress)
-    return now
-
-
-def _in_words(job: JobState) -> str:
-    """A message about a job that has ended without a result, and what to do."""
-    name, state, error = job["id"], job["state"], job.get("error")
-    if state == "CANCELLED":
-        return f"{name} was cancelled; `distforest resume {name}` starts it again"
-    if state == "UNREADABLE":
-        return str(error["message"] if error else None)
-    if state == "INTERRUPTED":
-        return f"{name} is interrupted: its service was stopped or does not answer; the next service resumes it"
-    told = f"{error['kind']}: {error['message']}" if error else "JobError: no reason is known"
-    return f"{name} failed: {told}; `distforest resume {name}` resumes from its finished tasks"
+def _tell(text: str) -> None:
+    click.echo(printable(text), err=True)
 
 
 # --- reports on jobs --------------------------------------------------------------------------------------
@@ -362,7 +333,8 @@ def serve(ctx: click.Context, /, job_root: str, memory_limit: str | None, **mach
     Unfinished jobs resume when a service is started again on the same job root.
     """
     from distforest.command_line.reports import Report
-    from distforest.command_line.spec_files import bytes_of_option, from_the_root
+    from distforest.command_line.spec_files import bytes_of_option
+    from distforest.jobs.any_spec import from_the_root
     from distforest.service.serving import Machine, ServiceAddresses
     from distforest.service.serving import serve as run
 

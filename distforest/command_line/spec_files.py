@@ -1,21 +1,20 @@
-"""Job specs from files: reading them, replacing values by those of the command line, and making paths absolute."""
+"""Job specs from files: reading them, and replacing values by those of the command line."""
 
 from __future__ import annotations
 
-import os
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from distforest.errors import InputError, SpecError
-from distforest.jobs.any_spec import AnySpec, moved, spec_from_dict, spec_from_toml
+from distforest.jobs.any_spec import spec_from_dict, spec_from_toml
 from distforest.jobs.reader import SIZE, read_toml
 from distforest.jobs.spec import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-S = TypeVar("S", bound=AnySpec)
+    from distforest.jobs.any_spec import AnySpec
 
 
 def settings(texts: Iterable[str]) -> dict[str, object]:
@@ -99,13 +98,3 @@ def _put(table: dict[str, object], key: list[str], value: object) -> None:
             raise InputError(f"--set {'.'.join(key)}: {name} is not a table")
         table = inner
     table[key[-1]] = value
-
-
-def from_the_root(address: str) -> str:
-    """Make a local path absolute, for a process that runs in another folder; a URL stays unchanged."""
-    return address if "://" in address else os.path.abspath(address)
-
-
-def with_absolute_paths(spec: S) -> S:
-    """Make all local paths of a spec absolute."""
-    return cast("S", moved(spec, from_the_root))

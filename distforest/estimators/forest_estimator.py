@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from distforest.errors import InputError, warn_caller
 from distforest.estimators.input_types import RowsLike, SeedLike
+from distforest.estimators.verbosity import told_progress
 from distforest.forest.estimates import Estimates
 from distforest.forest.roots import Roots
 from distforest.forest.sealed.artifact import open_forest, save
@@ -27,6 +28,7 @@ from distforest.growth.methods import check_together, problem
 from distforest.growth.parameters import Parameter, complete
 from distforest.growth.problem import Data
 from distforest.growth.standstill import told_of_roots
+from distforest.html_table import html_table
 from distforest.jobs.cluster import Here
 from distforest.jobs.inputs import from_data
 from distforest.jobs.screening import screened_data
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Forest, Meaning
     from distforest.growth.methods import Bound, Method
     from distforest.growth.parameters import Value
+    from distforest.jobs.cluster import Watch
     from distforest.sources.arrays import Matrix
     from distforest.sources.given import DataFrame
     from distforest.sources.row_kinds import RowKind
@@ -59,6 +62,9 @@ RUN_PARAMETERS = """random_state : int, RandomState or None, default=None
     Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
 n_jobs : int or None, default=None
     Number of threads that grow trees: None means 1, -1 all cores. It does not change the forest.
+verbose : int, default=0
+    0: silent. 1: tell on stderr that kernels are compiled, how many trees are grown, and the time left. It does not
+    change the forest.
 client : distributed.Client or None, default=None
     Grow the trees on this Dask cluster, whose workers must be able to read this process's temporary folder.
     It does not change the forest. Clones share the client; copies and pickles have none."""
@@ -81,6 +87,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     _parameters: ClassVar[tuple[Parameter, ...]] = ()
     random_state: SeedLike
     n_jobs: int | None
+    verbose: int
     client: Client | None
     forest_: Forest
     _column_numbers: tuple[int, ...] = ()
@@ -104,6 +111,31 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         twin: Self = BaseEstimator.__sklearn_clone__(copy.copy(self))
         twin.client = self.client
         return twin
+
+    def _repr_html_inner(self) -> str:
+        """Scikit-learn's HTML, and after a fit a table of the forest."""
+        return str(super()._repr_html_inner()) + self._table_of_forest()
+
+    def _repr_mimebundle_(self, **options: object) -> dict[str, Any]:
+        """The same HTML for a notebook, beside the text."""
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+    def _table_of_forest(self) -> str:
+        """A table of the forest in HTML; empty before a fit."""
+        if not hasattr(self, "forest_"):
+            return ""
+        rows: list[tuple[str, object]] = [
+            ("method", self._method.name),
+            ("trees", f"{self.forest_.n_trees:,}"),
+            ("training rows", f"{self.forest_.n_training:,}"),
+            ("digest", self.digest_),
+        ]
+        if hasattr(self, "oob_score_"):
+            rows.append(("out-of-bag score", f"{self.oob_score_:.4g}"))
+        return html_table(rows)
 
     def save(self, address: str | os.PathLike[str]) -> str:
         """Seal the forest as a new Zarr group at a path or URL, which `load` opens; return its digest.
@@ -243,12 +275,19 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:
         """Grow the forest, here or on the cluster; warns if it has learned nothing."""
+        with told_progress(self.verbose) as watch:
+            warnings = self._grown_with_warnings(data, params, seed, watch)
+        for warning in filter(None, warnings):
+            warn_caller(warning)
+
+    def _grown_with_warnings(self, data: Data, params: dict[str, Value], seed: int, watch: Watch | None) -> list[str]:
+        """Grow the forest, here or on the cluster; returns warnings, of which some may be empty."""
         if self.client is None:
             threads = n_threads(self.n_jobs)
             if params.get("feature_weights") == "dependence":
-                data = screened_data(data, seed, Here(threads))
+                data = screened_data(data, seed, Here(threads), watch)
             bound = problem(self._method, data, params, seed)
-            self._set_forest(fit_here(bound, threads))
+            self._set_forest(fit_here(bound, threads, watch))
             warnings = [_warning_of_roots(bound, self.forest_)]
         else:
             with tempfile.TemporaryDirectory(prefix="distforest-") as place:
@@ -256,11 +295,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
                 job = Folder(f"{place}/job")
                 inputs = from_data(data, self._method.name, params, seed, job.address)
-                done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options())
+                done = fit(inputs, f"{place}/forest.zarr", job, OnDask(self.client), Options(watch=watch))
                 self._set_forest(open_forest(done.address))
                 warnings = list(done.warnings)
-        for warning in filter(None, warnings):
-            warn_caller(warning)
+        return warnings
 
 
 def _warning_of_roots(problem: Bound, forest: Forest) -> str:

@@ -72,6 +72,7 @@ class SimForestOutlier(OutlierMixin, OnSimilarities):  # type: ignore[misc]
     contamination: float | str = "auto"
     random_state: SeedLike = None
     n_jobs: int | None = None
+    verbose: int = 0
     client: Client | None = None
 
     def __sklearn_tags__(self) -> Tags:

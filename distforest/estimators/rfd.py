@@ -80,6 +80,7 @@ class RFD(OnPairs):
     oob_score: bool = False
     random_state: SeedLike = None
     n_jobs: int | None = None
+    verbose: int = 0
     client: Client | None = None
 
     def _grow_from(self, data: Data, params: dict[str, Value], seed: int) -> None:

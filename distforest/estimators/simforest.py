@@ -18,6 +18,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.estimators.forest_estimator import have_estimates, r_squared, seed_of
 from distforest.estimators.input_types import ClassWeightLike, RowsLike, SeedLike, VectorLike
 from distforest.estimators.on_rows import OnRows
+from distforest.estimators.verbosity import told_progress
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
 from distforest.growth.parameters import Parameter
@@ -160,7 +161,8 @@ class OnSimilarities(OnRows):
         """Grow the forest from similarities that are evaluated when they are needed."""
         truth = truth or Truth(TruthKind.NOTHING, np.empty((len(self.objects_), 0)))
         seed = seed_of(self.random_state)
-        self._set_forest(fit_lazily(self._bound(similarity), self._method, truth, params, seed))
+        with told_progress(self.verbose) as watch:
+            self._set_forest(fit_lazily(self._bound(similarity), self._method, truth, params, seed, watch))
         origin = self.forest_.provenance["similarity"]
         self.n_evaluations_, self.n_closed_ = origin["evaluations"], origin["closed"]
 
@@ -216,6 +218,7 @@ class _SimForest(OnSimilarities):
     oob_score: bool = False
     random_state: SeedLike = None
     n_jobs: int | None = None
+    verbose: int = 0
     client: Client | None = None
 
     def fit(self, X: RowsLike, y: VectorLike) -> Self:

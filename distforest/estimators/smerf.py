@@ -99,6 +99,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     oob_score: bool = False
     random_state: SeedLike = None
     n_jobs: int | None = None
+    verbose: int = 0
     client: Client | None = None
 
     def fit(self, X: FeaturesLike, Z: TruthLike) -> Self:

@@ -14,6 +14,7 @@ from distforest.estimators.forest_estimator import n_threads
 from distforest.estimators.input_types import FeaturesLike, SeedLike
 from distforest.estimators.on_pairs import OnPairs
 from distforest.estimators.pair_columns import Columns, PairColumn, seeded
+from distforest.estimators.verbosity import told_progress
 from distforest.evaluation.roc import ROC
 from distforest.forest.pairs import pair_scores
 from distforest.forest.roots import Roots
@@ -104,6 +105,7 @@ class TreeRank(OnPairs):
     pruning_folds: int | None = None
     random_state: SeedLike = None
     n_jobs: int | None = None
+    verbose: int = 0
     client: Client | None = None
 
     def pair_score(self, left: FeaturesLike, right: FeaturesLike) -> Floats:
@@ -168,11 +170,13 @@ class TreeRank(OnPairs):
         if folds is not None:
             method, threads = self._method, n_threads(self.n_jobs)
 
-            def grow(some: Data) -> Forest:
-                return fit_here(problem(method, some, params, seed), threads)
-
             had_cuts = not Roots.of_forest(self.forest_).are_too_many
-            forest, pruning = prune(self.forest_, data, int(folds), grow)
+            with told_progress(self.verbose) as watch:
+
+                def grow(some: Data) -> Forest:
+                    return fit_here(problem(method, some, params, seed), threads, watch)
+
+                forest, pruning = prune(self.forest_, data, int(folds), grow)
             self._set_forest(forest)
             self.pruning_ = pruning
             if had_cuts and (warning := Roots.of_forest(forest).told()):

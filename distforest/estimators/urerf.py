@@ -95,6 +95,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     min_samples_leaf: int = 1
     random_state: SeedLike = None
     n_jobs: int | None = None
+    verbose: int = 0
     client: Client | None = None
 
     @classmethod

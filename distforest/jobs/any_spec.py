@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from distforest.jobs.input_keys import INPUTS
 from distforest.jobs.reader import Place, read_json, read_toml
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AnySpec = Spec | ScoreSpec
+S = TypeVar("S", bound=AnySpec)
 
 
 def spec_from_dict(table: object, lines: Mapping[Place, int] | None = None) -> AnySpec:
@@ -94,6 +96,16 @@ def moved(spec: AnySpec, move: Callable[[str], str]) -> AnySpec:
     addresses = {name: move(address) for name, address in spec.input.addresses.items()}
     found = replace(spec.input, addresses=addresses, relations=relations)
     return replace(spec, output=move(spec.output), input=found, run=run)
+
+
+def from_the_root(address: str) -> str:
+    """Make a local path absolute, for a process that runs in another folder; a URL stays unchanged."""
+    return address if "://" in address else os.path.abspath(address)
+
+
+def with_absolute_paths(spec: S) -> S:
+    """Make all local paths of a spec absolute."""
+    return cast("S", moved(spec, from_the_root))
 
 
 def _text(value: object) -> str | None:

@@ -85,7 +85,9 @@ class BoundSimilarity:
             yield LazySource(self.lazy, objects, supply)
 
 
-def fit_lazily(supplied: BoundSimilarity, method: Method, truth: Truth, params: Params, seed: int) -> Forest:
+def fit_lazily(
+    supplied: BoundSimilarity, method: Method, truth: Truth, params: Params, seed: int, watch: Watch | None = None
+) -> Forest:
     """Train a forest on similarities that are evaluated when they are needed.
 
     Parameters
@@ -96,6 +98,8 @@ def fit_lazily(supplied: BoundSimilarity, method: Method, truth: Truth, params: 
         Method, parameters and seed of the forest.
     truth
         Labels or targets of the training objects.
+    watch
+        Called with the progress.
 
     Returns
     -------
@@ -132,7 +136,7 @@ def fit_lazily(supplied: BoundSimilarity, method: Method, truth: Truth, params: 
     with supplied.source(objects, job, lazy.budget) as source:
         data = Data(rows, source, truth.kind, truth.values, truth.classes, truth.largest)
         bound = problem(method, data, params, seed)
-        arrays, costs = grow_in_lockstep(bound, source)
+        arrays, costs = grow_in_lockstep(bound, source, watch)
     origin = {**origin_of(lazy, objects), **asdict(costs)}
     forest = replace(bound.forest([arrays]), provenance={"similarity": origin, "versions": versions()})
     if warning := told_of_roots(bound, Roots.of_forest(forest), costs.closed):

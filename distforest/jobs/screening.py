@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from distforest.growth.problem import Data
+    from distforest.jobs.cluster import Watch
     from distforest.jobs.inputs import Inputs
     from distforest.sources.source import Floats
     from distforest.stores.folder import Folder
@@ -138,9 +139,9 @@ def screened(inputs: Inputs, folder: Folder, cluster: Cluster, work: Work) -> In
     return replace(inputs, feature_weights=weights, dependence=dependence)
 
 
-def screened_data(data: Data, seed: int, cluster: Cluster) -> Data:
+def screened_data(data: Data, seed: int, cluster: Cluster, watch: Watch | None = None) -> Data:
     """Data in memory with the feature weights that a screen finds."""
-    found = screen(InMemory(data.array), seed, cluster)
+    found = screen(InMemory(data.array), seed, cluster, replace(SCREENING, watch=watch))
     return replace(data, feature_weights=found.weights, dependence=found.dependence)
 
 

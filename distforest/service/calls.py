@@ -10,6 +10,7 @@ import re
 import secrets
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from distforest.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from distributed.comm import Comm
 
@@ -207,7 +208,7 @@ class Service:
 
     def _call(self, name: str, **arguments: object) -> Answer:
         """Make one call and return its answer; raises the error of a refusal."""
-        answer = asyncio.run(self._exchange(f"distforest_{name}", arguments))
+        answer = _answered(self._exchange(f"distforest_{name}", arguments))
         if not isinstance(answer, dict):  # a scheduler answers an unknown operation with nothing
             raise BrokenOffError(
                 f"the scheduler at {self.address} runs no job service; start it with --preload distforest.service"
@@ -268,6 +269,16 @@ class Service:
             return f"no Dask scheduler can be at {self.address}: {error}"
         found = str(cause) or f"nothing came within {self._seconds:g} s"
         return f"no Dask scheduler answers at {self.address}: {found}; is it running, and is that not its pages' port?"
+
+
+def _answered(exchange: Coroutine[None, None, object]) -> object:
+    """Wait for an exchange; in a thread of its own if this thread runs a loop, as that of a notebook does."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(exchange)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, exchange).result()
 
 
 def first_cause(error: BaseException) -> BaseException:

@@ -6,13 +6,24 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from distforest.errors import UnreachableError, WaitTimeoutError
+from distforest.errors import NotDoneError, UnreachableError, WaitTimeoutError
 from distforest.jobs.cluster import Progress
-from distforest.service.registry import CANCELLING, ENDS, INTERRUPTED, MERGING, RUNNING, SUCCEEDED, UNREADABLE, WAITING
+from distforest.service.registry import (
+    CANCELLED,
+    CANCELLING,
+    ENDS,
+    INTERRUPTED,
+    MERGING,
+    RUNNING,
+    SUCCEEDED,
+    UNREADABLE,
+    WAITING,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from distforest.jobs.cluster import Watch
     from distforest.service.messages import JobEvent, JobState
     from distforest.service.whereabouts import Jobs
 
@@ -67,6 +78,44 @@ def follow(jobs: Jobs, job_id: str, seconds: float | None = None) -> Iterator[Jo
         if time.monotonic() >= deadline:
             raise _timeout_error(known, job_id, seconds)
         time.sleep(min(POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
+
+
+def shown_to_its_end(
+    jobs: Jobs, job_id: str, seconds: float | None, show: tuple[Watch, Callable[[str], None]]
+) -> JobState:
+    """Follow a job as `follow` does, and show what changes: its progress, and its states in words; the last state."""
+    watch, tell = show
+    job: JobState = {"id": job_id}
+    shown: tuple[object, ...] = ()
+    for job in follow(jobs, job_id, seconds):
+        now = (job["state"], waiting_for(job), *(job.get(name) for name in ("phase", "done", "total")))
+        if now[:2] != shown[:2]:
+            tell(": ".join(filter(None, (f"{job['id']} is {job['state']}", waiting_for(job)))))
+        if now != shown and (progress := progress_of(job)) is not None:
+            watch(progress)
+        shown = now
+    return job
+
+
+def check_succeeded(job: JobState) -> None:
+    """Raise NotDoneError unless a job has succeeded: why it has not, and what to do."""
+    if job["state"] != SUCCEEDED:
+        raise NotDoneError(_why_not_done(job), job)
+
+
+def _why_not_done(job: JobState) -> str:
+    """A message about a job without a result, and what to do."""
+    name, state, error = job["id"], job["state"], job.get("error")
+    if state == CANCELLED:
+        return f"{name} was cancelled; `distforest resume {name}` starts it again"
+    if state == UNREADABLE:
+        return str(error["message"] if error else None)
+    if state == INTERRUPTED:
+        return f"{name} is interrupted: its service was stopped or does not answer; the next service resumes it"
+    if state not in ENDS:
+        return f"{name} is {state} and has no result yet; wait until it has ended"
+    told = f"{error['kind']}: {error['message']}" if error else "JobError: no reason is known"
+    return f"{name} failed: {told}; `distforest resume {name}` resumes from its finished tasks"
 
 
 def follow_events(jobs: Jobs, job_id: str) -> Iterator[JobEvent]:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from distforest.command_line.spec_files import from_the_root, read_fit, read_spec, settings, with_absolute_paths
+from distforest.command_line.spec_files import read_fit, read_spec, settings
 from distforest.errors import InputError, SpecError
+from distforest.jobs.any_spec import from_the_root, with_absolute_paths
 from distforest.jobs.score_spec import ScoreSpec
 from distforest.jobs.spec import Spec
 

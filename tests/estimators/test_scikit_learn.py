@@ -88,7 +88,7 @@ def test_rows_of_another_width_are_refused(method: str) -> None:
 def test_constructors_agree_with_the_one_list_of_parameters(kind: type, method: str) -> None:
     found = {name: p.default for name, p in inspect.signature(kind).parameters.items()}
     expected: dict[str, Any] = {p.name: p.default for p in METHODS[method].parameters}
-    expected |= {"random_state": None, "n_jobs": None, "client": None}
+    expected |= {"random_state": None, "n_jobs": None, "verbose": 0, "client": None}
     if kind is SimForestRegressor:
         del expected["class_weight"]
     if method == "simforest":

@@ -60,7 +60,14 @@ def test_scikit_learn(estimator: BaseEstimator, check: Callable[[BaseEstimator],
 def test_constructor_agrees_with_the_one_list_of_parameters() -> None:
     found = {name: p.default for name, p in inspect.signature(TreeRank).parameters.items()}
     expected: dict[str, Any] = {p.name: p.default for p in METHODS["treerank"].parameters}
-    expected |= {"random_state": None, "n_jobs": None, "client": None, "pair_columns": None, "pruning_folds": None}
+    expected |= {
+        "random_state": None,
+        "n_jobs": None,
+        "verbose": 0,
+        "client": None,
+        "pair_columns": None,
+        "pruning_folds": None,
+    }
     assert found == expected
     for name in expected:
         assert f"    {name} : " in str(TreeRank.__doc__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
@@ -317,3 +318,14 @@ def test_files_of_tls_that_are_none(tmp_path):
     path.write_text("nothing of the kind")
     files = {"tls_ca_file": str(path), "tls_client_cert": str(path)}
     assert "the files of TLS cannot be used" in why(Service("tls://127.0.0.1:1", Security(**files)))
+
+
+# --- within a loop that runs ------------------------------------------------------------------------------
+
+
+def test_a_notebook_may_call_although_its_loop_runs():
+    async def cell():
+        return Service(fake.address).job(ID)
+
+    with FakeService({"status": {"job": JOB}}) as fake:
+        assert asyncio.run(cell()) == JOB
