@@ -113,7 +113,8 @@ class BarWatch:
         words = progress_in_words(progress).removeprefix(f"{progress.name} ")
         if progress.name not in self._known or progress.done == 0:
             self._known[progress.name] = self._bars.add_task(progress.name, total=progress.total, words=words)
-        self._bars.update(self._known[progress.name], completed=progress.done, words=words)
+        is_last = progress.done >= progress.total  # in a notebook rich does not draw again at the end
+        self._bars.update(self._known[progress.name], completed=progress.done, words=words, refresh=is_last)
 
 
 @contextmanager

@@ -131,7 +131,13 @@ class SubmittedJob:
         return self
 
     def cancel(self) -> JobState:
-        """Stop the job and discard its unfinished work; returns its state."""
+        """Stop the job and discard its unfinished work; returns its state.
+
+        Raises
+        ------
+        ConflictError
+            The job has ended.
+        """
         return self._where.service().cancel(self.id)
 
     def forest(self) -> Any:

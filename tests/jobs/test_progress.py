@@ -65,6 +65,7 @@ def test_on_a_terminal_progress_is_bars_without_colour_if_so_asked(no_color):
             ("grow", 8, 8),
             ("merge", 1, 4),
         ]
+        assert "100%" in stream.getvalue()  # a notebook draws nothing more
     assert ("[38;5;" in stream.getvalue()) is not no_color
 
 
