@@ -353,7 +353,7 @@ def test_votes_of_a_sparse_matrix_are_those_of_the_dense_one() -> None:
         (
             SimForestClassifier("feature_subsets", n_landmarks=9),
             POINTS,
-            "n_landmarks=9 says .* feature_subsets has none",
+            "n_landmarks=9 chooses .* feature_subsets has none",
         ),
         (
             SimForestClassifier("feature_subsets", voting="nearest"),
