@@ -25,7 +25,7 @@ from distforest.sources.arrays import bytes_of, open_array
 from distforest.sources.guarded import DamagedChunkError
 from distforest.sources.readings import Reading, check_shape, read_level
 from distforest.sources.stored import OF_ANY_LENGTH, Digested
-from distforest.stores.room import reserve, told_if_full
+from distforest.stores.room import partial_file, told_if_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,8 +183,10 @@ def stage(address: str, reading: Reading, scratch: Path, onlooker: Onlooker | No
     try:
         check_shape(values, reading)
         shape, dtype = tuple(values.shape), reading.dtype(values.dtype)
-        room = told_if_full(scratch, bytes_of(shape, dtype), f"to stage {address}, {NEW_ROOM}")
-        with room, _new_file(scratch, shape, dtype) as (path, out):
+        _remove_old(scratch)
+        header, n_bytes, cure = npy_header(shape, dtype), bytes_of(shape, dtype), f"to stage {address}, {NEW_ROOM}"
+        with partial_file(scratch, header, n_bytes, cure) as path:
+            out = np.lib.format.open_memmap(path, mode="r+")
             _, reading = read_level(values, reading, out, onlooker)
             stored.check_digest()
             digest = _name_file(path, out, scratch)
@@ -221,24 +223,6 @@ def _lock(scratch: Path, sha256: str) -> Path:
     return scratch / f"{sha256}.lock"
 
 
-@contextmanager
-def _new_file(scratch: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> Iterator[tuple[Path, np.ndarray]]:
-    """Make an array file to fill, with room reserved for all of it; it is removed unless `_name_file` names it."""
-    scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _remove_old(scratch)
-    handle, name = tempfile.mkstemp(suffix=".partial", dir=scratch)
-    path = Path(name)
-    try:
-        with open(handle, "wb") as file:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(npy_header(shape, dtype))
-            reserve(file, file.tell() + bytes_of(shape, dtype))
-            yield path, np.lib.format.open_memmap(path, mode="r+")
-    finally:
-        path.unlink(missing_ok=True)
-
-
 def _name_file(path: Path, out: np.ndarray, scratch: Path) -> str:
     """Name a filled file by its digest, unless there is a sound file of that name; return the digest."""
     out.flush()  # type: ignore[attr-defined]  # everything is on the disk before the file gets its name
@@ -263,7 +247,7 @@ def _locked(scratch: Path, name: str) -> Iterator[None]:
 def _remove_old(scratch: Path) -> None:
     """Remove files that nobody has opened for long, and incomplete files that killed processes have left."""
     now = time.time()
-    for path in scratch.iterdir():
+    for path in scratch.iterdir() if scratch.is_dir() else ():
         try:
             age = now - _last_used(path)
             if path.suffix in {".npy", ".lock"} and age > KEPT_SECONDS:

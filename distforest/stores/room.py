@@ -6,10 +6,12 @@ A process that writes to a mapped file for which a full disk has no room is kill
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import platform
 import shutil
-from contextlib import contextmanager
+import tempfile
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,3 +84,29 @@ def told_if_full(where: str | Path, n_bytes: int, cure: str | None = None) -> It
         if cure is None:
             raise OSError(error.errno, message) from error
         raise JobError(f"{message}; {cure}") from error
+
+
+@contextmanager
+def partial_file(folder: Path, header: bytes, n_bytes: int, cure: str) -> Iterator[Path]:
+    """Make a locked file with a header, and with room reserved for ``n_bytes`` after it; it is removed if not renamed.
+
+    Raises
+    ------
+    JobError
+        The disk is full; with the ``cure``.
+    OSError
+        The folder cannot be written to.
+    """
+    with told_if_full(folder, n_bytes, cure):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(suffix=".partial", dir=folder)
+        path = Path(name)
+        try:
+            with open(handle, "wb") as file:
+                with suppress(OSError):  # a file system without locks
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                file.write(header)
+                reserve(file, file.tell() + n_bytes)
+                yield path
+        finally:
+            path.unlink(missing_ok=True)
