@@ -105,10 +105,12 @@ class Method:
 
 
 def _columns_of_features(data: Data, _source: Source, params: Params, seed: int) -> Draw:
-    weights, combinations = _column_weights(data, params), n_combined(params, data.matrix.shape[1])
-    width = n_candidates(params["max_features"], data.matrix.shape[1], weights)
-    if combinations == 1.0 and data.feature_weights is None:
-        return Axis(data.matrix.shape[1], min(width, data.matrix.shape[1]))
+    n_columns = int(data.matrix.shape[1])
+    combinations, max_features = n_combined(params, n_columns), params["max_features"]
+    if combinations == 1.0 and data.feature_weights is None and params["feature_weights"] is None:
+        return Axis(n_columns, min(n_candidates(max_features, n_columns), n_columns))
+    weights = _column_weights(data, params)
+    width = n_candidates(max_features, n_columns, weights)
     if params["coefficients"] != "normal":
         return Oblique(weights, width, combinations)
     matrix = ArraySource.of(data.array).values
