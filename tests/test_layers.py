@@ -25,7 +25,7 @@ BELOW: dict[str, set[str]] = {
     "jobs": {"stores", "sources", "forest", "growth"},
     "estimators": {"stores", "sources", "forest", "growth", "jobs", "evaluation"},
     "pictures": {"sources", "forest", "evaluation", "estimators"},
-    "service": {"stores", "sources", "growth", "jobs", "estimators"},
+    "service": {"stores", "sources", "forest", "growth", "jobs", "estimators", "pictures"},
     "command_line": {"stores", "sources", "forest", "evaluation", "jobs", "pictures", "service"},
 }
 """Of each room those whose files its own may import, beside the ground."""
@@ -64,6 +64,7 @@ LATE = {
     "growth.pairs.linear_cells": {"sklearn.linear_model"},
     "jobs.progress": {"rich."},  # slow, and most fits show nothing
     "service": {"distributed", "distforest.service."},  # the client imports it, too
+    "service.reporting": {"distforest.pictures.report"},  # a service does without pictures
     "service.submitted": {"distforest.estimators.loading"},  # a service does without estimators
     "service.whereabouts": {"distributed", "distforest.service.calls"},  # slow, and a job root is read without
 }

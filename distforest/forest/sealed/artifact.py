@@ -181,6 +181,11 @@ def read_manifest(address: str) -> Manifest:
     return _checked_manifest(manifest)
 
 
+def decoded_bytes(manifest: Manifest) -> int:
+    """The bytes that the arrays of a forest take in memory, from a manifest that `read_manifest` has checked."""
+    return sum(math.prod(entry["shape"]) * np.dtype(entry["dtype"]).itemsize for entry in manifest["arrays"].values())
+
+
 def _refuse_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is no JSON number")
 
