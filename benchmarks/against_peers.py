@@ -107,7 +107,7 @@ class Ring:
             answer = self.peers[method.name].ask(
                 "contend", contender=method.contender, given=given, found=found, how=how, **asked
             )
-        except (PeerEnded, BrokenPipeError):
+        except PeerEnded:
             self.failed[method.name] = "its process ended"
             return {"failed": self.failed[method.name]}
         if "failed" in answer:

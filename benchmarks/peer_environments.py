@@ -24,7 +24,7 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "metric-learn": ("metric-learn==0.7.0", "scikit-learn<1.8"),
     "umap": ("umap-learn==0.5.12",),
     "pynndescent": ("pynndescent==0.7.0", "scikit-learn"),
-    "aeon": ("aeon==1.4.0",),
+    "aeon": ("aeon==1.6.0",),
     "treeple": ("treeple==0.10.3", "scikit-learn==1.6.1"),
     "ydf": ("ydf==0.16.1",),
 }

@@ -15,6 +15,7 @@ for, ``contend``, is in `contenders.py`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -62,16 +63,18 @@ class Peer:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self.process.stdin is not None:
-            self.process.stdin.close()  # its loop over the questions ends
-        self.process.wait()
+        with contextlib.suppress(BrokenPipeError), self.process:  # closes the pipes, so that its loop ends, and waits
+            pass
 
     def ask(self, question: str, **given: Any) -> Answer:
         """The answer of the function ``question`` of this file to ``given``."""
         if self.process.stdin is None or self.process.stdout is None:
             raise SystemExit("a peer's process has no pipes")
-        self.process.stdin.write(json.dumps({"question": question, "given": given}) + "\n")
-        line = self.process.stdout.readline()
+        try:
+            self.process.stdin.write(json.dumps({"question": question, "given": given}) + "\n")
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
         if not line:
             raise PeerEnded(f"the peer's process has ended on the question {question!r}; its error stands above")
         answer: Answer = json.loads(line)

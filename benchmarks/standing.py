@@ -17,7 +17,7 @@ import re
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from measurement import markdown_table, mib, seconds_cell
+from measurement import markdown_table, mib
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -138,9 +138,10 @@ def spread(values: Sequence[float], form: str = "{:.3f}") -> str:
 
 
 def seconds_spread(values: Sequence[float]) -> str:
-    """As `spread`, with units."""
-    texts = [seconds_cell(value) for value in (statistics.median(values), min(values), max(values))]
-    return f"{texts[0]} ({texts[1]} to {texts[2]})"
+    """As `spread`, in the unit of the median."""
+    unit, scale = ("s", 1.0) if statistics.median(values) >= 1 else ("ms", 1e3)
+    median, _, rest = spread([scale * value for value in values], "{:.3g}").partition(" ")
+    return " ".join(text for text in (median, unit, rest) if text)
 
 
 def ratio_spread(values: Sequence[float]) -> str:
