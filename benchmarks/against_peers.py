@@ -27,7 +27,7 @@ import os
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -142,11 +142,11 @@ def measured(comparison: Comparison, environments: Mapping[str, PeerEnvironment]
 
 
 def warm_up(ring: Ring, effort: Effort) -> None:
-    """Let each contender run once on the first set."""
+    """Let each contender run once on the first set, so that what it compiles is compiled."""
     trial = ring.comparison.trial(effort.sets(ring.comparison)[0], effort.seeds)
     for method in ring.comparison.methods:
         progress(ring.comparison.title, "warm-up", method.name)
-        ring.run(method, trial, effort.seeds)
+        ring.run(replace(method, params={**method.params, **method.warm_up}), trial, effort.seeds)
 
 
 def on_set(ring: Ring, name: str, effort: Effort) -> Answer:
