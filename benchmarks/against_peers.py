@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -66,10 +65,10 @@ class Effort:
         """The sets of a comparison."""
         return comparison.quick_sets if self.quick else comparison.sets
 
-    def variables(self, ours: bool) -> dict[str, str]:
-        """The variables of a contender's process: as many threads as were asked for, and no packages from elsewhere."""
-        inherited = {name: value for name, value in os.environ.items() if ours or name != "PYTHONPATH"}
-        return inherited | dict.fromkeys(LIMITS, str(self.threads))
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables that hold a process to as many threads."""
+        return dict.fromkeys(LIMITS, str(self.threads))
 
 
 class Ring:
@@ -86,8 +85,7 @@ class Ring:
             if own.python is None:
                 self.failed[method.name] = f"could not be installed: {own.failed}"
                 continue
-            variables = effort.variables(ours=method.environment is None)
-            self.peers[method.name] = self.open_.enter_context(Peer(own.python, variables))
+            self.peers[method.name] = self.open_.enter_context(Peer(own.python, effort.variables))
 
     def __enter__(self) -> Self:
         return self

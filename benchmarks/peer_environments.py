@@ -10,13 +10,13 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from peers import Environments
+from peers import Environments, inherited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     Run = Callable[[Sequence[str]], subprocess.CompletedProcess[str]]
 
@@ -53,8 +53,8 @@ def own_environment() -> PeerEnvironment:
 
 
 def run_captured(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command and keep what it says."""
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    """Run a command and keep what it says; what it finds elsewhere is not in the environment."""
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=inherited(command[0]))
 
 
 def environment_of(name: str, folder: Path, run: Run = run_captured) -> PeerEnvironment:
@@ -76,7 +76,7 @@ def environment_of(name: str, folder: Path, run: Run = run_captured) -> PeerEnvi
     """
     place, made_of = folder / name, {"python": sys.version, "requirements": list(REQUIREMENTS[name])}
     python, mark = str(place / "bin" / "python"), place / MARK
-    if mark.exists() and json.loads(mark.read_text()) == made_of:
+    if Path(python).exists() and mark.exists() and json.loads(mark.read_text()) == made_of:
         return PeerEnvironment(python)
     if place.exists():
         if not (place / "pyvenv.cfg").exists():

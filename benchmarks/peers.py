@@ -42,21 +42,29 @@ if TYPE_CHECKING:
 # --- here: who asks ---------------------------------------------------------------------------------------
 
 
+def inherited(python: str) -> dict[str, str]:
+    """The variables of this process for one of a Python: of another one without ``PYTHONPATH``, which is for ours."""
+    return {name: own for name, own in os.environ.items() if python == sys.executable or name != "PYTHONPATH"}
+
+
 class PeerEnded(SystemExit):
     """A peer's process is gone."""
 
 
 class Peer:
-    """A process of another Python that answers questions, one at a time; to be used in a ``with`` statement."""
+    """A process of another Python that answers questions, one at a time; to be used in a ``with`` statement.
 
-    def __init__(self, python: str, environment: Mapping[str, str] | None = None) -> None:
+    ``variables`` are added to those of this process. The other Python finds its own packages alone.
+    """
+
+    def __init__(self, python: str, variables: Mapping[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
             [python, __file__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             bufsize=1,
-            env=None if environment is None else dict(environment),
+            env=inherited(python) | dict(variables or {}),
         )
 
     def __enter__(self) -> Self:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -163,8 +164,9 @@ def test_an_environment_is_made_once_and_again_for_other_versions(
     def run(command: list[str]) -> subprocess.CompletedProcess[str]:
         commands.append(list(command))
         if "venv" in command:
-            (tmp_path / "ydf").mkdir()
-            (tmp_path / "ydf" / "pyvenv.cfg").touch()
+            (tmp_path / "ydf" / "bin").mkdir(parents=True)
+            for name in ("pyvenv.cfg", "bin/python"):
+                (tmp_path / "ydf" / name).touch()
         return subprocess.CompletedProcess(command, 0, "", "")
 
     for _ in range(2):
@@ -173,6 +175,16 @@ def test_an_environment_is_made_once_and_again_for_other_versions(
     monkeypatch.setitem(environments.REQUIREMENTS, "ydf", ("ydf==0.0",))
     environments.environment_of("ydf", tmp_path, run)
     assert commands[3][-1] == "ydf==0.0"
+    (tmp_path / "ydf" / "bin" / "python").unlink()  # as when the Python that it was made of is gone
+    environments.environment_of("ydf", tmp_path, run)
+    assert len(commands) == 6
+
+
+def test_another_python_finds_its_own_packages_alone(benchmarks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "here")
+    inherited = benchmarks("peers").inherited
+    assert inherited(sys.executable)["PYTHONPATH"] == "here"
+    assert inherited("other/bin/python") == {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
 
 
 def test_what_cannot_be_installed_is_told_and_tried_again(benchmarks: Any, tmp_path: Path) -> None:
