@@ -13,10 +13,10 @@ The environment of each peer is made with venv and pip at the first run (about 2
 is in `comparisons.py`, how each method is called in `contenders.py`. stdout is Markdown, stderr is progress.
 
 For each seed the methods run in turn, another one first each time, each in a process of its own that is kept for the
-comparison, with the same number of threads. A first run on the first set is not counted: it compiles. Quality is
-computed here, for all in one way. The peak is that of the process during the run, its packages included. Ratios and
-differences are of the same seed. With so few seeds, "ahead" says no more than that it was so each time. Linux only, as
-memory is read from ``/proc``.
+comparison, with the same number of threads. A first run on the first set and on the last is not counted: it compiles.
+Quality is computed here, for all in one way. The peak is that of the process during the run, its packages included.
+Ratios and differences are of the same seed. With so few seeds, "ahead" says no more than that it was so each time.
+Linux only, as memory is read from ``/proc``.
 """
 
 from __future__ import annotations
@@ -140,11 +140,13 @@ def measured(comparison: Comparison, environments: Mapping[str, PeerEnvironment]
 
 
 def warm_up(ring: Ring, effort: Effort) -> None:
-    """Let each contender run once on the first set, so that what it compiles is compiled."""
-    trial = ring.comparison.trial(effort.sets(ring.comparison)[0], effort.seeds)
-    for method in ring.comparison.methods:
-        progress(ring.comparison.title, "warm-up", method.name)
-        ring.run(replace(method, params={**method.params, **method.warm_up}), trial, effort.seeds)
+    """Let each contender run once on the first and on the last set: what is compiled for many rows is, too."""
+    sets = effort.sets(ring.comparison)
+    for name in dict.fromkeys((sets[0], sets[-1])):
+        trial = ring.comparison.trial(name, effort.seeds)
+        for method in ring.comparison.methods:
+            progress(ring.comparison.title, "warm-up", name, method.name)
+            ring.run(replace(method, params={**method.params, **method.warm_up}), trial, effort.seeds)
 
 
 def on_set(ring: Ring, name: str, effort: Effort) -> Answer:

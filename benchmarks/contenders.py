@@ -232,9 +232,13 @@ def ydf(run: Run) -> Answers:
     columns, columns_test = ({f"column_{i}": X[:, i] for i in range(X.shape[1])} for X in (run.X, run.X_test))
     model = learner.train({**columns, "label": run.y})
     classes = np.array(model.label_classes())
+    both = (
+        (columns_test, len(run.X_test)),
+        (columns, len(run.X)),
+    )  # a distance wants the label's column, and reads none
     return {
         "labels": lambda: model.predict_class(columns_test).astype(classes.dtype).astype(np.int64),
-        "distance": lambda: model.distance(columns_test, columns),
+        "distance": lambda: model.distance(*({**own, "label": np.repeat(run.y[:1], n)} for own, n in both)),
     }
 
 

@@ -56,7 +56,7 @@ def section(comparison: Results) -> str:
     measures = measures_of(comparison)
     lead = lead_of(comparison)
     head = ["set", "method", *(text for name in measures for text in (name, f"beside {lead}"))]
-    head += ["fit", "answers", f"time / {lead}'s", "peak"]
+    head += ["fit", "answers", f"time / {lead}", "peak"]
     rows = [
         [first if number == 0 else "", name, *cells(method, own["methods"][lead], measures)]
         for set_name, own in sets.items()
@@ -140,7 +140,8 @@ def spread(values: Sequence[float], form: str = "{:.3f}") -> str:
 def seconds_spread(values: Sequence[float]) -> str:
     """As `spread`, in the unit of the median."""
     unit, scale = ("s", 1.0) if statistics.median(values) >= 1 else ("ms", 1e3)
-    median, _, rest = spread([scale * value for value in values], "{:.3g}").partition(" ")
+    form = "{:.3g}" if scale * max(values) < 1000 else "{:.0f}"
+    median, _, rest = spread([scale * value for value in values], form).partition(" ")
     return " ".join(text for text in (median, unit, rest) if text)
 
 

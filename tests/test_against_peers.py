@@ -59,7 +59,7 @@ def comparison() -> dict[str, Any]:
 
 
 TABLE = """\
-| set | method | accuracy | beside F | fit | answers | time / F's | peak |
+| set | method | accuracy | beside F | fit | answers | time / F | peak |
 |---|---|---|---|---|---|---|---|
 | one (1,500 x 4) | F | .800 (.700 to .900) |  | 1.5 s (.5 to 3.5) | 500 ms |  | 4 MiB |
 |  | A | .900 (.710 to .950) | **ahead** +.050 (+.010 to +.100) | 1.5 s | 500 ms | 1 (.5 to 2) | 1 MiB |
@@ -100,6 +100,12 @@ def test_nothing_is_claimed_where_ours_has_failed(standing: ModuleType) -> None:
 @pytest.mark.parametrize(("own", "word"), [([2, 2], "ahead"), ([0, 0], "behind"), ([2, 0], "level"), ([1, 1], "level")])
 def test_one_is_ahead_only_if_it_is_so_with_every_seed(standing: ModuleType, own: list[float], word: str) -> None:
     assert standing.standing(own, [1, 1]) == word
+
+
+def test_no_time_has_an_exponent(standing: ModuleType) -> None:
+    assert standing.seconds_spread([0.6, 0.9, 1.09]) == "900 ms (600 to 1090)"
+    assert standing.ratio_spread([1e-5, 2e-5]) == "< .001"
+    assert standing.ratio_spread([1e-5, 0.25]) == ".13 (.001 to .25)"
 
 
 def test_a_page_is_filled_in_its_places_alone_and_twice_is_once(standing: ModuleType) -> None:
