@@ -23,7 +23,7 @@ from distforest.sources.feature_names import FeatureNames
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
-from distforest.sources.row_kinds import Kernel, row_kind
+from distforest.sources.row_kinds import Features, Kernel, row_kind
 from distforest.sources.sparse import SparseSource, read_sparse
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ SEALED_CHUNK_BYTES = 4 << 20
 NOT_ROUTED = -1
 """The entry of ``leaves`` for a training row that was not routed."""
 
-NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "surrogate")
+SOME_NODES = ("surrogate", "category_size", "category_codes")
+"""The arrays that some node tables have."""
+
+NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name not in SOME_NODES)
 """The arrays that every node table has, in the order of the format."""
 
 FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets")
@@ -235,7 +238,8 @@ class Forest:
     def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:
         """Build a forest of arrays by name; raises ArtifactError if one is missing."""
         try:
-            table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
+            own = {name: arrays[name] for name in NODE_ARRAYS}
+            table = NodeTable(**own, **{name: arrays.get(name) for name in SOME_NODES})
             leaves = None if isinstance(meaning.rows, PairColumns) else arrays["leaves"]
             in_bag = arrays["in_bag"]
             leaf_table = meaning.leaf.table(table, arrays)
@@ -290,8 +294,8 @@ class Forest:
 
     def check(self) -> None:
         """Refuse a forest that is not safe for a kernel to walk; raises ArtifactError with the array and the place."""
-        self.table.check(self.n_columns)
         rows = self.meaning.rows
+        self.table.check(self.n_columns, rows.n_categories if isinstance(rows, Features) else ())
         if isinstance(rows, PairColumns):
             self._check_points(rows.width)
         if self.leaves is not None:

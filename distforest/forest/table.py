@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
+from distforest.forest.category_sets import CategorySets, Codes, check_lists, send_categories, side_of_category
 from distforest.forest.frontier import RIGHT, STAY, Frontier
 from distforest.forest.missing import send_by_halves, send_to_larger, side_of_halves
 from distforest.forest.walks import (
@@ -89,6 +90,9 @@ class NodeTable:
     surrogate
         Where a row that lacks a value is sent: thresholds of the two halves of the projection, NaN if a half does not
         decide, shape (N, 2), float64 (see `distforest.forest.missing`). None: the row stays in the node.
+    category_size, category_codes
+        For a forest with columns of categories: the number of categories that a node lists, 0 if it cuts none, shape
+        (N,), int32, and their codes, node after node, shape (M,), uint16 (see `distforest.forest.category_sets`).
     """
 
     tree_size: Ints
@@ -101,6 +105,8 @@ class NodeTable:
     gain: Floats
     n_rows: Ints
     surrogate: Floats | None = None
+    category_size: Int32s | None = None
+    category_codes: Codes | None = None
 
     @property
     def n_trees(self) -> int:
@@ -124,7 +130,9 @@ class NodeTable:
 
     @cached_property
     def steps(self) -> WalkSteps | None:
-        """The trees for rows without missing values; None unless every projection is a single column."""
+        """The trees for rows without missing values; None unless every projection is a single column of numbers."""
+        if self.category_size is not None and self.category_size.any():
+            return None
         if (self.width > 1).any() or (self.weights != 1.0).any() or 4 * len(self.left) >= IS_LEAF:
             return None
         child = preorder(self.tree_start, self.left, self.right)
@@ -157,6 +165,13 @@ class NodeTable:
         larger: NDArray[np.bool_] = self.n_rows[root + self.right] > self.n_rows[root + self.left]
         return larger & ~self.is_leaf
 
+    @cached_property
+    def category_sets(self) -> CategorySets:
+        """The categories of each node."""
+        if self.category_size is None or self.category_codes is None:
+            return CategorySets(np.empty(0, np.int64), np.empty(0, np.uint16), np.empty(0, np.bool_))
+        return CategorySets(offsets(self.category_size), self.category_codes, self.right_is_larger)
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The table's arrays by name."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -172,8 +187,15 @@ class NodeTable:
         offset, entry = runs(self.offset, nodes)
         return Projections(1, offset, self.columns[entry], self.weights[entry])
 
-    def check(self, n_columns: int) -> None:
+    def check(self, n_columns: int, n_categories: tuple[int, ...] = ()) -> None:
         """Refuse a table that is not safe for a kernel to walk.
+
+        Parameters
+        ----------
+        n_columns
+            Number of columns that a projection may read.
+        n_categories
+            Number of categories of each column, 0 for a column of numbers; empty if all hold numbers.
 
         Raises
         ------
@@ -213,6 +235,33 @@ class NodeTable:
         _check_all(self.n_rows >= 0, "n_rows", "weights are not negative")
         if self.surrogate is not None and self.surrogate.shape != (size, 2):
             raise ArtifactError(f"surrogate: shape ({size}, 2) was expected, found {self.surrogate.shape}")
+        self._check_categories(size, np.array(n_categories or (0,) * n_columns, np.int64))
+
+    def _check_categories(self, size: int, n_categories: Ints) -> None:
+        """Refuse lists of categories that do not belong to the nodes; ``size`` is the number of nodes."""
+        reads_categories = n_categories[self.columns] > 0
+        node = np.repeat(np.arange(size), self.width)
+        alone = (self.width[node] == 1) & (self.weights == 1.0)
+        _check_all(alone | ~reads_categories, "columns", "a column of categories is read alone, with the weight 1")
+        own, codes = self.category_size, self.category_codes
+        if own is None or codes is None:
+            missing = next((name for name in _LISTS if getattr(self, name) is None), "")
+            if reads_categories.any() or own is not codes:
+                raise ArtifactError(f"{missing}: missing")
+            return
+        if len(own) != size:
+            raise ArtifactError(f"category_size: tree_size announces {counted(size, 'node')}, found {len(own)}")
+        _check_all(own >= 0, "category_size", "the number of categories that a node lists is not negative")
+        announced = int(own.sum(dtype=np.int64))
+        if len(codes) != announced:
+            expected = f"category_size announces {counted(announced, 'code')}"
+            raise ArtifactError(f"category_codes: {expected}, found {len(codes)}")
+        of_node = np.zeros(size, np.int64)
+        of_node[node[reads_categories]] = n_categories[self.columns[reads_categories]]
+        check_lists(own, codes, of_node)
+
+
+_LISTS = ("category_size", "category_codes")
 
 
 def _check_all(holds: NDArray[np.bool_], name: str, rule: str) -> None:
@@ -248,7 +297,7 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
         step = block_rows(source.shape[1])
         walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted, ends)
     elif isinstance(source, ArraySource):
-        route_array(table.routed_nodes, table.on_missing, source.values, rows, wanted, ends)
+        route_array(table.routed_nodes, table.on_missing, table.category_sets, source.values, rows, wanted, ends)
     else:
         route_levels(table, source, rows, wanted, ends)
     return ends
@@ -268,6 +317,8 @@ def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray
         if table.surrogate is not None:
             send_by_halves(source, of_source, projections, table.surrogate[nodes], side)
             send_to_larger(frontier.starts, table.right_is_larger[nodes], side)
+        if len(table.category_sets.start):
+            send_categories(frontier.starts, nodes, values, table.category_sets, side)
         children = frontier.descend(side, table.left[nodes], table.right[nodes])
         frontier, _ = children.take(children.sizes > 0)
 
@@ -276,6 +327,7 @@ def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray
 def route_array(
     nodes: RoutedNodes,
     on_missing: OnMissing,
+    sets: CategorySets,
     values: Float32s,
     rows: Int32s,
     wanted: NDArray[np.bool_],
@@ -284,6 +336,7 @@ def route_array(
     """Walk each row down each tree: the fused twin of `route_levels` for an array."""
     tree_start, left, right, threshold, offset, columns, weights = nodes
     goes_on, surrogate, right_is_larger = on_missing
+    has_sets = sets.start.shape[0] > 0
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]
         for r in range(rows.shape[0]):
@@ -294,7 +347,10 @@ def route_array(
                 value = 0.0
                 for e in range(offset[root + node], offset[root + node + 1]):
                     value += weights[e] * values[rows[r], columns[e]]
-                if value <= threshold[root + node]:
+                if has_sets and sets.start[root + node + 1] > sets.start[root + node]:
+                    is_right = side_of_category(root + node, value, sets) == RIGHT
+                    node = right[root + node] if is_right else left[root + node]
+                elif value <= threshold[root + node]:
                     node = left[root + node]
                 elif value > threshold[root + node]:
                     node = right[root + node]

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from distforest.forest.category_sets import listed_of
 from distforest.forest.frontier import Frontier, pick, settle
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import ORDER_NODE, streams
-from distforest.growth.surrogates import place_missing
+from distforest.growth.surrogates import compare_sides, place_missing
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Source, offsets, runs, taken
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from distforest.forest.category_sets import Codes
     from distforest.growth.cuts.criteria import Criterion, Cuts
     from distforest.growth.draws.columns import Draw
     from distforest.growth.rng import Keys
@@ -195,6 +197,8 @@ class Growth:
         A rule of `distforest.forest.missing`.
     held
         How many candidates' values ``search`` holds at once; None: those of all candidates.
+    n_categories
+        Number of categories of each column, 0 for a column of numbers, shape (n_columns,); None: all hold numbers.
     """
 
     source: Source
@@ -206,6 +210,7 @@ class Growth:
     watch: LevelWatch = unwatched
     on_missing: str = "stop"
     held: int | None = None
+    n_categories: Int32s | None = None
 
     def grow(self, trees: Ints, in_bag: NDArray[np.int32]) -> tuple[NodeTable, Int32s]:
         """Grow the trees numbered ``trees`` over their in-bag rows.
@@ -326,6 +331,7 @@ class _Levels:
     tree: list[Ints] = field(default_factory=list)
     columns: dict[str, list[np.ndarray]] = field(default_factory=dict)
     ragged: list[tuple[Int32s, Floats]] = field(default_factory=list)
+    category_codes: list[Codes] = field(default_factory=list)
     next_node: Ints = field(init=False)
 
     def __post_init__(self) -> None:
@@ -336,8 +342,18 @@ class _Levels:
         self.tree.append(frontier.tree)
         self.columns.setdefault("n_rows", []).append(frontier.weight)
 
-    def cut(self, is_cut: NDArray[np.bool_], splits: Splits, unit: float, surrogate: Floats | None) -> Int32s:
-        """Write the cuts of the level; returns the left child's number of each node that is cut."""
+    def cut(
+        self,
+        is_cut: NDArray[np.bool_],
+        splits: Splits,
+        unit: float,
+        surrogate: Floats | None,
+        listed: tuple[Int32s, Codes] | None = None,
+    ) -> Int32s:
+        """Write the cuts of the level; returns the left child's number of each node that is cut.
+
+        ``listed`` are the categories that the nodes that are cut list, see `listed_of`.
+        """
         tree, n = self.tree[-1][is_cut], len(is_cut)
         per_tree = np.bincount(tree, minlength=self.n_trees)
         before = np.repeat(np.cumsum(per_tree) - per_tree, per_tree)
@@ -357,6 +373,11 @@ class _Levels:
         if surrogate is not None:
             level["surrogate"] = np.full((n, 2), np.nan)
             level["surrogate"][is_cut] = surrogate
+        if listed is not None:
+            level["category_size"] = np.zeros(n, np.int32)
+            level["category_size"][is_cut], codes = listed
+            level["threshold"][level["category_size"] > 0] = 0.0  # that of a rank has no meaning elsewhere
+            self.category_codes.append(codes)
         self.ragged.append((splits.columns, splits.weights))
         for name, values in level.items():
             self.columns.setdefault(name, []).append(values)
@@ -367,11 +388,16 @@ class _Levels:
         tree = np.concatenate(self.tree)
         order = np.argsort(tree, kind="stable")  # within a tree the levels come in the order of the node numbers
         _, entry = runs(offsets(np.concatenate(self.columns["width"])), order)
+        category_codes = None
+        if self.category_codes:
+            _, code = runs(offsets(np.concatenate(self.columns["category_size"])), order)
+            category_codes = np.concatenate(self.category_codes)[code]
         return NodeTable(
             tree_size=self.next_node.copy(),
             **{name: np.concatenate(self.columns.pop(name))[order] for name in list(self.columns)},
             columns=np.concatenate([c for c, _ in self.ragged])[entry],
             weights=np.concatenate([w for _, w in self.ragged])[entry],
+            category_codes=category_codes,
         )
 
 
@@ -403,4 +429,14 @@ class _PartingByCuts:
         growth, surrogate = self.growth, None
         if growth.on_missing != "stop":
             surrogate = place_missing(growth.on_missing, growth.source, frontier, self.splits.projections, side)
-        return self.written.cut(is_parted, self.splits, growth.criterion.unit, surrogate)
+        listed = None if growth.n_categories is None else self._listed(growth.n_categories, frontier, side)
+        return self.written.cut(is_parted, self.splits, growth.criterion.unit, surrogate, listed)
+
+    def _listed(self, n_categories: Int32s, frontier: Frontier, side: NDArray[np.int8]) -> tuple[Int32s, Codes]:
+        """The categories that each node lists: those that do not go where the heavier side is."""
+        projections = self.splits.projections
+        which = n_categories[projections.columns[projections.offset[:-1]]] > 0
+        right_is_larger = np.empty(frontier.n_nodes, np.bool_)
+        compare_sides(frontier.starts, frontier.weights, side, right_is_larger)
+        codes = self.growth.source.project(frontier.rows, frontier.starts, projections)[0]
+        return listed_of(frontier, codes, side, which, right_is_larger)

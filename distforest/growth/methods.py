@@ -18,6 +18,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
+from distforest.growth.cuts.category_search import CategorySearch, RanksCategories
 from distforest.growth.cuts.class_weights import ClassWeights
 from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
@@ -27,6 +28,7 @@ from distforest.growth.cuts.histograms import cut_codes_by_labels, cut_codes_by_
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.witnesses import Witnesses
+from distforest.growth.draws.categories import CategoriesAlone
 from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
 from distforest.growth.draws.columns import Axis, Draw, Oblique
 from distforest.growth.draws.dependence import screened_rows
@@ -314,8 +316,30 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem
     limits = _limits(params, rows_of_trees.n_draws)
     draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
     growth = Growth(source, draw, criterion, limits, seed, search_of(source, criterion), on_missing=on_missing)
+    if isinstance(data.rows, Features) and data.rows.n_categories:
+        growth = _with_categories(method, growth, data, params)
     meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
+
+
+def _with_categories(method: Method, growth: Growth, data: Data, params: Params) -> Growth:
+    """The growth for features of which some are categories; raises InputError if they do not go with a parameter."""
+    assert isinstance(data.rows, Features)  # noqa: S101  (checked by the caller)
+    found = f"found {counted(sum(n > 0 for n in data.rows.n_categories), 'feature')} of categories"
+    if not isinstance(growth.criterion, RanksCategories):
+        cure = "encode them as numbers, such as by scikit-learn's OneHotEncoder, or pass categorical_features=None"
+        raise InputError(f"{method.name} cuts numbers, {found}; {cure}")
+    refused = {
+        "max_bins": (params.get("max_bins") is not None, "bins numbers"),
+        "feature_weights": (params.get("feature_weights") == "dependence", "compares the ranks of numbers"),
+    }
+    for name, (is_refused, why) in refused.items():
+        if is_refused:
+            raise InputError(f"{name}={params[name]!r} {why}, {found}; leave it out")
+    data.rows.check_codes(data.array)
+    n_categories = np.array(data.rows.n_categories, np.int32)
+    draw = CategoriesAlone(growth.draw, n_categories)
+    return replace(growth, draw=draw, search=CategorySearch(n_categories), n_categories=n_categories)
 
 
 def search_of(source: Source, criterion: Criterion) -> Search:

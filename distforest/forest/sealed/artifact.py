@@ -74,6 +74,8 @@ LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregati
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes"), "int32"),
+    "category_size": "int32",
+    "category_codes": "uint16",
     **dict.fromkeys(
         ("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate", "scores"), "float64"
     ),

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from distforest.errors import InputError
 from distforest.forest.frontier import Frontier, Nodes, longest_of
+from distforest.growth.cuts.category_orders import rank_by_classes, rank_by_vectors
 from distforest.growth.cuts.ordering import order_values
 from distforest.growth.rng import Keys
 from distforest.jit import borrowing, kernel
@@ -119,9 +120,17 @@ class Gini(Steady):
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
         """The best cut of each node."""
         cuts = Cuts.none(frontier.n_nodes)
-        class_weights = np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights
-        cut_gini(frontier.nodes, values, self.codes, class_weights, min_leaf, cuts)
+        cut_gini(frontier.nodes, values, self.codes, self._weights, min_leaf, cuts)
         return cuts
+
+    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
+        """Replace codes by ranks: see `rank_by_classes`."""
+        rank_by_classes(frontier.nodes, self.codes, self._weights, n_codes, which, values)
+
+    @property
+    def _weights(self) -> Ints:
+        """The weight of each class, shape (n_classes,)."""
+        return np.ones(self.n_classes, np.int64) if self.class_weights is None else self.class_weights
 
 
 @dataclass(frozen=True)
@@ -163,6 +172,10 @@ class Variance(Steady):
         cuts = Cuts.none(frontier.n_nodes)
         cut_variance(frontier.nodes, values, self.fixed, min_leaf, cuts)
         return cuts
+
+    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
+        """Replace codes by ranks: see `rank_by_vectors`."""
+        rank_by_vectors(frontier.nodes, self.fixed, n_codes, which, values)
 
 
 def bits_of(n_rows: int) -> int:

@@ -29,6 +29,7 @@ from distforest.growth.cuts.blocks import (
     lay,
     pack_blocks,
 )
+from distforest.growth.cuts.category_orders import rank_by_distances
 from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, Steady, keep_best
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, fetch
@@ -128,6 +129,10 @@ class MeanDistance(Steady):
         where = self.where(frontier)
         cut_distances(frontier.starts, where, frontier.weights, values, min_leaf, self.exponent, room, cuts)
         return cuts
+
+    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
+        """Replace codes by ranks: see `rank_by_distances`."""
+        rank_by_distances(frontier.starts, self.where(frontier), frontier.weights, n_codes, which, values)
 
 
 class SumRoom(NamedTuple):

@@ -1,0 +1,132 @@
+"""Sets of categories: which of a column's categories a cut sends away from where it sends missing values.
+
+A node that cuts a column of categories lists those that go to one side. All others go to the other side: those that the
+node has seen there, those that it has never seen, and missing values. So a list has at most as many entries as the node
+has rows, however many categories the column has; a bit for each category would not fit for 65,000 of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from distforest.errors import ArtifactError
+from distforest.forest.frontier import LEFT, RIGHT, Frontier
+from distforest.jit import borrowing, kernel
+from distforest.sources.source import Int32s, Ints
+
+Codes = NDArray[np.uint16]
+
+MAX_CATEGORIES = 1 << 16
+"""The most categories of a column: a code has 16 bits."""
+
+
+class CategorySets(NamedTuple):
+    """The categories of each node, as kernels read them.
+
+    Attributes
+    ----------
+    start
+        Where the codes of each node begin in ``codes``, shape (N + 1,); shape (0,) if no node cuts categories.
+    codes
+        Codes of the categories, ascending in each node, shape (M,).
+    others_right
+        Whether a node's other categories, and missing values, go right, shape (N,).
+    """
+
+    start: Ints
+    codes: Codes
+    others_right: NDArray[np.bool_]
+
+
+@borrowing
+def side_of_category(node: int, value: float, sets: CategorySets) -> int:
+    """The side of a category at a node that cuts categories; a value that is listed nowhere goes with all others."""
+    first, last = sets.start[node], sets.start[node + 1]
+    while first < last:  # a binary search
+        middle = (first + last) >> 1
+        if sets.codes[middle] < value:
+            first = middle + 1
+        else:
+            last = middle
+    is_listed = first < sets.start[node + 1] and sets.codes[first] == value
+    return RIGHT if is_listed != sets.others_right[node] else LEFT
+
+
+@kernel
+def send_categories(starts: Ints, nodes: Ints, values: NDArray[np.float64], sets: CategorySets, side: Ints) -> None:
+    """side[r] = that of the category values[r], for the rows of nodes that cut categories; ``nodes`` are their numbers."""
+    for place in range(nodes.shape[0]):
+        node = nodes[place]
+        if sets.start[node + 1] > sets.start[node]:
+            for r in range(starts[place], starts[place + 1]):
+                side[r] = side_of_category(node, values[r], sets)
+
+
+def listed_of(
+    frontier: Frontier,
+    values: NDArray[np.float64],
+    side: NDArray[np.int8],
+    which: NDArray[np.bool_],
+    others: NDArray[np.bool_],
+) -> tuple[Int32s, Codes]:
+    """The lists of the nodes of a frontier, from the categories and sides of their rows.
+
+    Parameters
+    ----------
+    frontier
+        The nodes that are cut.
+    values
+        The code of each row on the column of its node, shape (n_rows,); NaN if it is missing.
+    side
+        The side of each row, shape (n_rows,).
+    which
+        Which nodes cut categories, shape (n_nodes,).
+    others
+        Whether the categories that are not listed go right, shape (n_nodes,).
+
+    Returns
+    -------
+    size : ndarray of int32
+        The number of each node's codes, shape (n_nodes,).
+    codes : ndarray of uint16
+        The codes of one node after another, ascending.
+    """
+    place = frontier.place
+    is_listed = which[place] & (side == np.where(others, LEFT, RIGHT)[place]) & ~np.isnan(values)
+    entries = np.unique(place[is_listed] * MAX_CATEGORIES + values[is_listed].astype(np.int64))
+    size = np.bincount(entries // MAX_CATEGORIES, minlength=frontier.n_nodes)
+    return size.astype(np.int32), (entries % MAX_CATEGORIES).astype(np.uint16)
+
+
+def check_lists(size: Int32s, codes: Codes, n_categories: Ints) -> None:
+    """Refuse lists of categories that are not ascending, or beyond the categories of their columns.
+
+    Parameters
+    ----------
+    size
+        The number of each node's codes, shape (N,); they are known to be no less than 0, and as many as there are codes.
+    codes
+        The codes, shape (M,).
+    n_categories
+        The number of categories of each node's column, 0 where it cuts none, shape (N,).
+
+    Raises
+    ------
+    ArtifactError
+        The message names the array and its first wrong place.
+    """
+    wrong = (size > 0) != (n_categories > 0)
+    if wrong.any():
+        node = int(np.argmax(wrong))
+        rule = "a node lists categories if it cuts a column of categories, and only then"
+        raise ArtifactError(f"category_size[{node}]: {rule}")
+    node = np.repeat(np.arange(len(size)), size)
+    ascends = np.diff(codes.astype(np.int64)) > 0
+    fits = codes < n_categories[node]
+    fits[1:] &= ascends | (np.diff(node) > 0)
+    if not fits.all():
+        rule = "the categories of a node ascend, and its column has them"
+        raise ArtifactError(f"category_codes[{int(np.argmin(fits))}]: {rule}")
