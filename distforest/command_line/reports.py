@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 import numpy as np
 
 from distforest.amounts import counted, in_bytes
-from distforest.sources.feature_names import FeatureNames
+from distforest.sources.schema import Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -247,7 +247,7 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, dr
     meaning = manifest["meaning"]
     arrays = {name: _sealed_array(entry) for name, entry in manifest["arrays"].items()}
     n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
-    names = FeatureNames.of_provenance(manifest["provenance"])
+    schema = Schema.of_provenance(manifest["provenance"])
     answer: dict[str, Any] = {
         "forest": address,
         **{key: manifest[key] for key in ("format", "digest")},
@@ -260,8 +260,8 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, dr
         "n_leaves": None if meaning["leaf"]["kind"] == "ranks" else (n_nodes + n_trees) // 2,
         "n_bytes": sum(array["n_bytes"] for array in arrays.values()),
         "arrays": arrays,
-        "feature_names": list(names.names) if names else None,
-        "feature_dtypes": list(names.dtypes) if names and names.dtypes else None,
+        "feature_names": list(schema.names) if schema else None,
+        "feature_dtypes": list(schema.dtypes) if schema and schema.dtypes else None,
         "provenance": manifest["provenance"],
     }
     lines = _inspected_lines(answer)
@@ -274,12 +274,12 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, dr
     return Report(answer, lines)
 
 
-def _in_names(names: FeatureNames | None) -> str:
+def _in_names(schema: Schema | None) -> str:
     """Write the first names of features with their dtypes, and the number of the others."""
-    if names is None:
+    if schema is None:
         return "none"
-    more = f", and {len(names.names) - N_TOLD:,} more" if len(names.names) > N_TOLD else ""
-    return f"{', '.join(names.first(N_TOLD).told())}{more}"
+    more = f", and {len(schema.columns) - N_TOLD:,} more" if len(schema.columns) > N_TOLD else ""
+    return f"{', '.join(schema.first(N_TOLD).told())}{more}"
 
 
 def _most(drawn: FeatureShares) -> list[DrawnFeature]:
@@ -315,14 +315,14 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     leaves = f", {found['n_leaves']:,} of them leaves" if found["n_leaves"] is not None else ""
     nodes = f"{found['n_nodes']:,} in {counted(found['n_trees'], 'tree')}{leaves}"
     rows = {"kind": found["rows"]["kind"], **found["rows"]}
-    feature_names = FeatureNames.of_provenance(found["provenance"])
+    schema = Schema.of_provenance(found["provenance"])
     lines = [
         ("forest", found["forest"]),
         ("digest", found["digest"]),
         ("method", f"{found['method']}, seed {found['seed']}, format {found['format']}"),
         ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
         ("rows", f"{found['n_rows']:,} in training, read as {_in_words(rows)}"),
-        *([("names", _in_names(feature_names))] if rows["kind"] != "dense" or feature_names else []),
+        *([("names", _in_names(schema))] if rows["kind"] != "dense" or schema else []),
         *([("classes", _in_words(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
         ("leaf table", _leaf_reason(found["leaf"]["kind"], found["arrays"], found["n_rows"])),

@@ -62,7 +62,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
         data = Data(self._pair_columns(params), points, TruthKind.LABELS, truth.values, truth.classes)
         self._grow_from(data, params, seed)
-        if warning := told_of_amounts(labels, points[:, : self.n_features_in_], self._feature_names()):
+        if warning := told_of_amounts(labels, points[:, : self.n_features_in_], self._schema()):
             cure = "if they are amounts, cut them into classes, or say of pairs whether they are similar (`fit_pairs`)"
             warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
         return self

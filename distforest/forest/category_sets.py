@@ -57,7 +57,7 @@ def side_of_category(node: int, value: float, sets: CategorySets) -> int:
 
 @kernel
 def send_categories(starts: Ints, nodes: Ints, values: NDArray[np.float64], sets: CategorySets, side: Ints) -> None:
-    """side[r] = that of the category values[r], for the rows of nodes that cut categories; ``nodes`` are their numbers."""
+    """side[r] = that of the category values[r] at the node of row r; ``nodes`` are numbers in the whole table."""
     for place in range(nodes.shape[0]):
         node = nodes[place]
         if sets.start[node + 1] > sets.start[node]:
@@ -107,7 +107,7 @@ def check_lists(size: Int32s, codes: Codes, n_categories: Ints) -> None:
     Parameters
     ----------
     size
-        The number of each node's codes, shape (N,); they are known to be no less than 0, and as many as there are codes.
+        The number of each node's codes, shape (N,); not negative, M in all.
     codes
         The codes, shape (M,).
     n_categories
@@ -123,10 +123,10 @@ def check_lists(size: Int32s, codes: Codes, n_categories: Ints) -> None:
         node = int(np.argmax(wrong))
         rule = "a node lists categories if it cuts a column of categories, and only then"
         raise ArtifactError(f"category_size[{node}]: {rule}")
-    node = np.repeat(np.arange(len(size)), size)
+    of_code = np.repeat(np.arange(len(size)), size)
     ascends = np.diff(codes.astype(np.int64)) > 0
-    fits = codes < n_categories[node]
-    fits[1:] &= ascends | (np.diff(node) > 0)
+    fits = codes < n_categories[of_code]
+    fits[1:] &= ascends | (np.diff(of_code) > 0)
     if not fits.all():
         rule = "the categories of a node ascend, and its column has them"
         raise ArtifactError(f"category_codes[{int(np.argmin(fits))}]: {rule}")

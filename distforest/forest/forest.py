@@ -19,11 +19,11 @@ from distforest.forest.leaves import LeafDistances, LeafTable, Means, Members, e
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.table import NodeTable
 from distforest.sources.arrays import rows_of
-from distforest.sources.feature_names import FeatureNames
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
 from distforest.sources.row_kinds import Features, Kernel, row_kind
+from distforest.sources.schema import Schema
 from distforest.sources.sparse import SparseSource, read_sparse
 
 if TYPE_CHECKING:
@@ -180,14 +180,14 @@ class Forest:
         return self.meaning.rows.n_features
 
     @property
-    def feature_names(self) -> FeatureNames | None:
-        """Names of these columns in training; None if they had none."""
-        return FeatureNames.of_provenance(self.provenance)
+    def schema(self) -> Schema | None:
+        """These columns in training, with their names; None if they had none."""
+        return Schema.of_provenance(self.provenance)
 
-    def named(self, names: FeatureNames | None) -> Forest:
-        """The same forest with these feature names, or with none, in its provenance."""
+    def with_schema(self, schema: Schema | None) -> Forest:
+        """The same forest with these columns, or with none, in its provenance."""
         others = {key: value for key, value in self.provenance.items() if key != "features"}
-        return replace(self, provenance=others | ({} if names is None else {"features": names.entry()}))
+        return replace(self, provenance=others | ({} if schema is None else {"features": schema.entry()}))
 
     @property
     def n_training(self) -> int:
@@ -238,8 +238,8 @@ class Forest:
     def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:
         """Build a forest of arrays by name; raises ArtifactError if one is missing."""
         try:
-            own = {name: arrays[name] for name in NODE_ARRAYS}
-            table = NodeTable(**own, **{name: arrays.get(name) for name in SOME_NODES})
+            some = {name: arrays[name] for name in SOME_NODES if name in arrays}
+            table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, **some)
             leaves = None if isinstance(meaning.rows, PairColumns) else arrays["leaves"]
             in_bag = arrays["in_bag"]
             leaf_table = meaning.leaf.table(table, arrays)

@@ -245,9 +245,8 @@ class NodeTable:
         _check_all(alone | ~reads_categories, "columns", "a column of categories is read alone, with the weight 1")
         own, codes = self.category_size, self.category_codes
         if own is None or codes is None:
-            missing = next((name for name in _LISTS if getattr(self, name) is None), "")
-            if reads_categories.any() or own is not codes:
-                raise ArtifactError(f"{missing}: missing")
+            if own is not None or codes is not None or reads_categories.any():
+                raise ArtifactError(f"{'category_size' if own is None else 'category_codes'}: missing")
             return
         if len(own) != size:
             raise ArtifactError(f"category_size: tree_size announces {counted(size, 'node')}, found {len(own)}")
@@ -259,9 +258,6 @@ class NodeTable:
         of_node = np.zeros(size, np.int64)
         of_node[node[reads_categories]] = n_categories[self.columns[reads_categories]]
         check_lists(own, codes, of_node)
-
-
-_LISTS = ("category_size", "category_codes")
 
 
 def _check_all(holds: NDArray[np.bool_], name: str, rule: str) -> None:

@@ -106,10 +106,10 @@ def test_further_columns_of_pairs_have_no_names_but_the_features_keep_theirs(tmp
     forest.fit(FRAME, SMALL_Y).save(tmp_path / "a.zarr")
     loaded = load(tmp_path / "a.zarr")
     assert not hasattr(loaded, "feature_names_in_")
-    assert list(loaded.forest_.feature_names.names) == NAMES
+    assert list(loaded.forest_.schema.names) == NAMES
     np.testing.assert_array_equal(loaded.distance(forest.extended(FRAME)), forest.distance(FRAME))
     loaded.save(tmp_path / "b.zarr")
-    assert list(load(tmp_path / "b.zarr").forest_.feature_names.names) == NAMES
+    assert list(load(tmp_path / "b.zarr").forest_.schema.names) == NAMES
 
 
 def stored(folder: Path, name: str, columns: list[int], names: bool = True) -> str:

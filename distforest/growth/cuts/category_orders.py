@@ -234,7 +234,7 @@ def centre(n: int, tally: Tally) -> None:
 
 @borrowing
 def first_direction(n: int, tally: Tally) -> None:
-    """direction = the first eigenvector of sum_c m_c v_c v_c', by power steps from the v_c of the largest m_c |v_c|^2."""
+    """The first eigenvector of sum_c m_c v_c v_c', by power steps from the v_c of the largest m_c |v_c|^2."""
     mass, vectors, direction, after = tally.mass, tally.vectors, tally.direction, tally.left
     largest, start = -1.0, 0
     for c in range(n):

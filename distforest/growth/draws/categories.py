@@ -1,4 +1,4 @@
-"""Draws of columns of which some hold categories: a sum of codes means nothing, so such a column is a candidate alone."""
+"""Draws of columns of which some hold categories: these are candidates alone, as a sum of codes means nothing."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ from distforest.arguments import whole
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, write_array
 from distforest.sources.doubts import Sample, told_of_rounding
-from distforest.sources.feature_names import FeatureNames
 from distforest.sources.files.bounds import brief, check_unfolded, out_of_memory, quoted
 from distforest.sources.files.csv_table import CsvTable
 from distforest.sources.files.npz import StoredArray, check_archive, is_of_sparse_matrix, stored_arrays, stored_sparse
 from distforest.sources.files.tables import MISSING_WORDS, LibsvmTable, ParquetTable, is_number
+from distforest.sources.schema import Schema
 from distforest.sources.sparse_store import csr_arrays
 from distforest.stores.groups import check_target, destination, seal_group
 
@@ -284,7 +284,7 @@ def _table(source: str, kind: str, options: _Options, block_bytes: int) -> Table
 
 def _read_table(source: str, table: Table) -> list[_Array]:
     """``X``, and ``y`` if there are labels."""
-    names = FeatureNames(tuple(table.names), tuple(table.dtypes)) if table.names else None
+    names = Schema.of_names(table.names, table.dtypes) if table.names else None
     arrays = [_features(source, table.n_columns, table.features, names)]
     if table.labelled:
         arrays.append(_labels(source, table))
@@ -302,7 +302,7 @@ def _check_alike(source: str, arrays: list[_Array]) -> None:
         )
 
 
-def _features(source: str, n_columns: int, blocks: ArrayBlocks, names: FeatureNames | None) -> _Array:
+def _features(source: str, n_columns: int, blocks: ArrayBlocks, names: Schema | None) -> _Array:
     """``X``, after all values are found finite as float32."""
     n_rows, n_bad, place, numbering, sample = 0, 0, "", _Numbering(), Sample()
     for block in blocks():
@@ -331,7 +331,7 @@ def _features(source: str, n_columns: int, blocks: ArrayBlocks, names: FeatureNa
     )
 
 
-def _column(column: int, names: FeatureNames | None) -> str:
+def _column(column: int, names: Schema | None) -> str:
     return f"column {column}" + (f" ({brief(names.names[column])})" if names else "")
 
 
@@ -506,7 +506,7 @@ def _stored_features(array: StoredArray, names: Strings | None, block_bytes: int
         )
     if names is not None and not (_are_names(names) and len(names) == array.shape[1]):
         raise InputError(f"{array.path}: {array.shape[1]} feature_names were expected, found {brief(str(names))}")
-    named = FeatureNames(tuple(names), (str(array.dtype),) * len(names)) if names else None
+    named = Schema.of_names(names, (str(array.dtype),) * len(names)) if names else None
     return _features(array.path, array.shape[1], partial(array.blocks, block_bytes), named)
 
 
