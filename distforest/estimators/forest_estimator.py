@@ -58,6 +58,11 @@ if TYPE_CHECKING:
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Ints
 
+CATEGORICAL = """categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+    Which features are categories: a mask, positions or names. ``"from_dtype"``: columns of a data frame or of an array
+    of objects that hold strings, or whose dtype is one of categories. None: all are numbers."""
+"""The parameter of estimators that take categories."""
+
 RUN_PARAMETERS = """random_state : int, RandomState or None, default=None
     Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
 n_jobs : int or None, default=None
@@ -96,7 +101,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         super().__init_subclass__(**options)
         # each parameter is described once, in growth/parameters.py
         rows = [f"{p.name} : {p.allowed()}, default={p.default!r}\n    {p.text}" for p in cls._parameters]
-        text = "\n".join([*rows, RUN_PARAMETERS]).replace("\n", "\n    ")
+        taken = [CATEGORICAL] if "categorical_features" in cls.__annotations__ else []
+        text = "\n".join([*rows, *taken, RUN_PARAMETERS]).replace("\n", "\n    ")
         cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", text)
 
     def __sklearn_tags__(self) -> Tags:
@@ -177,16 +183,18 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         for attribute in ("feature_names_in_", "feature_dtypes_in_", "_encodings"):
             self.__dict__.pop(attribute, None)
         if schema is not None:
-            self.feature_names_in_ = np.array(schema.names, object)
+            if schema.is_named:
+                self.feature_names_in_ = np.array(schema.names, object)
             if schema.dtypes:
                 self.feature_dtypes_in_ = np.array(schema.dtypes, object)
             self._encodings = schema.encodings
 
     def _schema(self) -> Schema | None:
-        """The columns of ``X`` in `fit`; None if they had no names."""
-        if not hasattr(self, "feature_names_in_"):
+        """The columns of ``X`` in `fit`; None if they had no names, and none of them held categories."""
+        if not hasattr(self, "_encodings"):
             return None
-        plain = Schema.of_names([*self.feature_names_in_], [*getattr(self, "feature_dtypes_in_", ())])
+        names = getattr(self, "feature_names_in_", Schema.unnamed(self.n_features_in_).names)
+        plain = Schema.of_names([*names], [*getattr(self, "feature_dtypes_in_", ())])
         return plain.encoded(getattr(self, "_encodings", {}))
 
     def _rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
@@ -194,6 +202,9 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         rows = unmasked(opened_rows(X))
         if is_stored(rows):
             return self._stored_rows(rows, os.fspath(X) if isinstance(X, (str, os.PathLike)) else "X", reset)
+        encoded = self._encoded(rows, reset)
+        if encoded is not None:
+            return encoded
         dtypes: tuple[str, ...] = ()
         if is_data_frame(rows):
             check_number_columns(rows)
@@ -207,6 +218,10 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             names = getattr(self, "feature_names_in_", None)  # which validate_data has set
             self._set_schema(None if names is None else Schema.of_names(names, dtypes))
         return checked
+
+    def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:  # noqa: ARG002  (all are numbers)
+        """The numbers of rows of which some columns hold categories; None if all hold numbers."""
+        return None
 
     def _check_numbered_columns(self, frame: DataFrame, reset: bool) -> None:
         """Refuse columns named by integers in another order than in `fit`: scikit-learn compares only strings."""

@@ -15,12 +15,15 @@ from numpy.typing import NDArray
 from distforest.errors import ArtifactError
 from distforest.forest.frontier import LEFT, RIGHT, Frontier
 from distforest.jit import borrowing, kernel
-from distforest.sources.source import Int32s, Ints
+from distforest.sources.source import Floats, Int32s, Ints
 
 Codes = NDArray[np.uint16]
 
 MAX_CATEGORIES = 1 << 16
 """The most categories of a column: a code has 16 bits."""
+
+OTHERS_LEFT, OTHERS_RIGHT = 0.0, 1.0
+"""The threshold of a node that lists categories: where all others go."""
 
 
 class CategorySets(NamedTuple):
@@ -56,7 +59,7 @@ def side_of_category(node: int, value: float, sets: CategorySets) -> int:
 
 
 @kernel
-def send_categories(starts: Ints, nodes: Ints, values: NDArray[np.float64], sets: CategorySets, side: Ints) -> None:
+def send_categories(starts: Ints, nodes: Ints, values: Floats, sets: CategorySets, side: NDArray[np.int8]) -> None:
     """side[r] = that of the category values[r] at the node of row r; ``nodes`` are numbers in the whole table."""
     for place in range(nodes.shape[0]):
         node = nodes[place]
@@ -65,13 +68,31 @@ def send_categories(starts: Ints, nodes: Ints, values: NDArray[np.float64], sets
                 side[r] = side_of_category(node, values[r], sets)
 
 
+class Listed(NamedTuple):
+    """The lists of some nodes.
+
+    Attributes
+    ----------
+    size
+        The number of each node's codes, shape (n_nodes,).
+    codes
+        The codes of one node after another, ascending in each.
+    threshold
+        Where all others go, shape (n_nodes,): `OTHERS_LEFT` or `OTHERS_RIGHT`.
+    """
+
+    size: Int32s
+    codes: Codes
+    threshold: Floats
+
+
 def listed_of(
     frontier: Frontier,
-    values: NDArray[np.float64],
+    values: Floats,
     side: NDArray[np.int8],
     which: NDArray[np.bool_],
-    others: NDArray[np.bool_],
-) -> tuple[Int32s, Codes]:
+    others_right: NDArray[np.bool_],
+) -> Listed:
     """The lists of the nodes of a frontier, from the categories and sides of their rows.
 
     Parameters
@@ -84,21 +105,14 @@ def listed_of(
         The side of each row, shape (n_rows,).
     which
         Which nodes cut categories, shape (n_nodes,).
-    others
+    others_right
         Whether the categories that are not listed go right, shape (n_nodes,).
-
-    Returns
-    -------
-    size : ndarray of int32
-        The number of each node's codes, shape (n_nodes,).
-    codes : ndarray of uint16
-        The codes of one node after another, ascending.
     """
     place = frontier.place
-    is_listed = which[place] & (side == np.where(others, LEFT, RIGHT)[place]) & ~np.isnan(values)
+    is_listed = which[place] & (side == np.where(others_right, LEFT, RIGHT)[place]) & ~np.isnan(values)
     entries = np.unique(place[is_listed] * MAX_CATEGORIES + values[is_listed].astype(np.int64))
-    size = np.bincount(entries // MAX_CATEGORIES, minlength=frontier.n_nodes)
-    return size.astype(np.int32), (entries % MAX_CATEGORIES).astype(np.uint16)
+    size = np.bincount(entries // MAX_CATEGORIES, minlength=frontier.n_nodes).astype(np.int32)
+    return Listed(size, (entries % MAX_CATEGORIES).astype(np.uint16), np.where(others_right, OTHERS_RIGHT, OTHERS_LEFT))
 
 
 def check_lists(size: Int32s, codes: Codes, n_categories: Ints) -> None:

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from distforest.amounts import counted
 from distforest.errors import ArtifactError
-from distforest.forest.category_sets import CategorySets, Codes, check_lists, send_categories, side_of_category
+from distforest.forest.category_sets import (
+    OTHERS_LEFT,
+    OTHERS_RIGHT,
+    CategorySets,
+    Codes,
+    check_lists,
+    send_categories,
+    side_of_category,
+)
 from distforest.forest.frontier import RIGHT, STAY, Frontier
 from distforest.forest.missing import send_by_halves, send_to_larger, side_of_halves
 from distforest.forest.walks import (
@@ -78,7 +86,8 @@ class NodeTable:
     left, right
         Numbers of the children within the tree, -1 for a leaf, shape (N,), int32.
     threshold
-        A row goes left if its projection is at most this, shape (N,), float64.
+        A row goes left if its projection is at most this, shape (N,), float64. Of a node that lists categories: 1 if
+        all others go right, 0 if they go left.
     width
         Number of columns that the node's projection reads, 0 for a leaf, shape (N,), int32.
     columns, weights
@@ -170,7 +179,7 @@ class NodeTable:
         """The categories of each node."""
         if self.category_size is None or self.category_codes is None:
             return CategorySets(np.empty(0, np.int64), np.empty(0, np.uint16), np.empty(0, np.bool_))
-        return CategorySets(offsets(self.category_size), self.category_codes, self.right_is_larger)
+        return CategorySets(offsets(self.category_size), self.category_codes, self.threshold == OTHERS_RIGHT)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The table's arrays by name."""
@@ -258,6 +267,8 @@ class NodeTable:
         of_node = np.zeros(size, np.int64)
         of_node[node[reads_categories]] = n_categories[self.columns[reads_categories]]
         check_lists(own, codes, of_node)
+        is_side = (self.threshold == OTHERS_RIGHT) | (self.threshold == OTHERS_LEFT)
+        _check_all((own == 0) | is_side, "threshold", "of a node that lists categories it is 0 or 1")
 
 
 def _check_all(holds: NDArray[np.bool_], name: str, rule: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from distforest.forest.category_sets import listed_of
-from distforest.forest.frontier import Frontier, pick, settle
+from distforest.forest.frontier import LEFT, RIGHT, Frontier, pick, settle
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import ORDER_NODE, streams
 from distforest.growth.surrogates import compare_sides, place_missing
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from distforest.forest.category_sets import Codes
+    from distforest.forest.category_sets import Codes, Listed
     from distforest.growth.cuts.criteria import Criterion, Cuts
     from distforest.growth.draws.columns import Draw
     from distforest.growth.rng import Keys
@@ -348,11 +348,11 @@ class _Levels:
         splits: Splits,
         unit: float,
         surrogate: Floats | None,
-        listed: tuple[Int32s, Codes] | None = None,
+        listed: Listed | None = None,
     ) -> Int32s:
         """Write the cuts of the level; returns the left child's number of each node that is cut.
 
-        ``listed`` are the categories that the nodes that are cut list, see `listed_of`.
+        ``listed`` are the categories that the nodes that are cut list.
         """
         tree, n = self.tree[-1][is_cut], len(is_cut)
         per_tree = np.bincount(tree, minlength=self.n_trees)
@@ -375,9 +375,9 @@ class _Levels:
             level["surrogate"][is_cut] = surrogate
         if listed is not None:
             level["category_size"] = np.zeros(n, np.int32)
-            level["category_size"][is_cut], codes = listed
-            level["threshold"][level["category_size"] > 0] = 0.0  # that of a rank has no meaning elsewhere
-            self.category_codes.append(codes)
+            level["category_size"][is_cut] = listed.size
+            level["threshold"][is_cut] = np.where(listed.size > 0, listed.threshold, level["threshold"][is_cut])
+            self.category_codes.append(listed.codes)
         self.ragged.append((splits.columns, splits.weights))
         for name, values in level.items():
             self.columns.setdefault(name, []).append(values)
@@ -432,11 +432,11 @@ class _PartingByCuts:
         listed = None if growth.n_categories is None else self._listed(growth.n_categories, frontier, side)
         return self.written.cut(is_parted, self.splits, growth.criterion.unit, surrogate, listed)
 
-    def _listed(self, n_categories: Int32s, frontier: Frontier, side: NDArray[np.int8]) -> tuple[Int32s, Codes]:
-        """The categories that each node lists: those that do not go where the heavier side is."""
+    def _listed(self, n_categories: Int32s, frontier: Frontier, side: NDArray[np.int8]) -> Listed:
+        """The categories that each node lists; all others go where more in-bag weight goes, and of equal ones right."""
         projections = self.splits.projections
         which = n_categories[projections.columns[projections.offset[:-1]]] > 0
-        right_is_larger = np.empty(frontier.n_nodes, np.bool_)
-        compare_sides(frontier.starts, frontier.weights, side, right_is_larger)
+        left_is_larger = np.empty(frontier.n_nodes, np.bool_)
+        compare_sides(frontier.starts, frontier.weights, RIGHT + LEFT - side, left_is_larger)
         codes = self.growth.source.project(frontier.rows, frontier.starts, projections)[0]
-        return listed_of(frontier, codes, side, which, right_is_larger)
+        return listed_of(frontier, codes, side, which, ~left_is_larger)

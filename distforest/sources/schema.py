@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -210,6 +210,11 @@ class Schema:
         return cls(tuple(FeatureColumn(name, dtype=dtype) for name, dtype in both))
 
     @classmethod
+    def unnamed(cls, n_columns: int) -> Schema:
+        """The schema of columns without names, which are called x0, x1 and so on."""
+        return cls.of_names([f"x{place}" for place in range(n_columns)])
+
+    @classmethod
     def of_array(cls, address: str, array: Shaped) -> Schema | None:
         """Read the schema from the attributes of a Zarr array of rows; None if it has none.
 
@@ -254,6 +259,21 @@ class Schema:
         """Read the schema from the checked provenance of a forest; None if it has none."""
         entry = provenance.get("features")
         return None if entry is None else cls.of_entry(entry, len(entry["names"]))
+
+    def without_names(self) -> Schema:
+        """The same columns with the names of `unnamed`."""
+        return Schema(tuple(replace(column, name=f"x{place}") for place, column in enumerate(self.columns)))
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the columns have names of their own: see `unnamed`."""
+        return any(name != f"x{place}" for place, name in enumerate(self.names))
+
+    @property
+    def n_categories(self) -> tuple[int, ...]:
+        """The number of categories of each column, 0 for numbers; empty if all are numbers."""
+        sizes = tuple(len(column.categories) for column in self.columns)
+        return sizes if any(sizes) else ()
 
     @property
     def names(self) -> tuple[str, ...]:
