@@ -30,7 +30,7 @@ from distforest.growth.problem import Data
 from distforest.growth.standstill import told_of_roots
 from distforest.html_table import html_table
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import from_data
+from distforest.jobs.inputs import from_data, refuse_categories
 from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.data_frames import check_number_columns, dtypes_of, numbers_of_columns
@@ -238,6 +238,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
         """Check an array on disk by its metadata; the names in its attributes count like those of a data frame."""
         schema, fitted = Schema.of_array(where, X), self._schema()
+        if schema is not None and schema.n_categories and not hasattr(self, "categorical_features"):
+            refuse_categories(schema, where, type(self).__name__)
         if schema is not None and fitted is not None and not reset:
             fitted.check_same(schema, where)
             return X

@@ -326,7 +326,7 @@ def _with_categories(method: Method, growth: Growth, data: Data, params: Params)
     """The growth for features of which some are categories; raises InputError if they do not go with a parameter."""
     assert isinstance(data.rows, Features)  # noqa: S101  (checked by the caller)
     found = f"found {counted(sum(n > 0 for n in data.rows.n_categories), 'feature')} of categories"
-    if not isinstance(growth.criterion, RanksCategories):
+    if method.reads != "features" or not isinstance(growth.criterion, RanksCategories):
         cure = "encode them as numbers, such as by scikit-learn's OneHotEncoder, or pass categorical_features=None"
         raise InputError(f"{method.name} cuts numbers, {found}; {cure}")
     refused = {

@@ -352,6 +352,8 @@ def _stage_rows(spec: Spec, n_rows: int, place: StagingPlace) -> StagedRows:
     reads = METHODS[spec.method].reads
     if reads in {"features", "points"}:
         rows = _stage_features(spec.input.addresses["features"], place)
+        if reads == "points":
+            refuse_categories(rows.schema, rows.matrix.address, spec.method)
         return rows._replace(kind=pair_columns(spec.params, rows.matrix.shape[-1])) if reads == "points" else rows
     similarity = spec.input.relations["similarity"]
     if similarity.kind == "feature_subsets":
@@ -366,6 +368,7 @@ def _stage_rows(spec: Spec, n_rows: int, place: StagingPlace) -> StagedRows:
 def _stage_kernel(similarity: Relation, place: StagingPlace) -> StagedRows:
     """Stage the features of a built-in similarity; warns if the scale of one feature hides the others."""
     rows, gamma = _stage_features(similarity.address, place), similarity.options.get("gamma")
+    refuse_categories(rows.schema, similarity.address, f"similarity {similarity.kind!r}")
     assert isinstance(rows.matrix, Staged)  # noqa: S101  (features are never sparse)
     with rows.matrix.watched(place.scratch) as features:
         told = told_of_scales(features, similarity.kind, rows.schema)
@@ -401,7 +404,15 @@ def _stage_features(address: str, place: StagingPlace) -> StagedRows:
     matrix = stage(address, FEATURES, place.scratch, sample)
     if told := told_of_rounding(sample, schema):
         warn_caller(f"{address}: {told}")
-    return StagedRows(Features(matrix.shape[1]), matrix, schema=schema)
+    return StagedRows(Features(matrix.shape[1], schema.n_categories if schema else ()), matrix, schema=schema)
+
+
+def refuse_categories(schema: Schema | None, address: str, reader: str) -> None:
+    """Refuse features of which some are categories, whose codes would be taken for amounts; raises InputError."""
+    names = [] if schema is None else [column.name for column in schema.columns if column.categories]
+    if names:
+        cure = "ingest the column as indicators of its categories, or leave it out"
+        raise InputError(f"{address}: column {names[0]!r} holds categories, and {reader} reads numbers; {cure}")
 
 
 def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, place: StagingPlace) -> StagedRows:
