@@ -23,7 +23,7 @@ from distforest.sources.feature_names import FeatureNames
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
-from distforest.sources.row_kinds import Kernel, row_kind
+from distforest.sources.row_kinds import Features, Kernel, row_kind
 from distforest.sources.sparse import SparseSource, read_sparse
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ SEALED_CHUNK_BYTES = 4 << 20
 NOT_ROUTED = -1
 """The entry of ``leaves`` for a training row that was not routed."""
 
-NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "surrogate")
+ON_MISSING_ARRAYS = ("surrogate", "missing_right")
+"""The arrays of a node table by which rows are sent on that lack a value; a table has one of them, or none."""
+
+NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name not in ON_MISSING_ARRAYS)
 """The arrays that every node table has, in the order of the format."""
 
 FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets")
@@ -166,6 +169,12 @@ class Forest:
         """Number of trees."""
         return self.table.n_trees
 
+    @cached_property
+    def routed_table(self) -> NodeTable:
+        """The node table by which queries are routed: one of features sends on a row that lacks a value."""
+        is_of_similarities = not isinstance(self.meaning.rows, Features) or "on_missing" in self.meaning.params
+        return self.table if is_of_similarities else self.table.sending_on()
+
     @property
     def n_columns(self) -> int:
         """Number of columns that a split may read: features, or training objects."""
@@ -235,7 +244,9 @@ class Forest:
     def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:
         """Build a forest of arrays by name; raises ArtifactError if one is missing."""
         try:
-            table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
+            surrogate, missing_right = (arrays.get(name) for name in ON_MISSING_ARRAYS)
+            plain = {name: arrays[name] for name in NODE_ARRAYS}
+            table = NodeTable(**plain, surrogate=surrogate, missing_right=missing_right)
             leaves = None if isinstance(meaning.rows, PairColumns) else arrays["leaves"]
             in_bag = arrays["in_bag"]
             leaf_table = meaning.leaf.table(table, arrays)

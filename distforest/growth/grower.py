@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from distforest.forest.frontier import Frontier, pick, settle
+from distforest.forest.missing import LEARNED
 from distforest.forest.table import LEAF, NodeTable
 from distforest.growth.rng import ORDER_NODE, streams
-from distforest.growth.surrogates import place_missing
+from distforest.growth.surrogates import place_learned, place_missing
 from distforest.sources.source import Floats, Int32s, Ints, Projections, Source, offsets, runs, taken
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
     Search = Callable[[Any, Any, Frontier, Projections, "Limits"], tuple[Cuts, Floats]]
     """Takes a source and a criterion of any kind; a fused search takes only one kind of each."""
+
+UNCUT = {"surrogate": np.nan, "missing_right": False}
+"""What an array that not all tables have holds for a node without a cut."""
 
 SLAB_CELLS = 1 << 22
 """Projected values (float64) held at once: a wide level is searched in slabs of nodes."""
@@ -116,6 +120,8 @@ class Splits:
         Columns and weights of the projections, one node after another.
     side
         The side of each row, shape (n_rows,); of no meaning in nodes that are not cut.
+    missing
+        The side of the rows that lack a value, as in `distforest.growth.cuts.criteria.Cuts`, shape (n_nodes,).
     """
 
     is_cut: NDArray[np.bool_]
@@ -125,6 +131,7 @@ class Splits:
     columns: Int32s
     weights: Floats
     side: NDArray[np.int8]
+    missing: NDArray[np.int8]
 
     @property
     def projections(self) -> Projections:
@@ -261,7 +268,7 @@ class Growth:
     def _search_slab(self, frontier: Frontier, keys: NDArray[np.uint64], criterion: Criterion) -> Splits:
         is_cut = np.zeros(frontier.n_nodes, np.bool_)
         threshold, gain = np.zeros(frontier.n_nodes), np.zeros(frontier.n_nodes)
-        side = np.empty(len(frontier.rows), np.int8)
+        side, missing = np.empty(len(frontier.rows), np.int8), np.empty(frontier.n_nodes, np.int8)
         chosen: list[tuple[Ints, Projections]] = []
         for attempt in range(self.draw.attempts):
             uncut, rows = frontier.take(~is_cut)
@@ -274,11 +281,11 @@ class Growth:
             )
             side[rows] = uncut.sides(values, cuts.threshold)  # of no meaning in nodes without a cut
             has = cuts.candidate >= 0
-            threshold[places], gain[places] = cuts.threshold, cuts.gain
+            threshold[places], gain[places], missing[places] = cuts.threshold, cuts.gain, cuts.missing
             chosen.append((places[has], taken(projections, np.flatnonzero(has), cuts.candidate[has])))
             is_cut[places] = has
         width, columns, weights = _in_order(chosen, frontier.n_nodes)
-        return Splits(is_cut, threshold, gain, width, columns, weights, side)
+        return Splits(is_cut, threshold, gain, width, columns, weights, side, missing)
 
 
 def _slabs(frontier: Frontier, width: int) -> Iterator[tuple[int, int]]:
@@ -311,7 +318,8 @@ def _in_order(chosen: list[tuple[Ints, Projections]], n_nodes: int) -> tuple[Int
 def _joined(parts: list[Splits]) -> Splits:
     if not parts:
         empty = np.empty(0)
-        return Splits(empty.astype(bool), empty, empty, *(np.empty(0, np.int32),) * 2, empty, empty.astype(np.int8))
+        sides = empty.astype(np.int8)
+        return Splits(empty.astype(bool), empty, empty, *(np.empty(0, np.int32),) * 2, empty, sides, sides)
     if len(parts) == 1:
         return parts[0]
     names = Splits.__dataclass_fields__
@@ -336,8 +344,11 @@ class _Levels:
         self.tree.append(frontier.tree)
         self.columns.setdefault("n_rows", []).append(frontier.weight)
 
-    def cut(self, is_cut: NDArray[np.bool_], splits: Splits, unit: float, surrogate: Floats | None) -> Int32s:
-        """Write the cuts of the level; returns the left child's number of each node that is cut."""
+    def cut(self, is_cut: NDArray[np.bool_], splits: Splits, unit: float, further: dict[str, np.ndarray]) -> Int32s:
+        """Write the cuts of the level; returns the left child's number of each node that is cut.
+
+        ``further`` has arrays that not all tables have, by name, with an entry for each node that is cut.
+        """
         tree, n = self.tree[-1][is_cut], len(is_cut)
         per_tree = np.bincount(tree, minlength=self.n_trees)
         before = np.repeat(np.cumsum(per_tree) - per_tree, per_tree)
@@ -354,9 +365,9 @@ class _Levels:
         level["threshold"][is_cut] = splits.threshold[splits.is_cut]
         level["width"][is_cut] = splits.width[splits.is_cut]
         level["gain"][is_cut] = splits.gain[splits.is_cut] * unit
-        if surrogate is not None:
-            level["surrogate"] = np.full((n, 2), np.nan)
-            level["surrogate"][is_cut] = surrogate
+        for name, values in further.items():
+            level[name] = np.full((n, *values.shape[1:]), UNCUT[name], values.dtype)
+            level[name][is_cut] = values
         self.ragged.append((splits.columns, splits.weights))
         for name, values in level.items():
             self.columns.setdefault(name, []).append(values)
@@ -400,7 +411,11 @@ class _PartingByCuts:
 
     def write(self, is_parted: NDArray[np.bool_], frontier: Frontier, side: NDArray[np.int8]) -> Int32s:
         """Write the cuts, and decide where rows go that lack a value."""
-        growth, surrogate = self.growth, None
-        if growth.on_missing != "stop":
-            surrogate = place_missing(growth.on_missing, growth.source, frontier, self.splits.projections, side)
-        return self.written.cut(is_parted, self.splits, growth.criterion.unit, surrogate)
+        growth, further = self.growth, dict[str, np.ndarray]()
+        if growth.on_missing == LEARNED:
+            learned = self.splits.missing[self.splits.is_cut]
+            further["missing_right"] = place_learned(frontier, learned, side)
+        elif growth.on_missing != "stop":
+            projections = self.splits.projections
+            further["surrogate"] = place_missing(growth.on_missing, growth.source, frontier, projections, side)
+        return self.written.cut(is_parted, self.splits, growth.criterion.unit, further)
