@@ -50,8 +50,6 @@ class OnFeatures(OnRows):
         matrix, unseen = table.encoded(schema)
         if told := told_of_unseen(unseen):
             warn_caller(f"X: {told}")
-        if not reset:  # listed nowhere, as a missing value is
-            matrix[np.isnan(matrix) & (np.array(schema.n_categories) > 0)] = -1.0
         return matrix
 
     def _fitted_categories(self) -> list[int] | None:

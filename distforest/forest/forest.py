@@ -51,7 +51,7 @@ SEALED_CHUNK_BYTES = 4 << 20
 NOT_ROUTED = -1
 """The entry of ``leaves`` for a training row that was not routed."""
 
-SOME_NODES = ("surrogate", "category_size", "category_codes")
+SOME_NODES = ("surrogate", "missing_right", "category_size", "category_codes")
 """The arrays that some node tables have."""
 
 NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name not in SOME_NODES)
@@ -168,6 +168,12 @@ class Forest:
     def n_trees(self) -> int:
         """Number of trees."""
         return self.table.n_trees
+
+    @cached_property
+    def routed_table(self) -> NodeTable:
+        """The node table by which queries are routed: one of features sends on a row that lacks a value."""
+        is_of_similarities = not isinstance(self.meaning.rows, Features) or "on_missing" in self.meaning.params
+        return self.table if is_of_similarities else self.table.sending_on()
 
     @property
     def n_columns(self) -> int:

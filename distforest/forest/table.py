@@ -25,7 +25,7 @@ from distforest.forest.category_sets import (
     side_of_category,
 )
 from distforest.forest.frontier import RIGHT, STAY, Frontier
-from distforest.forest.missing import send_by_halves, send_to_larger, side_of_halves
+from distforest.forest.missing import send_by_halves, send_on, side_of_halves
 from distforest.forest.walks import (
     CHILD,
     COLUMN,
@@ -65,14 +65,14 @@ class OnMissing(NamedTuple):
     goes_on
         Whether it is sent to a child; if not, it stays in the node.
     surrogate
-        Thresholds of the two halves of each projection, shape (N, 2); (0, 2) if the row stays.
-    right_is_larger
-        Whether more in-bag weight went right than left, shape (N,).
+        Thresholds of the two halves of each projection, shape (N, 2); (0, 2) if none decides.
+    goes_right
+        Whether it goes right if it is sent on and no half decides, shape (N,).
     """
 
     goes_on: bool
     surrogate: Floats
-    right_is_larger: NDArray[np.bool_]
+    goes_right: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,10 @@ class NodeTable:
         In-bag weight that reached the node, shape (N,), int64.
     surrogate
         Where a row that lacks a value is sent: thresholds of the two halves of the projection, NaN if a half does not
-        decide, shape (N, 2), float64 (see `distforest.forest.missing`). None: the row stays in the node.
+        decide, shape (N, 2), float64 (see `distforest.forest.missing`). None: no half decides.
+    missing_right
+        Whether a row that lacks a value is sent right, False for a leaf, shape (N,), bool. None: it is not learned.
+        Without both arrays the row stays in the node.
     category_size, category_codes
         For a forest with columns of categories: the number of categories that a node lists, 0 if it cuts none, shape
         (N,), int32, and their codes, node after node, shape (M,), uint16 (see `distforest.forest.category_sets`).
@@ -114,6 +117,7 @@ class NodeTable:
     gain: Floats
     n_rows: Ints
     surrogate: Floats | None = None
+    missing_right: NDArray[np.bool_] | None = None
     category_size: Int32s | None = None
     category_codes: Codes | None = None
 
@@ -163,9 +167,22 @@ class NodeTable:
     @property
     def on_missing(self) -> OnMissing:
         """Where each node sends a row that lacks a value."""
+        if self.missing_right is not None:
+            return OnMissing(True, np.empty((0, 2)), self.missing_right)
         if self.surrogate is None:
             return OnMissing(False, np.empty((0, 2)), self.right_is_larger)
         return OnMissing(True, self.surrogate, self.right_is_larger)
+
+    def sending_on(self) -> NodeTable:
+        """The table that sends on a row that lacks a value: the table itself if it has learned where.
+
+        If not, the row goes to the side of more in-bag weight, and of two equal ones to the right.
+        """
+        if self.missing_right is not None:
+            return self
+        root = np.repeat(self.tree_start[:-1], self.tree_size)
+        right_is_not_less = self.n_rows[root + self.right] >= self.n_rows[root + self.left]
+        return replace(self, missing_right=right_is_not_less & ~self.is_leaf)
 
     @cached_property
     def right_is_larger(self) -> NDArray[np.bool_]:
@@ -242,9 +259,21 @@ class NodeTable:
         for name in ("threshold", "weights", "gain"):
             _check_all(np.isfinite(getattr(self, name)), name, "values are finite")
         _check_all(self.n_rows >= 0, "n_rows", "weights are not negative")
+        self._check_on_missing(size)
+        self._check_categories(size, np.array(n_categories or (0,) * n_columns, np.int64))
+
+    def _check_on_missing(self, size: int) -> None:
+        """Refuse arrays by which rows are sent on that do not have an entry for each of ``size`` nodes."""
         if self.surrogate is not None and self.surrogate.shape != (size, 2):
             raise ArtifactError(f"surrogate: shape ({size}, 2) was expected, found {self.surrogate.shape}")
-        self._check_categories(size, np.array(n_categories or (0,) * n_columns, np.int64))
+        if self.missing_right is None:
+            return
+        if self.surrogate is not None:
+            raise ArtifactError("missing_right: a table with surrogates has none")
+        if len(self.missing_right) != size:
+            found = len(self.missing_right)
+            raise ArtifactError(f"missing_right: tree_size announces {counted(size, 'node')}, found {found}")
+        _check_all(~self.missing_right | ~self.is_leaf, "missing_right", "a leaf sends no row on")
 
     def _check_categories(self, size: int, n_categories: Ints) -> None:
         """Refuse lists of categories that do not belong to the nodes; ``size`` is the number of nodes."""
@@ -304,6 +333,13 @@ def route(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray[np.boo
         step = block_rows(source.shape[1])
         walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted, ends)
     elif isinstance(source, ArraySource):
+        if (
+            table.steps is not None and source.values.dtype == np.float32
+        ):  # rows without a missing value walk as all do where none is missing
+            lacks, step = np.empty(len(rows), np.bool_), block_rows(source.shape[1])
+            rows_lacking_values(source.values, rows, lacks)
+            walk_wanted(*table.steps, table.tree_start, step, source.values, rows, wanted & ~lacks, ends)
+            wanted = wanted & lacks
         route_array(table.routed_nodes, table.on_missing, table.category_sets, source.values, rows, wanted, ends)
     else:
         route_levels(table, source, rows, wanted, ends)
@@ -323,7 +359,8 @@ def route_levels(table: NodeTable, source: Source, rows: Int32s, wanted: NDArray
         side = frontier.sides(values, table.threshold[nodes])
         if table.surrogate is not None:
             send_by_halves(source, of_source, projections, table.surrogate[nodes], side)
-            send_to_larger(frontier.starts, table.right_is_larger[nodes], side)
+        if table.on_missing.goes_on:
+            send_on(frontier.starts, table.on_missing.goes_right[nodes], side)
         if len(table.category_sets.start):
             send_categories(frontier.starts, nodes, values, table.category_sets, side)
         children = frontier.descend(side, table.left[nodes], table.right[nodes])
@@ -342,7 +379,7 @@ def route_array(
 ) -> None:
     """Walk each row down each tree: the fused twin of `route_levels` for an array."""
     tree_start, left, right, threshold, offset, columns, weights = nodes
-    goes_on, surrogate, right_is_larger = on_missing
+    goes_on, surrogate, goes_right = on_missing
     has_sets = sets.start.shape[0] > 0
     for tree in range(tree_start.shape[0] - 1):
         root = tree_start[tree]
@@ -365,24 +402,35 @@ def route_array(
                     break
                 else:
                     node = root + node
-                    terms = slice(offset[node], offset[node + 1])
-                    goes_right = lacking_goes_right(
-                        values[rows[r]], columns[terms], weights[terms], surrogate[node], right_is_larger[node]
-                    )
-                    node = right[node] if goes_right else left[node]
+                    is_right = goes_right[node]
+                    if surrogate.shape[0] > 0:
+                        terms = slice(offset[node], offset[node + 1])
+                        is_right = lacking_goes_right(
+                            values[rows[r]], columns[terms], weights[terms], surrogate[node], is_right
+                        )
+                    node = right[node] if is_right else left[node]
             ends[tree, r] = node
 
 
 @kernel
-def lacking_goes_right(
-    row: Float32s, columns: Int32s, weights: Floats, surrogate: Floats, right_is_larger: bool
-) -> bool:
-    """Whether a row that lacks a value goes right: by a half of its projection, else to the larger side."""
+def rows_lacking_values(values: Float32s, rows: Int32s, lacks: NDArray[np.bool_]) -> None:
+    """lacks[r] = whether a value of row rows[r] is NaN."""
+    for r in range(rows.shape[0]):
+        lacks[r] = False
+        for value in values[rows[r]]:
+            if np.isnan(value):
+                lacks[r] = True
+                break
+
+
+@kernel
+def lacking_goes_right(row: Float32s, columns: Int32s, weights: Floats, surrogate: Floats, goes_right: bool) -> bool:
+    """Whether a row that lacks a value goes right: by a half of its projection, else by ``goes_right``."""
     half = np.zeros(2)
     for e in range(columns.shape[0]):
         half[1 if weights[e] < 0.0 else 0] += abs(weights[e]) * row[columns[e]]
     side = side_of_halves(half[0], half[1], surrogate)
-    return right_is_larger if side == STAY else side == RIGHT
+    return goes_right if side == STAY else side == RIGHT
 
 
 def n_roots_of(tree_size: Ints) -> int:

@@ -52,7 +52,7 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
 class Outline:
     """The output of a question: the forest's digest, arrays by name as (dtype, tail), the number of answers, classes.
 
-    ``told`` are warnings about the arrays that are read.
+    ``told`` are warnings about the arrays that are read, ``value`` is what their cells are called.
     """
 
     digest: str
@@ -60,6 +60,7 @@ class Outline:
     n_answers: int
     classes: Sequence[ClassName] | None
     told: tuple[str, ...] = ()
+    value: str = "value"
 
 
 def outline(question: Question) -> Outline:
@@ -73,7 +74,7 @@ def outline(question: Question) -> Outline:
     _check_schema(question, forest)
     arrays, n_answers = _arrays(question, forest)
     classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None
-    return Outline(digest, arrays, n_answers, classes, told)
+    return Outline(digest, arrays, n_answers, classes, told, forest.meaning.rows.value)
 
 
 def _told_of_arrays(question: Question) -> Iterator[str]:

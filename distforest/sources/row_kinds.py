@@ -15,7 +15,8 @@ from distforest.errors import InputError
 from distforest.sources.arrays import ArraySource
 from distforest.sources.kernels import KERNELS, KernelSource, scale_gamma
 from distforest.sources.point_pairs import PairColumns
-from distforest.sources.readings import DISSIMILARITIES, FEATURES, SIMILARITIES, Reading
+from distforest.sources.readings import COMPLETE, DISSIMILARITIES, FEATURES, SIMILARITIES, Reading
+from distforest.sources.source import is_complete
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +41,7 @@ class Features:
     kind: ClassVar[str] = "features"
     reading: ClassVar[Reading] = FEATURES
     column: ClassVar[str] = "feature"
+    value: ClassVar[str] = "value"
 
     @property
     def n_features(self) -> int:
@@ -47,8 +49,8 @@ class Features:
         return self.n_columns
 
     def source(self, matrix: np.ndarray, _objects: Float32s | None) -> ArraySource:
-        """Make the source of a matrix of these rows."""
-        return ArraySource.of(matrix, is_complete=True)
+        """Make the source of a matrix of these rows; NaN is a missing value."""
+        return ArraySource.of(matrix, is_complete(matrix))
 
     def check_codes(self, matrix: np.ndarray) -> None:
         """Refuse codes that are no categories of their feature; NaN is a missing value.
@@ -93,6 +95,7 @@ class Dense:
     measure: str = "similarity"
     kind: ClassVar[str] = "dense"
     column: ClassVar[str] = "training object"
+    value: ClassVar[str] = "observed similarity"
 
     @classmethod
     def of(cls, shape: tuple[int, ...], measure: str) -> Dense:
@@ -156,8 +159,9 @@ class Kernel:
     n_columns: int
     n_features: int
     gamma: float
-    reading: ClassVar[Reading] = FEATURES
+    reading: ClassVar[Reading] = COMPLETE
     column: ClassVar[str] = "feature"
+    value: ClassVar[str] = "value"
 
     @classmethod
     def of(cls, kind: str, features: np.ndarray, gamma: float | None) -> Kernel:

@@ -82,6 +82,7 @@ _DTYPES = {
     **dict.fromkeys(("feature_weights", "dependence", "targets"), "float64"),
     **dict.fromkeys(("distances", "objects"), "float32"),
     "in_bag": "uint8",
+    "missing_right": "bool",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from distforest.forest.frontier import LEFT
 from distforest.jit import borrowing, kernel
 from distforest.sources.source import Floats, Ints
 
@@ -42,6 +43,27 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
     if lost:  # float32 values lose nothing for up to 2^29 rows
         _mend(bits, order, keys, spare, n, low)
     return int(n)
+
+
+@borrowing
+def lay_missing(values: Floats, n: int, side: int, order: Ints, seen: Floats) -> None:
+    """Put the places of missing values before the n observed ones in ``order``, or after them if they go right.
+
+    ``seen`` becomes ``values`` with -inf or inf in place of NaN. Before the first call ``order`` is that of
+    `order_values`; a node's right side is laid first, then its left one.
+    """
+    size = values.shape[0]
+    n_missing = size - n
+    if side == LEFT:
+        for e in range(size - 1, n_missing - 1, -1):
+            order[e] = order[e - n_missing]
+    filled = 0 if side == LEFT else n
+    for place in range(size):
+        seen[place] = values[place]
+        if np.isnan(values[place]):
+            seen[place] = -np.inf if side == LEFT else np.inf
+            order[filled] = place
+            filled += 1
 
 
 @borrowing
