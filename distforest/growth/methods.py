@@ -344,7 +344,6 @@ def _with_categories(method: Method, growth: Growth, data: Data, params: Params)
     for name, (is_refused, why) in refused.items():
         if is_refused:
             raise InputError(f"{name}={params[name]!r} {why}, {found}; leave it out")
-    data.rows.check_codes(data.array)
     n_categories = np.array(data.rows.n_categories, np.int32)
     draw = CategoriesAlone(growth.draw, n_categories)
     return replace(growth, draw=draw, search=CategorySearch(n_categories), n_categories=n_categories)

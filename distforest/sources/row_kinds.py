@@ -49,7 +49,8 @@ class Features:
         return self.n_columns
 
     def source(self, matrix: np.ndarray, _objects: Float32s | None) -> ArraySource:
-        """Make the source of a matrix of these rows; NaN is a missing value."""
+        """Make the source of a matrix of these rows; NaN is a missing value. Raises as `check_codes`."""
+        self.check_codes(matrix)
         return ArraySource.of(matrix, is_complete(matrix))
 
     def check_codes(self, matrix: np.ndarray) -> None:
