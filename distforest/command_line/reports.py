@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 import numpy as np
 
 from distforest.amounts import counted, in_bytes
-from distforest.sources.schema import Schema
+from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,10 +25,14 @@ if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
     from distforest.sources.files.ingest import Ingested
+    from distforest.sources.files.survey import ColumnSummary
 
 
 N_MOST, N_TOLD = 20, 5
 """The number of features with the largest shares in the object of a report, and in its lines."""
+
+N_COLUMNS = 40
+"""The most columns of a table in the lines of a report."""
 
 
 class DrawnFeature(TypedDict):
@@ -127,12 +131,35 @@ def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[s
         for array in written.values()
     }
     lines = [("target", target)]
+    columns = [column for array in written.values() for column in array.columns]
     for array in written.values():
-        of_array = "".join(f", {name} {_in_short(value)}" for name, value in array.attributes.items())
+        told = {name: value for name, value in array.attributes.items() if name not in (DTYPES, ENCODINGS)}
+        of_array = "".join(f", {name} {_in_short(value)}" for name, value in told.items())
         of_array = ", no feature_names" if array.name == "X" and not of_array else of_array
         lines.append(("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}{of_array}"))
     lines += [("attribute", f"{name} {_in_short(value)}") for name, value in attributes.items()]
-    return Report({"target": target, "arrays": arrays, "attributes": list(attributes)}, lines)
+    answer: dict[str, object] = {"target": target, "arrays": arrays, "attributes": list(attributes)}
+    if columns:
+        answer["columns"] = [asdict(column) for column in columns]
+        lines += _in_columns(columns)
+    return Report(answer, lines)
+
+
+def _in_columns(columns: Sequence[ColumnSummary]) -> list[tuple[str, str]]:
+    """A table of what each column holds: kind, missing values, range or categories, first values."""
+    shown = columns if len(columns) <= N_COLUMNS else columns[: N_COLUMNS - 1]
+    heads = ("name", "kind", "missing", "holds", "first values")
+    rows = [
+        (column.name, column.kind, f"{column.n_missing:,}", column.contents, ", ".join(column.first))
+        for column in shown
+    ]
+    widths = [min(30, max(len(row[place]) for row in (heads, *rows))) for place in range(4)]
+    lines = [
+        ("column", "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[4]]))
+        for row in (heads, *rows)
+    ]
+    more = len(columns) - len(shown)
+    return [*lines, ("column", f"and {more:,} more, in the answer of --json")] if more else lines
 
 
 def _in_short(value: object) -> str:
