@@ -16,25 +16,27 @@ from distforest.jobs.spec import Spec
 from distforest.jobs.train import Options, fit
 from distforest.sources.arrays import open_array, write_array
 from distforest.stores.folder import Folder
-from tests.estimators.rows import DISTANCES, POINTS, TARGETS, Y
+from tests.estimators.rows import DISTANCES, POINTS, TARGETS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from distforest.forest.forest import Forest
 
+CODES = np.digitize(TARGETS, np.quantile(TARGETS, [0.3, 0.7]))
 LOST = np.random.default_rng(5).random(POINTS.shape) < 0.25
+LOST[:, -1] &= ~LOST[:, :-1].all(axis=1)
 HOLES = np.where(LOST, np.nan, POINTS)
-QUERIES = np.where(np.random.default_rng(6).random(POINTS.shape) < 0.15, np.nan, POINTS + 0.1)
+QUERIES = np.where(np.roll(LOST, 7, axis=0), np.nan, POINTS + 0.1)
 
 TRUTHS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "labels": (Labels(Y), {}),
+    "labels": (Labels(CODES), {}),
     "targets": (Targets(TARGETS), {"min_samples_leaf": 2}),
     "embedding": (Embedding(POINTS[:, :2]), {}),
     "distances": (DISTANCES, {"min_samples_split": 6}),
-    "bins": (Labels(Y), {"max_bins": 4}),
+    "bins": (Labels(CODES), {"max_bins": 4}),
     "bins of targets": (Targets(TARGETS), {"max_bins": 256}),
-    "sums": (Labels(Y), {"feature_combinations": 2.0, "coefficients": "normal"}),
+    "sums": (Labels(CODES), {"feature_combinations": 2.0, "coefficients": "normal"}),
     "screened": (Targets(TARGETS), {"feature_weights": "dependence"}),
     "at random": (DISTANCES, {"splitter": "random"}),
 }
@@ -134,7 +136,9 @@ def test_a_monotone_scale_changes_no_side(name: str) -> None:
 def test_what_is_missing_may_be_all_that_tells_classes_apart() -> None:
     X = np.where(np.arange(40)[:, None] % 2 == 0, np.nan, np.random.default_rng(0).normal(size=(40, 1)))
     forest = SMERF(20, random_state=0).fit(X, Labels(np.arange(40) % 2))
-    assert forest.predict([[np.nan], [1e30], [-1e30]]).tolist() == [0, 1, 1]
+    assert forest.predict([[1e30], [-1e30]]).tolist() == [1, 1]
+    with pytest.warns(UserWarning, match="row 0 of 1 has no value"):
+        assert forest.predict([[np.nan]]).tolist() == [0]
 
 
 def test_a_row_without_any_value_is_told() -> None:

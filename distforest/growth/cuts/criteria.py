@@ -298,7 +298,8 @@ def cut_gini(
     """
     starts, rows, weights = nodes
     longest = longest_of(starts)
-    order = np.empty(longest, np.int64)
+    room = np.empty(2 * longest + 1, np.int64)
+    order = room[longest:]
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     row_codes, class_weighted = np.empty(longest, np.int32), np.empty(longest, np.int64)
     seen, counts = np.empty(longest), np.empty((3, class_weights.shape[0]), np.int64)
@@ -316,9 +317,9 @@ def cut_gini(
                 counts[1, c] = counts[2, c]
             if n < last - first and places_missing:
                 for side in (RIGHT, LEFT):
-                    lay_missing(values[k, first:last], n, side, order, seen)
+                    begin = lay_missing(values[k, first:last], n, side, room, seen)
                     counts[1] = counts[2]
-                    before, whole = cuts.gain[node], order[: last - first]
+                    before, whole = cuts.gain[node], room[begin : begin + last - first]
                     scan_gini(node, k, seen[: last - first], whole, of_node, min_leaf, counts[:2], cuts)
                     note_missing(node, before, side, cuts)
                 continue
@@ -413,7 +414,8 @@ def cut_variance(
     """P(S)/m - P(L)/m_L - P(R)/m_R = m_L m_R / m ||mean_L - mean_R||^2, as sum w ||Y||^2 cancels."""
     starts, rows, weights = nodes
     longest = longest_of(starts)
-    order = np.empty(longest, np.int64)
+    room = np.empty(2 * longest + 1, np.int64)
+    order = room[longest:]
     keys, spare = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
     seen, sums = np.empty(longest), np.empty((2, fixed.shape[1]), np.int64)
     for node in range(starts.shape[0] - 1):
@@ -423,8 +425,8 @@ def cut_variance(
             n, before = order_values(values[k, first:last], order, keys, spare), cuts.gain[node]
             if n < last - first and places_missing:
                 for side in (RIGHT, LEFT):
-                    lay_missing(values[k, first:last], n, side, order, seen)
-                    before, whole = cuts.gain[node], order[: last - first]
+                    begin = lay_missing(values[k, first:last], n, side, room, seen)
+                    before, whole = cuts.gain[node], room[begin : begin + last - first]
                     scan_variance(node, k, seen[: last - first], whole, of_node, min_leaf, sums, cuts)
                     note_missing(node, before, side, cuts)
                 continue

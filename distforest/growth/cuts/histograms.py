@@ -75,7 +75,8 @@ def cut_codes_gini(
 ) -> None:
     """As `cut_gini`, over the codes of column columns[f, k] for candidate k of node f; ``missing`` is no value."""
     starts, rows, weights = nodes
-    order, coded, label = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.int32)
+    room = np.empty(2 * _FEW + 1, np.int64)
+    order, coded, label = room[_FEW:], np.empty(_FEW), np.empty(_FEW, np.int32)
     keys, seen = np.empty(_FEW, np.uint64), np.empty(_FEW)
     counts = np.empty((2, n_classes), np.int64)
     filled, sums = np.empty(_BINS, np.int64), np.empty((_BINS, n_classes), np.int64)
@@ -99,11 +100,11 @@ def cut_codes_gini(
                     note_missing(node, before, STAY, cuts)
                     continue
                 for side in (RIGHT, LEFT):
-                    lay_missing(coded[:size], n, side, order, seen)
+                    begin = lay_missing(coded[:size], n, side, room, seen)
                     if side == LEFT:  # the first scan has moved all rows to the left
                         counts[1] += counts[0]
                     before = cuts.gain[node]
-                    scan_gini(node, k, seen[:size], order[:size], of_node, min_leaf, counts, cuts)
+                    scan_gini(node, k, seen[:size], room[begin : begin + size], of_node, min_leaf, counts, cuts)
                     note_missing(node, before, side, cuts)
                 continue
             filled[:] = 0
@@ -187,7 +188,8 @@ def cut_codes_variance(
     """As `cut_variance`, over the codes of column columns[f, k] for candidate k of node f; ``missing`` is no value."""
     starts, rows, weights = nodes
     n_dimensions, seen = fixed.shape[1], np.empty(_FEW)
-    order, coded, keys = np.empty(_FEW, np.int64), np.empty(_FEW), np.empty(_FEW, np.uint64)
+    room = np.empty(2 * _FEW + 1, np.int64)
+    order, coded, keys = room[_FEW:], np.empty(_FEW), np.empty(_FEW, np.uint64)
     sides = np.empty((2, n_dimensions), np.int64)
     filled, sums = np.empty(_BINS, np.int64), np.empty((_BINS, n_dimensions), np.int64)
     for node in range(starts.shape[0] - 1):
@@ -205,9 +207,9 @@ def cut_codes_variance(
                     note_missing(node, before, STAY, cuts)
                     continue
                 for side in (RIGHT, LEFT):
-                    lay_missing(coded[:size], n, side, order, seen)
+                    begin = lay_missing(coded[:size], n, side, room, seen)
                     before = cuts.gain[node]
-                    scan_variance(node, k, seen[:size], order[:size], of_node, min_leaf, sides, cuts)
+                    scan_variance(node, k, seen[:size], room[begin : begin + size], of_node, min_leaf, sides, cuts)
                     note_missing(node, before, side, cuts)
                 continue
             filled[:] = 0

@@ -46,24 +46,27 @@ def order_values(values: Floats, order: Ints, keys: NDArray[np.uint64], spare: N
 
 
 @borrowing
-def lay_missing(values: Floats, n: int, side: int, order: Ints, seen: Floats) -> None:
-    """Put the places of missing values before the n observed ones in ``order``, or after them if they go right.
+def lay_missing(values: Floats, n: int, side: int, order: Ints, seen: Floats) -> int:
+    """Order all places with the missing values after the n observed ones, and then on the left before them.
 
-    ``seen`` becomes ``values`` with -inf or inf in place of NaN. Before the first call ``order`` is that of
-    `order_values`; a node's right side is laid first, then its left one.
+    ``seen`` becomes ``values`` with inf in place of NaN, on the left -inf. ``order`` has the places of the observed
+    values from its middle on; it needs twice the room of ``values``, and one more. Returns where the places of all
+    values begin. The right side is laid first.
     """
-    size = values.shape[0]
+    size, middle = values.shape[0], order.shape[0] // 2
     n_missing = size - n
     if side == LEFT:
-        for e in range(size - 1, n_missing - 1, -1):
-            order[e] = order[e - n_missing]
-    filled = 0 if side == LEFT else n
-    for place in range(size):
-        seen[place] = values[place]
-        if np.isnan(values[place]):
-            seen[place] = -np.inf if side == LEFT else np.inf
-            order[filled] = place
-            filled += 1
+        for e in range(n_missing):
+            place = order[middle + n + e]
+            order[middle - n_missing + e], seen[place] = place, -np.inf
+        return middle - n_missing
+    filled = middle + n
+    for place in range(size):  # without a branch, which would be mispredicted
+        is_missing = np.isnan(values[place])
+        seen[place] = np.inf if is_missing else values[place]
+        order[filled] = place
+        filled += is_missing
+    return middle
 
 
 @borrowing
