@@ -40,6 +40,7 @@ COMMANDS = {
 WITH_A_SCHEDULER = ("calls", "doctor", "jobs", "leading", "page", "serving", "watching", "whereabouts")
 SERVICE = {"service", *(f"service.{name}" for name in WITH_A_SCHEDULER)}
 DRAWN = ("boxes", "forest_displays", "node_boxes", "plotting", "ranking_plots")
+ARROW = ("arrow_table", "cells", "csv_table", "ipc", "survey", "table_arrays", "tables")
 ONLY_IN = {
     "distributed": {"jobs.on_dask", *SERVICE},
     "zarr": {"sources.arrays", "sources.guarded", "forest.sealed.artifact"},
@@ -49,7 +50,7 @@ ONLY_IN = {
         *(f"estimators.{name}" for name in ESTIMATORS),
     },
     "matplotlib": {f"pictures.{name}" for name in DRAWN},
-    "pyarrow": {"sources.files.tables"},
+    "pyarrow": {f"sources.files.{name}" for name in ARROW},
     "click": {*COMMANDS, "command_line.commands", "service"},
     "numba": {"jit"},
     "llvmlite": {"jit"},
@@ -57,7 +58,6 @@ ONLY_IN = {
 INSIDE_FUNCTIONS = {*COMMANDS, "command_line.quickstart"}
 LATE = {
     "jobs.answers": {"distforest.forest.", "distforest.sources."},  # the command line imports it, too
-    "sources.files.tables": {"pyarrow.parquet", "pyarrow.types"},  # may be missing
     # slow, and a fit in threads does without
     "estimators.forest_estimator": {"distforest.jobs.on_dask", "sklearn.metrics"},
     "estimators.simforest": {"distforest.jobs.on_dask"},

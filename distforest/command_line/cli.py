@@ -30,6 +30,7 @@ import sys
 import warnings
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,8 +56,8 @@ if TYPE_CHECKING:
     from distforest.jobs.cluster import Cluster
     from distforest.jobs.spec import Run
 
-FORMATS = ("npy", "npz", "csv", "parquet", "libsvm")
-"""The values of `distforest.sources.files.ingest.FORMATS`, repeated here to avoid its imports."""
+FORMATS = ("npy", "npz", "csv", "parquet", "arrow", "libsvm")
+"""The values of `distforest.sources.files.table_files.FORMATS`, repeated here to avoid its imports."""
 
 
 # --- options that several commands have -------------------------------------------------------------------
@@ -77,6 +78,30 @@ STOPPING = "stopping; a second signal, such as Ctrl-C, ends the command at once"
 SCHEDULER = click.option(
     "--scheduler", metavar="ADDRESS", help="Run on this Dask scheduler instead of an embedded cluster."
 )
+
+
+TEXT_OPTIONS = (
+    click.option(
+        "--separator", metavar="CHAR", help="Character between the cells of a csv file, ';' or tab.  [default: ,]"
+    ),
+    click.option("--quote", metavar="CHAR", help='Character around cells of a csv file, or none.  [default: "]'),
+    click.option("--encoding", metavar="NAME", help="Encoding of a csv file, such as cp1252.  [default: UTF-8]"),
+    click.option("--decimal", metavar="CHAR", help="Decimal point of a csv file.  [default: .]"),
+    click.option("--thousands", metavar="CHAR", help="Character between thousands in a csv file.  [default: none]"),
+    click.option("--date-format", metavar="FORMAT", help="Form of dates, such as %d/%m/%Y.  [default: ISO 8601]"),
+    click.option(
+        "--missing",
+        multiple=True,
+        metavar="WORD",
+        help="Word of a csv file for a missing value; may be repeated.  [default: NA, ?, NULL, and other usual ones]",
+    ),
+)
+"""How a table of text is written."""
+
+
+def _text_options(command: Any) -> Any:
+    """Add the options of tables of text to a command."""
+    return reduce(lambda own, option: option(own), reversed(TEXT_OPTIONS), command)
 
 
 @contextmanager
@@ -409,12 +434,20 @@ def _previewed(job: AnySpec) -> Report:
 
 @main.command()
 @click.argument("source")
-@click.argument("target", metavar="TARGET.zarr")
-@click.option("--label", metavar="COLUMN", help="Column of a csv or Parquet file that holds the labels.")
-@click.option("--header/--no-header", default=None, help="Whether the first row of a csv file names its columns.")
+@click.argument("group", metavar="GROUP.zarr")
 @click.option(
-    "--separator", metavar="CHAR", help="Character between the cells of a csv file, such as ';' or tab.  [default: ,]"
+    "--columns", multiple=True, metavar="NAMES", help="Features, separated by commas.  [default: all other columns]"
 )
+@click.option("--drop", multiple=True, metavar="NAMES", help="Columns that are left out, separated by commas.")
+@click.option(
+    "--categorical", multiple=True, metavar="NAMES", help="Features that are categories, even if they are numbers."
+)
+@click.option("--label", metavar="COLUMN", help="Column that holds the labels.")
+@click.option("--target", metavar="COLUMN", help="Column that holds the numbers to predict.")
+@click.option("--weight", metavar="COLUMN", help="Column that holds the weights of the rows.")
+@click.option("--id", metavar="COLUMN", help="Column that names the rows; answers of `score` carry it.")
+@click.option("--header/--no-header", default=None, help="Whether the first row of a csv file names its columns.")
+@_text_options
 @click.option(
     "--n-features", type=click.IntRange(1), help="Number of features of a libsvm file.  [default: its highest index]"
 )
@@ -428,23 +461,25 @@ def _previewed(job: AnySpec) -> Report:
     metavar="SIZE",
     help="Largest size to which SOURCE may unfold, such as 8GiB.  [default: 1GiB, or 200 times the file's size]",
 )
-@click.option("--overwrite", is_flag=True, help="Replace an existing Zarr group at TARGET.zarr.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing Zarr group at GROUP.zarr.")
 @json_option
 @click.pass_context
-def ingest(ctx: click.Context, /, source: str, target: str, max_bytes: str | None, **options: Any) -> None:
-    """Convert the file SOURCE to the Zarr group TARGET.zarr.
+def ingest(ctx: click.Context, /, source: str, group: str, max_bytes: str | None, **options: Any) -> None:
+    """Convert the file SOURCE to the Zarr group GROUP.zarr, and say what its columns hold.
 
-    SOURCE is a .npy, .npz, csv, Parquet or libsvm file. An .npz file of scipy.sparse.save_npz becomes a sparse matrix,
-    whose address is TARGET.zarr itself.
+    SOURCE is a .npy, .npz, csv, Parquet, Arrow (Feather) or libsvm file, or a folder of Parquet or Arrow files. Words
+    become categories, dates are counted, and a missing value is NaN. An .npz file of scipy.sparse.save_npz becomes a
+    sparse matrix, whose address is GROUP.zarr itself.
     """
     from distforest.command_line import reports
     from distforest.command_line.spec_files import bytes_of_option
     from distforest.sources.files.ingest import ingest as take_in
     from distforest.stores.groups import attributes_of
 
-    written = take_in(source, target, max_bytes=bytes_of_option("--max-bytes", max_bytes), **options)
-    attributes = {name: value for name, value in attributes_of(target).items() if name != "distforest"}
-    print_report(ctx, reports.ingested(target, written, attributes))
+    chosen = {name: value for name, value in options.items() if value != ()}
+    written = take_in(source, group, max_bytes=bytes_of_option("--max-bytes", max_bytes), **chosen)
+    attributes = {name: value for name, value in attributes_of(group).items() if name != "distforest"}
+    print_report(ctx, reports.ingested(group, written, attributes))
 
 
 # --- quickstart -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 import numpy as np
 
 from distforest.amounts import counted, in_bytes
-from distforest.sources.feature_names import FeatureNames
+from distforest.sources.schema import DTYPES, ENCODINGS, Schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,10 +25,14 @@ if TYPE_CHECKING:
     from distforest.jobs.spec import Spec
     from distforest.jobs.train import Fitted
     from distforest.sources.files.ingest import Ingested
+    from distforest.sources.files.survey import ColumnSummary
 
 
 N_MOST, N_TOLD = 20, 5
 """The number of features with the largest shares in the object of a report, and in its lines."""
+
+N_COLUMNS = 40
+"""The most columns of a table in the lines of a report."""
 
 
 class DrawnFeature(TypedDict):
@@ -127,12 +131,35 @@ def ingested(target: str, written: Mapping[str, Ingested], attributes: Mapping[s
         for array in written.values()
     }
     lines = [("target", target)]
+    columns = [column for array in written.values() for column in array.columns]
     for array in written.values():
-        of_array = "".join(f", {name} {_in_short(value)}" for name, value in array.attributes.items())
+        told = {name: value for name, value in array.attributes.items() if name not in (DTYPES, ENCODINGS)}
+        of_array = "".join(f", {name} {_in_short(value)}" for name, value in told.items())
         of_array = ", no feature_names" if array.name == "X" and not of_array else of_array
         lines.append(("array", f"{array.name} {array.dtype} {_in_shape(array.shape)}{of_array}"))
     lines += [("attribute", f"{name} {_in_short(value)}") for name, value in attributes.items()]
-    return Report({"target": target, "arrays": arrays, "attributes": list(attributes)}, lines)
+    answer: dict[str, object] = {"target": target, "arrays": arrays, "attributes": list(attributes)}
+    if columns:
+        answer["columns"] = [asdict(column) for column in columns]
+        lines += _in_columns(columns)
+    return Report(answer, lines)
+
+
+def _in_columns(columns: Sequence[ColumnSummary]) -> list[tuple[str, str]]:
+    """A table of what each column holds: kind, missing values, range or categories, first values."""
+    shown = columns if len(columns) <= N_COLUMNS else columns[: N_COLUMNS - 1]
+    heads = ("name", "kind", "missing", "holds", "first values")
+    rows = [
+        (column.name, column.kind, f"{column.n_missing:,}", column.contents, ", ".join(column.first))
+        for column in shown
+    ]
+    widths = [min(30, max(len(row[place]) for row in (heads, *rows))) for place in range(4)]
+    lines = [
+        ("column", "  ".join([*(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)), row[4]]))
+        for row in (heads, *rows)
+    ]
+    more = len(columns) - len(shown)
+    return [*lines, ("column", f"and {more:,} more, in the answer of --json")] if more else lines
 
 
 def _in_short(value: object) -> str:
@@ -247,7 +274,7 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, dr
     meaning = manifest["meaning"]
     arrays = {name: _sealed_array(entry) for name, entry in manifest["arrays"].items()}
     n_trees, n_nodes = arrays["tree_size"]["shape"][0], arrays["left"]["shape"][0]
-    names = FeatureNames.of_provenance(manifest["provenance"])
+    schema = Schema.of_provenance(manifest["provenance"])
     answer: dict[str, Any] = {
         "forest": address,
         **{key: manifest[key] for key in ("format", "digest")},
@@ -260,8 +287,8 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, dr
         "n_leaves": None if meaning["leaf"]["kind"] == "ranks" else (n_nodes + n_trees) // 2,
         "n_bytes": sum(array["n_bytes"] for array in arrays.values()),
         "arrays": arrays,
-        "feature_names": list(names.names) if names else None,
-        "feature_dtypes": list(names.dtypes) if names and names.dtypes else None,
+        "feature_names": list(schema.names) if schema else None,
+        "feature_dtypes": list(schema.dtypes) if schema and schema.dtypes else None,
         "provenance": manifest["provenance"],
     }
     lines = _inspected_lines(answer)
@@ -274,12 +301,12 @@ def inspected(address: str, manifest: Mapping[str, Any], roots: Roots | None, dr
     return Report(answer, lines)
 
 
-def _in_names(names: FeatureNames | None) -> str:
+def _in_names(schema: Schema | None) -> str:
     """Write the first names of features with their dtypes, and the number of the others."""
-    if names is None:
+    if schema is None:
         return "none"
-    more = f", and {len(names.names) - N_TOLD:,} more" if len(names.names) > N_TOLD else ""
-    return f"{', '.join(names.first(N_TOLD).told())}{more}"
+    more = f", and {len(schema.columns) - N_TOLD:,} more" if len(schema.columns) > N_TOLD else ""
+    return f"{', '.join(schema.first(N_TOLD).told())}{more}"
 
 
 def _most(drawn: FeatureShares) -> list[DrawnFeature]:
@@ -315,14 +342,14 @@ def _inspected_lines(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     leaves = f", {found['n_leaves']:,} of them leaves" if found["n_leaves"] is not None else ""
     nodes = f"{found['n_nodes']:,} in {counted(found['n_trees'], 'tree')}{leaves}"
     rows = {"kind": found["rows"]["kind"], **found["rows"]}
-    feature_names = FeatureNames.of_provenance(found["provenance"])
+    schema = Schema.of_provenance(found["provenance"])
     lines = [
         ("forest", found["forest"]),
         ("digest", found["digest"]),
         ("method", f"{found['method']}, seed {found['seed']}, format {found['format']}"),
         ("params", ", ".join(f"{name}={value!r}" for name, value in found["params"].items())),
         ("rows", f"{found['n_rows']:,} in training, read as {_in_words(rows)}"),
-        *([("names", _in_names(feature_names))] if rows["kind"] != "dense" or feature_names else []),
+        *([("names", _in_names(schema))] if rows["kind"] != "dense" or schema else []),
         *([("classes", _in_words(found["classes"]))] if found["classes"] is not None else []),
         ("nodes", f"{nodes}, {found['n_nodes'] / max(found['n_trees'], 1):,.1f} a tree"),
         ("leaf table", _leaf_reason(found["leaf"]["kind"], found["arrays"], found["n_rows"])),

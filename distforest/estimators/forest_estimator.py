@@ -30,15 +30,15 @@ from distforest.growth.problem import Data
 from distforest.growth.standstill import told_of_roots
 from distforest.html_table import html_table
 from distforest.jobs.cluster import Here
-from distforest.jobs.inputs import from_data
+from distforest.jobs.inputs import from_data, refuse_categories
 from distforest.jobs.screening import screened_data
 from distforest.jobs.train import Options, fit, fit_here
 from distforest.sources.data_frames import check_number_columns, dtypes_of, numbers_of_columns
 from distforest.sources.doubts import Sample, told_of_rounding
-from distforest.sources.feature_names import FeatureNames
 from distforest.sources.given import is_data_frame, is_sparse, is_stored, unmasked
 from distforest.sources.opening import opened_rows
 from distforest.sources.readings import FEATURES, read
+from distforest.sources.schema import Schema
 from distforest.sources.sparse import SparseSource, warn_of_zeros
 from distforest.sources.truth import Truth, TruthKind
 from distforest.stores.folder import Folder
@@ -57,6 +57,11 @@ if TYPE_CHECKING:
     from distforest.sources.given import DataFrame
     from distforest.sources.row_kinds import RowKind
     from distforest.sources.source import Float32s, Floats, Ints
+
+CATEGORICAL = """categorical_features : array-like, "from_dtype" or None, default="from_dtype"
+    Which features are categories: a mask, positions or names. ``"from_dtype"``: columns of a data frame or of an array
+    of objects that hold strings, or whose dtype is one of categories. None: all are numbers."""
+"""The parameter of estimators that take categories."""
 
 RUN_PARAMETERS = """random_state : int, RandomState or None, default=None
     Seed of the forest. An integer is the seed itself: the same data then lead to the same ``digest_``.
@@ -96,12 +101,14 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         super().__init_subclass__(**options)
         # each parameter is described once, in growth/parameters.py
         rows = [f"{p.name} : {p.allowed()}, default={p.default!r}\n    {p.text}" for p in cls._parameters]
-        text = "\n".join([*rows, RUN_PARAMETERS]).replace("\n", "\n    ")
+        taken = [CATEGORICAL] if "categorical_features" in cls.__annotations__ else []
+        text = "\n".join([*rows, *taken, RUN_PARAMETERS]).replace("\n", "\n    ")
         cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", text)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        tags.input_tags.allow_nan = self._method.bears_missing
         return tags
 
     def __getstate__(self) -> dict[str, object]:
@@ -148,8 +155,8 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         estimates = {name: getattr(self, f"{name}_", None) for name in ESTIMATED}
         provenance = Estimates(**estimates).into(self.forest_.provenance)
-        forest, names = replace(self.forest_, provenance=provenance), self._feature_names()
-        return save(forest if names is None else forest.named(names.kept()), os.fspath(address))
+        forest, schema = replace(self.forest_, provenance=provenance), self._schema()
+        return save(forest if schema is None else forest.with_schema(schema.kept()), os.fspath(address))
 
     def _set_forest(self, forest: Forest) -> None:
         """Set the forest, and forget the estimates of an earlier one."""
@@ -170,28 +177,35 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
             if getattr(estimates, name) is not None:
                 setattr(self, f"{name}_", getattr(estimates, name))
         self.n_features_in_ = forest.n_features
-        self._set_feature_names(forest.feature_names)
+        self._set_schema(forest.schema)
 
-    def _set_feature_names(self, names: FeatureNames | None) -> None:
-        """Set the names of the columns of ``X``; None removes those of an earlier fit."""
-        for attribute in ("feature_names_in_", "feature_dtypes_in_"):
+    def _set_schema(self, schema: Schema | None) -> None:
+        """Set the columns of ``X``; None removes those of an earlier fit."""
+        for attribute in ("feature_names_in_", "feature_dtypes_in_", "_encodings"):
             self.__dict__.pop(attribute, None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names.names, object)
-            if names.dtypes:
-                self.feature_dtypes_in_ = np.array(names.dtypes, object)
+        if schema is not None:
+            if schema.is_named:
+                self.feature_names_in_ = np.array(schema.names, object)
+            if schema.dtypes:
+                self.feature_dtypes_in_ = np.array(schema.dtypes, object)
+            self._encodings = schema.encodings
 
-    def _feature_names(self) -> FeatureNames | None:
-        """Names of the columns of ``X`` in `fit`; None if they had no names."""
-        if not hasattr(self, "feature_names_in_"):
+    def _schema(self) -> Schema | None:
+        """The columns of ``X`` in `fit`; None if they had no names, and none of them held categories."""
+        if not hasattr(self, "_encodings"):
             return None
-        return FeatureNames(tuple(self.feature_names_in_), tuple(getattr(self, "feature_dtypes_in_", ())))
+        names = getattr(self, "feature_names_in_", Schema.unnamed(self.n_features_in_).names)
+        plain = Schema.of_names([*names], [*getattr(self, "feature_dtypes_in_", ())])
+        return plain.encoded(getattr(self, "_encodings", {}))
 
     def _rows(self, X: RowsLike, reset: bool) -> Matrix | scipy.sparse.spmatrix:
         """Check ``X`` for `read`: an array on disk by its metadata, anything else as scikit-learn checks it."""
         rows = unmasked(opened_rows(X))
         if is_stored(rows):
             return self._stored_rows(rows, os.fspath(X) if isinstance(X, (str, os.PathLike)) else "X", reset)
+        encoded = self._encoded(rows, reset)
+        if encoded is not None:
+            return encoded
         dtypes: tuple[str, ...] = ()
         if is_data_frame(rows):
             check_number_columns(rows)
@@ -202,9 +216,13 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
         checked = validate_data(self, rows, reset=reset, accept_sparse=accept_sparse, ensure_all_finite=False)
         if reset:
-            names = self._feature_names()
-            self._set_feature_names(names and replace(names, dtypes=dtypes))
+            names = getattr(self, "feature_names_in_", None)  # which validate_data has set
+            self._set_schema(None if names is None else Schema.of_names(names, dtypes))
         return checked
+
+    def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:  # noqa: ARG002  (all are numbers)
+        """The numbers of rows of which some columns hold categories; None if all hold numbers."""
+        return None
 
     def _check_numbered_columns(self, frame: DataFrame, reset: bool) -> None:
         """Refuse columns named by integers in another order than in `fit`: scikit-learn compares only strings."""
@@ -220,13 +238,15 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _stored_rows(self, X: Matrix, where: str, reset: bool) -> Matrix:
         """Check an array on disk by its metadata; the names in its attributes count like those of a data frame."""
-        names, fitted = FeatureNames.of_array(where, X), self._feature_names()
-        if names is not None and fitted is not None and not reset:
-            fitted.check_same(names, where)
+        schema, fitted = Schema.of_array(where, X), self._schema()
+        if schema is not None and schema.n_categories and not hasattr(self, "categorical_features"):
+            refuse_categories(schema, where, type(self).__name__)
+        if schema is not None and fitted is not None and not reset:
+            fitted.check_same(schema, where)
             return X
         validate_data(self, X, reset=reset, skip_check_array=True)
         if reset:
-            self._set_feature_names(names)
+            self._set_schema(schema)
         return X
 
     def _read_features(self, rows: Matrix) -> Float32s:
@@ -236,7 +256,7 @@ class ForestEstimator(BaseEstimator):  # type: ignore[misc]
         """
         sample = Sample()
         features: Float32s = read(rows, FEATURES, onlooker=sample)
-        if warning := told_of_rounding(sample, self._feature_names()):
+        if warning := told_of_rounding(sample, self._schema()):
             warn_caller(warning)
         return features
 

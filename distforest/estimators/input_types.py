@@ -67,6 +67,9 @@ TruthLike = Labels | Targets | Embedding | Distances | Graph | VectorLike | Data
 FeatureWeightsLike = Literal["dependence"] | ArrayLike | None
 """A weight >= 0 for each feature, shape (n_features,); ``"dependence"`` to screen the features; None for equal ones."""
 
+CategoricalLike = Literal["from_dtype"] | ArrayLike | None
+"""Which features are categories: a mask, positions or names; ``"from_dtype"``: by their dtypes; None: none are."""
+
 ClassWeightLike = Literal["balanced"] | Mapping[str, float] | Mapping[int, float] | Mapping[object, float] | None
 """A weight > 0 for each label, ``"balanced"``, or None for equal ones."""
 

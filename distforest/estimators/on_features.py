@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from distforest.errors import InputError
-from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike
+from distforest.errors import InputError, warn_caller
+from distforest.estimators.input_types import CategoricalLike, FeaturesLike, FeatureWeightsLike
 from distforest.estimators.on_rows import OnRows
 from distforest.forest import scoring
 from distforest.forest.forest import shares_of
-from distforest.sources.given import unmasked
+from distforest.sources.category_columns import Table, told_of_unseen
+from distforest.sources.given import is_data_frame, unmasked
 from distforest.sources.row_kinds import Features
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from distforest.growth.parameters import Value
     from distforest.sources.source import Float32s, Floats
     from distforest.sources.truth import Truth
@@ -28,6 +31,32 @@ class OnFeatures(OnRows):
     """
 
     feature_weights: FeatureWeightsLike
+    categorical_features: CategoricalLike
+
+    def _encoded(self, rows: object, reset: bool) -> NDArray[np.float64] | None:
+        """Encode rows of which some columns hold categories; warns of categories that the forest has not seen."""
+        which = self.categorical_features if reset else self._fitted_categories()
+        table = Table.of(rows, which)
+        if table is None:
+            return None
+        schema = table.schema(which) if reset else self._schema()
+        if schema is None:
+            return None
+        if is_data_frame(rows):
+            self._check_numbered_columns(rows, reset)
+        validate_data(self, rows, reset=reset, skip_check_array=True)
+        if reset:
+            self._set_schema(schema if hasattr(self, "feature_names_in_") else schema.without_names())
+        matrix, unseen = table.encoded(schema)
+        if told := told_of_unseen(unseen):
+            warn_caller(f"X: {told}")
+        return matrix
+
+    def _fitted_categories(self) -> list[int] | None:
+        """The positions of the columns that held categories in `fit`; None if none did."""
+        schema = self._schema()
+        sizes = () if schema is None else schema.n_categories
+        return [place for place, size in enumerate(sizes) if size] or None
 
     def _training_features(self, X: FeaturesLike) -> Float32s:
         """Read the features of the training rows, shape (n, n_features)."""
@@ -35,7 +64,9 @@ class OnFeatures(OnRows):
 
     def _grow_on(self, features: Float32s, truth: Truth | None, params: dict[str, Value]) -> None:
         """Grow the forest on features and their truth, or without a truth on the features alone."""
-        self._grow(Features(features.shape[1]), features, truth, params, self._weights())
+        schema = self._schema()
+        rows = Features(features.shape[1], () if schema is None else schema.n_categories)
+        self._grow(rows, features, truth, params, self._weights())
 
     def _params(self) -> dict[str, Value]:
         """The parameters as the user has set them; ``"given"`` stands for an array of weights."""

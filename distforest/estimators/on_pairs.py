@@ -28,7 +28,7 @@ from distforest.sources.point_pairs import (
     codes_of_links,
     warning_of_contradictions,
 )
-from distforest.sources.readings import FEATURES, read
+from distforest.sources.readings import COMPLETE, read
 from distforest.sources.truth import Truth, TruthKind, pairs_of_rows
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         points, truth = self._training_points(X, labels, seed), Truth.of(Labels(labels))
         data = Data(self._pair_columns(params), points, TruthKind.LABELS, truth.values, truth.classes)
         self._grow_from(data, params, seed)
-        if warning := told_of_amounts(labels, points[:, : self.n_features_in_], self._feature_names()):
+        if warning := told_of_amounts(labels, points[:, : self.n_features_in_], self._schema()):
             cure = "if they are amounts, cut them into classes, or say of pairs whether they are similar (`fit_pairs`)"
             warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
         return self
@@ -239,7 +239,7 @@ class OnPairs(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ForestEstimator
         check_is_fitted(self)
         if X is None:
             return self.forest_.points
-        points = read(self._rows(X, reset=False), FEATURES)
+        points = read(self._rows(X, reset=False), COMPLETE)
         check_points(points)
         return points
 

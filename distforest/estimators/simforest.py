@@ -125,7 +125,7 @@ class OnSimilarities(OnRows):
 
     def _warn_of_scales(self, features: Float32s) -> None:
         """Warn of a column with so large a scale that a built-in similarity hardly depends on the others."""
-        if warning := told_of_scales(features, str(self.similarity), self._feature_names(), self._random_cuts):
+        if warning := told_of_scales(features, str(self.similarity), self._schema(), self._random_cuts):
             warn_caller(warning)
 
     def _read_training(self, X: RowsLike) -> TrainingMatrix | None:
@@ -133,7 +133,7 @@ class OnSimilarities(OnRows):
         if isinstance(self.similarity, Lazy):
             self.objects_ = items_of(self.similarity, X)
             self.n_features_in_ = len(self.objects_)
-            self._set_feature_names(None)
+            self._set_schema(None)
             return None
         for name in ("objects_", "n_evaluations_", "n_closed_"):  # of an earlier fit
             self.__dict__.pop(name, None)
@@ -267,7 +267,7 @@ class _SimForest(OnSimilarities):
             return
         matrix = training.values if training else None
         columns = matrix if isinstance(matrix, np.ndarray) else np.empty((len(truth.values), 0))
-        if warning := told_of_amounts(np.array(truth.classes)[truth.values], columns, self._feature_names()):
+        if warning := told_of_amounts(np.array(truth.classes)[truth.values], columns, self._schema()):
             cure = "if they are amounts, use SimForestRegressor"
             warn_caller(f"labels: {warning}, any two of which are equally dissimilar; {cure}")
 

@@ -13,7 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.estimators.forest_estimator import have_estimates, r_squared
-from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, RowsLike, SeedLike, TruthLike
+from distforest.estimators.input_types import (
+    CategoricalLike,
+    FeaturesLike,
+    FeatureWeightsLike,
+    RowsLike,
+    SeedLike,
+    TruthLike,
+)
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest import scoring
 from distforest.growth.methods import METHODS
@@ -97,6 +104,7 @@ class SMERF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     bootstrap: bool = True
     max_samples: float | None = None
     oob_score: bool = False
+    categorical_features: CategoricalLike = "from_dtype"
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0

@@ -132,7 +132,7 @@ class TreeRank(OnPairs):
         super()._restore(forest)
         self.n_features_in_ = pair_scores.columns_of(forest).width
         if self.n_features_in_ > forest.n_features:
-            self._set_feature_names(None)  # further columns have none
+            self._set_schema(None)  # further columns have none
 
     def _pair_columns(self, params: dict[str, Value]) -> PairColumns:
         """The columns of a pair that the trees read."""

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from distforest.estimators.input_types import FeaturesLike, FeatureWeightsLike, RowsLike, SeedLike
+from distforest.estimators.input_types import CategoricalLike, FeaturesLike, FeatureWeightsLike, RowsLike, SeedLike
 from distforest.estimators.on_features import OnFeatures
 from distforest.forest.proximities import out_of_bag_proximity
 from distforest.growth.methods import METHODS, sampling
@@ -93,6 +93,7 @@ class URerF(ClassNamePrefixFeaturesOutMixin, TransformerMixin, OnFeatures):  # t
     bootstrap: bool = False
     max_samples: float | None = 0.8
     min_samples_leaf: int = 1
+    categorical_features: CategoricalLike = "from_dtype"
     random_state: SeedLike = None
     n_jobs: int | None = None
     verbose: int = 0

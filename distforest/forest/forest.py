@@ -19,11 +19,11 @@ from distforest.forest.leaves import LeafDistances, LeafTable, Means, Members, e
 from distforest.forest.pairs.pair_leaves import Ranks, Votes
 from distforest.forest.table import NodeTable
 from distforest.sources.arrays import rows_of
-from distforest.sources.feature_names import FeatureNames
 from distforest.sources.given import is_sparse, unmasked
 from distforest.sources.point_pairs import PairColumns
 from distforest.sources.readings import read
-from distforest.sources.row_kinds import Kernel, row_kind
+from distforest.sources.row_kinds import Features, Kernel, row_kind
+from distforest.sources.schema import Schema
 from distforest.sources.sparse import SparseSource, read_sparse
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ SEALED_CHUNK_BYTES = 4 << 20
 NOT_ROUTED = -1
 """The entry of ``leaves`` for a training row that was not routed."""
 
-NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name != "surrogate")
+SOME_NODES = ("surrogate", "missing_right", "category_size", "category_codes")
+"""The arrays that some node tables have."""
+
+NODE_ARRAYS = tuple(name for name in NodeTable.__dataclass_fields__ if name not in SOME_NODES)
 """The arrays that every node table has, in the order of the format."""
 
 FURTHER_ARRAYS = ("objects", "feature_weights", "dependence", "codes", "targets")
@@ -166,6 +169,12 @@ class Forest:
         """Number of trees."""
         return self.table.n_trees
 
+    @cached_property
+    def routed_table(self) -> NodeTable:
+        """The node table by which queries are routed: one of features sends on a row that lacks a value."""
+        is_of_similarities = not isinstance(self.meaning.rows, Features) or "on_missing" in self.meaning.params
+        return self.table if is_of_similarities else self.table.sending_on()
+
     @property
     def n_columns(self) -> int:
         """Number of columns that a split may read: features, or training objects."""
@@ -177,14 +186,14 @@ class Forest:
         return self.meaning.rows.n_features
 
     @property
-    def feature_names(self) -> FeatureNames | None:
-        """Names of these columns in training; None if they had none."""
-        return FeatureNames.of_provenance(self.provenance)
+    def schema(self) -> Schema | None:
+        """These columns in training, with their names; None if they had none."""
+        return Schema.of_provenance(self.provenance)
 
-    def named(self, names: FeatureNames | None) -> Forest:
-        """The same forest with these feature names, or with none, in its provenance."""
+    def with_schema(self, schema: Schema | None) -> Forest:
+        """The same forest with these columns, or with none, in its provenance."""
         others = {key: value for key, value in self.provenance.items() if key != "features"}
-        return replace(self, provenance=others | ({} if names is None else {"features": names.entry()}))
+        return replace(self, provenance=others | ({} if schema is None else {"features": schema.entry()}))
 
     @property
     def n_training(self) -> int:
@@ -235,7 +244,8 @@ class Forest:
     def of(cls, meaning: Meaning, arrays: dict[str, np.ndarray], provenance: dict[str, object] | None = None) -> Forest:
         """Build a forest of arrays by name; raises ArtifactError if one is missing."""
         try:
-            table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, surrogate=arrays.get("surrogate"))
+            some = {name: arrays[name] for name in SOME_NODES if name in arrays}
+            table = NodeTable(**{name: arrays[name] for name in NODE_ARRAYS}, **some)
             leaves = None if isinstance(meaning.rows, PairColumns) else arrays["leaves"]
             in_bag = arrays["in_bag"]
             leaf_table = meaning.leaf.table(table, arrays)
@@ -290,8 +300,8 @@ class Forest:
 
     def check(self) -> None:
         """Refuse a forest that is not safe for a kernel to walk; raises ArtifactError with the array and the place."""
-        self.table.check(self.n_columns)
         rows = self.meaning.rows
+        self.table.check(self.n_columns, rows.n_categories if isinstance(rows, Features) else ())
         if isinstance(rows, PairColumns):
             self._check_points(rows.width)
         if self.leaves is not None:

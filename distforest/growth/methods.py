@@ -18,6 +18,8 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
+from distforest.forest.missing import LEARNED
+from distforest.growth.cuts.category_search import CategorySearch, RanksCategories
 from distforest.growth.cuts.class_weights import ClassWeights
 from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
@@ -27,6 +29,7 @@ from distforest.growth.cuts.histograms import cut_codes_by_labels, cut_codes_by_
 from distforest.growth.cuts.mean_distance import MeanDistance
 from distforest.growth.cuts.random_cuts import AtRandom
 from distforest.growth.cuts.witnesses import Witnesses
+from distforest.growth.draws.categories import CategoriesAlone
 from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
 from distforest.growth.draws.columns import Axis, Draw, Oblique
 from distforest.growth.draws.dependence import screened_rows
@@ -54,7 +57,8 @@ from distforest.growth.parameters import (
 from distforest.growth.problem import Data, Problem, Sampling
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
-from distforest.sources.row_kinds import Features
+from distforest.sources.readings import check_complete
+from distforest.sources.row_kinds import Dense, Features
 from distforest.sources.truth import TruthKind
 
 if TYPE_CHECKING:
@@ -90,6 +94,8 @@ class Method:
         For a method without a ground truth: makes the criterion and the kind of leaf table.
     over_pairs
         For a method over pairs of points, instead of a draw: makes what grows trees over pairs.
+    bears_missing
+        Whether values of its features may be missing.
     in_specs
         Whether a job's spec may name it.
     """
@@ -101,6 +107,7 @@ class Method:
     draw: Callable[[Data, Source, Params, int], Draw] | None = None
     without_truth: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
+    bears_missing: bool = False
     in_specs: bool = True
 
 
@@ -175,6 +182,7 @@ _ROWS = (
         (TruthKind.DISTANCES, TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING),
         SMERF_PARAMETERS,
         _columns_of_features,
+        bears_missing=True,
     ),
     Method("simforest", "similarity", (TruthKind.LABELS, TruthKind.TARGETS), SIMFOREST_PARAMETERS, _pairs_of_objects),
     Method("urerf", "features", (TruthKind.NOTHING,), URERF_PARAMETERS, _columns_of_features, _two_clusters),
@@ -292,6 +300,8 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
             f"found {counted(data.n_rows, 'row')} of {method.reads} and {len(data.truth)} of {data.truth_kind}: "
             "inconsistent numbers of samples"
         )
+    if not method.bears_missing and not isinstance(data.rows, Dense):
+        check_complete(data.array, method.name)
     return (_over_rows if method.over_pairs is None else _over_pairs)(method, data, params, seed)
 
 
@@ -314,10 +324,37 @@ def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem
     )
     rows_of_trees = sampling(params, data.n_rows)
     limits = _limits(params, rows_of_trees.n_draws)
-    draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
+    draw, on_missing = method.draw(data, source, params, seed), _rule_for_missing(source, params)
     growth = Growth(source, draw, criterion, limits, seed, search_of(source, criterion), on_missing=on_missing)
+    if isinstance(data.rows, Features) and data.rows.n_categories:
+        growth = _with_categories(method, growth, data, params)
     meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)
     return Problem(meaning, data, growth, rows_of_trees, int(params["n_estimators"] or 1))
+
+
+def _with_categories(method: Method, growth: Growth, data: Data, params: Params) -> Growth:
+    """The growth for features of which some are categories; raises InputError if they do not go with a parameter."""
+    assert isinstance(data.rows, Features)  # noqa: S101  (checked by the caller)
+    found = f"found {counted(sum(n > 0 for n in data.rows.n_categories), 'feature')} of categories"
+    if method.reads != "features" or not isinstance(growth.criterion, RanksCategories):
+        cure = "encode them as numbers, such as by scikit-learn's OneHotEncoder, or pass categorical_features=None"
+        raise InputError(f"{method.name} cuts numbers, {found}; {cure}")
+    refused = {
+        "max_bins": (params.get("max_bins") is not None, "bins numbers"),
+        "feature_weights": (params.get("feature_weights") == "dependence", "compares the ranks of numbers"),
+    }
+    for name, (is_refused, why) in refused.items():
+        if is_refused:
+            raise InputError(f"{name}={params[name]!r} {why}, {found}; leave it out")
+    n_categories = np.array(data.rows.n_categories, np.int32)
+    draw = CategoriesAlone(growth.draw, n_categories)
+    return replace(growth, draw=draw, search=CategorySearch(n_categories), n_categories=n_categories)
+
+
+def _rule_for_missing(source: Source, params: Params) -> str:
+    """The rule of `distforest.forest.missing`: that of the parameters, or the one of features if some are missing."""
+    lacks = isinstance(source, (ArraySource, BinnedSource)) and not source.is_complete
+    return str(params.get("on_missing", LEARNED if lacks else "stop"))
 
 
 def search_of(source: Source, criterion: Criterion) -> Search:
@@ -353,15 +390,20 @@ def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:
 
 def _taught(data: Data, params: Params, class_weights: Ints | None) -> tuple[Criterion, LeafKind]:
     """The criterion for the ground truth of the data, and the kind of leaf table."""
-    criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST)
+    places_missing = "on_missing" not in params and params["splitter"] == "best"
+    criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST, places_missing)
     return (AtRandom(criterion) if params.get("splitter") == "random" else criterion), leaf
 
 
-def _of_truth(data: Data, class_weights: Ints | None, nearest: bool) -> tuple[Criterion, LeafKind]:
+def _of_truth(
+    data: Data, class_weights: Ints | None, nearest: bool, places_missing: bool
+) -> tuple[Criterion, LeafKind]:
     if data.truth_kind == TruthKind.LABELS:
-        gini = Gini(data.truth, len(data.classes or ()), class_weights=class_weights)
+        n_classes = len(data.classes or ())
+        gini = Gini(data.truth, n_classes, class_weights=class_weights, places_missing=places_missing)
         return gini, KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
     if data.truth_kind == TruthKind.DISTANCES:
-        return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), KeepsMembers(data.offset or None)
+        distances = ArraySource.of(data.truth).values
+        return MeanDistance.of(distances, data.largest, places_missing), KeepsMembers(data.offset or None)
     factor = 0.5 if data.truth_kind == TruthKind.TARGETS else 1.0
-    return variance_of(data.truth, factor, data.truth_kind), KeepsMeans(factor, nearest)
+    return variance_of(data.truth, factor, data.truth_kind, places_missing), KeepsMeans(factor, nearest)

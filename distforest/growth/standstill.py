@@ -108,9 +108,11 @@ def _of_rows(data: Data) -> Iterator[str]:
     if isinstance(data.rows, Dense):
         yield from _of_similarities(data, data.rows.reading.name)
         return
-    low, high, _ = _ranges(data.array)
+    low, high, n_missing = _ranges(data.array)
     weights = np.ones(len(low)) if data.feature_weights is None else data.feature_weights
-    if (low == high)[weights > 0.0].all():
+    if n_missing == data.array.size:
+        yield "all values of the features are missing (check how they were read)"
+    elif not n_missing and (low == high)[weights > 0.0].all():
         some = "" if (weights > 0.0).all() else " of positive weight"
         yield f"all features{some} are constant (check how they were read)"
 

@@ -27,7 +27,6 @@ from distforest.sources.arrays import open_array, write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_distances, told_of_truth
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
 from distforest.sources.factors import encoded, finite_vectors
-from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS
 from distforest.sources.lazy.own_process import asking
 from distforest.sources.lazy.source import LazySource, Objects, ValueSupplier
@@ -43,6 +42,7 @@ from distforest.sources.readings import (
     largest_entry,
 )
 from distforest.sources.row_kinds import Dense, Features, Kernel
+from distforest.sources.schema import Schema
 from distforest.sources.sparse import SparseSource, StagedSparse
 from distforest.sources.sparse_store import SparseStore
 from distforest.sources.staging import Staged, default_scratch, stage
@@ -81,8 +81,8 @@ class Inputs:
         The user's weights, or the result of a screen.
     pairs
         The user's pairs of points.
-    names
-        The names of the matrix's columns as the bytes of a JSON text, because there may be very many.
+    schema
+        The schema of the matrix's columns as the bytes of a JSON text, because there may be very many.
     growth
         The version of the growth in the process that staged the inputs; 1 before versions were recorded.
     """
@@ -102,7 +102,7 @@ class Inputs:
     feature_weights: Staged | None = None
     dependence: Staged | None = None
     pairs: Staged | None = None
-    names: Staged | None = None
+    schema: Staged | None = None
     offset: float = 0.0
     growth: int = 1
 
@@ -120,8 +120,8 @@ class Inputs:
             decides.append(self.feature_weights.sha256)
         if self.pairs:
             decides.append(self.pairs.sha256)
-        if self.names:
-            decides.append({"names": self.names.sha256})
+        if self.schema:
+            decides.append({"names": self.schema.sha256})
         if self.offset:
             decides.append({"offset": self.offset})
         return hashlib.sha256(canonical([decides, self.matrix.sha256, self.truth.sha256])).hexdigest()
@@ -160,11 +160,11 @@ class Inputs:
         )
         return problem(METHODS[self.method], data, self.params, self.seed)
 
-    def feature_names(self) -> dict[str, object]:
-        """The entry of a forest's provenance with the names of its features; empty without names."""
-        if self.names is None:
+    def features(self) -> dict[str, object]:
+        """The entry of a forest's provenance with the schema of its features; empty without names."""
+        if self.schema is None:
             return {}
-        return {"features": json.loads(self.names.open(scratch_of(self.scratch)).tobytes())}
+        return {"features": json.loads(self.schema.open(scratch_of(self.scratch)).tobytes())}
 
     def problem(self) -> Bound:
         """Open the staged arrays on this host and bind them to the method."""
@@ -249,12 +249,12 @@ class StagingPlace:
 
 
 class StagedRows(NamedTuple):
-    """How rows are read, the staged matrix or objects, the function that computes similarities, names of features."""
+    """How rows are read, the staged matrix or objects, the function that computes similarities, the columns."""
 
     kind: RowKind
     matrix: Staged | StagedSparse
     callback: Callback | None = None
-    names: FeatureNames | None = None
+    schema: Schema | None = None
 
 
 def stage_inputs(spec: Spec, folder: str) -> Inputs:
@@ -291,7 +291,7 @@ def stage_inputs(spec: Spec, folder: str) -> Inputs:
         callback=rows.callback,
         feature_weights=_stage_weights(spec, matrix.shape[-1], place),
         pairs=pairs,
-        names=_stage_names(rows.names, place),
+        schema=_stage_schema(rows.schema, place),
         offset=truth.reading.offset,
         growth=GROWTH,
     )
@@ -306,8 +306,8 @@ def input_addresses(spec: Spec) -> list[str]:
     return addresses
 
 
-def _stage_names(names: FeatureNames | None, place: StagingPlace) -> Staged | None:
-    kept = names and names.kept()
+def _stage_schema(schema: Schema | None, place: StagingPlace) -> Staged | None:
+    kept = schema and schema.kept()
     return None if kept is None else place.array("feature_names", np.frombuffer(canonical(kept.entry()), np.uint8))
 
 
@@ -352,6 +352,8 @@ def _stage_rows(spec: Spec, n_rows: int, place: StagingPlace) -> StagedRows:
     reads = METHODS[spec.method].reads
     if reads in {"features", "points"}:
         rows = _stage_features(spec.input.addresses["features"], place)
+        if reads == "points":
+            refuse_categories(rows.schema, rows.matrix.address, spec.method)
         return rows._replace(kind=pair_columns(spec.params, rows.matrix.shape[-1])) if reads == "points" else rows
     similarity = spec.input.relations["similarity"]
     if similarity.kind == "feature_subsets":
@@ -366,9 +368,10 @@ def _stage_rows(spec: Spec, n_rows: int, place: StagingPlace) -> StagedRows:
 def _stage_kernel(similarity: Relation, place: StagingPlace) -> StagedRows:
     """Stage the features of a built-in similarity; warns if the scale of one feature hides the others."""
     rows, gamma = _stage_features(similarity.address, place), similarity.options.get("gamma")
+    refuse_categories(rows.schema, similarity.address, f"similarity {similarity.kind!r}")
     assert isinstance(rows.matrix, Staged)  # noqa: S101  (features are never sparse)
     with rows.matrix.watched(place.scratch) as features:
-        told = told_of_scales(features, similarity.kind, rows.names)
+        told = told_of_scales(features, similarity.kind, rows.schema)
         kernel = Kernel.of(similarity.kind, features, float(gamma) if isinstance(gamma, (int, float)) else None)
     if told:
         warn_caller(f"similarity: {told}")
@@ -380,11 +383,11 @@ def _stage_given(address: str, measure: str, place: StagingPlace) -> StagedRows:
     given = open_matrix(address)
     seen = SeenDistances() if measure == "distance" else None
     matrix: Staged | StagedSparse
-    names = None
+    schema = None
     if isinstance(given, SparseStore):
         matrix = replace(place.sparse("matrix", given.read(measure, seen)), origin=address)
     else:
-        names = FeatureNames.of_array(address, given)
+        schema = Schema.of_array(address, given)
         matrix = stage(address, DISSIMILARITIES if seen else SIMILARITIES, place.scratch, seen)
         with matrix.watched(place.scratch) as values:
             told = "" if seen else told_of_distances(values)
@@ -393,15 +396,23 @@ def _stage_given(address: str, measure: str, place: StagingPlace) -> StagedRows:
             warn_caller(f"similarity: {told}; if they are distances, say so: {cure}")
     if seen and (told := seen.told("measure = 'similarity'")):
         warn_caller(f"{address}: {told}")
-    return StagedRows(Dense.of(matrix.shape, measure), matrix, names=names)
+    return StagedRows(Dense.of(matrix.shape, measure), matrix, schema=schema)
 
 
 def _stage_features(address: str, place: StagingPlace) -> StagedRows:
-    sample, names = Sample(), FeatureNames.of_array(address, open_array(address))
+    sample, schema = Sample(), Schema.of_array(address, open_array(address))
     matrix = stage(address, FEATURES, place.scratch, sample)
-    if told := told_of_rounding(sample, names):
+    if told := told_of_rounding(sample, schema):
         warn_caller(f"{address}: {told}")
-    return StagedRows(Features(matrix.shape[1]), matrix, names=names)
+    return StagedRows(Features(matrix.shape[1], schema.n_categories if schema else ()), matrix, schema=schema)
+
+
+def refuse_categories(schema: Schema | None, address: str, reader: str) -> None:
+    """Refuse features of which some are categories, whose codes would be taken for amounts; raises InputError."""
+    names = [] if schema is None else [column.name for column in schema.columns if column.categories]
+    if names:
+        cure = "ingest the column as indicators of its categories, or leave it out"
+        raise InputError(f"{address}: column {names[0]!r} holds categories, and {reader} reads numbers; {cure}")
 
 
 def _stage_lazy(spec: Spec, similarity: Relation, n_rows: int, place: StagingPlace) -> StagedRows:
@@ -481,7 +492,7 @@ def _warn_of_amounts(spec: Spec, address: str, rows: StagedRows, place: StagingP
     columns = np.empty((matrix.shape[0], 0))
     if isinstance(matrix, Staged) and not matrix.reading.keep:  # neither sparse nor objects
         columns = matrix.open(place.scratch)
-    told = told_of_amounts(np.asarray(labels[...]), columns, rows.names)
+    told = told_of_amounts(np.asarray(labels[...]), columns, rows.schema)
     if not told:
         return
     cure = f"name them as targets: targets = {address!r}"

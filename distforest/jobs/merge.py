@@ -281,7 +281,7 @@ def lay_out(task: LayoutTask) -> Layout:
     contents = opened.problem.contents([task.least])
     with opened_shard(task.shards, task.sample) as sample:
         grown = {name: ((array := sample[name]).dtype.name, array.shape[1:]) for name in contents.grown}
-    return Layout(contents.meaning, grown, contents.repeated, task.inputs.feature_names())
+    return Layout(contents.meaning, grown, contents.repeated, task.inputs.features())
 
 
 def _parts(name: str, receipts: Sequence[Receipt]) -> tuple[tuple[str, int, int], ...]:

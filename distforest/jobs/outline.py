@@ -15,9 +15,9 @@ from distforest.jobs.answers import ANSWERS, Survey
 from distforest.jobs.asked import opened_forest, points_of
 from distforest.jobs.question import Question
 from distforest.sources.arrays import open_array
-from distforest.sources.feature_names import FeatureNames
 from distforest.sources.opening import open_matrix, read_rows
 from distforest.sources.row_kinds import Dense
+from distforest.sources.schema import Schema
 from distforest.sources.stored import check_stored
 from distforest.stores.addresses import naming
 
@@ -52,7 +52,7 @@ def unused(answer: str, given: Mapping[str, object]) -> dict[str, str]:
 class Outline:
     """The output of a question: the forest's digest, arrays by name as (dtype, tail), the number of answers, classes.
 
-    ``told`` are warnings about the arrays that are read.
+    ``told`` are warnings about the arrays that are read, ``value`` is what their cells are called.
     """
 
     digest: str
@@ -60,6 +60,7 @@ class Outline:
     n_answers: int
     classes: Sequence[ClassName] | None
     told: tuple[str, ...] = ()
+    value: str = "value"
 
 
 def outline(question: Question) -> Outline:
@@ -70,10 +71,10 @@ def outline(question: Question) -> Outline:
     digest = str(read_manifest(question.forest)["digest"])
     told = tuple(_told_of_arrays(question))
     forest = opened_forest(question.forest, digest)
-    _check_feature_names(question, forest)
+    _check_schema(question, forest)
     arrays, n_answers = _arrays(question, forest)
     classes = forest.meaning.classes if ANSWERS[question.answer].is_predicted else None
-    return Outline(digest, arrays, n_answers, classes, told)
+    return Outline(digest, arrays, n_answers, classes, told, forest.meaning.rows.value)
 
 
 def _told_of_arrays(question: Question) -> Iterator[str]:
@@ -83,20 +84,20 @@ def _told_of_arrays(question: Question) -> Iterator[str]:
             yield from check_stored([address], question.strict, question.max_bytes)
 
 
-def _check_feature_names(question: Question, forest: Forest) -> None:
+def _check_schema(question: Question, forest: Forest) -> None:
     """Refuse rows whose columns have other names than the forest's features, or the same names in another order.
 
     Without names on one side there is nothing to compare; further columns of points may have any names.
     """
-    names = forest.feature_names
-    if names is None or question.callback is not None:
+    schema = forest.schema
+    if schema is None or question.callback is not None:
         return
     look = open_matrix if isinstance(forest.meaning.rows, Dense) else open_array
     further = is_over_pairs(forest) and columns_of(forest).width > forest.n_features
     for address in (question.queries, question.reference):
-        found = FeatureNames.of_array(address, look(address)) if address else None
+        found = Schema.of_array(address, look(address)) if address else None
         if address and found:
-            names.check_same(found.first(forest.n_features) if further else found, address)
+            schema.check_same(found.first(forest.n_features) if further else found, address)
 
 
 def _arrays(question: Question, forest: Forest) -> tuple[dict[str, tuple[str, tuple[int, ...]]], int]:

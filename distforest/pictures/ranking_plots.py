@@ -225,7 +225,7 @@ def _words(forest: TreeRank, names: Sequence[str]) -> _Words:
     """Name the columns; raises InputError if there is not one name for each feature."""
     columns = columns_of(forest.forest_)
     numbers = [f"feature {k}" for k in range(columns.n_features)]
-    kept = forest.forest_.feature_names  # also of a loaded forest, which reads further columns as features
+    kept = forest.forest_.schema  # also of a loaded forest, which reads further columns as features
     default = getattr(forest, "feature_names_in_", kept.names if kept else numbers)
     listed = listed_names(names) or listed_names(default)
     if len(listed) != columns.n_features:

@@ -147,14 +147,14 @@ def _noun(forest: Forest) -> str:
 
 def _data(forest: Forest) -> ReportSection:
     """What the forest was grown from."""
-    meaning, names = forest.meaning, forest.feature_names
+    meaning, schema = forest.meaning, forest.schema
     facts = [
         ("Training", counted(forest.n_training, "point" if forest.leaves is None else "row")),
         ("Read as", f"{meaning.rows.kind}, {counted(forest.n_columns, 'column')}"),
         ("Taught", str(meaning.leaf.learned)),
     ]
-    if names is not None:
-        facts.append(("Features", _some(names.told())))
+    if schema is not None:
+        facts.append(("Features", _some(schema.told())))
     if meaning.classes is not None:
         facts.append(("Classes", _some([*map(str, meaning.classes)])))
     facts += [(f"Input: {name}", _in_words(entry)) for name, entry in _entries(forest, "inputs").items()]

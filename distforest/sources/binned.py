@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.jit import kernel
-from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, offsets
+from distforest.sources.source import Float32s, Floats, Int32s, Ints, Projections, is_complete, offsets
+
+MISSING = 255
+"""The code of a missing value, if there are any; there are then at most 255 bins."""
 
 QUANTILE_ROWS = 200_000
 """A longer column takes its edges from this many evenly spaced rows."""
@@ -29,6 +32,8 @@ class BinnedSource:
         Upper edge of each bin except the last, column after column, float64.
     first_edge
         Where each column's edges begin, shape (n_columns + 1,).
+    is_complete
+        Whether no value is missing; if one is, the code `MISSING` stands for missing values.
 
     Examples
     --------
@@ -40,16 +45,19 @@ class BinnedSource:
     codes: NDArray[np.uint8]
     edges: Floats
     first_edge: Ints
+    is_complete: bool = True
 
     @classmethod
     def of(cls, features: Float32s, max_bins: int) -> BinnedSource:
-        """Bin ``features``, shape (n_rows, n_columns); see `column_edges`."""
+        """Bin ``features``, shape (n_rows, n_columns), NaN for missing values; see `column_edges`."""
+        complete = is_complete(features)
         sample = features[:: 1 + (len(features) - 1) // QUANTILE_ROWS]
-        columns = [column_edges(column, max_bins) for column in sample.T]
+        most = max_bins if complete else min(max_bins, MISSING)
+        columns = [column_edges(column if complete else column[~np.isnan(column)], most) for column in sample.T]
         edges, first = np.concatenate(columns), offsets(np.array([len(column) for column in columns]))
         codes = np.empty(features.shape, np.uint8)
         fill_codes(features, edges, first, codes)
-        return cls(codes, edges, first)
+        return cls(codes, edges, first, complete)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -58,11 +66,11 @@ class BinnedSource:
 
     def entries(self, rows: Int32s, columns: Int32s) -> Floats:
         """The codes at ``(rows[e], columns[e])``, shape (n_entries,)."""
-        return self.codes[rows, columns].astype(np.float64)
+        return self._values(self.codes[rows, columns])
 
     def block(self, rows: Int32s, columns: Int32s) -> Floats:
         """The codes at ``rows`` x ``columns``, shape (n_rows, n_columns)."""
-        return self.codes[np.ix_(rows, columns)].astype(np.float64)
+        return self._values(self.codes[np.ix_(rows, columns)])
 
     def project(self, rows: Int32s, starts: Ints, projections: Projections) -> Floats:
         """The candidates' codes, shape (width, n_rows)."""
@@ -70,13 +78,24 @@ class BinnedSource:
         columns = projections.columns.reshape(projections.n_nodes, projections.width)
         values = np.empty((projections.width, len(rows)))
         for k in range(projections.width):
-            values[k] = self.codes[rows, columns[node, k]]
+            values[k] = self._values(self.codes[rows, columns[node, k]])
+        return values
+
+    def _values(self, codes: NDArray[np.uint8]) -> Floats:
+        """The codes as values, with NaN for missing ones."""
+        values = codes.astype(np.float64)
+        if not self.is_complete:
+            values[codes == MISSING] = np.nan
         return values
 
     def thresholds(self, columns: Int32s, codes: Floats) -> Floats:
-        """The thresholds on features for thresholds between two codes: the upper edge of bin ``floor(code)``."""
-        edge = self.first_edge[columns] + np.floor(codes).astype(np.int64)
-        thresholds: Floats = self.edges[edge]
+        """The thresholds on features for thresholds on codes: the upper edge of bin ``floor(code)``.
+
+        A threshold above all codes, as of a cut between observed and missing values, stays what it is.
+        """
+        thresholds = codes.copy()
+        between = codes < MISSING + 1
+        thresholds[between] = self.edges[self.first_edge[columns[between]] + np.floor(codes[between]).astype(np.int64)]
         return thresholds
 
 
@@ -97,7 +116,7 @@ def column_edges(values: Float32s, max_bins: int) -> Floats:
 
 @kernel
 def fill_codes(features: Float32s, edges: Floats, first_edge: Ints, codes: NDArray[np.uint8]) -> None:
-    """codes[i, c] = number of edges of column c that are below x_ic.
+    """codes[i, c] = number of edges of column c that are below x_ic; `MISSING` if it is NaN.
 
     The binary searches of a column's values run in parallel, one step of all searches at a time: no step waits for the
     one before it, and there is no branch to mispredict.
@@ -113,4 +132,4 @@ def fill_codes(features: Float32s, edges: Floats, first_edge: Ints, codes: NDArr
                 low[i] += half * np.int64(column_edge[low[i] + half - 1] < features[i, c])
             n -= half
         for i in range(features.shape[0]):
-            codes[i, c] = low[i]
+            codes[i, c] = MISSING if np.isnan(features[i, c]) else low[i]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from distforest.sources.feature_names import FeatureNames
+    from distforest.sources.schema import Schema
     from distforest.sources.source import Float32s, Floats, Ints
 
 MOST_ROWS, FEWEST_ROWS, MOST_CELLS = 2000, 32, 1 << 21
@@ -62,9 +62,9 @@ MOST_COLUMNS = 512
 """The most columns with which the order of labels is compared."""
 
 
-def column_name(number: int, names: FeatureNames | None) -> str:
+def column_name(number: int, schema: Schema | None) -> str:
     """The name of a column in a message."""
-    return f"column {number}" if names is None else f"column {names.names[number]!r}"
+    return f"column {number}" if schema is None else f"column {schema.names[number]!r}"
 
 
 # --- features ---------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def _most_rows(n_columns: int) -> int:
     return min(MOST_ROWS, max(FEWEST_ROWS, MOST_CELLS // max(1, n_columns)))
 
 
-def told_of_rounding(sample: Sample, names: FeatureNames | None = None) -> str:
+def told_of_rounding(sample: Sample, schema: Schema | None = None) -> str:
     """Name the columns of features that lose most of their different values when rounded to float32; else "".
 
     A column is named if float32 keeps less than half of its different values, or one of several. Then the values lie
@@ -140,19 +140,29 @@ def told_of_rounding(sample: Sample, names: FeatureNames | None = None) -> str:
     'features are held as float32, which leaves 9 of 1,000 different values of column 0 in 1,000 rows; subtract its
     least, 1700000000, first'
     """
-    rows = sample.rows()
+    rows = _without_missing(sample.rows())
     columns, left = _rounded(rows)
     if not len(columns):
         return ""
     values = rows[:, columns[0]]
     among = f"{len(rows):,} {'' if len(rows) == sample.n_rows else f'of {sample.n_rows:,} '}rows"
     different = f"{left[0]:,} of {len(np.unique(values)):,} different values"
-    found = f"features are held as float32, which leaves {different} of {column_name(columns[0], names)} in {among}"
+    found = f"features are held as float32, which leaves {different} of {column_name(columns[0], schema)} in {among}"
     is_tiny = float(np.median(np.abs(values))) < np.finfo(np.float32).smallest_normal
     cure = "multiply it, or take its logarithm" if is_tiny else f"subtract its least, {values.min():.10g}"
-    others = ", ".join(column_name(column, names) for column in columns[1:4])
+    others = ", ".join(column_name(column, schema) for column in columns[1:4])
     more = f" and {len(columns) - 4:,} more" if len(columns) > 4 else ""
     return f"{found}; {cure}, first{f'. The same holds for {others}{more}' if others else ''}"
+
+
+def _without_missing(rows: np.ndarray) -> np.ndarray:
+    """The rows with the first value of its column in place of each NaN, or 0 in a column that has no other."""
+    lacks = np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(rows.shape, np.bool_)
+    if not lacks.any():
+        return rows
+    first = np.argmin(lacks, axis=0)
+    filling = np.nan_to_num(rows[first, np.arange(rows.shape[1])])
+    return np.where(lacks, filling, rows)
 
 
 def _rounded(rows: np.ndarray) -> tuple[Ints, Ints]:
@@ -182,9 +192,7 @@ def _without_noise(values: np.ndarray) -> np.ndarray:
     return (bits + (1 << (NOISE - 1))) >> NOISE
 
 
-def told_of_scales(
-    features: Float32s, similarity: str, names: FeatureNames | None = None, random_cuts: bool = False
-) -> str:
+def told_of_scales(features: Float32s, similarity: str, schema: Schema | None = None, random_cuts: bool = False) -> str:
     """Name the column that dominates a built-in similarity so that the other columns do not count; else "".
 
     An outlying row, or a mark such as -9999 in some rows, does not hide the other columns: among the rows with the
@@ -196,8 +204,8 @@ def told_of_scales(
         Shape (n, p).
     similarity
         One of `distforest.sources.kernels.KERNELS`.
-    names
-        The names of the columns.
+    schema
+        The columns, with their names.
     random_cuts
         Whether nodes are cut at random places, as by `distforest.growth.isolation`.
 
@@ -221,8 +229,8 @@ def told_of_scales(
     shares = SCALE_SHARES if not random_cuts else {**SCALE_SHARES, **RANDOM_CUT_SHARES}
     cure = "scale the columns first, say each by its standard deviation"
     if spread[first] > 0.0 and similarity in shares and _is_alone(scales, reach, first, *shares[similarity]):
-        found = f"{column_name(first, names)} is nearly all that {similarity!r} adds up: it spreads by"
-        next_one = f"the next, {column_name(second, names)}, by {scales[second]:.3g}"
+        found = f"{column_name(first, schema)} is nearly all that {similarity!r} adds up: it spreads by"
+        next_one = f"the next, {column_name(second, schema)}, by {scales[second]:.3g}"
         return f"{found} {scales[first]:.3g}, {next_one}; {cure}"
     size = np.sqrt(np.median(rows**2, axis=0))
     large = int(np.argmax(size))
@@ -231,7 +239,7 @@ def told_of_scales(
         and 0.0 < (np.delete(scales, large) ** 2).sum() < ROUNDED_AWAY * size[large] ** 2
     ):
         found = (
-            f"{column_name(large, names)} is so large, about {size[large]:.3g}, that {similarity!r} rounds the others"
+            f"{column_name(large, schema)} is so large, about {size[large]:.3g}, that {similarity!r} rounds the others"
         )
         return f"{found} away; {cure}"
     return ""
@@ -256,7 +264,7 @@ def _spreads(rows: Floats) -> Floats:
 # --- labels -----------------------------------------------------------------------------------------------
 
 
-def told_of_amounts(vector: np.ndarray, columns: np.ndarray | None = None, names: FeatureNames | None = None) -> str:
+def told_of_amounts(vector: np.ndarray, columns: np.ndarray | None = None, schema: Schema | None = None) -> str:
     """Count the different numbers in a vector of labels if they are too many for classes; else "".
 
     Amounts such as ages, counts or prices take many values, with few rows each; see `ROWS_OF_A_CLASS`. So do numbers
@@ -270,8 +278,8 @@ def told_of_amounts(vector: np.ndarray, columns: np.ndarray | None = None, names
     columns
         Features of the rows, or similarities to some objects, shape (n, p), where p may be 0; None if labels cannot
         be identifiers.
-    names
-        The names of the columns.
+    schema
+        The columns, with their names.
 
     Examples
     --------
@@ -298,7 +306,7 @@ def told_of_amounts(vector: np.ndarray, columns: np.ndarray | None = None, names
     ordered = _in_order_of(vector, columns)
     if ordered is None:
         return ""
-    return f"{different}, in the order of {column_name(ordered[0], names)} (rank correlation {ordered[1]:.2f})"
+    return f"{different}, in the order of {column_name(ordered[0], schema)} (rank correlation {ordered[1]:.2f})"
 
 
 def _in_order_of(labels: np.ndarray, columns: np.ndarray) -> tuple[int, float] | None:
@@ -317,7 +325,13 @@ def _in_order_of(labels: np.ndarray, columns: np.ndarray) -> tuple[int, float] |
     sizes = np.diff([*starts, len(order)])
     rows = np.sort(order)
     cells = np.asarray(columns[np.ix_(rows, chosen)], np.float64)[np.searchsorted(rows, order)]
-    means = np.add.reduceat(cells, starts, axis=0) / sizes[:, None]
+    lacks = np.isnan(cells)
+    if lacks.any():
+        cells, sizes = np.where(lacks, 0.0, cells), np.add.reduceat(~lacks, starts, axis=0, dtype=np.int64)
+    else:
+        sizes = sizes[:, None]
+    with np.errstate(invalid="ignore"):  # a label may have no value of a column
+        means = np.add.reduceat(cells, starts, axis=0) / sizes
     correlations = np.array([_correlation(np.arange(len(values)), _ranks(mean)) for mean in means.T])
     best = int(np.argmax(np.abs(correlations)))
     needed = max(ORDER, math.sqrt(2.0 * math.log(2.0 * len(chosen) / CHANCE) / (len(values) - 1)))

@@ -103,7 +103,7 @@ def test_an_unknown_command_is_a_usage_error():
 
 
 def test_choices_are_those_of_the_jobs():
-    from distforest.sources.files.ingest import FORMATS
+    from distforest.sources.files.table_files import FORMATS
 
     assert set(cli.FORMATS) == set(FORMATS.values())
 
@@ -525,7 +525,8 @@ def test_ingest_takes_a_libsvm_file_as_it_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("file", "options", "hint"),
     [
-        ("a.csv", (), "if these are the labels, name their column with --label"),
+        ("a.csv", ("--header", "--id", "c"), "id column 'c' was expected, found 'a', 'b'"),
+        ("a.csv", ("--no-header",), "or give --categorical 0 if the column holds categories"),
         ("a.txt", (), "give --format"),
         ("a.csv", ("--n-features", 3), "--n-features is for the rows of a libsvm file"),
         ("a.csv", ("--name", "X"), "--name is for the one array of an .npy file"),
@@ -537,7 +538,7 @@ def test_hints_name_the_flags_of_the_command(tmp_path, file, options, hint):
     if file.endswith(".npy"):
         np.save(tmp_path / file, np.array(["a", "b"]))
     else:
-        (tmp_path / file).write_text("a,b\n1,x\n")
+        (tmp_path / file).write_text("a,b\n1,x\n2,y\n")
     code, _, err = run("ingest", tmp_path / file, tmp_path / "a.zarr", *options)
     assert (code, hint in err) == (2, True)
 

@@ -89,6 +89,8 @@ def test_constructors_agree_with_the_one_list_of_parameters(kind: type, method: 
     found = {name: p.default for name, p in inspect.signature(kind).parameters.items()}
     expected: dict[str, Any] = {p.name: p.default for p in METHODS[method].parameters}
     expected |= {"random_state": None, "n_jobs": None, "verbose": 0, "client": None}
+    if method in {"smerf", "urerf"}:
+        expected["categorical_features"] = "from_dtype"
     if kind is SimForestRegressor:
         del expected["class_weight"]
     if method == "simforest":

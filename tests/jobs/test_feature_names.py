@@ -87,10 +87,10 @@ def test_arrays_of_numpy_give_their_dtype(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", INPUTS)
 def test_a_forest_of_a_job_knows_the_names_of_its_features(method: str, home: Path) -> None:
     done, plain = grown(home, method), grown(home, method, "plain", "p")
-    found = open_forest(done.address).feature_names
+    found = open_forest(done.address).schema
     assert found is not None
     assert (list(found.names), list(found.dtypes)) == (NAMES, DTYPES)
-    assert open_forest(plain.address).feature_names is None
+    assert open_forest(plain.address).schema is None
     assert done.digest == plain.digest
     loaded = load(done.address)
     loaded.distance(str(home / "rows.zarr/X"))

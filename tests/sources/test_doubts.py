@@ -41,8 +41,8 @@ from distforest.sources import doubts
 from distforest.sources.arrays import write_array
 from distforest.sources.distance_doubts import SeenDistances, told_of_truth
 from distforest.sources.doubts import Sample, told_of_amounts, told_of_rounding, told_of_scales
-from distforest.sources.feature_names import FeatureNames
 from distforest.sources.files.ingest import ingest
+from distforest.sources.schema import Schema
 from distforest.sources.sparse_store import write_sparse
 
 pytestmark = pytest.mark.filterwarnings("ignore:no tree has a cut")  # what follows from what is doubted
@@ -149,7 +149,7 @@ def test_real_features_are_read_in_silence(name: str, form: str) -> None:
 
 def test_several_columns_are_one_warning_and_go_by_their_names() -> None:
     values = np.c_[SECONDS, RNG.normal(size=1000), SECONDS, SECONDS, SECONDS, SECONDS]
-    told = told_of_rounding(sampled(values), FeatureNames(("time", "x", "start", "end", "seen", "last")))
+    told = told_of_rounding(sampled(values), Schema.of_names(("time", "x", "start", "end", "seen", "last")))
     assert "column 'time' in 1,000 rows; subtract its least, 1700000000, first. The same holds for" in told
     assert told.endswith("column 'start', column 'end', column 'seen' and 1 more")
 

@@ -44,10 +44,10 @@ from distforest.forest.leaves import MAX_CLASS_WEIGHT
 from distforest.forest.pairs.pair_leaves import AGGREGATIONS, VOTINGS
 from distforest.forest.sealed.packings import PACKINGS, Packing, without_empty
 from distforest.sources.arrays import create_array, store_to_read, zarr_store
-from distforest.sources.feature_names import FeatureNames
 from distforest.sources.kernels import KERNELS
 from distforest.sources.point_pairs import FAMILIES, REDUCTIONS, PairColumns
 from distforest.sources.row_kinds import KINDS, Dense, Features
+from distforest.sources.schema import Schema
 from distforest.stores.addresses import file_size, may_pass, put_file, reaching, read_file, store_of
 from distforest.stores.outputs import MANIFEST
 from distforest.stores.room import told_if_full
@@ -74,12 +74,15 @@ LEAF_WORDS = {KeepsVotes.kind: ("voting", VOTINGS), KeepsRanks.kind: ("aggregati
 _DTYPES = {
     **dict.fromkeys(("tree_size", "n_rows"), "int64"),
     **dict.fromkeys(("left", "right", "width", "columns", "leaves", "class_counts", "codes"), "int32"),
+    "category_size": "int32",
+    "category_codes": "uint16",
     **dict.fromkeys(
         ("threshold", "weights", "gain", "means", "spreads", "leaf_distances", "surrogate", "scores"), "float64"
     ),
     **dict.fromkeys(("feature_weights", "dependence", "targets"), "float64"),
     **dict.fromkeys(("distances", "objects"), "float32"),
     "in_bag": "uint8",
+    "missing_right": "bool",
 }
 
 
@@ -217,7 +220,7 @@ def _checked_manifest(manifest: object) -> Manifest:
     if missing:
         raise ArtifactError(f"{min(missing)}: missing from {MANIFEST}")
     if "features" in manifest["provenance"]:
-        _check_names(manifest["provenance"]["features"], meaning.rows.n_features)
+        _check_schema(manifest["provenance"]["features"], meaning.rows.n_features)
     return Manifest(
         format=manifest["format"],
         digest=manifest["digest"],
@@ -227,15 +230,15 @@ def _checked_manifest(manifest: object) -> Manifest:
     )
 
 
-def _check_names(entry: object, n_features: int) -> None:
-    """Refuse names that are not one string of a bounded length for each feature."""
+def _check_schema(entry: object, n_features: int) -> None:
+    """Refuse a schema that is not one of as many features, with strings of a bounded length."""
     try:
-        names = FeatureNames.of_entry(entry, n_features)
+        schema = Schema.of_entry(entry, n_features)
     except InputError as error:
         raise ArtifactError(f"{MANIFEST}: provenance.features: {error}") from error
-    if not names.are_short():
+    if not schema.is_short():
         raise ArtifactError(
-            f"{MANIFEST}: provenance.features: a name, or all of them together, are longer than a forest keeps"
+            f"{MANIFEST}: provenance.features: a name, a category, or all of them are longer than a forest keeps"
         )
 
 

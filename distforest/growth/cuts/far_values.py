@@ -8,7 +8,7 @@ data keep the one scale, which costs less.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +63,15 @@ class FarVariance(Steady):
         As of `radius_of_most`, so that most values are distinguished as they would be without the far ones.
     unit
         Gains in `Cuts` are in units of the distance.
+    places_missing
+        As in `Gini`.
     """
 
     vectors: Floats
     factor: float
     radius: float
     unit: float = 1.0
+    places_missing: bool = False
 
     def impure(self, frontier: Frontier) -> NDArray[np.bool_]:
         """Whether a node holds two different vectors."""
@@ -77,7 +80,9 @@ class FarVariance(Steady):
         return np.asarray((low < high).any(axis=1))
 
     def cut(self, frontier: Frontier, values: Floats, min_leaf: int) -> Cuts:
-        """The best cut of each node; the scale for a candidate follows from the rows whose value is observed."""
+        """The best cut of each node; the scale for a candidate follows from the rows that take part."""
+        if self.places_missing:
+            return self._cut(frontier, values, self.vectors[frontier.rows], min_leaf)
         lacking, best = np.isnan(values), Cuts.none(frontier.n_nodes)
         step = 1 if lacking.any() else len(values)
         for first in range(0, len(values), step):
@@ -93,7 +98,7 @@ class FarVariance(Steady):
         """The best cut over candidates that lack the same rows; ``vectors`` has one for each row, NaN for those."""
         cuts, (fixed, units) = Cuts.none(frontier.n_nodes), self._fixed(frontier, vectors)
         places = np.arange(len(fixed), dtype=np.int32)
-        cut_variance(frontier.nodes._replace(rows=places), values, fixed, min_leaf, cuts)
+        cut_variance(frontier.nodes._replace(rows=places), values, fixed, min_leaf, self.places_missing, cuts)
         return cuts._replace(gain=cuts.gain * units)
 
     def _fixed(self, frontier: Frontier, vectors: Floats) -> tuple[Ints, Floats]:
@@ -106,10 +111,12 @@ class FarVariance(Steady):
         return fixed, 2.0 * self.factor * np.ldexp(1.0, -2 * bits)
 
 
-def variance_of(vectors: Floats, factor: float, name: str) -> Variance | FarVariance:
+def variance_of(vectors: Floats, factor: float, name: str, places_missing: bool = False) -> Variance | FarVariance:
     """The criterion for some vectors, shape (n_rows, n_dimensions); raises InputError as `Variance.of` does."""
     plain, radius = Variance.of(vectors, factor, name), radius_of_most(vectors)
-    return FarVariance(vectors, factor, radius) if radius else plain
+    if radius:
+        return FarVariance(vectors, factor, radius, places_missing=places_missing)
+    return replace(plain, places_missing=places_missing)
 
 
 def radius_of_most(vectors: Floats) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from distforest.errors import InputError
-from distforest.forest.frontier import Frontier
+from distforest.forest.frontier import LEFT, RIGHT, STAY, Frontier
 from distforest.growth.cuts.blocks import (
     CELLS_OF_A_LINE,
     PACKED_CELLS,
@@ -29,7 +29,8 @@ from distforest.growth.cuts.blocks import (
     lay,
     pack_blocks,
 )
-from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, Steady, keep_best
+from distforest.growth.cuts.category_orders import rank_by_distances
+from distforest.growth.cuts.criteria import GAIN_ROUNDING, Cuts, Steady, keep_best, note_missing
 from distforest.growth.cuts.ordering import order_values
 from distforest.jit import borrowing, fetch
 from distforest.sources.source import Float32s, Floats, Int32s, Ints
@@ -61,17 +62,21 @@ NEAR_CELLS = 1 << 17
 
 @dataclass(frozen=True)
 class MeanDistance(Steady):
-    """z_ij from a symmetric float32 matrix, all of them below 2^exponent; gains in `Cuts` are distances."""
+    """z_ij from a symmetric float32 matrix, all of them below 2^exponent; gains in `Cuts` are distances.
+
+    ``places_missing`` is as in `distforest.growth.cuts.criteria.Gini`.
+    """
 
     distances: Float32s
     exponent: int
     packed: Blocks | None = None
     unit: float = 1.0
+    places_missing: bool = False
 
     @classmethod
-    def of(cls, distances: Float32s, largest: float) -> MeanDistance:
+    def of(cls, distances: Float32s, largest: float, places_missing: bool = False) -> MeanDistance:
         """The criterion for ``distances``, shape (n_rows, n_rows), with the ``largest`` of their absolute values."""
-        return cls(distances, math.frexp(largest)[1])
+        return cls(distances, math.frexp(largest)[1], places_missing=places_missing)
 
     def at(self, frontier: Frontier) -> Self:
         """The criterion itself, or with this level's blocks packed if their cells are scattered among twice as many."""
@@ -125,9 +130,14 @@ class MeanDistance(Steady):
         if frontier.weights.max(initial=0) > MOST_DRAWS:
             raise InputError(f"a row was drawn more than {MOST_DRAWS} times for one tree; lower max_samples")
         room = SumRoom.of(len(values), int(frontier.sizes.max(initial=0)), len(self.distances))
+        room = room._replace(places_missing=self.places_missing)
         where = self.where(frontier)
         cut_distances(frontier.starts, where, frontier.weights, values, min_leaf, self.exponent, room, cuts)
         return cuts
+
+    def rank_categories(self, frontier: Frontier, which: NDArray[np.bool_], n_codes: int, values: Floats) -> None:
+        """Replace codes by ranks: see `rank_by_distances`."""
+        rank_by_distances(frontier.starts, self.where(frontier), frontier.weights, n_codes, which, values)
 
 
 class SumRoom(NamedTuple):
@@ -141,7 +151,7 @@ class SumRoom(NamedTuple):
 
     The two ``rows`` are in fixed point, and ``gathered`` is a row in float32. ``rank`` has such a row for each
     candidate. ``order``, ``earlier`` and ``across``, the sums c_i and r_i, have an entry for each candidate and row of
-    the node; ``itself``, w_i z_ii, has one for each row.
+    the node; ``itself``, w_i z_ii, and ``whole``, s_i, have one for each row. ``places_missing`` is the criterion's.
     """
 
     rows: Int32s
@@ -154,8 +164,10 @@ class SumRoom(NamedTuple):
     earlier: Ints
     across: Ints
     itself: Int32s
+    whole: Ints
     keys: NDArray[np.uint64]
     spare: NDArray[np.uint64]
+    places_missing: bool = False
 
     @classmethod
     def of(cls, n_candidates: int, longest: int, n_rows: int) -> SumRoom:
@@ -164,8 +176,8 @@ class SumRoom(NamedTuple):
         place, itself = np.empty((2, longest), np.int32)
         cells = in_lines(4 + n_candidates, min(int(SPREAD * longest), n_rows))
         keys, spare = np.empty((2, longest), np.uint64)
-        n_observed = np.empty(n_candidates, np.int64)
-        room = (place, n_observed, order, cells[4:], earlier, across, itself, keys, spare)
+        n_observed, whole = np.empty(n_candidates, np.int64), np.empty(longest, np.int64)
+        room = (place, n_observed, order, cells[4:], earlier, across, itself, whole, keys, spare)
         return cls(cells[:2], cells[2], cells[3].view(np.float32), *room)
 
 
@@ -284,7 +296,7 @@ def sum_short_rows(
         if reach >> DISTANCE_BITS:
             return False
         place = room.place[i]
-        room.itself[i] = row[place]
+        room.itself[i], room.whole[i] = row[place], whole
         for k in range(room.n_observed.shape[0]):
             rank, n = room.rank[k, :length], np.int32(room.n_observed[k])
             room.earlier[k, i] = wide_sum(row, rank, rank[place])
@@ -311,6 +323,7 @@ def sum_long_rows(
         is_narrow = is_narrow and other_is_narrow
         places = (room.place[i], room.place[j])
         room.itself[i], room.itself[j] = one[places[0]], other[places[1]]
+        room.whole[i], room.whole[j] = whole, other_whole
         begin, other_begin = begin_of(i + 2, first, last, where), begin_of(i + 3, first, last, where)
         for k in range(n_candidates):
             rank, n, part = room.rank[k, :length], np.int32(room.n_observed[k]), length * k // n_candidates
@@ -434,24 +447,66 @@ def scan_distances(
     min_leaf: int,
     cuts: Cuts,
 ) -> None:
-    """Scan each candidate's order with P(L) += w_i (2 c_i + w_i z_ii) and P(R) = P(S) - 2 sum w_i r_i + P(L)."""
+    """Scan each candidate's order, with the missing rows left out, or on the right and then on the left."""
     for k in range(values.shape[0]):
-        m, total = 0, 0
-        for e in range(room.n_observed[k]):
-            i = room.order[k, e]
+        if room.n_observed[k] == values.shape[1] or not room.places_missing:
+            scan_distance_order(node, k, values[k], weights, room, STAY, min_leaf, cuts)
+            continue
+        for side in (RIGHT, LEFT):
+            scan_distance_order(node, k, values[k], weights, room, side, min_leaf, cuts)
+
+
+@borrowing
+def scan_distance_order(
+    node: int,
+    k: int,
+    values: Floats,
+    weights: Int32s,
+    room: SumRoom,
+    missing: int,
+    min_leaf: int,
+    cuts: Cuts,
+) -> None:
+    """Scan one candidate's order with P(L) += w_i (2 c_i + w_i z_ii) and P(R) = P(S) - 2 sum w_i r_i + P(L).
+
+    c_i and r_i sum over observed rows, and s_i over all rows of the node. Let M be the missing rows, L and R the
+    observed ones of a cut, and O all observed ones. Sums over i in L are updated as rows move:
+
+    - M on the right: P(R and M) = P(S) - 2 sum w_i s_i + P(L)
+    - M on the left: P(M and L) = P(M) + P(L) + 2 sum w_i (s_i - r_i), with P(M) = sum over M of w_i (s_i - r_i)
+    """
+    n, order, before = room.n_observed[k], room.order[k], cuts.gain[node]
+    m, total = 0, 0
+    for e in range(n):
+        i = order[e]
+        m += weights[i]
+        total += weights[i] * room.across[k, i]
+    all_of_them, m_left, on_left = total, 0, 0
+    if missing != STAY:
+        m_observed, m, all_of_them, of_missing = m, 0, 0, 0
+        for i in range(values.shape[0]):
             m += weights[i]
-            total += weights[i] * room.across[k, i]
-        m_left, left, moved = 0, 0, 0
-        whole = total / m if m else 0.0
-        for e in range(room.n_observed[k] - 1):
-            i, after = room.order[k, e], room.order[k, e + 1]
-            m_left += weights[i]
-            left += weights[i] * (2 * room.earlier[k, i] + room.itself[i])
-            moved += weights[i] * room.across[k, i]
-            if values[k, i] == values[k, after] or m_left < min_leaf or m - m_left < min_leaf:
-                continue
-            inside_left, inside_right = left / m_left, (total - 2 * moved + left) / (m - m_left)
-            gain = whole - (inside_left + inside_right)
-            rounding = GAIN_ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
-            if gain >= -rounding:  # a gain may be negative if distances are not squares of Euclidean ones
-                keep_best(node, k, values[k, i], values[k, after], gain if gain > rounding else 0.0, cuts)
+            all_of_them += weights[i] * room.whole[i]
+            of_missing += weights[i] * (room.whole[i] - room.across[k, i]) if np.isnan(values[i]) else 0
+        if missing == RIGHT:
+            total = all_of_them
+        else:
+            m_left, on_left = m - m_observed, of_missing
+    left, moved = 0, 0
+    whole = all_of_them / m if m else 0.0
+    for e in range(n if missing == RIGHT else n - 1):
+        i = order[e]
+        value, after = values[i], values[order[e + 1]] if e + 1 < n else np.inf
+        m_left += weights[i]
+        left += weights[i] * (2 * room.earlier[k, i] + room.itself[i])
+        moved += weights[i] * (room.whole[i] if missing == RIGHT else room.across[k, i])
+        if missing == LEFT:
+            on_left += 2 * weights[i] * (room.whole[i] - room.across[k, i])
+        if value == after or m_left < min_leaf or m - m_left < min_leaf:
+            continue
+        inside_left, inside_right = (on_left + left) / m_left, (total - 2 * moved + left) / (m - m_left)
+        gain = whole - (inside_left + inside_right)
+        rounding = GAIN_ROUNDING * (abs(whole) + abs(inside_left) + abs(inside_right))
+        if gain >= -rounding:  # a gain may be negative if distances are not squares of Euclidean ones
+            keep_best(node, k, value, after, gain if gain > rounding else 0.0, cuts)
+    note_missing(node, before, missing, cuts)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distforest.errors import InputError
 
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import Any, TextIO
 
 MOST_UNFOLDED = 1 << 30
 """Bytes that any file may unfold to: every machine has as many, and a small file of real data may be all zeros."""
@@ -92,35 +95,56 @@ def quoted(text: str) -> str:
 
 
 class RowFile(io.BufferedReader):
-    """A file of text with a bound on its rows; its reader sets ``held`` to 0 after each row.
+    """A file of text with a bound on its rows and on its size; its reader sets ``held`` to 0 after each row.
 
-    The bound is checked where blocks of bytes come from the disk, so lines are read as fast as without it.
+    Both are checked where blocks of bytes come from the disk, so lines are read as fast as without it. A packed file is
+    unpacked on the way.
 
     Raises
     ------
     InputError
         A row has more than about `LONGEST_ROW` bytes: a line, or the lines of cells in quotes. The error is raised
-        before more bytes of it are read.
+        before more bytes of it are read. Or the file unfolds to more than ``max_bytes`` allows.
     """
 
-    def __init__(self, path: str) -> None:
-        super().__init__(io.FileIO(path))
+    def __init__(self, path: str, max_bytes: int | None = None) -> None:
+        super().__init__(text_bytes(path))
         self.path = path
-        self.held = 0
+        self.held = self.longest = self.n_bytes = 0
+        self.has_nul = False
         self._line = 1
+        self._most = allowed_bytes(Path(path).stat().st_size, MOST_TIMES, max_bytes)
 
-    def text(self, newline: str | None = None) -> TextIO:
+    def text(self, newline: str | None = None, encoding: str = "utf-8-sig") -> TextIO:
         """Open the file for reading lines; closing the stream closes the file."""
-        return io.TextIOWrapper(self, encoding="utf-8-sig", newline=newline)
+        return io.TextIOWrapper(self, encoding=encoding, newline=newline)
 
     def read1(self, size: int = -1, /) -> bytes:
         """Read the next block, as a stream of lines does."""
         block = super().read1(size)
         self.held += len(block)
+        self.n_bytes += len(block)
+        self.longest = max(self.longest, self.held)
+        self.has_nul = self.has_nul or b"\0" in block
         self._line += block.count(b"\n") or block.count(b"\r")
         if self.held > LONGEST_ROW:
             expected = f"rows of at most {LONGEST_ROW:,} bytes were expected, found a longer one"
             raise InputError(
                 f"{self.path}: line {self._line}: {expected}; look at how its lines end, and at its quotes"
             )
+        if self.n_bytes > self._most:
+            expected = f"{self.path}: at most {self._most:,} bytes of text were expected"
+            found = f"found a file of {Path(self.path).stat().st_size:,} bytes that unfolds to more"
+            raise InputError(f"{expected}, {found}; give `max_bytes` if so many are meant")
         return block
+
+
+UNPACKERS = {".gz": gzip.GzipFile, ".bz2": bz2.BZ2File, ".xz": lzma.LZMAFile}
+"""What reads a packed file of text, by its suffix."""
+
+
+def text_bytes(path: str) -> io.RawIOBase:
+    """Open a file for reading bytes; one that is packed, by its suffix, is unpacked."""
+    opener: Any = UNPACKERS.get(Path(path).suffix.lower(), io.FileIO)
+    file: io.RawIOBase = opener(path)
+    return file

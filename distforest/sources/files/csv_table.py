@@ -1,122 +1,51 @@
-"""Tables of text: a line is a row, a character separates its cells, and the first row may name the columns."""
+"""Tables of text: a line is a row, a character separates its cells, and the first row may name the columns.
+
+The module csv reads the file once and finds what is wrong with its form, by line; Arrow then reads its cells, as texts.
+Two readers have to agree on every row: what one of them takes for something else is not read wrongly without a word.
+"""
 
 from __future__ import annotations
 
 import csv
 import re
-from dataclasses import KW_ONLY, dataclass
-from itertools import islice, pairwise
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
 
 from distforest.errors import InputError, warn_caller
-from distforest.sources.files.bounds import RowFile, brief, quoted
-from distforest.sources.files.tables import (
-    MISSING_WORDS,
-    batches,
-    column_names,
-    cure_of_words,
-    is_number,
-    label_position,
-    number_in,
-    readable,
-)
+from distforest.sources.files.bounds import UNPACKERS, RowFile, check_unfolded, quoted, text_bytes
+from distforest.sources.files.csv_dialect import SEPARATORS, hint_at_separator, in_short, is_headed
+from distforest.sources.files.tables import column_names, is_number, readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import TextIO
+    from typing import Literal, Protocol, TextIO
 
-    from distforest.sources.files.tables import Record
-    from distforest.sources.source import Floats
+    from distforest.sources.files.csv_dialect import Dialect
 
+    class _Reader(Protocol):
+        """A reader of the module csv, which has no type by a public name."""
 
-class _Reader(Protocol):
-    """A reader of the module csv, which has no type by a public name."""
+        @property
+        def line_num(self) -> int: ...
 
-    @property
-    def line_num(self) -> int: ...
+        def __iter__(self) -> Iterator[list[str]]: ...
 
-    def __iter__(self) -> Iterator[list[str]]: ...
-
-
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": "blanks"}
-"""Usual separators of cells, and their names in messages."""
-
-MISSING_CELLS = MISSING_WORDS | {"-", "--", ".", "na", "None"}
-"""Cells that mean a missing number."""
 
 FILL_IN = "; fill it in, or leave its row out"
 """What to do about a missing cell."""
 
-
-def separator_of(option: str) -> str:
-    r"""The character that the option ``separator`` means; raises InputError.
-
-    Examples
-    --------
-    >>> separator_of(";"), separator_of("tab")
-    (';', '\t')
-    """
-    character = "\t" if option in {"tab", "\\t"} else option
-    if isinstance(character, str) and len(character) == 1 and _separates(character):
-        return character
-    raise InputError(f"separator must be one character such as ';' or '|', or 'tab', found {option!r}")
+BLOCK_BYTES = 1 << 20
+"""Bytes of text that Arrow parses at once, at least."""
 
 
-def _separates(character: str) -> bool:
-    """Whether a character can separate cells: numbers and quotes do not contain it."""
-    return not character.isalnum() and character not in "\"'+-._#\r\n"
-
-
-def _hint_at_separator(separator: str, cell: str, alone: bool) -> str:
-    """Which separator to give if another one splits a cell: one that is alone in its row, or any one into numbers."""
-    usual = [other for other in SEPARATORS if other != separator and other in cell.strip()]
-    other = next((one for one in usual if alone or (one not in ", " and all(map(is_number, cell.split(one))))), None)
-    if other is None:
-        return ""
-    word = "tab" if other == "\t" else other
-    taken = SEPARATORS.get(separator, repr(separator))
-    return f"; cells are read as separated by {taken}; if they are by {SEPARATORS[other]}, give `separator={word!r}`"
-
-
-def _is_headed(path: str, label: str | None, cells: list[str], below: list[str]) -> bool:
-    """Guess whether the first row of a csv file names its columns; warn if both readings are likely."""
-    numbers = [cell for cell in cells if is_number(cell)]
-    if not numbers or (label in cells and not is_number(str(label))):
-        return True
-    counts = numbers == [str(place) for place in range(len(numbers))]
-    if counts and "" in cells:
-        return True  # with a column of an index, which is refused next
-    if counts and below and len(numbers) > 1 and (label is None or label in cells):
-        text = f"the first row, {in_short(cells)}, counts the columns, as pandas names them, and is taken as a header"
-        warn_caller(f"{path}: {text}; give header=False if it is data, else header=True")
-        return True
-    if counts or (below and _look_like_names(numbers, below)):
-        text = f"the first row, {in_short(cells)}, is taken as data, though it looks like a header"
-        warn_caller(f"{path}: {text}; give header=True if it is one, else header=False")
-    return False
-
-
-def _look_like_names(numbers: list[str], below: list[str]) -> bool:
-    """Whether the numbers of a first row are whole while those below are not, or rise by one while those do not."""
-    if len(numbers) < 2 or not all(map(_is_whole, numbers)):
-        return False
-    return not any(map(_is_whole, below)) or (len(numbers) > 2 and _rise_by_one(numbers) and not _rise_by_one(below))
-
-
-def _rise_by_one(cells: list[str]) -> bool:
-    return all(map(_is_whole, cells)) and all(int(b) == int(a) + 1 for a, b in pairwise(cells))
-
-
-def _is_whole(cell: str) -> bool:
-    return bool(re.fullmatch(r"\s*[+-]?\d{1,18}\s*", cell))
-
-
-def in_short(cells: Sequence[str], most: int = 5) -> str:
-    """A row as it is written, or its first cells."""
-    return ",".join(map(brief, cells[:most])) + (",..." if len(cells) > most else "")
+def _reader(stream: TextIO, dialect: Dialect) -> _Reader:
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if dialect.quote is None else csv.QUOTE_MINIMAL
+    return csv.reader(stream, delimiter=dialect.separator, quotechar=dialect.quote, quoting=quoting, strict=True)
 
 
 def _is_empty(cells: list[str]) -> bool:
@@ -124,168 +53,222 @@ def _is_empty(cells: list[str]) -> bool:
     return not cells or (len(cells) == 1 and cells[0].isspace())
 
 
-@dataclass(frozen=True)
-class CsvTable:
-    """A file of separated values in UTF-8, with a header row or without one.
-
-    Unless ``header`` says so, the first row is a header if none of its cells is a number, if it holds the name of the
-    label, or if its numbers are 0, 1, 2 and so on, at least two of them, with rows below. Without a header the columns
-    are called ``"0"``, ``"1"`` and so on.
-    """
-
-    path: str
-    columns: tuple[str, ...]
-    headed: bool
-    label: int | None
-    block_bytes: int
-    _: KW_ONLY
-    separator: str = ","
-    typed: ClassVar[bool] = False
-    dtypes: ClassVar[list[str]] = []
-
-    @classmethod
-    def open(
-        cls, path: str, label: str | None, block_bytes: int, header: bool | None = None, separator: str = ","
-    ) -> CsvTable:
-        """Open a file by its first two rows."""
-        separator = separator_of(separator)
-        with readable(path), RowFile(path) as file, file.text(newline="") as stream:
-            rows = [*islice(_filled(file, _reader(stream, separator)), 2)]
-        if not rows:
-            raise InputError(f"{path}: a csv file with rows was expected, found an empty file")
-        cells = [cell.strip() for cell in rows[0]]
-        cells[0] = cells[0].removeprefix("# ")  # with which numpy.savetxt begins a header
-        headed = _is_headed(path, label, cells, rows[-1] if rows[1:] else []) if header is None else header
-        another = _hint_at_separator(separator, cells[0], alone=True) if len(cells) == 1 else ""
-        if headed and not rows[1:]:
-            expected = f"rows were expected, found none below the first, {in_short(cells)}, which is taken as a header"
-            raise InputError(f"{path}: {expected}{another or '; give header=False if it is data'}")
-        columns = column_names(path, cells if headed else [str(position) for position in range(len(cells))])
-        as_data = f"; the first row, {in_short(cells)}, is taken as data; give header=True if it names the columns"
-        place = label_position(path, columns, label, another or ("" if headed else as_data))
-        return cls(path, columns, headed, place, block_bytes, separator=separator)
-
-    @property
-    def n_columns(self) -> int:
-        """Number of features."""
-        return len(self.columns) - self.labelled
-
-    @property
-    def names(self) -> list[str] | None:
-        """Names of the features; None without a header."""
-        return self._features_of(self.columns) if self.headed else None
-
-    @property
-    def n_bytes(self) -> int:
-        """Size of the file: its numbers take about as much."""
-        return Path(self.path).stat().st_size
-
-    @property
-    def labelled(self) -> bool:
-        """Whether there is a label column."""
-        return self.label is not None
-
-    def features(self) -> Iterator[Floats]:
-        """Blocks of features, shape (n_rows, n_columns)."""
-        for batch in self._batches():
-            yield np.array([self._numbers(*record) for record in batch], np.float64)
-
-    def labels(self) -> Iterator[np.ndarray | list[str]]:
-        """Blocks of labels, as text."""
-        for batch in self._batches():
-            yield [self._label(*record) for record in batch]
-
-    def _batches(self) -> Iterator[list[Record]]:
-        return batches(self._records(), max(1, self.block_bytes // (8 * len(self.columns))))
-
-    def _records(self) -> Iterator[Record]:
-        """The rows after the header."""
-        with readable(self.path), RowFile(self.path) as file, file.text(newline="") as stream:
-            reader = _reader(stream, self.separator)
-            rows = self._rows(file, reader)
-            if self.headed:
-                next(rows, None)
-            for row, cells in enumerate(rows):
-                if len(cells) != len(self.columns):
-                    raise InputError(f"{self._place(row, reader.line_num)}: {self._wrong_length(cells)}")
-                yield row, reader.line_num, cells
-
-    def _rows(self, file: RowFile, reader: _Reader) -> Iterator[list[str]]:
-        """Skip empty lines; within a single column, where one may stand for a missing number, it is refused."""
-        begun, empty = False, 0
-        for cells in reader:
-            file.held = 0
-            if _is_empty(cells):
-                empty = empty or reader.line_num
-                continue
-            if begun and empty and len(self.columns) == 1:
-                raise InputError(f"{self.path}: line {empty}: a number was expected, found an empty line{FILL_IN}")
-            begun, empty = True, 0
-            yield cells
-
-    def _wrong_length(self, cells: list[str]) -> str:
-        """The message about a row with more or fewer cells than the first one, with what may help."""
-        fault = f"as many cells as the first row has, {len(self.columns)}, were expected, found {len(cells)}"
-        if len(self.columns) > 1 and self.headed and len(cells) == len(self.columns) + 1:
-            return f"{fault}; if the first one names the row, as R writes it, write the file without (row.names=FALSE)"
-        if len(self.columns) > 1:
-            return fault
-        whole = self.separator.join(cells)
-        parted = any(one in self.columns[0] and one in whole for one in SEPARATORS if one != self.separator)
-        another = _hint_at_separator(self.separator, self.columns[0], alone=True) if parted else ""
-        return fault + (another or "; if the first line is above the table, leave it out")
-
-    def _numbers(self, row: int, line: int, cells: list[str]) -> list[float]:
-        features = self._features_of(cells)
-        try:
-            return [*map(float, features)] if "_" not in "".join(features) else [*map(number_in, features)]
-        except ValueError:
-            column, cell = next(
-                (column, cell)
-                for column, cell in zip(self._features_of(self.columns), self._features_of(cells), strict=True)
-                if not is_number(cell)
-            )
-            raise InputError(
-                f"{self._place(row, line)}, column {quoted(column)}: a number was expected, found {quoted(cell)}"
-                + self._cure(row, cell)
-            ) from None
-
-    def _cure(self, row: int, cell: str) -> str:
-        """What may help if a cell is no number."""
-        another = _hint_at_separator(self.separator, cell, alone=len(self.columns) == 1)
-        if another:
-            return another
-        if cell.strip() in MISSING_CELLS:
-            return FILL_IN
-        if "," in cell and is_number(re.sub(r"[.,]", "", cell)):
-            return "; write a decimal point, and nothing between thousands"
-        header = "" if row or self.headed else "; if this row names the columns, give header=True"
-        return header + cure_of_words(self.labelled)
-
-    def _label(self, row: int, line: int, cells: list[str]) -> str:
-        position = self.label or 0
-        label = cells[position].strip()
-        if not label:
-            raise InputError(
-                f"{self._place(row, line)}, column {quoted(self.columns[position])}: a label was expected, "
-                f"found {quoted(cells[position])}{FILL_IN}"
-            )
-        return label
-
-    def _features_of(self, cells: Sequence[str]) -> list[str]:
-        return [*cells] if self.label is None else [*cells[: self.label], *cells[self.label + 1 :]]
-
-    def _place(self, row: int, line: int) -> str:
-        return f"{self.path}: row {row} (line {line})"
-
-
-def _filled(file: RowFile, reader: _Reader) -> Iterator[list[str]]:
-    """Skip empty lines."""
+def _rows(file: RowFile, reader: _Reader) -> Iterator[list[str]]:
+    """The rows that are not empty."""
     for cells in reader:
         file.held = 0
         if not _is_empty(cells):
             yield cells
 
 
-def _reader(stream: TextIO, separator: str) -> _Reader:
-    return csv.reader(stream, delimiter=separator, strict=True)
+@dataclass
+class _Form:
+    """What the first reading finds: numbers of rows and bytes, the first two rows, and what Arrow must know."""
+
+    first: list[str]
+    second: list[str]
+    n_rows: int = 0
+    n_empty_before: int = 0
+    n_bytes: int = 0
+    longest: int = 0
+    on_one_line: bool = True
+    last_is_empty: bool = True
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """A file of separated values, with a header row or without one; without one the columns are called "0", "1", ...
+
+    Unless ``header`` says so, the first row is a header if none of its cells looks like a value, if it holds the name
+    of the label, or if its numbers are 0, 1, 2 and so on, at least two of them, with rows below.
+    """
+
+    path: str
+    columns: tuple[str, ...]
+    headed: bool
+    guessed: bool
+    dialect: Dialect
+    form: _Form
+    max_bytes: int | None
+    typed: ClassVar[bool] = False
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        dialect: Dialect,
+        label: str | None = None,
+        header: bool | None = None,
+        max_bytes: int | None = None,
+    ) -> CsvTable:
+        """Read the file once, as text, to find what is wrong with its form."""
+        if Path(path).suffix.lower() not in UNPACKERS:
+            check_unfolded(path, Path(path).stat().st_size, max_bytes)
+        form = _form_of(path, dialect, max_bytes, header)
+        _check_separator(path, dialect, form)
+        cells = [cell.strip() for cell in form.first]
+        cells[0] = cells[0].removeprefix("# ")  # with which numpy.savetxt begins a header
+        headed = is_headed(path, label, cells, form.second) if header is None else header
+        if headed and not form.second:
+            another = hint_at_separator(dialect.separator, cells[0], alone=True) if len(cells) == 1 else ""
+            expected = f"rows were expected, found none below the first, {in_short(cells)}, which is taken as a header"
+            raise InputError(f"{path}: {expected}{another or '; give header=False if it is data'}")
+        names = cells if headed else [str(position) for position in range(len(cells))]
+        if headed and len(names) > 1 and not names[-1] and form.last_is_empty:
+            warn_caller(
+                f"{path}: the last column has no name and no value, and is left out: lines end with a separator"
+            )
+            names = names[:-1]
+        return cls(path, column_names(path, names), headed, header is None, dialect, form, max_bytes)
+
+    @property
+    def index(self) -> tuple[str, ...]:
+        """The names of columns that name the rows: a first one without a name."""
+        return self.columns[:1] if self.headed and re.fullmatch(r"|Unnamed: 0", self.columns[0]) else ()
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the text: its numbers take about as much."""
+        return self.form.n_bytes
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """The types of the columns: all are text."""
+        return (pa.string(),) * len(self.columns)
+
+    def batches(self, positions: Sequence[int]) -> Iterator[list[pa.Array]]:
+        """Blocks of rows: the texts of these columns."""
+        names, n_found = [str(place) for place in range(len(self.form.first))], 0
+        read = arrow_csv.ReadOptions(
+            use_threads=False,
+            block_size=max(BLOCK_BYTES, 2 * self.form.longest),
+            column_names=names,
+            skip_rows_after_names=self.form.n_empty_before + self.headed,
+            encoding={"utf-8-sig": "utf8"}.get(self.dialect.encoding, self.dialect.encoding),
+        )
+        parse = arrow_csv.ParseOptions(
+            delimiter=self.dialect.separator,
+            quote_char=self.dialect.quote or False,
+            newlines_in_values=not self.form.on_one_line,
+            invalid_row_handler=lambda row: "skip" if row.text.isspace() else "error",
+        )
+        convert = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=[names[position] for position in positions],
+            strings_can_be_null=False,
+        )
+        with (
+            readable(self.path),
+            text_bytes(self.path) as file,
+            arrow_csv.open_csv(file, read, parse, convert) as batches,
+        ):
+            for batch in batches:
+                n_found += len(batch)
+                yield batch.columns
+        if n_found != self.form.n_rows - self.headed:
+            expected = f"{self.form.n_rows - self.headed:,} rows were expected, found {n_found:,} at another reading"
+            raise InputError(f"{self.path}: {expected}; look at its quotes, and whether it has changed")
+
+    def place(self, row: int, _column: int = 0) -> str:
+        """Where a row is: its number, from 0, and its line, from 1."""
+        with RowFile(self.path, self.max_bytes) as file, file.text("", self.dialect.encoding) as stream:
+            reader = _reader(stream, self.dialect)
+            next(islice(_rows(file, reader), row + self.headed, None))
+            return f"{self.path}: row {row} (line {reader.line_num})"
+
+
+def _form_of(path: str, dialect: Dialect, max_bytes: int | None, header: bool | None) -> _Form:
+    """Read all rows; raises InputError for one with more or fewer cells than the first, and for what is no text."""
+    form = _Form([], [])
+    try:
+        with readable(path), RowFile(path, max_bytes) as file, file.text("", dialect.encoding) as stream:
+            reader, empty, line = _reader(stream, dialect), 0, 0
+            try:
+                for cells in reader:
+                    file.held = 0
+                    form.on_one_line, line = form.on_one_line and reader.line_num == line + 1, reader.line_num
+                    if _is_empty(cells):
+                        empty = empty or line
+                        form.n_empty_before += not form.first
+                        continue
+                    if not form.n_rows:
+                        form.first = cells
+                    elif form.n_rows == 1:
+                        form.second = cells
+                    if form.n_rows and empty and len(form.first) == 1:
+                        raise _at(path, f"line {empty}", f"a number was expected, found an empty line{FILL_IN}")
+                    if len(cells) != len(form.first):
+                        raise _at(path, _place(form, line, header), _wrong_length(form, dialect, cells, header))
+                    if file.has_nul:
+                        _check_no_nul(path, _place(form, line, header), cells)
+                    form.last_is_empty = form.last_is_empty and (not form.n_rows or not cells[-1].strip())
+                    form.n_rows += 1
+                    empty = 0
+            except csv.Error as error:
+                raise _at(path, f"line {reader.line_num}", f"cannot be read ({error}); look at its quotes") from error
+            form.n_bytes, form.longest = file.n_bytes, file.longest + (1 << 16)
+    except InputError as error:
+        if not isinstance(error.__cause__, UnicodeDecodeError):
+            raise
+        raise _wrong_encoding(path, dialect, error) from error.__cause__
+    if not form.first:
+        raise InputError(f"{path}: a csv file with rows was expected, found an empty file")
+    return form
+
+
+def _check_separator(path: str, dialect: Dialect, form: _Form) -> None:
+    """Refuse a single column whose first two rows another separator parts alike."""
+    if len(form.first) > 1 or not form.second:
+        return
+    for one in SEPARATORS:
+        first, second = form.first[0].strip(), form.second[0].strip()
+        alike = one != dialect.separator and 0 < first.count(one) == second.count(one)
+        if alike and (one not in " ," or all(map(is_number, second.split(one)))):
+            hint = hint_at_separator(dialect.separator, first if one in first else second, alone=True)
+            raise InputError(f"{path}: several columns were expected, found {quoted(form.first[0])}{hint}")
+
+
+def _at(path: str, place: str, fault: str) -> InputError:
+    return InputError(f"{path}: {place}: {fault}")
+
+
+def _place(form: _Form, line: int, header: bool | None) -> str:
+    """Where a row is while nobody knows whether the first one is a header: unless it is said, it seems so."""
+    return f"row {max(0, form.n_rows - (header is not False))} (line {line})"
+
+
+def _check_no_nul(path: str, place: str, cells: list[str]) -> None:
+    for column, cell in enumerate(cells):
+        if "\0" in cell:
+            fault = f"text was expected, found {quoted(cell)}; remove the zero bytes"
+            raise _at(path, f"{place}, column {column}", fault)
+
+
+def _wrong_encoding(path: str, dialect: Dialect, error: InputError) -> InputError:
+    """The error for bytes that are no characters, with their line."""
+    name = dialect.encoding.removesuffix("-sig")
+    with text_bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode(name)
+            except UnicodeDecodeError as found:
+                byte = f"the byte {line[found.start]:#04x}"
+                cure = "save it in UTF-8, or give `encoding='cp1252'`, or whichever it has"
+                return InputError(f"{path}: line {number}: text in {name.upper()} was expected, found {byte}; {cure}")
+    return error
+
+
+def _wrong_length(form: _Form, dialect: Dialect, cells: list[str], header: bool | None) -> str:
+    """The message about a row with more or fewer cells than the first one, with what may help."""
+    n_expected = len(form.first)
+    fault = f"as many cells as the first row has, {n_expected}, were expected, found {len(cells)}"
+    if n_expected > 1 and header is not False and form.n_rows == 1 and len(cells) == n_expected + 1:
+        if not cells[-1].strip():
+            return f"{fault}; if all lines but the first end with a separator, let the first one do so, too"
+        return f"{fault}; if the first one names the row, as R writes it, write the file with col.names=NA, or without"
+    if n_expected > 1:
+        return fault
+    whole = dialect.separator.join(cells)
+    parted = any(one in form.first[0] and one in whole for one in SEPARATORS if one != dialect.separator)
+    another = hint_at_separator(dialect.separator, form.first[0], alone=True) if parted else ""
+    return fault + (another or "; if the first line is above the table, leave it out")

@@ -1,10 +1,9 @@
-"""Files into Zarr: an .npy, .npz, csv, Parquet or libsvm file becomes one group of arrays, as a whole or not at all."""
+"""Files into Zarr: arrays, or a table of any form, become one group of arrays, as a whole or not at all."""
 
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeGuard
@@ -15,59 +14,42 @@ from distforest.amounts import are, counted
 from distforest.arguments import whole
 from distforest.errors import InputError, warn_caller
 from distforest.sources.arrays import CHUNK_BYTES, write_array
-from distforest.sources.doubts import Sample, told_of_rounding
-from distforest.sources.feature_names import FeatureNames
 from distforest.sources.files.bounds import brief, check_unfolded, out_of_memory, quoted
-from distforest.sources.files.csv_table import CsvTable
 from distforest.sources.files.npz import StoredArray, check_archive, is_of_sparse_matrix, stored_arrays, stored_sparse
-from distforest.sources.files.tables import MISSING_WORDS, LibsvmTable, ParquetTable, is_number
+from distforest.sources.files.roles import RoleOptions, Roles
+from distforest.sources.files.table_arrays import (
+    PlannedArray,
+    arrays_of_table,
+    check_alike,
+    check_labels,
+    doubt_of_classes,
+    features_array,
+    labels_array,
+)
+from distforest.sources.files.table_files import TABLES, TextOptions, format_of, open_table
+from distforest.sources.files.tables import LibsvmTable
+from distforest.sources.schema import Schema
 from distforest.sources.sparse_store import csr_arrays
 from distforest.stores.groups import check_target, destination, seal_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from zarr.core.common import JSON
 
-    from distforest.sources.files.tables import Table
-    from distforest.sources.source import Float32s
+    from distforest.sources.files.survey import ColumnSummary
 
-    ArrayBlocks = Callable[[], Iterable[np.ndarray]]
     Strings = str | list["Strings"]
-
-FORMATS = {
-    ".npy": "npy",
-    ".npz": "npz",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".libsvm": "libsvm",
-    ".svm": "libsvm",
-    ".svmlight": "libsvm",
-}
-"""The format of a file by its suffix."""
 
 INGEST_OPTIONS = {
     "name": ("the one array of an .npy file", ("npy",)),
-    "label": ("a column of a csv or Parquet file", ("csv", "parquet")),
-    "header": ("the first row of a csv file", ("csv",)),
-    "separator": ("the cells of a csv file", ("csv",)),
     "n_features": ("the rows of a libsvm file", ("libsvm",)),
     "zero_based": ("the indices of a libsvm file", ("libsvm",)),
+    **dict.fromkeys((own.name for own in fields(RoleOptions)), ("a column of a csv, Parquet or Arrow file", TABLES)),
+    **dict.fromkeys((own.name for own in fields(TextOptions)), ("the cells of a csv file", ("csv",))),
+    "header": ("the first row of a csv file", ("csv",)),
 }
 """The purpose of each option, and the formats that have it."""
-
-PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
-"""Suffixes of compressed files."""
-
-MISSING_LABELS = MISSING_WORDS | {"NaN", "nan"}
-"""Labels that may mean a missing label."""
-
-FEWEST_TO_COUNT = 10
-"""The fewest rows that a column seems to number on purpose; fewer may rise by one by chance."""
-
-MAX_CLASSES = 1 << 16
-"""The most classes; more different strings in a label column are no classes."""
 
 MAX_TEXT = 1 << 20
 """The most characters of strings in attributes, which are read at every opening."""
@@ -75,25 +57,14 @@ MAX_TEXT = 1 << 20
 
 @dataclass(frozen=True)
 class Ingested:
-    """A written array: its name, shape, dtype, the sha256 of its values in row order, and its attributes."""
+    """A written array: its name, shape, dtype, sha256 of its values in row order, attributes, what its columns hold."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     sha256: str
     attributes: Mapping[str, JSON] = field(default_factory=dict, compare=False)
-
-
-@dataclass(frozen=True)
-class _Array:
-    """A checked array, to be written block by block; ``warning`` says what may be misread in it, if anything."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-    blocks: ArrayBlocks
-    attributes: Mapping[str, JSON] = field(default_factory=dict)
-    warning: str = ""
+    columns: tuple[ColumnSummary, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -101,30 +72,43 @@ class _Options:
     """Options of `ingest` that some formats have; None: not given."""
 
     name: str | None
-    label: str | None
-    header: bool | None
-    separator: str | None
     n_features: int | None
     zero_based: bool | None
+    roles: RoleOptions
+    text: TextOptions
 
     def check(self, source: str, kind: str) -> None:
         """Refuse an option that a file's format does not have; raises InputError."""
-        for option, value in vars(self).items():
+        own = {"name": self.name, "n_features": self.n_features, "zero_based": self.zero_based}
+        given = {name: value for name, value in own.items() if value is not None}
+        for option, value in {**given, **self.roles.given(), **self.text.given()}.items():
             thing, kinds = INGEST_OPTIONS[option]
-            if value is not None and kind not in kinds:
+            if kind not in kinds:
                 raise InputError(f"`{option}` is for {thing}, found {value!r} for the {kind} file {source}")
 
 
 def ingest(
     source: str,
-    target: str,
+    group: str,
     *,
-    name: str | None = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
     label: str | None = None,
+    target: str | None = None,
+    weight: str | None = None,
+    id: str | None = None,  # noqa: A002 - the usual word
     header: bool | None = None,
     separator: str | None = None,
+    quote: str | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    date_format: str | None = None,
+    missing: Sequence[str] | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
+    name: str | None = None,
     format: str | None = None,  # noqa: A002 - the usual word
     max_bytes: int | None = None,
     overwrite: bool = False,
@@ -138,8 +122,12 @@ def ingest(
     do. Its other strings become attributes, ``feature_names`` of ``X``, ``classes`` of ``y``, the others of the group.
     Nothing is ever unpickled.
 
-    The names of the columns of a csv or Parquet file become the attribute ``feature_names`` of ``X`` too, and
-    their dtypes, if the file states them, ``feature_dtypes``: a forest that learns from ``X`` keeps both.
+    A table (csv, Parquet, Arrow) is read in two steps: what each column holds is found first, then its values become
+    numbers. Numbers are themselves; words become the positions of their categories in the alphabet; true and false
+    become 1 and 0; dates in ISO 8601 are counted from the first day, in days or, if they have times, in seconds; NaN
+    is a missing value. The attributes ``feature_names``, ``feature_dtypes`` and ``feature_encodings`` of ``X`` say all
+    that (`distforest.sources.schema`), and a forest that learns from ``X`` keeps it. A column that holds numbers and
+    words, or dates of two forms, is refused with the line of the first value that does not fit.
 
     An .npz file of `scipy.sparse.save_npz` becomes ``data``, ``indices`` and ``indptr``. The group's attribute
     ``sparse`` says that they are a sparse matrix, and the group's address stands for it.
@@ -153,38 +141,58 @@ def ingest(
     Parameters
     ----------
     source
-        Path of the file.
-    target
+        Path of the file, or of a folder of Parquet or Arrow files with the same columns.
+    group
         Path or fsspec URL of the Zarr group. A path appears when everything is written, and not at all after
-        an error; until then the group is in the folder ``<target>.job``, which stays only if the process is killed.
+        an error; until then the group is in the folder ``<group>.job``, which stays only if the process is killed.
         At a URL, where nothing can be renamed, a new group is written in place, and its attribute ``distforest`` says
         until the end that it is unfinished.
-    name
-        Name of the array of an .npy file; without it, the name of the file. ``"X"`` means features, ``"y"``
-        labels.
+    columns
+        Names of the columns of a table that are features, in this order; None: all that have no other role. A string
+        may hold several names, separated by commas.
+    drop
+        Names of columns that are left out.
+    categorical
+        Names of features that are categories, even if they look like numbers, such as codes.
     label
-        Column of a csv or Parquet file that holds the labels; all other columns are features. The columns of
-        a csv file without a header row are called ``"0"``, ``"1"`` and so on.
+        Column that holds the labels, ``y``; the columns of a csv file without a header row are called ``"0"``, ``"1"``.
+    target
+        Column that holds numbers to predict, ``y``.
+    weight
+        Column that holds the weights of the rows, ``weights``, float64.
+    id
+        Column that names the rows, ``ids``; answers of `distforest score` carry them. None: a first column without a
+        name, or the index that pandas has written; a warning says so.
     header
-        Whether the first row of a csv file names its columns. None: it does if none of its cells is a number, if one
-        is the label's name, or if its numbers are 0, 1, 2 and so on, at least two, as pandas writes them for a frame
-        without names; the last gives a warning.
+        Whether the first row of a csv file names its columns. None: it does if none of its cells looks like a value, if
+        one is the label's name, or if its numbers are 0, 1, 2 and so on, at least two, as pandas writes them for a
+        frame without names; the last gives a warning.
     separator
         The character that separates the cells of a csv file, ``"tab"`` for the tab; None: a comma, in a file ``.tsv``
         the tab.
+    quote
+        The character that may enclose cells, ``"none"`` for none; None: the double quote.
+    encoding
+        Encoding of a csv file, such as ``"cp1252"``; None: by its mark, else UTF-8.
+    decimal, thousands
+        The decimal point of a csv file, and the character between thousands; None: a point, and nothing.
+    date_format
+        How dates in a csv file are written, as for `datetime.datetime.strptime`; None: ISO 8601.
+    missing
+        Words of a csv file for a missing value, instead of the usual ones; an empty cell always is one.
     n_features
         Number of features of a libsvm file; None: as its highest index says. A file of queries may lack the last
         features of the training file.
     zero_based
         Whether the indices of a libsvm file count from 0. None: they do if one of them is 0, which gives a warning.
     format
-        ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"`` or ``"libsvm"``; None: by the file's suffix.
+        ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"``, ``"arrow"`` or ``"libsvm"``; None: by the file's suffix.
     max_bytes
-        The most bytes that the file may unfold to: the arrays of an .npy or .npz file, the rows of a Parquet file as
-        float64 and those of a libsvm file as float32, which are stored densely; a csv file is as large as its text.
-        None: 1 GiB, or 200 times the file's size if that is more.
+        The most bytes that the file may unfold to: the arrays of an .npy or .npz file, the rows of a Parquet or Arrow
+        file as float64 and those of a libsvm file as float32, which are stored densely; a csv file is as large as
+        its text. None: 1 GiB, or 200 times the file's size if that is more.
     overwrite
-        Whether to replace a Zarr group at ``target``; nothing else is ever replaced.
+        Whether to replace a Zarr group at ``group``; nothing else is ever replaced.
     chunk_bytes
         Size of a chunk of the arrays in bytes, and about that of a block that is read.
 
@@ -212,10 +220,15 @@ def ingest(
     if chunk_bytes < 1:
         raise InputError(f"chunk_bytes must be at least 1, found {chunk_bytes!r}")
     most = None if max_bytes is None else whole("max_bytes", max_bytes, 1)
-    kind = _format_of(source, format)
-    options = _Options(name, label, header, separator, n_features, zero_based)
+    kind = format_of(source, format)
+    roles = RoleOptions(
+        None if columns is None else tuple(columns), tuple(drop), tuple(categorical), label, target, weight, id
+    )
+    words = None if missing is None else tuple(missing)
+    text = TextOptions(header, separator, quote, encoding, decimal, thousands, date_format, words)
+    options = _Options(name, n_features, zero_based, roles, text)
     options.check(source, kind)
-    check_target(target, overwrite)
+    check_target(group, overwrite)
     try:
         arrays, attributes = _read(source, kind, options, chunk_bytes, most)
     except MemoryError as error:
@@ -223,39 +236,22 @@ def ingest(
     for array in arrays:
         if array.warning:
             warn_caller(f"{source}: {array.warning}")
-    with destination(target, overwrite, f"the ingest of {source}") as group:
-        records = {array.name: _write(group, array, chunk_bytes) for array in arrays}
-        seal_group(group, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
+    with destination(group, overwrite, f"the ingest of {source}") as place:
+        records = {array.name: _write(place, array, chunk_bytes) for array in arrays}
+        seal_group(place, {**attributes, "distforest": {"type": "arrays", "version": 1, "arrays": list(records)}})
     return records
 
 
-def _format_of(source: str, option: str | None) -> str:
-    """The format of a local file, by the option ``format`` or its suffix; raises InputError."""
-    if "://" in source:
-        raise InputError(f"a local file was expected, found the URL {source!r}; fetch it first")
-    if not Path(source).is_file():
-        other = "a pipe or a device" if Path(source).exists() else "none"
-        raise InputError(f"{source}: a file was expected, found {'a folder' if Path(source).is_dir() else other}")
-    known = sorted(set(FORMATS.values()))
-    kind = FORMATS.get(PurePath(source).suffix.lower()) if option is None else option
-    if kind not in known:
-        suffix = PurePath(source).suffix
-        found = f"the suffix {suffix!r}" if option is None else repr(option)
-        cure = "unpack it" if suffix.lower() in PACKED else "give `format`"
-        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {found}; {cure}")
-    return kind
-
-
-def _write(group: str, array: _Array, chunk_bytes: int) -> Ingested:
+def _write(group: str, array: PlannedArray, chunk_bytes: int) -> Ingested:
     digest = write_array(
         group, array.name, array.shape, array.dtype, array.blocks(), array.attributes, chunk_bytes=chunk_bytes
     )
-    return Ingested(array.name, array.shape, array.dtype.name, digest, array.attributes)
+    return Ingested(array.name, array.shape, array.dtype.name, digest, array.attributes, array.columns)
 
 
 def _read(
     source: str, kind: str, options: _Options, block_bytes: int, max_bytes: int | None
-) -> tuple[list[_Array], dict[str, object]]:
+) -> tuple[list[PlannedArray], dict[str, object]]:
     """The arrays to write, and the group's attributes."""
     if kind == "npy":
         array = StoredArray.open(source, PurePath(source).stem if options.name is None else options.name)
@@ -266,164 +262,27 @@ def _read(
         if is_of_sparse_matrix(source):
             return _read_sparse(source, max_bytes)
         return _read_arrays(source, stored_arrays(source), block_bytes)
-    table = _table(source, kind, options, block_bytes)
-    check_unfolded(source, table.n_bytes, max_bytes)
-    return _read_table(source, table), {}
-
-
-def _table(source: str, kind: str, options: _Options, block_bytes: int) -> Table:
-    """Open a table."""
-    if kind == "parquet":
-        return ParquetTable.open(source, options.label, block_bytes)
     if kind == "libsvm":
-        return LibsvmTable.open(source, block_bytes, options.n_features, options.zero_based)
-    usual = "\t" if source.lower().endswith(".tsv") else ","
-    separator = usual if options.separator is None else options.separator
-    return CsvTable.open(source, options.label, block_bytes, options.header, separator)
+        return _read_libsvm(source, options, block_bytes, max_bytes), {}
+    table = open_table(source, kind, options.text, options.roles.label, max_bytes)
+    if Path(source).is_file():
+        check_unfolded(source, table.n_bytes, max_bytes)
+    return arrays_of_table(table, Roles.of(table, options.roles), options.text.cells(), block_bytes), {}
 
 
-def _read_table(source: str, table: Table) -> list[_Array]:
-    """``X``, and ``y`` if there are labels."""
-    names = FeatureNames(tuple(table.names), tuple(table.dtypes)) if table.names else None
-    arrays = [_features(source, table.n_columns, table.features, names)]
-    if table.labelled:
-        arrays.append(_labels(source, table))
-    _check_alike(source, arrays)
+def _read_libsvm(source: str, options: _Options, block_bytes: int, max_bytes: int | None) -> list[PlannedArray]:
+    """``X`` and ``y`` of a libsvm file."""
+    table = LibsvmTable.open(source, block_bytes, options.n_features, options.zero_based, max_bytes)
+    check_unfolded(source, table.n_bytes, max_bytes)
+    arrays = [
+        features_array(source, table.n_columns, table.features, None),
+        labels_array(source, table.labels, typed=False),
+    ]
+    check_alike(source, arrays)
     return arrays
 
 
-def _check_alike(source: str, arrays: list[_Array]) -> None:
-    """Raise InputError if features and labels differ in their number of rows."""
-    n_rows = {array.name: array.shape[0] for array in arrays if array.name in ("X", "y")}
-    if len(set(n_rows.values())) > 1:
-        raise InputError(
-            f"{source}: a label for each row was expected, "
-            f"found {counted(n_rows['X'], 'row')}, {counted(n_rows['y'], 'label')}"
-        )
-
-
-def _features(source: str, n_columns: int, blocks: ArrayBlocks, names: FeatureNames | None) -> _Array:
-    """``X``, after all values are found finite as float32."""
-    n_rows, n_bad, place, numbering, sample = 0, 0, "", _Numbering(), Sample()
-    for block in blocks():
-        bad = np.argwhere(~np.isfinite(_as_float32(block)))
-        if len(bad) and not n_bad:
-            row, column = map(int, bad[0])
-            place = f"{float(block[row, column])!r} in row {n_rows + row}, {_column(column, names)}"
-        sample.see(block, n_rows)
-        n_bad += len(bad)
-        n_rows += len(block)
-        numbering.follow(block[:, 0])
-    if n_bad:
-        raise InputError(
-            f"{source}: finite float32 numbers were expected as features, found {n_bad:,} that {are(n_bad)} not, "
-            f"the first {place}; fill them in or leave their rows out"
-        )
-    if n_rows == 0:
-        raise InputError(f"{source}: rows were expected, found none")
-    if rounding := told_of_rounding(sample, names):
-        warn_caller(f"{source}: {rounding}")
-    doubt = numbering.doubt()
-    warning = f"{_column(0, names)} {doubt}" if n_columns > 1 and doubt else ""
-    attributes = names.attributes() if names else {}
-    return _Array(
-        "X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(_as_float32, blocks()), attributes, warning
-    )
-
-
-def _column(column: int, names: FeatureNames | None) -> str:
-    return f"column {column}" + (f" ({brief(names.names[column])})" if names else "")
-
-
-@dataclass
-class _Numbering:
-    """Whether a column, read block by block, numbers the rows from 0 or 1 like the index of a data frame."""
-
-    first: float = math.nan
-    n_rows: int = 0
-    goes_on: bool = True
-
-    def follow(self, values: np.ndarray) -> None:
-        """Take the values of the next rows into account."""
-        if self.n_rows == 0 and len(values):
-            self.first = float(values[0])
-            self.goes_on = self.first in {0.0, 1.0}
-        if self.goes_on:
-            self.goes_on = bool((values == self.first + np.arange(self.n_rows, self.n_rows + len(values))).all())
-        self.n_rows += len(values)
-
-    def doubt(self) -> str:
-        """The warning about such a column; empty if it is none, or may be one by chance."""
-        if not self.goes_on or self.n_rows < FEWEST_TO_COUNT:
-            return ""
-        return f"numbers the rows from {self.first:.0f}, and is read as a feature; leave it out if it is an index"
-
-
-def _as_float32(block: np.ndarray) -> Float32s:
-    with np.errstate(over="ignore"):  # a value that is too large becomes infinite, and is found as such
-        return block.astype(np.float32)
-
-
-def _labels(source: str, table: Table) -> _Array:
-    """``y``: integers if all labels are integers, else numbers if all are numbers, else classes."""
-    n_rows, kind = 0, "i"
-    strings: set[str] = set()
-    for block in table.labels():
-        n_rows += len(block)
-        kind = max(kind, _label_kind(block, table.typed), key="ifU".index)
-        if isinstance(block, list) and len(strings) <= MAX_CLASSES:
-            strings.update(block)
-    if kind == "U" and len(strings) > MAX_CLASSES:
-        raise InputError(f"{source}: labels of at most {MAX_CLASSES} classes were expected, found more strings")
-    classes = sorted(strings) if kind == "U" else []
-    codes = {label: code for code, label in enumerate(classes)}
-    convert: Callable[[str], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
-    dtype = np.dtype(np.float64 if kind == "f" else np.int64)
-
-    def blocks() -> Iterator[np.ndarray]:
-        return (np.array([convert(label) for label in block], dtype) for block in table.labels())
-
-    if kind == "f":
-        _check_labels(source, blocks())
-    warning = _doubt_of_classes(classes, table.typed)
-    return _Array("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, warning)
-
-
-def _doubt_of_classes(classes: Sequence[str], typed: bool) -> str:
-    """A warning about strings that may be no classes: missing labels, or targets; empty if there is no doubt."""
-    missing = [label for label in classes if label in MISSING_LABELS]
-    if missing:
-        found = ", ".join(map(repr, missing))
-        return f"{found} among the labels is read as a class; if it says that a label is missing, leave its rows out"
-    targets = [label for label in classes if is_number(label) and not re.fullmatch(r"[+-]?\d+", label)]
-    if typed or not targets or len(targets) == len(classes):
-        return ""
-    word = next(label for label in classes if not is_number(label))
-    return f"the labels are read as classes, {quoted(targets[0])} among them, as {quoted(word)} is no number"
-
-
-def _label_kind(block: np.ndarray | list[str], typed: bool) -> str:
-    """The kind of the labels of a block: ``"i"`` integers, ``"f"`` numbers, ``"U"`` strings."""
-    if not isinstance(block, list):
-        return "i" if block.dtype.kind == "i" else "f"
-    if typed or not all(map(is_number, block)):
-        return "U"
-    are_whole = all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in block)  # 18 digits fit int64
-    return "i" if are_whole else "f"
-
-
-def _check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
-    """Raise InputError if a label is not finite."""
-    n_rows = 0
-    for block in blocks:
-        bad = np.argwhere(~np.isfinite(block))
-        if len(bad):
-            value, row = block[tuple(bad[0])], n_rows + int(bad[0][0])
-            raise InputError(f"{source}: finite labels were expected, found {float(value)!r} in row {row}")
-        n_rows += len(block)
-
-
-def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict[str, object]]:
+def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[PlannedArray], dict[str, object]]:
     """The three arrays of a sparse matrix, and the attribute by which they are recognised."""
     matrix = stored_sparse(source, max_bytes)
     try:
@@ -433,15 +292,17 @@ def _read_sparse(source: str, max_bytes: int | None) -> tuple[list[_Array], dict
     return [_held(name, part) for name, part in arrays.items()], attributes
 
 
-def _held(name: str, values: np.ndarray) -> _Array:
+def _held(name: str, values: np.ndarray) -> PlannedArray:
     """An array in memory."""
-    return _Array(name, values.shape, values.dtype, lambda: [values])
+    return PlannedArray(name, values.shape, values.dtype, lambda: [values])
 
 
 # Arrays of numpy
 
 
-def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tuple[list[_Array], dict[str, object]]:
+def _read_arrays(
+    source: str, arrays: list[StoredArray], block_bytes: int
+) -> tuple[list[PlannedArray], dict[str, object]]:
     """The arrays to write, and the group's attributes: strings that are not the labels of rows."""
     labels = _labels_beside(arrays)
     texts: dict[str, Strings] = {a.name: _strings(a) for a in arrays if a.is_text and a.name not in {"X", "y", *labels}}
@@ -455,11 +316,11 @@ def _read_arrays(source: str, arrays: list[StoredArray], block_bytes: int) -> tu
             found.append(_coded_labels(array, None))
         elif not array.is_text:
             dtype = array.dtype.newbyteorder("=")
-            found.append(_Array(array.name, array.shape, dtype, partial(array.blocks, block_bytes)))
+            found.append(PlannedArray(array.name, array.shape, dtype, partial(array.blocks, block_bytes)))
     if not found:
         cure = "; if these are labels, give `name='y'`" if source.endswith(".npy") else ""
         raise InputError(f"{source}: an array of numbers was expected, found none{cure}")
-    _check_alike(source, found)
+    check_alike(source, found)
     return found, {**texts}
 
 
@@ -498,7 +359,7 @@ def _are_names(strings: Strings | None) -> TypeGuard[list[str]]:
     return isinstance(strings, list) and all(isinstance(string, str) for string in strings)
 
 
-def _stored_features(array: StoredArray, names: Strings | None, block_bytes: int) -> _Array:
+def _stored_features(array: StoredArray, names: Strings | None, block_bytes: int) -> PlannedArray:
     if array.is_text or len(array.shape) != 2:
         raise InputError(
             f"{array.path}: X of numbers and of shape (n_rows, n_columns) was expected, "
@@ -506,11 +367,11 @@ def _stored_features(array: StoredArray, names: Strings | None, block_bytes: int
         )
     if names is not None and not (_are_names(names) and len(names) == array.shape[1]):
         raise InputError(f"{array.path}: {array.shape[1]} feature_names were expected, found {brief(str(names))}")
-    named = FeatureNames(tuple(names), (str(array.dtype),) * len(names)) if names else None
-    return _features(array.path, array.shape[1], partial(array.blocks, block_bytes), named)
+    named = Schema.of_names(names, (str(array.dtype),) * len(names)) if names else None
+    return features_array(array.path, array.shape[1], partial(array.blocks, block_bytes), named)
 
 
-def _stored_labels(array: StoredArray, classes: Strings | None, block_bytes: int) -> _Array:
+def _stored_labels(array: StoredArray, classes: Strings | None, block_bytes: int) -> PlannedArray:
     """``y``: strings become positions in ``classes``, integers must be such positions; numbers become float64."""
     if len(array.shape) != 1 and (array.is_text or len(array.shape) != 2):
         raise InputError(f"{array.path}: y with a label for each row was expected, found shape {array.shape}")
@@ -525,9 +386,9 @@ def _stored_labels(array: StoredArray, classes: Strings | None, block_bytes: int
         return (block.astype(dtype) for block in array.blocks(block_bytes))
 
     if native.kind == "f":
-        _check_labels(array.path, blocks())
+        check_labels(array.path, blocks())
     if classes is None:
-        return _Array("y", array.shape, dtype, blocks)
+        return PlannedArray("y", array.shape, dtype, blocks)
     low, high = min(int(block.min()) for block in blocks()), max(int(block.max()) for block in blocks())
     if low < 0 or high >= len(classes):
         raise InputError(
@@ -535,10 +396,10 @@ def _stored_labels(array: StoredArray, classes: Strings | None, block_bytes: int
             f"as there {are(len(classes))} {counted(len(classes), 'class', 'classes')}, "
             f"found labels from {low} to {high}"
         )
-    return _Array("y", array.shape, dtype, blocks, {"classes": classes})
+    return PlannedArray("y", array.shape, dtype, blocks, {"classes": classes})
 
 
-def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
+def _coded_labels(array: StoredArray, classes: list[str] | None) -> PlannedArray:
     """Labels of strings, coded by their positions in ``classes``, or else in the sorted strings."""
     labels = array.whole().tolist()
     names = sorted(set(labels)) if classes is None else classes
@@ -549,5 +410,5 @@ def _coded_labels(array: StoredArray, classes: list[str] | None) -> _Array:
         wanted = f"labels among the classes {brief(str(names))} were expected"
         raise InputError(f"{array.path}: {wanted}, found {quoted(unknown[0])}")
     values = np.array([codes[label] for label in labels], np.int64)
-    warning = "" if classes else _doubt_of_classes(names, typed=True)
-    return _Array(array.name, array.shape, values.dtype, lambda: [values], {"classes": names}, warning)
+    warning = "" if classes else doubt_of_classes(names, typed=True)
+    return PlannedArray(array.name, array.shape, values.dtype, lambda: [values], {"classes": names}, warning)

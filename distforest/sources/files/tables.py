@@ -1,9 +1,8 @@
-"""Tables in files, read in blocks of rows: their common protocol, Parquet and libsvm; csv is in `csv_table`."""
+"""Tables in files, read in blocks of rows: what they have in common, and libsvm."""
 
 from __future__ import annotations
 
 import csv
-import difflib
 import re
 import struct
 import zipfile
@@ -14,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from distforest.amounts import counted
 from distforest.arguments import whole
@@ -21,11 +21,7 @@ from distforest.errors import InputError, warn_caller
 from distforest.sources.files.bounds import RowFile, brief, out_of_memory, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from types import ModuleType
-
-    from pyarrow import Array, DataType, Schema
-    from pyarrow.parquet import FileMetaData, ParquetFile
+    from collections.abc import Iterable, Iterator, Sequence
 
     from distforest.sources.source import Floats
 
@@ -33,17 +29,11 @@ if TYPE_CHECKING:
     """Row, counted from 0; line of the file, counted from 1; the row's cells."""
 
 T = TypeVar("T")
-MISSING_WORDS = frozenset({"", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaT"})
-"""Words that are often written for a missing value."""
-
 LIBSVM_COLUMNS = 1 << 20
 """The highest libsvm index: rows are stored densely, and a typo must not ask for gigabytes."""
 
 DIGITS = 18
 """Digits of the longest libsvm index, with leading zeros: as many fit int64."""
-
-LIKELY = 1000
-"""The most columns that are compared with a label that is missing, to suggest a near name: comparing takes time."""
 
 FILE_ERRORS = (
     *(OSError, ValueError, EOFError, RuntimeError, OverflowError, csv.Error),
@@ -53,29 +43,39 @@ FILE_ERRORS = (
 
 
 class Table(Protocol):
-    """The rows of a file; features and labels are read separately and any number of times, in blocks of rows."""
+    """The rows of a file with named columns; they are read any number of times, in blocks of rows."""
 
     typed: ClassVar[bool]
-    """Whether the file states types; if not, labels that look like numbers are numbers."""
+    """Whether the file states types; if not, all columns are text."""
 
     @property
-    def n_columns(self) -> int:
-        """Number of features."""
+    def path(self) -> str:
+        """Path of the file or folder."""
         ...
 
     @property
-    def names(self) -> list[str] | None:
-        """Names of the features; None if the file has none."""
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns; "0", "1" and so on without a header."""
         ...
 
     @property
-    def dtypes(self) -> list[str]:
-        """Dtypes of the features, as the file calls them; empty if it does not state them."""
+    def headed(self) -> bool:
+        """Whether the file names its columns."""
         ...
 
     @property
-    def labelled(self) -> bool:
-        """Whether the rows have labels."""
+    def guessed(self) -> bool:
+        """Whether nobody has said that it does or does not."""
+        ...
+
+    @property
+    def index(self) -> tuple[str, ...]:
+        """Columns that name the rows, as far as the file shows it."""
+        ...
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        """The types of all columns."""
         ...
 
     @property
@@ -83,12 +83,12 @@ class Table(Protocol):
         """Bytes to which the rows unfold, as the file announces."""
         ...
 
-    def features(self) -> Iterator[Floats]:
-        """Blocks of features, shape (n_rows, n_columns)."""
+    def batches(self, positions: Sequence[int]) -> Iterator[list[pa.Array]]:
+        """Blocks of rows: these columns, each of them once."""
         ...
 
-    def labels(self) -> Iterator[np.ndarray | list[str]]:
-        """Blocks of labels: numbers of shape (n_rows,), or strings."""
+    def place(self, row: int, column: int = 0) -> str:
+        """Where a row is, for messages."""
         ...
 
 
@@ -104,7 +104,7 @@ def readable(path: str) -> Iterator[None]:
         raise InputError(f"{path}: text in UTF-8 was expected, found {found}; save it in UTF-8") from error
     except MemoryError as error:
         raise out_of_memory(path, error) from error
-    except FILE_ERRORS as error:
+    except (*FILE_ERRORS, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read ({brief(str(error), 300)})") from error
 
 
@@ -132,39 +132,16 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 
 def column_names(path: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Check the names of all columns: none may be empty, repeated, or that of a data frame's index."""
+    """Check the names of all columns: none may be repeated, and only the first, of an index, may be empty."""
     seen = set()
     for position, name in enumerate(names):
-        if not name or re.fullmatch(r"__index_level_.*|Unnamed: \d+", name):
-            is_last = not name and 0 < position == len(names) - 1
-            cure = "if it is a data frame's index, write the file without it (`index` of to_csv), otherwise name it"
-            cure = "name it, or end lines without a separator" if is_last else cure
-            raise InputError(f"{path}: a name was expected in column {position}, found {quoted(name)}; {cure}")
+        if position and re.fullmatch(r"|Unnamed: \d+", name):
+            expected = f"{path}: a name was expected in column {position}, found {quoted(name)}"
+            raise InputError(f"{expected}; name it, or leave it out")
         if name in seen:
             raise InputError(f"{path}: different column names were expected, found {quoted(name)} twice; rename one")
         seen.add(name)
     return tuple(names)
-
-
-def label_position(path: str, names: Sequence[str], label: str | None, cure: str = "") -> int | None:
-    """Position of the label column; None without ``label``. A message about a missing column ends with ``cure``."""
-    if label is None:
-        return None
-    if label not in names:
-        likely = [name for name in names[:LIKELY] if len(name) <= 3 * len(label)]
-        near = difflib.get_close_matches(label, likely, n=1)
-        listed = ", ".join(map(quoted, names[:20])) + (", ..." if len(names) > 20 else "")
-        hint = cure or (f"; did you mean {quoted(near[0])}?" if near else "")
-        raise InputError(f"{path}: label column {label!r} was expected, found {listed}{hint}")
-    if len(names) == 1:
-        raise InputError(f"{path}: features beside the label {label!r} were expected, found no other column")
-    return names.index(label)
-
-
-def cure_of_words(labelled: bool) -> str:
-    """What may help if a column does not hold numbers."""
-    label = "" if labelled else "; if these are the labels, name their column with `label`"
-    return f"{label}; {'' if labelled else 'else '}write the column as numbers or leave it out"
 
 
 @dataclass(frozen=True)
@@ -176,6 +153,7 @@ class LibsvmTable:
     n_columns: int
     first: int
     block_bytes: int
+    max_bytes: int | None
     typed: ClassVar[bool] = False
     names: ClassVar[list[str] | None] = None
     dtypes: ClassVar[list[str]] = []
@@ -183,10 +161,15 @@ class LibsvmTable:
 
     @classmethod
     def open(
-        cls, path: str, block_bytes: int, n_features: int | None = None, zero_based: bool | None = None
+        cls,
+        path: str,
+        block_bytes: int,
+        n_features: int | None = None,
+        zero_based: bool | None = None,
+        max_bytes: int | None = None,
     ) -> LibsvmTable:
         """Read the file once, to count rows and features and to find the first index."""
-        extent = _Extent.of(path)
+        extent = _Extent.of(path, max_bytes)
         if extent.highest < 0 and n_features is None:
             raise InputError(f"{path}: rows of 'label index:value ...' were expected, found none")
         first = _first_index(path, extent.with_zero, zero_based)
@@ -200,7 +183,7 @@ class LibsvmTable:
         if n_columns > LIBSVM_COLUMNS:
             expected = f"at most {LIBSVM_COLUMNS} features were expected (rows are stored densely)"
             raise InputError(f"{path}: {expected}, found {n_columns}")
-        return cls(path, extent.n_rows, n_columns, first, block_bytes)
+        return cls(path, extent.n_rows, n_columns, first, block_bytes, max_bytes)
 
     @property
     def n_bytes(self) -> int:
@@ -226,7 +209,7 @@ class LibsvmTable:
             yield [cells[0] for _, _, cells in batch]
 
     def _batches(self) -> Iterator[list[Record]]:
-        return batches(_libsvm_records(self.path), max(1, self.block_bytes // (8 * self.n_columns)))
+        return batches(_libsvm_records(self.path, self.max_bytes), max(1, self.block_bytes // (8 * self.n_columns)))
 
     def _pairs(self, row: int, line: int, cells: list[str]) -> tuple[list[int], list[float]]:
         """Columns and values of a row."""
@@ -262,10 +245,10 @@ class _Extent:
     with_zero: bool = False
 
     @classmethod
-    def of(cls, path: str) -> _Extent:
+    def of(cls, path: str, max_bytes: int | None) -> _Extent:
         """Read the rows once; raises InputError for an index that is too high."""
         extent = cls(path)
-        for row, line, cells in _libsvm_records(path):
+        for row, line, cells in _libsvm_records(path, max_bytes):
             extent.n_rows = row + 1
             extent.with_zero |= bool(re.match("0+:", (*cells, "")[1]))
             index = cells[-1].partition(":")[0] if len(cells) > 1 else ""  # the highest of its row, as they rise
@@ -290,163 +273,12 @@ def _first_index(path: str, with_zero: bool, zero_based: bool | None) -> int:
     return int(not (with_zero if zero_based is None else zero_based))
 
 
-def _libsvm_records(path: str) -> Iterator[Record]:
+def _libsvm_records(path: str, max_bytes: int | None) -> Iterator[Record]:
     """The rows, split at white space, without comments and empty lines."""
-    with readable(path), RowFile(path) as file, file.text() as stream:
+    with readable(path), RowFile(path, max_bytes) as file, file.text() as stream:
         row = 0
         for line, text in enumerate(stream, 1):
             file.held = 0
             if cells := text.partition("#")[0].split():
                 yield row, line, cells
                 row += 1
-
-
-@dataclass(frozen=True)
-class ParquetTable:
-    """A Parquet file of columns of numbers; the label column may be of strings. Null is NaN."""
-
-    path: str
-    columns: tuple[str, ...]
-    label: str | None
-    block_bytes: int
-    dtypes: list[str]
-    n_bytes: int
-    typed: ClassVar[bool] = True
-
-    @classmethod
-    def open(cls, path: str, label: str | None, block_bytes: int) -> ParquetTable:
-        """Open a file by its schema."""
-        with _parquet(path) as file:
-            schema, n_bytes = file.schema_arrow, _unfolded(file.metadata)
-            index = _index_of(schema)
-        columns = column_names(path, schema.names)
-        if not columns:
-            raise InputError(f"{path}: columns were expected, found none")
-        label_position(path, columns, label)
-        features = [column for column in columns if column != label]
-        for column in features:
-            kind = schema.field(column).type
-            if not _is_numeric(kind):
-                cure = cure_of_words(label is not None)
-                found = f"column {quoted(column)}: numbers were expected, found {brief(str(kind))}"
-                raise InputError(f"{path}: {found}{cure}")
-        _warn_of_index(path, [column for column in features if column in index])
-        kind = schema.field(label).type if label is not None else None
-        if kind is not None and not (_is_numeric(kind) or _is_text(kind)):
-            expected = f"label column {label!r}: numbers or strings were expected"
-            raise InputError(f"{path}: {expected}, found {brief(str(kind))}")
-        dtypes = [str(schema.field(column).type) for column in features]
-        return cls(path, columns, label, block_bytes, dtypes, n_bytes)
-
-    @property
-    def n_columns(self) -> int:
-        """Number of features."""
-        return len(self.names)
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the features."""
-        return [column for column in self.columns if column != self.label]
-
-    @property
-    def labelled(self) -> bool:
-        """Whether there is a label column."""
-        return self.label is not None
-
-    def features(self) -> Iterator[Floats]:
-        """Blocks of features, shape (n_rows, n_columns)."""
-        names = self.names
-        for batch in self._batches(names):
-            yield np.stack([_floats_of(batch[name]) for name in names], axis=1)
-
-    def labels(self) -> Iterator[np.ndarray | list[str]]:
-        """Blocks of labels: int64 or float64 of shape (n_rows,), or strings."""
-        first, label = 0, str(self.label)
-        with readable(self.path):  # an integer may be too large for int64
-            for batch in self._batches([label]):
-                column = batch[label]
-                if column.null_count:
-                    row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-                    raise InputError(f"{self.path}: row {row}, column {label!r}: a label was expected, found null")
-                yield _labels_of(column)
-                first += len(column)
-
-    def _batches(self, columns: list[str]) -> Iterator[Mapping[str, Array]]:
-        rows = max(1, self.block_bytes // (8 * len(self.columns)))
-        with _parquet(self.path, [self.label] if self.label is not None else None) as file:
-            yield from file.iter_batches(batch_size=rows, columns=columns)
-
-
-@contextmanager
-def _parquet(path: str, read_dictionary: list[str] | None = None) -> Iterator[ParquetFile]:
-    """Open a Parquet file for a block; all errors of Arrow in it become `InputError`."""
-    pyarrow = _pyarrow()
-    with readable(path):
-        try:
-            with pyarrow.parquet.ParquetFile(path, read_dictionary=read_dictionary) as file:
-                yield file
-        except (MemoryError, *FILE_ERRORS):
-            raise
-        except pyarrow.ArrowException as error:
-            raise ValueError(str(error)) from error
-
-
-def _unfolded(metadata: FileMetaData) -> int:
-    """Bytes to which a Parquet file unfolds: its pages or, if they take more, its rows as float64."""
-    pages = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-    return max(int(pages), 8 * metadata.num_rows * metadata.num_columns)
-
-
-def _index_of(schema: Schema) -> list[str]:
-    """Columns that were the index of a data frame, according to the metadata of pandas."""
-    metadata = schema.pandas_metadata
-    index = metadata.get("index_columns") if isinstance(metadata, dict) else None
-    return [column for column in index if isinstance(column, str)] if isinstance(index, list) else []
-
-
-def _warn_of_index(path: str, index: list[str]) -> None:
-    """Warn of features that were the index of a pandas data frame."""
-    if index:
-        text = f"{', '.join(map(quoted, index))} was the index of the data frame, and is read as a feature"
-        warn_caller(f"{path}: {text}; leave it out if it only names the rows")
-
-
-def _floats_of(column: Array) -> Floats:
-    """Turn a pyarrow array of numbers into float64, null into NaN."""
-    values: Floats = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
-    return values
-
-
-def _labels_of(column: Array) -> np.ndarray | list[str]:
-    """Turn a pyarrow array without nulls into int64, float64 or strings."""
-    types = _pyarrow().types
-    if types.is_dictionary(column.type):  # a string that runs repeat is held once
-        words = [str(word) for word in column.dictionary.to_pylist()]
-        return [words[code] for code in column.indices.to_pylist()]
-    if _is_text(column.type):
-        return [str(label) for label in column.to_pylist()]
-    if not (types.is_integer(column.type) or types.is_boolean(column.type)):
-        return _floats_of(column)
-    labels: np.ndarray = column.cast("int64").to_numpy(zero_copy_only=False)
-    return labels
-
-
-def _is_numeric(kind: DataType) -> bool:
-    types = _pyarrow().types
-    return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
-
-
-def _is_text(kind: DataType) -> bool:
-    types = _pyarrow().types
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def _pyarrow() -> ModuleType:
-    """Import pyarrow, an optional dependency, with the modules that are used here."""
-    try:
-        import pyarrow.parquet  # noqa: PLC0415
-        import pyarrow.types  # noqa: PLC0415
-    except ImportError as error:
-        raise InputError("a Parquet file needs pyarrow: pip install 'distforest[parquet]'") from error
-    return pyarrow

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zarr
 from hypothesis import given, settings
@@ -19,8 +22,7 @@ from sklearn.datasets import load_iris
 
 import distforest
 from distforest.errors import InputError
-from distforest.sources.files import ingest as module
-from distforest.sources.files.csv_table import CsvTable
+from distforest.sources.files import table_arrays
 from distforest.sources.files.ingest import Ingested, ingest
 
 if TYPE_CHECKING:
@@ -303,14 +305,11 @@ def test_libsvm(write: Write, tmp_path: Path) -> None:
 
 
 def test_parquet(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    import pyarrow.parquet as parquet
-
     iris = load_iris()
-    table = {name: pyarrow.array(iris.data[:, j]) for j, name in enumerate(iris.feature_names)}
-    species = pyarrow.array(iris.target_names[iris.target].tolist())
-    parquet.write_table(
-        pyarrow.table({"species": species.dictionary_encode(), **table}),
+    table = {name: pa.array(iris.data[:, j]) for j, name in enumerate(iris.feature_names)}
+    species = pa.array(iris.target_names[iris.target].tolist())
+    pq.write_table(
+        pa.table({"species": species.dictionary_encode(), **table}),
         tmp_path / "iris.parquet",
         row_group_size=40,
     )
@@ -326,9 +325,9 @@ def test_parquet(tmp_path: Path) -> None:
     [
         ("a.txt", {}, "found the suffix '.txt'; give `format`"),
         ("a", {}, "found the suffix ''; give `format`"),
-        ("a.csv", {"format": "xls"}, "must be one of csv, libsvm, npy, npz, parquet, found 'xls'"),
+        ("a.csv", {"format": "xls"}, "must be one of arrow, csv, libsvm, npy, npz, parquet, found 'xls'"),
         ("a.csv", {"name": "X"}, "`name` is for the one array of an .npy file, found 'X'"),
-        ("a.svm", {"label": "y"}, "`label` is for a column of a csv or Parquet file, found 'y'"),
+        ("a.svm", {"label": "y"}, "`label` is for a column of a csv, Parquet or Arrow file, found 'y'"),
         ("a.svm", {"separator": ";"}, "`separator` is for the cells of a csv file, found ';'"),
         ("a.svm", {"header": False}, "`header` is for the first row of a csv file, found False"),
         ("a.csv", {"n_features": 3}, "`n_features` is for the rows of a libsvm file, found 3"),
@@ -353,15 +352,15 @@ def test_sources_that_are_no_files(refused: Refused, tmp_path: Path) -> None:
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, error: BaseException, n_chunks: int, chunks: Callable[[], int]) -> None:
     """Let the blocks of a csv file raise ``error`` once ``n_chunks`` chunks are written."""
-    whole = CsvTable.features
+    whole = table_arrays.feature_blocks
 
-    def features(table: CsvTable) -> Iterator[np.ndarray]:
-        for block in whole(table):
+    def blocks(*arguments: Any) -> Iterator[tuple[np.ndarray, Counter[int]]]:
+        for block in whole(*arguments):
             if chunks() == n_chunks:
                 raise error
             yield block
 
-    monkeypatch.setattr(CsvTable, "features", features)
+    monkeypatch.setattr(table_arrays, "feature_blocks", blocks)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError("disk full")], ids=repr)
@@ -459,7 +458,7 @@ def test_memory_that_does_not_suffice_names_the_file(
     def exhausted(block: np.ndarray) -> np.ndarray:
         raise MemoryError
 
-    monkeypatch.setattr(module, "_as_float32", exhausted)
+    monkeypatch.setattr(table_arrays, "as_float32", exhausted)
     source = write("a.csv", "a\n1\n")
     told = "there is not enough memory for what the file holds; split the file, or read it where"
     assert f"{source}: {told}" in refused(source)
@@ -468,7 +467,7 @@ def test_memory_that_does_not_suffice_names_the_file(
 def test_labels_and_features_of_a_table_have_as_many_rows(
     write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(CsvTable, "labels", lambda table: iter([["1"]]))  # as a damaged Parquet file has them
+    monkeypatch.setattr(table_arrays, "_labels_of", lambda *_: iter([["1"]]))  # as a damaged Parquet file has them
     message = refused(write("a.csv", "a,kind\n1,2\n3,4\n"), label="kind")
     assert "a label for each row was expected, found 2 rows, 1 label" in message
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import sys
 import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import zarr
 
 from distforest.errors import InputError
 from distforest.sources.files import bounds
@@ -122,7 +124,6 @@ def test_memory_that_does_not_suffice_is_told() -> None:
 def test_a_parquet_file_that_unfolds_to_too_much(
     refused: Refused, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     source = str(tmp_path / "a.parquet")
     pd.DataFrame({"a": [0.5] * 200_000, "b": [1.5] * 200_000}).to_parquet(source)
     monkeypatch.setattr(bounds, "MOST_UNFOLDED", 1 << 20)
@@ -131,7 +132,6 @@ def test_a_parquet_file_that_unfolds_to_too_much(
 
 
 def test_a_long_label_that_runs_repeat_is_held_once(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     words = ["x" * 10_000, "y"]
     pd.DataFrame({"a": [0.5, 1.5] * 2500, "kind": words * 2500}).to_parquet(tmp_path / "a.parquet")
     tracemalloc.start()
@@ -146,16 +146,12 @@ def test_a_long_label_that_runs_repeat_is_held_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("metadata", [b"[1]", b'{"index_columns": 5}', b'"no table"'])
 def test_what_is_said_of_a_data_frame_may_be_nonsense(tmp_path: Path, metadata: bytes) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    import pyarrow.parquet as parquet
-
-    table = pyarrow.table({"a": [1.0, 2.0]}).replace_schema_metadata({b"pandas": metadata})
-    parquet.write_table(table, tmp_path / "a.parquet")
+    table = pa.table({"a": [1.0, 2.0]}).replace_schema_metadata({b"pandas": metadata})
+    pq.write_table(table, tmp_path / "a.parquet")
     assert ingest(str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr"))["X"].shape == (2, 1)
 
 
 def test_a_footer_that_is_damaged(refused: Refused, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     pd.DataFrame({"a": [0.5, 1.5]}).to_parquet(tmp_path / "a.parquet")
     whole = (tmp_path / "a.parquet").read_bytes()
     for content in (whole[:-3], whole[:-8] + b"\xff\xff\xff\x7fPAR1", b""):
@@ -164,52 +160,51 @@ def test_a_footer_that_is_damaged(refused: Refused, tmp_path: Path) -> None:
 
 
 def test_parquet_faults(refused: Refused, tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    import pyarrow.parquet as parquet
-
-    columns = {
-        "a.b": [1, 2],
-        "n": [1.0, None],
-        "t": ["u", None],
-        "big": pyarrow.array([1, 2**64 - 1], "uint64"),
-    }
+    big = pa.array([1, 2**64 - 1], "uint64")
     source = str(tmp_path / "a.parquet")
-    parquet.write_table(pyarrow.table(columns), source)
-    assert "column 't': numbers were expected, found string; if these are the labels, name" in refused(source)
-    assert "1 that is not, the first nan in row 1, column 1 (n)" in refused(source, label="t")
-    parquet.write_table(pyarrow.table({"a": [1, 2], "t": ["u", None]}), source)
+    for values, found in (
+        (pa.array([[1], [2]]), "list<"),
+        (pa.array([b"a", b"b"]), "binary"),
+        (big.cast("uint64"), ""),
+    ):
+        pq.write_table(pa.table({"a.b": [1.0, None], "t": values}), source)
+        if found:
+            assert f"column 't': numbers, words or dates were expected, found {found}" in refused(source)
+    pq.write_table(pa.table({"a": [1, 2], "t": ["u", None]}), source)
     assert "row 1, column 't': a label was expected, found null" in refused(source, label="t")
     assert "did you mean 't'?" in refused(source, label="tt")
-    parquet.write_table(pyarrow.table({"a": [1, 2], "big": columns["big"]}), source)
+    pq.write_table(pa.table({"a": [1.0, float("inf")]}), source)
+    assert "found 1 that is not, the first inf in row 1, column 0 (a)" in refused(source)
+    pq.write_table(pa.table({"a": [1, 2], "big": big}), source)
     assert "cannot be read" in refused(source, label="big")
     Path(source).write_bytes(b"PAR1 and no more")
     assert "cannot be read" in refused(source)
 
 
-def test_parquet_needs_its_extra(write: Write, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "distforest[parquet]" in refused(write("a.parquet", ""))
-
-
-def test_the_index_of_a_data_frame_in_a_parquet_file_is_told(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+def test_the_index_of_a_data_frame_in_a_parquet_file_names_the_rows(tmp_path: Path) -> None:
     source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
-    frame = pd.DataFrame({"id": [7, 3, 5], "a": [0.5, 1.5, 2.5], "kind": ["x", "y", "x"]})
+    frame = pd.DataFrame({"id": [7, 3, 5], "a": [0.5, 1.5, 2.5], "kind": ["x", "y", "z"]})
     frame.to_parquet(source)
     assert ingest(source, target, label="kind")["X"].shape == (3, 2)
-    frame.set_index("id").to_parquet(source)
-    with pytest.warns(UserWarning, match="'id' was the index of the data frame, and is read as a feature") as told:
-        ingest(source, target, label="kind", overwrite=True)
-    assert [own.filename for own in told] == [__file__]
-    frame.set_index("kind").to_parquet(source)
-    assert ingest(source, target, label="kind", overwrite=True)["X"].shape == (3, 2)
+    for index in ("id", "kind"):
+        frame.set_index(index).to_parquet(source)
+        with pytest.warns(
+            UserWarning, match=f"{index!r} was the index of the data frame, and is read as the names"
+        ) as told:
+            records = ingest(source, target, overwrite=True)
+        assert [own.filename for own in told] == [__file__]
+        assert records["ids"].attributes["column"] == index
+        assert records["X"].shape == (3, 2)
+    assert "ids" not in ingest(source, target, label="kind", overwrite=True)
 
 
-def test_what_helps_against_columns_of_words_is_told(refused: Refused, tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    source = str(tmp_path / "a.parquet")
-    frame = pd.DataFrame({"a": [0.5, 1.5], "when": pd.date_range("2020", periods=2), "kind": ["x", "y"]})
+def test_words_and_dates_of_a_parquet_file_become_numbers(tmp_path: Path) -> None:
+    source, target = str(tmp_path / "a.parquet"), str(tmp_path / "a.zarr")
+    frame = pd.DataFrame({"a": [0.5, None], "when": pd.date_range("2020", periods=2), "kind": ["y", "x"]})
     frame.to_parquet(source)
-    assert re.search(r"found timestamp\[\w+\]; write the column as numbers or leave it", refused(source, label="kind"))
-    frame.drop(columns="when").to_parquet(source)
-    assert "name their column with `label`; else write the column as numbers or leave it out" in refused(source)
+    ingest(source, target)
+    X = zarr.open_array(f"{target}/X", mode="r")
+    np.testing.assert_array_equal(X[:], [[0.5, 0, 1], [np.nan, 1, 0]])
+    encodings = X.attrs["feature_encodings"]
+    assert encodings["1"] == {"kind": "date", "unit": "days", "origin": "2020-01-01"}
+    assert encodings["2"] == {"kind": "category", "categories": ["x", "y"]}

@@ -1,0 +1,264 @@
+"""Cells of tables as numbers: what is a number, a date or a missing value in a text, and Arrow's columns as float64."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as arrow
+
+from distforest.sources.schema import ColumnKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from distforest.sources.schema import FeatureColumn
+    from distforest.sources.source import Floats
+
+MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaN", "nan", "NaT", "\\N")
+"""Words for a missing value in any column: of pandas, R, spreadsheets, databases and the UCI repository."""
+
+MISSING_NUMBERS = (
+    "-",
+    "--",
+    ".",
+    "na",
+    "None",
+    "-nan",
+    "NAN",
+    "#NUM!",
+    "#DIV/0!",
+    "#VALUE!",
+    "#REF!",
+    "#NAME?",
+    "#NULL!",
+)
+"""Words for a missing value among numbers or dates; elsewhere they may be categories."""
+
+ISO_DATE = (
+    r"^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?"
+    r"(?: ?(?:Z|UTC|[+-]\d{2}(?::?\d{2})?))?)?$"
+)
+"""A date in ISO 8601, with a time or without, as programs write it."""
+
+ZONED = r"^.{11}.*(?:Z|UTC|[+-]\d{2}(?::?\d{2})?)$"
+"""Such a date with a time zone."""
+
+INFINITE = r"(?i)^[+-]?inf(?:inity)?$"
+
+
+class Faults(NamedTuple):
+    """The position of the first cell that cannot be read, or -1; and how many categories the column does not list."""
+
+    first: int
+    unseen: int
+
+
+@dataclass(frozen=True)
+class CellFormat:
+    """How numbers, dates and missing values are written in text."""
+
+    decimal: str = "."
+    thousands: str = ""
+    date_format: str = ""
+    missing: tuple[str, ...] = MISSING
+
+    @cached_property
+    def number(self) -> str:
+        """The regular expression of a number."""
+        point, mark = re.escape(self.decimal), re.escape(self.thousands)
+        whole = rf"\d+|\d{{1,3}}(?:{mark}\d{{3}})+" if self.thousands else r"\d+"
+        return rf"^[+-]?(?:(?:{whole})(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?$"
+
+    def is_missing(self, texts: pa.Array, of_numbers: bool = False) -> pa.Array:
+        """Which cells are missing; some words mean that only among numbers."""
+        words = (*self.missing, "", *(MISSING_NUMBERS if of_numbers else ()))
+        return pc.or_(pc.is_null(texts), pc.is_in(pc.fill_null(texts, ""), pa.array(words, texts.type)))
+
+    def is_number(self, texts: pa.Array) -> pa.Array:
+        """Which cells are numbers; null is none."""
+        found = pc.or_(pc.match_substring_regex(texts, self.number), pc.match_substring_regex(texts, INFINITE))
+        return pc.fill_null(found, False)
+
+    def numbers(self, texts: pa.Array) -> pa.Array:
+        """The numbers of cells that `is_number` has found, as float64."""
+        return pc.cast(self.plain_numbers(texts), pa.float64())
+
+    def plain_numbers(self, texts: pa.Array) -> pa.Array:
+        """The same texts, but numbers without marks between thousands, and with a point."""
+        plainly = pc.replace_substring(texts, self.thousands, "") if self.thousands else texts
+        plainly = pc.replace_substring(plainly, self.decimal, ".") if self.decimal != "." else plainly
+        return pc.if_else(self.is_number(texts), plainly, texts)
+
+    def is_date(self, texts: pa.Array) -> pa.Array:
+        """Which cells have the form of a date; null has none."""
+        if self.date_format:
+            return pa.array([self._date(text) is not None for text in texts.to_pylist()], pa.bool_())
+        return pc.fill_null(pc.match_substring_regex(texts, ISO_DATE), False)
+
+    def is_zoned(self, texts: pa.Array) -> pa.Array:
+        """Which of such cells have a time zone."""
+        if self.date_format:
+            return pa.array(["%z" in self.date_format] * len(texts), pa.bool_())
+        return pc.fill_null(pc.match_substring_regex(texts, ZONED), False)
+
+    def dates(self, texts: pa.Array) -> np.ndarray:
+        """The dates of cells that `is_date` has found, as datetime64[us], in UTC if they have a zone; NaT for none."""
+        if self.date_format:
+            return np.array([self._date(text) for text in texts.to_pylist()], "datetime64[us]")
+        texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
+        texts = pc.replace_substring_regex(texts, r" ?(?:UTC|Z)$", "Z")
+        zoned = self.is_zoned(texts)
+        try:
+            moments = [
+                pc.cast(pc.cast(pc.if_else(mask, texts, None), kind), pa.int64())
+                for mask, kind in ((zoned, pa.timestamp("us", "UTC")), (pc.invert(zoned), pa.timestamp("us")))
+            ]
+        except pa.ArrowInvalid:
+            return np.array([_iso(text) for text in texts.to_pylist()], "datetime64[us]")
+        return pc.coalesce(*moments).cast(pa.timestamp("us")).to_numpy(zero_copy_only=False)
+
+    def _date(self, text: str | None) -> datetime | None:
+        """A date in ``date_format``; None for any other text. Arrow's own parser takes 31 February for 2 March."""
+        try:
+            date = datetime.strptime(text or "", self.date_format)
+        except ValueError:
+            return None
+        return date.astimezone(UTC).replace(tzinfo=None) if date.tzinfo else date
+
+
+def _iso(text: str | None) -> np.datetime64:
+    """One date in ISO 8601; NaT for a day that does not exist."""
+    try:
+        kind = pa.timestamp("us", "UTC") if re.match(ZONED, text or "") else pa.timestamp("us")
+        return np.datetime64(pa.array([text]).cast(kind).cast(pa.int64())[0].as_py(), "us")
+    except (pa.ArrowInvalid, TypeError, ValueError):
+        return np.datetime64("NaT", "us")
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds strings, as they are or in a dictionary."""
+    kind = kind.value_type if arrow.is_dictionary(kind) else kind
+    return bool(arrow.is_string(kind) or arrow.is_large_string(kind) or arrow.is_string_view(kind))
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds numbers or booleans."""
+    kind = kind.value_type if arrow.is_dictionary(kind) else kind
+    tests = (arrow.is_integer, arrow.is_floating, arrow.is_boolean, arrow.is_decimal, arrow.is_null)
+    return any(test(kind) for test in tests)
+
+
+def is_dated(kind: pa.DataType) -> bool:
+    """Whether a column of this type holds dates."""
+    return bool(arrow.is_timestamp(kind) or arrow.is_date(kind))
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """The values of a column without a dictionary; those of a dictionary of strings only where that is needed."""
+    return array.dictionary_decode() if arrow.is_dictionary(array.type) else array
+
+
+def texts_of(array: pa.Array) -> pa.Array:
+    """The texts of any column without blanks around them; whole numbers have no point. Null stays."""
+    values = plain(array)
+    if is_text(values.type):
+        return pc.utf8_trim_whitespace(values.cast(pa.string()))
+    if arrow.is_floating(values.type):
+        numbers = [None if value is None or value != value else value for value in values.to_pylist()]
+        return pa.array(
+            [f"{v:.0f}" if v is not None and v.is_integer() else v and repr(v) for v in numbers], pa.string()
+        )
+    if arrow.is_boolean(values.type):
+        return values.cast(pa.string())
+    return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+
+
+def moments_of(array: pa.Array) -> np.ndarray:
+    """The dates of an Arrow column as datetime64, in UTC if it has a zone; NaT for null."""
+    values = array.cast(pa.timestamp("s")) if arrow.is_date(array.type) else array
+    unit = values.type.unit
+    moments: np.ndarray = values.cast(pa.int64()).cast(pa.timestamp(unit)).to_numpy(zero_copy_only=False)
+    return moments
+
+
+def cell_numbers(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> tuple[Floats, Faults]:
+    """The numbers of a column as its schema says, float64, NaN where missing, and the first cell that is no such value.
+
+    A category that the column does not list is missing too; it is counted.
+    """
+    if column.kind == ColumnKind.CATEGORY:
+        return _codes(column, array, cells)
+    if not is_text(array.type):
+        return _typed(column, array)
+    texts = texts_of(array)
+    missing = cells.is_missing(texts, of_numbers=True)
+    readers: dict[ColumnKind, Callable[[], tuple[pa.Array, pa.Array]]] = {
+        ColumnKind.NUMBER: lambda: _numbers(texts, cells),
+        ColumnKind.BOOLEAN: lambda: _booleans(texts),
+        ColumnKind.DATE: lambda: _dates(column, texts, cells),
+    }
+    known, values = readers[column.kind]()
+    bad = pc.invert(pc.or_(missing, known)).to_numpy(zero_copy_only=False)
+    numbers = pc.if_else(missing, None, values).to_numpy(zero_copy_only=False)
+    return np.asarray(numbers, np.float64), Faults(_first(bad), 0)
+
+
+def _first(bad: np.ndarray) -> int:
+    return int(bad.argmax()) if bad.any() else -1
+
+
+def _numbers(texts: pa.Array, cells: CellFormat) -> tuple[pa.Array, pa.Array]:
+    known = cells.is_number(texts)
+    return known, cells.numbers(pc.if_else(known, texts, None))
+
+
+def _booleans(texts: pa.Array) -> tuple[pa.Array, pa.Array]:
+    lower = pc.utf8_lower(texts)
+    values = pc.index_in(lower, pa.array(["false", "true", "0", "1"]))
+    return pc.is_valid(values), pc.cast(pc.bit_wise_and(values, 1), pa.float64())
+
+
+def _dates(column: FeatureColumn, texts: pa.Array, cells: CellFormat) -> tuple[pa.Array, pa.Array]:
+    known = cells.is_date(texts)
+    known = pc.and_(known, pc.equal(cells.is_zoned(texts), column.in_utc))
+    counts = column.counts(cells.dates(pc.if_else(known, texts, None)))
+    return pc.and_(known, pa.array(~np.isnan(counts))), pa.array(counts)
+
+
+def _codes(column: FeatureColumn, array: pa.Array, cells: CellFormat) -> tuple[Floats, Faults]:
+    """The positions of categories; equal strings are looked up once."""
+    if not (is_text(array.type) or is_numeric(array.type)):
+        return np.full(len(array), np.nan), Faults(_first(np.asarray(array.is_valid())), 0)
+    each = array if arrow.is_dictionary(array.type) else plain(array).dictionary_encode()
+    words = texts_of(each.dictionary)
+    known = pc.index_in(words, pa.array(column.categories, pa.string()))
+    unseen = pc.and_(pc.is_null(known), pc.invert(_is_missing_category(column, words, cells)))
+    codes = pc.cast(known, pa.float64()).take(each.indices).to_numpy(zero_copy_only=False)
+    n_unseen = pc.sum(unseen.take(each.indices)).as_py() or 0
+    return np.asarray(codes, np.float64), Faults(-1, int(n_unseen))
+
+
+def _is_missing_category(column: FeatureColumn, words: pa.Array, cells: CellFormat) -> pa.Array:
+    """Which words stand for a missing value, and are no categories."""
+    return pc.and_(cells.is_missing(words), pc.invert(pc.is_in(words, pa.array(column.categories, pa.string()))))
+
+
+def _typed(column: FeatureColumn, array: pa.Array) -> tuple[Floats, Faults]:
+    """Numbers of a column whose type says what it holds; one of another kind is bad from its first value."""
+    values = plain(array)
+    if column.kind == ColumnKind.DATE:
+        zoned = bool(arrow.is_timestamp(values.type) and values.type.tz)
+        if is_dated(values.type) and zoned == column.in_utc:
+            return column.counts(moments_of(values)), Faults(-1, 0)
+    elif is_numeric(values.type):
+        numbers = np.asarray(values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+        bad = column.kind == ColumnKind.BOOLEAN and ~np.isin(numbers, (0.0, 1.0)) & ~np.isnan(numbers)
+        return numbers, Faults(_first(np.asarray(bad)), 0)
+    return np.full(len(values), np.nan), Faults(_first(np.asarray(values.is_valid())), 0)

@@ -1,0 +1,131 @@
+"""The dialect of a file of separated values: what separates its cells, and whether its first row names the columns."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from distforest.errors import InputError, warn_caller
+from distforest.sources.files.bounds import brief, text_bytes
+from distforest.sources.files.tables import is_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas", " ": "blanks"}
+"""Usual separators of cells, and their names in messages."""
+
+QUOTES = {"none": None, '"': '"', "'": "'"}
+"""What may enclose cells, by the option ``quote``."""
+
+VALUE = r"[$€£+-]*[.,]?\d[\d\s.,:/%€TZeE+-]*|[+-]?(?:nan|NaN|inf)"
+"""What the values of a table look like, rather than names: numbers, dates, times, amounts; not x1, but 5.1 and 1,5."""
+
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+"""Encodings by the mark with which a file of text may begin."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What separates and encloses cells, and how characters are encoded."""
+
+    separator: str = ","
+    quote: str | None = '"'
+    encoding: str = "utf-8-sig"
+
+    @classmethod
+    def of(cls, path: str, separator: str | None, quote: str | None, encoding: str | None) -> Dialect:
+        """The dialect of a file, by options, its suffix and its mark; raises InputError for an unknown option."""
+        stem = re.sub(r"\.(gz|bz2|xz)$", "", path.lower())
+        usual = "\t" if stem.endswith((".tsv", ".tab")) else ","
+        if quote is not None and quote not in QUOTES:
+            raise InputError(f"quote must be one of {', '.join(map(repr, QUOTES))}, found {quote!r}")
+        given = usual if separator is None else separator_of(separator)
+        return cls(given, QUOTES['"' if quote is None else quote], _encoding_of(path, encoding))
+
+
+def _encoding_of(path: str, option: str | None) -> str:
+    """The encoding by the mark at the beginning of a file, or else as asked, or UTF-8."""
+    with text_bytes(path) as file:
+        start = file.read(4)
+    marked = next((encoding for mark, encoding in MARKS.items() if start.startswith(mark)), None)
+    try:
+        asked = codecs.lookup(option).name if option is not None else "utf-8"
+    except LookupError:
+        raise InputError(f"encoding must be one that Python knows, such as 'cp1252', found {option!r}") from None
+    if marked is None:
+        return "utf-8-sig" if asked == "utf-8" else asked
+    if option is not None and not asked.startswith(marked[:5]):
+        raise InputError(f"{path}: text in {option} was expected, found the mark of {marked}; leave `encoding` out")
+    return marked
+
+
+def separator_of(option: str) -> str:
+    r"""The character that the option ``separator`` means; raises InputError.
+
+    Examples
+    --------
+    >>> separator_of(";"), separator_of("tab")
+    (';', '\t')
+    """
+    character = "\t" if option in {"tab", "\\t"} else option
+    if isinstance(character, str) and len(character) == 1 and _separates(character):
+        return character
+    raise InputError(f"separator must be one character such as ';' or '|', or 'tab', found {option!r}")
+
+
+def _separates(character: str) -> bool:
+    """Whether a character can separate cells: numbers and quotes do not contain it."""
+    return character.isascii() and not character.isalnum() and character not in "\"'+-._#\r\n"
+
+
+def hint_at_separator(separator: str, cell: str, alone: bool) -> str:
+    """Which separator to give if another one splits a cell: one that is alone in its row, or any one into numbers."""
+    usual = [other for other in SEPARATORS if other != separator and other in cell.strip()]
+    other = next((one for one in usual if alone or (one != "," and all(map(is_number, cell.split(one))))), None)
+    if other is None:
+        return ""
+    word = "tab" if other == "\t" else other
+    taken = SEPARATORS.get(separator, repr(separator))
+    return f"; cells are read as separated by {taken}; if they are by {SEPARATORS[other]}, give `separator={word!r}`"
+
+
+def is_headed(path: str, label: str | None, cells: list[str], below: list[str]) -> bool:
+    """Guess whether the first row of a csv file names its columns; warn if both readings are likely."""
+    numbers = [cell for cell in cells if is_number(cell)]
+    if not any(re.fullmatch(VALUE, cell) for cell in cells) or (label in cells and not is_number(str(label))):
+        return True
+    counts = bool(numbers) and numbers == [str(place) for place in range(len(numbers))]
+    if counts and "" in cells:
+        return True  # with a column of an index, which is refused next
+    if counts and below and len(numbers) > 1 and (label is None or label in cells):
+        text = f"the first row, {in_short(cells)}, counts the columns, as pandas names them, and is taken as a header"
+        warn_caller(f"{path}: {text}; give header=False if it is data, else header=True")
+        return True
+    if counts or (below and _look_like_names(numbers, below)):
+        text = f"the first row, {in_short(cells)}, is taken as data, though it looks like a header"
+        warn_caller(f"{path}: {text}; give header=True if it is one, else header=False")
+    return False
+
+
+def _look_like_names(numbers: list[str], below: list[str]) -> bool:
+    """Whether the numbers of a first row are whole while those below are not, or rise by one while those do not."""
+    if len(numbers) < 2 or not all(map(_is_whole, numbers)):
+        return False
+    return not any(map(_is_whole, below)) or (len(numbers) > 2 and _rise_by_one(numbers) and not _rise_by_one(below))
+
+
+def _rise_by_one(cells: list[str]) -> bool:
+    return all(map(_is_whole, cells)) and all(int(b) == int(a) + 1 for a, b in pairwise(cells))
+
+
+def _is_whole(cell: str) -> bool:
+    return bool(re.fullmatch(r"\s*[+-]?\d{1,18}\s*", cell))
+
+
+def in_short(cells: Sequence[str], most: int = 5) -> str:
+    """A row as it is written, or its first cells."""
+    return ",".join(map(brief, cells[:most])) + (",..." if len(cells) > most else "")

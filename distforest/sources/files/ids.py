@@ -1,0 +1,61 @@
+"""Names of rows, beside their features: whole numbers, or texts as bytes of UTF-8 in rows of one width."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from distforest.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+IDS = "ids"
+"""The array of a group that names its rows."""
+
+ENCODING = "encoding"
+"""The attribute of an array of names that are texts."""
+
+MAX_ID_BYTES = 1 << 10
+"""The most bytes of a name."""
+
+WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
+"""A name that is a whole number and nothing else: 7, and not 007."""
+
+
+def packed_names(names: Sequence[str], width: int) -> np.ndarray:
+    r"""Names as bytes, shape (n, width) of uint8, filled up with zeros.
+
+    Examples
+    --------
+    >>> packed_names(["ab", "é"], 3).tolist()
+    [[97, 98, 0], [195, 169, 0]]
+    """
+    packed = b"".join(name.encode().ljust(width, b"\0") for name in names)
+    return np.frombuffer(packed, np.uint8).reshape(len(names), width)
+
+
+def names_of_rows(values: np.ndarray, attributes: object) -> list[str]:
+    """The names in an array of them, or in some of its rows.
+
+    Raises
+    ------
+    InputError
+        These are no names.
+
+    Examples
+    --------
+    >>> names_of_rows(packed_names(["ab", "é"], 3), {"encoding": "utf-8"}), names_of_rows(np.array([7, -1]), {})
+    (['ab', 'é'], ['7', '-1'])
+    """
+    is_text = isinstance(attributes, dict) and attributes.get(ENCODING) == "utf-8"
+    try:
+        if is_text and values.ndim == 2 and values.dtype == np.uint8:
+            return [row.tobytes().rstrip(b"\0").decode() for row in values]
+        if not is_text and values.ndim == 1 and values.dtype.kind in "iu":
+            return [str(number) for number in values.tolist()]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{IDS}: names in UTF-8 were expected, found other bytes") from error
+    raise InputError(f"{IDS}: a name for each row was expected, found {values.dtype} of shape {values.shape}")

@@ -1,0 +1,132 @@
+"""What the columns of a table are for: features, and one each for labels or targets, weights, and names of the rows."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from distforest.errors import InputError, warn_caller
+from distforest.sources.files.bounds import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from distforest.sources.files.tables import Table
+
+LIKELY = 1000
+"""The most columns that are compared with a name that is missing, to suggest a near one: comparing takes time."""
+
+
+@dataclass(frozen=True)
+class RoleOptions:
+    """Names of columns: of the features (all by default), of those left out, of categories, and of each other role."""
+
+    columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    label: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    id: str | None = None
+
+    def given(self) -> dict[str, object]:
+        """The options that are not left at their default, by name."""
+        return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) != own.default}
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Positions of columns by what they are for; None for a role that no column has."""
+
+    features: tuple[int, ...]
+    categorical: frozenset[int] = frozenset()
+    label: int | None = None
+    target: int | None = None
+    weight: int | None = None
+    id: int | None = None
+
+    @classmethod
+    def of(cls, table: Table, options: RoleOptions) -> Roles:
+        """What columns are for.
+
+        Raises
+        ------
+        InputError
+            A column is not there, two options contradict each other, or no feature is left.
+        """
+        if options.label is not None and options.target is not None:
+            both = f"{options.label!r} and {options.target!r}"
+            raise InputError(f"`label` or `target` was expected, found {both}; a forest learns from one of them")
+        found: dict[str, int | None] = {
+            role: None if (name := getattr(options, role)) is None else _position(table, role, name)
+            for role in ("label", "target", "weight", "id")
+        }
+        taken: dict[int, str] = {}
+        for role, position in found.items():
+            if position is not None and taken.setdefault(position, role) != role:
+                name = quoted(table.columns[position])
+                raise InputError(f"{table.path}: a column for each role was expected, found {name} for two of them")
+        index = [table.columns.index(name) for name in table.index]
+        unnamed = _told_of_index(table, [position for position in index if position not in taken], options)
+        if unnamed is not None and found["id"] is None:
+            found["id"] = unnamed
+        left_out = {_position(table, "drop", name) for name in _each(table, options.drop)}
+        asked = (
+            None if options.columns is None else [_position(table, "columns", n) for n in _each(table, options.columns)]
+        )
+        for option, positions in (("drop", left_out), ("columns", asked or ())):
+            if twice := next((position for position in positions if position in taken), None):
+                name, role = quoted(table.columns[twice]), taken[twice]
+                raise InputError(
+                    f"{table.path}: {name} is the `{role}`, found it in `{option}`; take it from one of them"
+                )
+        others = {*taken, *left_out, *([] if asked else index)}
+        chosen = asked or range(len(table.columns))
+        features = tuple(dict.fromkeys(position for position in chosen if position not in others))
+        if not features:
+            named = f" beside the label {options.label!r}" if options.label is not None else ""
+            raise InputError(f"{table.path}: features{named} were expected, found no other column")
+        categorical = frozenset(_position(table, "categorical", name) for name in _each(table, options.categorical))
+        if stray := sorted(categorical - set(features)):
+            raise InputError(f"{table.path}: `categorical` is for features, found {quoted(table.columns[stray[0]])}")
+        return cls(features, categorical, **found)
+
+
+def _told_of_index(table: Table, index: list[int], options: RoleOptions) -> int | None:
+    """The position of the one column that names the rows if no option says so; told."""
+    if len(index) > 1 and options.id is None:
+        found = ", ".join(quoted(table.columns[position]) for position in index)
+        raise InputError(
+            f"{table.path}: one column that names the rows was expected, found {found}; give `id` or `drop`"
+        )
+    if not index or (options.columns and table.columns[index[0]] in options.columns):
+        return None
+    name = table.columns[index[0]]
+    what = "the first column has no name, as of a data frame's index," if not name else f"{quoted(name)} was the index"
+    what += "" if not name else " of the data frame,"
+    if options.id is not None or name in options.drop:
+        warn_caller(f"{table.path}: {what} and is left out")
+        return None
+    warn_caller(f"{table.path}: {what} and is read as the names of the rows; give `drop` to leave it out")
+    return index[0]
+
+
+def _each(table: Table, names: Sequence[str]) -> list[str]:
+    """Names of columns, of which a string may hold several, separated by commas."""
+    return [own for name in names for own in ([name] if name in table.columns else name.split(","))]
+
+
+def _position(table: Table, role: str, name: str) -> int:
+    """The position of a column; raises InputError, which suggests a near name."""
+    names = table.columns
+    if name in names:
+        return names.index(name)
+    listed = ", ".join(map(quoted, names[:20])) + (", ..." if len(names) > 20 else "")
+    likely = [own for own in names[:LIKELY] if len(own) <= 3 * len(name)]
+    near = difflib.get_close_matches(name, likely, n=1)
+    hint = f"; did you mean {quoted(near[0])}?" if near else ""
+    if table.guessed and not table.headed:
+        hint = "; the first row is taken as data; give header=True if it names the columns"
+    role = {"columns": "feature", "drop": "dropped", "id": "id"}.get(role, role)
+    raise InputError(f"{table.path}: {role} column {name!r} was expected, found {listed}{hint}")

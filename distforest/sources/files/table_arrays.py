@@ -1,0 +1,382 @@
+"""The arrays that a table becomes: features as float32, labels, targets, weights and names of rows."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as arrow
+
+from distforest.amounts import are, counted
+from distforest.errors import InputError, warn_caller
+from distforest.sources.doubts import Sample, told_of_rounding
+from distforest.sources.files.bounds import brief, quoted
+from distforest.sources.files.cells import MISSING, cell_numbers, is_numeric, is_text, plain, texts_of
+from distforest.sources.files.ids import ENCODING, IDS, MAX_ID_BYTES, WHOLE, packed_names
+from distforest.sources.files.survey import ColumnSummary, column_blocks, found_columns
+from distforest.sources.files.tables import is_number, readable
+from distforest.sources.schema import FeatureColumn, Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from zarr.core.common import JSON
+
+    from distforest.sources.files.cells import CellFormat
+    from distforest.sources.files.roles import Roles
+    from distforest.sources.files.tables import Table
+    from distforest.sources.source import Float32s, Floats
+
+    ArrayBlocks = Callable[[], Iterable[np.ndarray]]
+    LabelBlocks = Callable[[], Iterable[np.ndarray | list[str]]]
+
+MISSING_LABELS = frozenset(MISSING)
+"""Labels that may mean a missing label."""
+
+FEWEST_TO_COUNT = 10
+"""The fewest rows that a column seems to number on purpose; fewer may rise by one by chance."""
+
+MAX_CLASSES = 1 << 16
+"""The most classes; more different strings in a label column are no classes."""
+
+WHOLE_IN_FLOAT32 = float(2**24)
+"""Whole numbers beyond are not all float32 numbers."""
+
+
+@dataclass(frozen=True)
+class PlannedArray:
+    """A checked array, to be written block by block; ``warning`` says what may be misread in it, if anything."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    blocks: ArrayBlocks
+    attributes: Mapping[str, JSON] = field(default_factory=dict)
+    warning: str = ""
+    columns: tuple[ColumnSummary, ...] = ()
+
+
+def arrays_of_table(table: Table, roles: Roles, cells: CellFormat, block_bytes: int) -> list[PlannedArray]:
+    """Read a table once and more often, and plan the arrays that it becomes.
+
+    Parameters
+    ----------
+    table
+        The table.
+    roles
+        What its columns are for.
+    cells
+        How its texts are written.
+    block_bytes
+        Bytes of a block of rows as float64, about.
+
+    Raises
+    ------
+    InputError
+        A column is of two kinds, a value is infinite, a label, target, weight or name is missing, or a weight negative.
+    """
+    found = found_columns(table, roles, cells)
+    schema = Schema(found.columns)
+    n_rows = max(1, block_bytes // (8 * len(table.columns)))
+
+    def features() -> Iterator[Floats]:
+        for block, _ in feature_blocks(table, roles.features, schema, cells, n_rows):
+            yield block
+
+    def place_in(row: int, column: int) -> str:
+        return table.place(row, roles.features[column]).removeprefix(f"{table.path}: ")
+
+    is_named = table.headed or bool(schema.encodings)
+    X = features_array(table.path, len(schema.columns), features, schema if is_named else None, place_in)
+    arrays = [replace(X, columns=found.summaries)]
+    if roles.label is not None:
+        position = roles.label
+        arrays.append(labels_array(table.path, lambda: _labels_of(table, position, cells), table.typed))
+    for name, role, what in (("y", roles.target, "target"), ("weights", roles.weight, "weight")):
+        if role is not None:
+            arrays.append(_numbers_array(table, role, cells, name, what))
+    if roles.id is not None:
+        arrays.append(_ids_array(table, roles.id))
+    check_alike(table.path, arrays)
+    return arrays
+
+
+def feature_blocks(
+    table: Table, positions: Sequence[int], schema: Schema, cells: CellFormat, n_rows: int
+) -> Iterator[tuple[Floats, Counter[int]]]:
+    """Blocks of features as a schema says, shape (n, n_columns), and how many categories each column does not list.
+
+    Raises
+    ------
+    InputError
+        A value is of another kind than its column.
+    """
+    first = 0
+    for arrays in column_blocks(table, positions, n_rows):
+        block, unseen = np.empty((len(arrays[0]), len(arrays))), Counter[int]()
+        for place, (column, array) in enumerate(zip(schema.columns, arrays, strict=True)):
+            block[:, place], faults = cell_numbers(column, array, cells)
+            unseen[place] += faults.unseen
+            if faults.first >= 0:
+                text = texts_of(array.slice(faults.first, 1))[0].as_py()
+                wanted = {"number": "a number", "boolean": "true or false", "date": "a date", "category": "a category"}
+                expected = f"{wanted[str(column.kind)]} was expected, found {quoted(str(text))}"
+                where = table.place(first + faults.first, positions[place])
+                raise InputError(f"{where}, column {quoted(column.name)}: {expected}; write it as in training")
+        yield block, +unseen
+        first += len(block)
+
+
+def _values_of(table: Table, position: int) -> Iterator[tuple[int, pa.Array]]:
+    """A column in blocks, each with the number of its first row."""
+    first = 0
+    for [array] in table.batches([position]):
+        yield first, array
+        first += len(array)
+
+
+def _refuse_first(
+    table: Table, position: int, mask: pa.Array, values: pa.Array, first: int, expected: str, cure: str = ""
+) -> None:
+    """Raise InputError for the first value that the mask marks."""
+    if pc.any(mask).as_py():
+        place = pc.index(mask, True).as_py()
+        found = values[place].as_py()
+        shown = "null" if found is None else quoted(str(found)) if isinstance(found, str) else repr(found)
+        where = f"{table.place(first + place, position)}, column {quoted(table.columns[position])}"
+        raise InputError(f"{where}: {expected} was expected, found {shown}; fill it in, or leave its row out{cure}")
+
+
+def _labels_of(table: Table, position: int, cells: CellFormat) -> Iterator[np.ndarray | list[str]]:
+    """Blocks of labels: int64 or float64 of shape (n,), or strings."""
+    with readable(table.path):  # an integer may be too large for int64
+        for first, array in _values_of(table, position):
+            values = array if table.typed else texts_of(array)
+            missing = cells.is_missing(values) if not table.typed else values.is_null()
+            cure = "" if table.typed else "; if it is a class, say with `missing` which words mean a missing value"
+            _refuse_first(table, position, missing, values, first, "a label", cure)
+            if not table.typed:
+                is_plain = cells.decimal == "." and not cells.thousands
+                numbers = values if is_plain else cells.plain_numbers(values)
+                yield numbers.to_pylist()
+            elif arrow.is_dictionary(values.type) and is_text(values.type):  # a string that runs repeat is held once
+                words = [str(word) for word in values.dictionary.to_pylist()]
+                yield [words[code] for code in values.indices.to_pylist()]
+            elif is_text(values.type):
+                yield [str(label) for label in values.to_pylist()]
+            elif not is_numeric(values.type):
+                expected = f"{table.path}: label column {table.columns[position]!r}: numbers or strings were expected"
+                raise InputError(f"{expected}, found {brief(str(array.type))}")
+            elif arrow.is_integer(values.type) or arrow.is_boolean(values.type):
+                yield plain(values).cast(pa.int64()).to_numpy(zero_copy_only=False)
+            else:
+                yield plain(values).cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def _numbers_array(table: Table, position: int, cells: CellFormat, name: str, what: str) -> PlannedArray:
+    """Targets or weights, float64; all are finite, and no weight is negative."""
+    column, n_rows = FeatureColumn(table.columns[position]), 0
+
+    def blocks() -> Iterator[Floats]:
+        for _, array in _values_of(table, position):
+            yield cell_numbers(column, array, cells)[0]
+
+    for first, array in _values_of(table, position):
+        values, faults = cell_numbers(column, array, cells)
+        bad = ~np.isfinite(values) | (values < 0 if what == "weight" else False)
+        if faults.first >= 0:
+            bad[: faults.first + 1] = np.arange(faults.first + 1) == faults.first
+        expected = "a finite number >= 0 as weight" if what == "weight" else "a finite number as target"
+        _refuse_first(table, position, pa.array(bad), plain(array), first, expected)
+        n_rows += len(values)
+    return PlannedArray(name, (n_rows,), np.dtype(np.float64), blocks, {"column": column.name})
+
+
+def _ids_array(table: Table, position: int) -> PlannedArray:
+    """Names of rows: int64 if all are whole numbers, else bytes of UTF-8; told if one names several rows."""
+    are_whole, width, n_rows = True, 1, 0
+    hashes = []
+    for first, array in _values_of(table, position):
+        texts = texts_of(array)
+        empty = pc.or_(pc.is_null(texts), pc.equal(pc.fill_null(texts, ""), ""))
+        _refuse_first(table, position, empty, texts, first, "a name of the row")
+        words = texts.to_pylist()
+        are_whole = are_whole and all(map(WHOLE.fullmatch, words))
+        width = max([width, *(len(word.encode()) for word in words)])
+        hashes.append(np.fromiter(map(hash, words), np.int64, len(words)))
+        n_rows += len(words)
+    name = table.columns[position]
+    if width > MAX_ID_BYTES:
+        expected = f"names of rows of at most {MAX_ID_BYTES:,} bytes were expected in column {quoted(name)}"
+        raise InputError(f"{table.path}: {expected}, found {width:,}")
+    n_twice = n_rows - len(np.unique(np.concatenate(hashes))) if hashes else 0
+    have = "has" if n_twice == 1 else "have"
+    doubt = f"{counted(n_twice, 'row')} {have} the name of an earlier one, in column {quoted(name)}"
+
+    def blocks() -> Iterator[np.ndarray]:
+        for _, array in _values_of(table, position):
+            words = texts_of(array).to_pylist()
+            yield np.array([int(word) for word in words], np.int64) if are_whole else packed_names(words, width)
+
+    shape, dtype = ((n_rows,), np.dtype(np.int64)) if are_whole else ((n_rows, width), np.dtype(np.uint8))
+    attributes = {"column": name, **({} if are_whole else {ENCODING: "utf-8"})}
+    return PlannedArray(IDS, shape, dtype, blocks, attributes, doubt if n_twice else "")
+
+
+def check_alike(source: str, arrays: Sequence[PlannedArray]) -> None:
+    """Raise InputError if features and labels differ in their number of rows."""
+    n_rows = {array.name: array.shape[0] for array in arrays if array.name in ("X", "y")}
+    if len(set(n_rows.values())) > 1:
+        raise InputError(
+            f"{source}: a label for each row was expected, "
+            f"found {counted(n_rows['X'], 'row')}, {counted(n_rows['y'], 'label')}"
+        )
+
+
+def features_array(
+    source: str,
+    n_columns: int,
+    blocks: ArrayBlocks,
+    schema: Schema | None,
+    place_in: Callable[[int, int], str] | None = None,
+) -> PlannedArray:
+    """``X``, after all values are found finite as float32; in a table, which can say where they are, NaN is allowed."""
+    n_rows, n_bad, place, numbering, sample = 0, 0, "", _Numbering(), Sample()
+    for block in blocks():
+        narrow = as_float32(block)
+        bad = np.argwhere(np.isinf(narrow) if place_in else ~np.isfinite(narrow))
+        if len(bad) and not n_bad:
+            row, column = map(int, bad[0])
+            where = place_in(n_rows + row, column) if place_in else f"row {n_rows + row}"
+            place = f"{float(block[row, column])!r} in {where}, {_column(column, schema)}"
+        sample.see(block, n_rows)
+        n_bad += len(bad)
+        n_rows += len(block)
+        numbering.follow(block[:, 0])
+    if n_bad:
+        raise InputError(
+            f"{source}: finite float32 numbers were expected as features, found {n_bad:,} that {are(n_bad)} not, "
+            f"the first {place}; fill them in or leave their rows out"
+        )
+    if n_rows == 0:
+        raise InputError(f"{source}: rows were expected, found none")
+    if rounding := told_of_rounding(sample, schema) or _told_of_whole(sample, schema):
+        warn_caller(f"{source}: {rounding}")
+    doubt = numbering.doubt()
+    warning = f"{_column(0, schema)} {doubt}" if n_columns > 1 and doubt else ""
+    attributes = schema.attributes() if schema else {}
+    return PlannedArray(
+        "X", (n_rows, n_columns), np.dtype(np.float32), lambda: map(as_float32, blocks()), attributes, warning
+    )
+
+
+def _column(column: int, schema: Schema | None) -> str:
+    return f"column {column}" + (f" ({brief(schema.names[column])})" if schema else "")
+
+
+def _told_of_whole(sample: Sample, schema: Schema | None) -> str:
+    """Name a column of whole numbers of which some become equal in float32, as identifiers do; else ""."""
+    for column, values in enumerate(sample.rows().T):
+        known = np.unique(values[~np.isnan(values)])
+        if len(known) and np.abs(known).max() > WHOLE_IN_FLOAT32 and (known == np.round(known)).all():
+            n_left = len(np.unique(as_float32(known)))
+            if n_left < len(known):
+                found = f"float32 leaves {n_left:,} of {len(known):,} different whole numbers"
+                where = _column(column, schema)
+                return f"{found} of {where}; if it names the rows, give `id`, or leave it out"
+    return ""
+
+
+@dataclass
+class _Numbering:
+    """Whether a column, read block by block, numbers the rows from 0 or 1 like the index of a data frame."""
+
+    first: float = math.nan
+    n_rows: int = 0
+    goes_on: bool = True
+
+    def follow(self, values: np.ndarray) -> None:
+        """Take the values of the next rows into account."""
+        if self.n_rows == 0 and len(values):
+            self.first = float(values[0])
+            self.goes_on = self.first in {0.0, 1.0}
+        if self.goes_on:
+            self.goes_on = bool((values == self.first + np.arange(self.n_rows, self.n_rows + len(values))).all())
+        self.n_rows += len(values)
+
+    def doubt(self) -> str:
+        """The warning about such a column; empty if it is none, or may be one by chance."""
+        if not self.goes_on or self.n_rows < FEWEST_TO_COUNT:
+            return ""
+        return f"numbers the rows from {self.first:.0f}, and is read as a feature; leave it out if it is an index"
+
+
+def as_float32(block: np.ndarray) -> Float32s:
+    """Features as they are held; what is too large becomes infinite."""
+    with np.errstate(over="ignore"):  # a value that is too large becomes infinite, and is found as such
+        return block.astype(np.float32)
+
+
+def labels_array(source: str, labels: LabelBlocks, typed: bool) -> PlannedArray:
+    """``y``: integers if all labels are integers, else numbers if all are numbers, else classes."""
+    n_rows, kind = 0, "i"
+    strings: set[str] = set()
+    for block in labels():
+        n_rows += len(block)
+        kind = max(kind, _label_kind(block, typed), key="ifU".index)
+        if isinstance(block, list) and len(strings) <= MAX_CLASSES:
+            strings.update(block)
+    if kind == "U" and len(strings) > MAX_CLASSES:
+        raise InputError(f"{source}: labels of at most {MAX_CLASSES} classes were expected, found more strings")
+    classes = sorted(strings) if kind == "U" else []
+    codes = {label: code for code, label in enumerate(classes)}
+    convert: Callable[[str], float] = {"i": int, "f": float}.get(kind, codes.__getitem__)
+    dtype = np.dtype(np.float64 if kind == "f" else np.int64)
+
+    def blocks() -> Iterator[np.ndarray]:
+        return (np.array([convert(label) for label in block], dtype) for block in labels())
+
+    if kind == "f":
+        check_labels(source, blocks())
+    warning = doubt_of_classes(classes, typed)
+    return PlannedArray("y", (n_rows,), dtype, blocks, {"classes": classes} if classes else {}, warning)
+
+
+def doubt_of_classes(classes: Sequence[str], typed: bool) -> str:
+    """A warning about strings that may be no classes: missing labels, or targets; empty if there is no doubt."""
+    missing = [label for label in classes if typed and label in MISSING_LABELS]
+    if missing:
+        found = ", ".join(map(repr, missing))
+        return f"{found} among the labels is read as a class; if it says that a label is missing, leave its rows out"
+    targets = [label for label in classes if is_number(label) and not re.fullmatch(r"[+-]?\d+", label)]
+    if typed or not targets or len(targets) == len(classes):
+        return ""
+    word = next(label for label in classes if not is_number(label))
+    return f"the labels are read as classes, {quoted(targets[0])} among them, as {quoted(word)} is no number"
+
+
+def _label_kind(block: np.ndarray | list[str], typed: bool) -> str:
+    """The kind of the labels of a block: ``"i"`` integers, ``"f"`` numbers, ``"U"`` strings."""
+    if not isinstance(block, list):
+        return "i" if block.dtype.kind == "i" else "f"
+    if typed or not all(map(is_number, block)):
+        return "U"
+    are_whole = all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in block)  # 18 digits fit int64
+    return "i" if are_whole else "f"
+
+
+def check_labels(source: str, blocks: Iterable[np.ndarray]) -> None:
+    """Raise InputError if a label is not finite."""
+    n_rows = 0
+    for block in blocks:
+        bad = np.argwhere(~np.isfinite(block))
+        if len(bad):
+            value, row = block[tuple(bad[0])], n_rows + int(bad[0][0])
+            raise InputError(f"{source}: finite labels were expected, found {float(value)!r} in row {row}")
+        n_rows += len(block)

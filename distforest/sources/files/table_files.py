@@ -1,0 +1,99 @@
+"""Files and folders that are tables: which format they have, the options of each format, and how they are opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from distforest.errors import InputError
+from distforest.sources.files.arrow_table import ARROW_SUFFIXES, ArrowTable, kind_of_folder
+from distforest.sources.files.bounds import UNPACKERS
+from distforest.sources.files.cells import MISSING, CellFormat
+from distforest.sources.files.csv_dialect import Dialect
+from distforest.sources.files.csv_table import CsvTable
+
+if TYPE_CHECKING:
+    from distforest.sources.files.tables import Table
+
+TEXT_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+}
+"""The formats of files of text, by their suffixes; these may be packed."""
+
+FORMATS = {".npy": "npy", ".npz": "npz", **TEXT_SUFFIXES, **ARROW_SUFFIXES}
+"""The format of a file by its suffix."""
+
+TABLES = ("csv", "parquet", "arrow")
+"""Formats of tables whose columns have names."""
+
+OTHER_PACKED = (".zst", ".zip", ".7z", ".tar")
+"""Suffixes of packed files that nobody unpacks here."""
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """How a table of text is written; None: as is usual. These are arguments of `ingest`, which says what they mean."""
+
+    header: bool | None = None
+    separator: str | None = None
+    quote: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    date_format: str | None = None
+    missing: tuple[str, ...] | None = None
+
+    def given(self) -> dict[str, object]:
+        """The options that are given, by name."""
+        return {own.name: getattr(self, own.name) for own in fields(self) if getattr(self, own.name) is not None}
+
+    def cells(self) -> CellFormat:
+        """How numbers, dates and missing values are written; raises InputError."""
+        decimal, thousands = self.decimal or ".", self.thousands or ""
+        for option, mark in (("decimal", decimal), ("thousands", thousands)):
+            if len(mark) > 1 or mark.isalnum() or mark in tuple("+-"):
+                raise InputError(f"{option} must be one character such as ',' or '.', found {mark!r}")
+        if decimal == thousands:
+            raise InputError(f"thousands must be another character than `decimal`, found {thousands!r} for both")
+        date_format = self.date_format or ""
+        if date_format and "%" not in date_format:
+            raise InputError(f"date_format must be like '%d/%m/%Y', found {date_format!r}")
+        return CellFormat(decimal, thousands, date_format, MISSING if self.missing is None else self.missing)
+
+
+def format_of(source: str, option: str | None) -> str:
+    """The format of a local file or folder, by the option ``format`` or its suffix; raises InputError."""
+    if "://" in source:
+        raise InputError(f"a local file was expected, found the URL {source!r}; fetch it first")
+    path = Path(source)
+    if path.is_dir() and (kind := option or kind_of_folder(source)) in ARROW_SUFFIXES.values():
+        return str(kind)
+    if not path.is_file():
+        what = "a folder without a Parquet or Arrow file" if path.is_dir() else "a pipe or a device"
+        raise InputError(f"{source}: a file was expected, found {what if path.exists() else 'none'}")
+    known = sorted(set(FORMATS.values()))
+    suffix = path.suffix.lower()
+    inner = PurePath(path.stem).suffix.lower() if suffix in UNPACKERS else ""
+    by_suffix = TEXT_SUFFIXES.get(inner) if suffix in UNPACKERS else FORMATS.get(suffix)
+    kind = by_suffix if option is None else option
+    if kind not in known:
+        found = f"the suffix {path.suffix!r}" if option is None else repr(option)
+        cure = "unpack it" if suffix in OTHER_PACKED else "give `format`"
+        raise InputError(f"{source}: format must be one of {', '.join(known)}, found {found}; {cure}")
+    return kind
+
+
+def open_table(
+    source: str, kind: str, text: TextOptions, label: str | None = None, max_bytes: int | None = None
+) -> Table:
+    """Open a file or folder as a table; raises InputError."""
+    if kind != "csv":
+        return ArrowTable.open(source, kind, max_bytes)
+    dialect = Dialect.of(source, text.separator, text.quote, text.encoding)
+    return CsvTable.open(source, dialect, label, text.header, max_bytes)
