@@ -7,7 +7,7 @@ estimator points to the row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from distforest.amounts import counted
 from distforest.errors import InputError
 from distforest.forest.forest import Meaning
 from distforest.forest.leaf_kinds import NEAREST, SHARE, KeepsCounts, KeepsMeans, KeepsMembers, KeepsNothing
-from distforest.growth.cuts.class_weights import ClassWeights
+from distforest.growth.cuts.class_weights import MOST_WEIGHT, ClassWeights
 from distforest.growth.cuts.cluster_search import project_and_cut_clusters
 from distforest.growth.cuts.clusters import MCLUST_BIC, TwoClusters
 from distforest.growth.cuts.criteria import Criterion, Gini, Variance
@@ -30,7 +30,7 @@ from distforest.growth.cuts.witnesses import Witnesses
 from distforest.growth.draws.column_weights import ColumnWeights, inverse_deviations
 from distforest.growth.draws.columns import Axis, Draw, Oblique
 from distforest.growth.draws.dependence import screened_rows
-from distforest.growth.draws.landmarks import landmarks_of
+from distforest.growth.draws.landmarks import Landmarks, landmarks_of
 from distforest.growth.draws.object_pairs import Disagreement
 from distforest.growth.draws.objects import FeatureSubsets, TwoObjects
 from distforest.growth.grower import Growth, Limits, judge_and_cut
@@ -52,6 +52,7 @@ from distforest.growth.parameters import (
     parameters_told,
 )
 from distforest.growth.problem import Data, Problem, Sampling
+from distforest.growth.sample_weights import GENERAL, OF_DISTANCES, Draws, SampleWeights
 from distforest.sources.arrays import ArraySource
 from distforest.sources.binned import BinnedSource
 from distforest.sources.row_kinds import Features
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from distforest.forest.forest import Params
     from distforest.forest.leaf_kinds import LeafKind
     from distforest.growth.grower import Search
-    from distforest.sources.source import Ints, Source
+    from distforest.sources.source import Floats, Ints, Source
 
 GROWTH = 2
 """Version of the growth: it rises whenever the same data, parameters and seed lead to another digest."""
@@ -92,6 +93,8 @@ class Method:
         For a method over pairs of points, instead of a draw: makes what grows trees over pairs.
     in_specs
         Whether a job's spec may name it.
+    weighs_rows
+        Whether rows may have weights.
     """
 
     name: str
@@ -102,6 +105,7 @@ class Method:
     without_truth: Callable[[Data, Params], tuple[Criterion, LeafKind]] | None = None
     over_pairs: Callable[[Data, Params, int, Callable[[int], int]], OverPairs] | None = None
     in_specs: bool = True
+    weighs_rows: bool = False
 
 
 def _columns_of_features(data: Data, _source: Source, params: Params, seed: int) -> Draw:
@@ -111,7 +115,7 @@ def _columns_of_features(data: Data, _source: Source, params: Params, seed: int)
         return Axis(data.matrix.shape[1], min(width, data.matrix.shape[1]))
     if params["coefficients"] != "normal":
         return Oblique(weights, width, combinations)
-    matrix = ArraySource.of(data.array).values
+    matrix = ArraySource.of(data.present).values
     return Oblique(weights, width, combinations, inverse_deviations(matrix, screened_rows(seed, len(matrix))))
 
 
@@ -151,7 +155,7 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     )
     n_pairs, n_columns = int(params["n_pairs"]), int(params["n_columns"])
     if not isinstance(data.rows, Features):
-        landmarks = landmarks_of(params["n_landmarks"], truth.targets, truth.by_class, seed)
+        landmarks = _landmarks(data, params, truth, seed)
         draw = TwoObjects(source, truth, n_pairs, n_columns, landmarks=landmarks, kept=keeps_pairs(params))
         return replace(draw, of_distances=data.of_distances)
     refused = {
@@ -166,6 +170,15 @@ def _pairs_of_objects(data: Data, source: Source, params: Params, seed: int) -> 
     return FeatureSubsets(data.array, truth, n_pairs)
 
 
+def _landmarks(data: Data, params: Params, truth: Disagreement, seed: int) -> Landmarks:
+    """The landmarks, drawn from the objects of positive weight."""
+    if data.sample_weights is None or params["n_landmarks"] is None:
+        return landmarks_of(params["n_landmarks"], truth.targets, truth.by_class, seed)
+    present = data.sample_weights.present.astype(np.int32)
+    found = landmarks_of(params["n_landmarks"], truth.targets[present], truth.by_class, seed)
+    return Landmarks.of(present[found.rows], data.n_rows)
+
+
 _ROWS = (
     Method(
         "smerf",
@@ -173,9 +186,25 @@ _ROWS = (
         (TruthKind.DISTANCES, TruthKind.LABELS, TruthKind.TARGETS, TruthKind.EMBEDDING),
         SMERF_PARAMETERS,
         _columns_of_features,
+        weighs_rows=True,
     ),
-    Method("simforest", "similarity", (TruthKind.LABELS, TruthKind.TARGETS), SIMFOREST_PARAMETERS, _pairs_of_objects),
-    Method("urerf", "features", (TruthKind.NOTHING,), URERF_PARAMETERS, _columns_of_features, _two_clusters),
+    Method(
+        "simforest",
+        "similarity",
+        (TruthKind.LABELS, TruthKind.TARGETS),
+        SIMFOREST_PARAMETERS,
+        _pairs_of_objects,
+        weighs_rows=True,
+    ),
+    Method(
+        "urerf",
+        "features",
+        (TruthKind.NOTHING,),
+        URERF_PARAMETERS,
+        _columns_of_features,
+        _two_clusters,
+        weighs_rows=True,
+    ),
     Method(
         "isolation",
         "similarity",
@@ -221,21 +250,53 @@ def n_candidates(max_features: float | str | None, n_columns: int, weights: Colu
     return int(max_features)
 
 
-def sampling(params: Params, n_rows: int) -> Sampling:
-    """The sampling of rows, from the parameters ``bootstrap`` and ``max_samples``.
+def sampling(params: Params, n_rows: int, weights: SampleWeights | None = None) -> Sampling:
+    """The sampling of rows, from the parameters ``bootstrap`` and ``max_samples``; rows of weight 0 do not count.
 
     Raises
     ------
     InputError
         ``max_samples`` is larger than the number of rows.
     """
-    max_samples = params["max_samples"]
+    max_samples, n_rows = params["max_samples"], n_rows if weights is None else len(weights.present)
     n_draws = n_drawn(max_samples, n_rows)
     if "bootstrap" not in params:  # isolation: rows without replacement, at most all of them
         return Sampling(n_rows, min(n_draws, n_rows), replace=False)
     if n_draws > n_rows:
         raise InputError(f"max_samples={max_samples!r} asks for more rows than there are ({n_rows})")
-    return Sampling(n_rows, n_draws, bool(params["bootstrap"]))
+    return Sampling(n_rows, n_draws, bool(params["bootstrap"]), weights)
+
+
+def weights_of_rows(
+    params: Params, truth_kind: TruthKind, truth: np.ndarray, classes: Sequence[object] | None, weights: Floats
+) -> SampleWeights:
+    """The weights of the rows as the integers that trees add.
+
+    Parameters
+    ----------
+    params
+        The parameters of a method whose rows may have weights.
+    truth_kind, truth, classes
+        The ground truth, as in `Data`.
+    weights
+        Weights from `checked_weights`, shape (n_rows,).
+
+    Raises
+    ------
+    InputError
+        The weights are too large, or a parameter needs all rows.
+    """
+    n_present = int(np.count_nonzero(weights))
+    if params.get("voting") == NEAREST and n_present < len(weights):
+        raise InputError(f"voting={NEAREST!r} lets every training object vote; leave out those with a weight of 0")
+    draws, bounds = sampling(params, n_present), GENERAL
+    if truth_kind == TruthKind.DISTANCES:
+        bounds = OF_DISTANCES
+    if truth_kind == TruthKind.LABELS and (class_weight := params.get("class_weight")) is not None:
+        of_classes = ClassWeights.of(class_weight, truth, classes or [], weights).integers(draws.n_draws)
+        spare = 2 if (weights != np.rint(weights)).any() else 1  # rounded, they may weigh classes a little differently
+        bounds = bounds._replace(tree=min(bounds.tree, MOST_WEIGHT // (spare * int(of_classes.max()))))
+    return SampleWeights.of(weights, Draws(draws.n_draws, draws.replace), bounds)
 
 
 def check_together(params: Params) -> None:
@@ -283,6 +344,8 @@ def problem(method: Method, data: Data, params: Params, seed: int) -> Bound:
         The method cannot learn from this kind of ground truth, or a parameter contradicts another one or the data.
     """
     check_together(params)
+    if data.sample_weights is not None and not method.weighs_rows:
+        raise InputError(f"{method.name} knows no weights of rows, found sample_weight; leave it out")
     if data.truth_kind not in method.truth_kinds:
         raise InputError(f"{method.name} learns from {' or '.join(method.truth_kinds)}, found {data.truth_kind}")
     if data.truth_kind != TruthKind.LINKS and len(data.truth) != data.n_rows:
@@ -305,13 +368,15 @@ def _over_pairs(method: Method, data: Data, params: Params, seed: int) -> PairPr
 def _over_rows(method: Method, data: Data, params: Params, seed: int) -> Problem:
     """Bind a method to rows."""
     assert method.draw is not None  # noqa: S101  (a method has a draw or is one over pairs)
-    source = _source(data, params)
-    params, class_weights = _weighted(data, params)
+    data, source = data.without_absent(), _source(data, params)
+    rows_of_trees = sampling(params, data.n_rows, data.sample_weights)
+    params, class_weights = _weighted(data, params, rows_of_trees.heaviest)
     criterion, leaf = (
-        method.without_truth(data, params) if method.without_truth else _taught(data, params, class_weights)
+        method.without_truth(data, params)
+        if method.without_truth
+        else _taught(data, params, class_weights, rows_of_trees.heaviest)
     )
-    rows_of_trees = sampling(params, data.n_rows)
-    limits = _limits(params, rows_of_trees.n_draws)
+    limits = _limits(params, rows_of_trees)
     draw, on_missing = method.draw(data, source, params, seed), str(params.get("on_missing", "stop"))
     growth = Growth(source, draw, criterion, limits, seed, search_of(source, criterion), on_missing=on_missing)
     meaning = Meaning(method.name, parameters_told(method.parameters, params), seed, data.rows, leaf, data.classes)
@@ -324,42 +389,49 @@ def search_of(source: Source, criterion: Criterion) -> Search:
     return fused if fused and criterion.is_plain else judge_and_cut
 
 
-def _limits(params: Params, n_draws: int) -> Limits:
+def _limits(params: Params, rows: Sampling) -> Limits:
     """When a node is a leaf. A tree of random cuts ends at depth ceil(log2(n_draws)), where rows are usually alone."""
     if "max_depth" not in params:
-        return Limits(max_depth=(n_draws - 1).bit_length())
-    return Limits(**limits_among(params))
+        return Limits(max_depth=(rows.n_draws - 1).bit_length())
+    limits = Limits(**limits_among(params))
+    if (weights := rows.sample_weights) is None:
+        return limits
+    split, leaf = weights.least(limits.min_samples_split, 3), weights.least(limits.min_samples_leaf, 2)
+    return replace(limits, min_samples_split=split, min_samples_leaf=leaf)
 
 
 def _source(data: Data, params: Params) -> Source:
     """The source that growth reads."""
     max_bins = params.get("max_bins")
-    return data.source() if max_bins is None else BinnedSource.of(data.array, int(max_bins))
+    return data.source() if max_bins is None else BinnedSource.of(data.array, int(max_bins), data.sample_weight)
 
 
-def _weighted(data: Data, params: Params) -> tuple[Params, Ints | None]:
-    """The parameters with a weight for every label, and these weights as integers; unchanged without weights."""
+def _weighted(data: Data, params: Params, heaviest: int) -> tuple[Params, Ints | None]:
+    """The parameters with a weight for every label, and these weights as integers; unchanged without weights.
+
+    ``heaviest`` is the largest weight of a tree without them.
+    """
     class_weight = params.get("class_weight")
     if class_weight is None:
         return params, None
     if data.truth_kind != TruthKind.LABELS:
         raise InputError(f"class_weight={class_weight!r} goes with labels, found {data.truth_kind}; leave it out")
-    weights = ClassWeights.of(class_weight, data.truth, data.classes or [])
-    n_draws = sampling(params, data.n_rows).n_draws
-    return {**params, "class_weight": weights.given}, weights.integers(n_draws)
+    weights = ClassWeights.of(class_weight, data.truth, data.classes or [], data.sample_weight)
+    return {**params, "class_weight": weights.given}, weights.integers(heaviest)
 
 
-def _taught(data: Data, params: Params, class_weights: Ints | None) -> tuple[Criterion, LeafKind]:
+def _taught(data: Data, params: Params, class_weights: Ints | None, heaviest: int) -> tuple[Criterion, LeafKind]:
     """The criterion for the ground truth of the data, and the kind of leaf table."""
-    criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST)
+    criterion, leaf = _of_truth(data, class_weights, params.get("voting") == NEAREST, heaviest)
     return (AtRandom(criterion) if params.get("splitter") == "random" else criterion), leaf
 
 
-def _of_truth(data: Data, class_weights: Ints | None, nearest: bool) -> tuple[Criterion, LeafKind]:
+def _of_truth(data: Data, class_weights: Ints | None, nearest: bool, heaviest: int) -> tuple[Criterion, LeafKind]:
     if data.truth_kind == TruthKind.LABELS:
         gini = Gini(data.truth, len(data.classes or ()), class_weights=class_weights)
         return gini, KeepsCounts(None if class_weights is None else tuple(class_weights.tolist()), nearest)
     if data.truth_kind == TruthKind.DISTANCES:
         return MeanDistance.of(ArraySource.of(data.truth).values, data.largest), KeepsMembers(data.offset or None)
     factor = 0.5 if data.truth_kind == TruthKind.TARGETS else 1.0
-    return variance_of(data.truth, factor, data.truth_kind), KeepsMeans(factor, nearest)
+    heaviest_of_rows = None if data.sample_weights is None else heaviest
+    return variance_of(data.truth, factor, data.truth_kind, heaviest_of_rows), KeepsMeans(factor, nearest)
