@@ -151,12 +151,12 @@ class SampleWeights:
         return weights.astype(np.int32)
 
     def least(self, n_rows: int, binding: int) -> int:
-        """The sum of weights that counts as ``n_rows`` rows; a limit of fewer than ``binding`` rows binds nothing.
+        """The sum of weights that counts as ``n_rows`` rows; below ``binding`` rows a limit binds nothing.
 
         Without weights a limit of one row for a side, or of two for a node that is cut, keeps no cut from any node. So
         it keeps none from rows of small fractional weights either.
         """
-        return n_rows * self.unit if n_rows >= binding else min(n_rows, self.unit)
+        return n_rows * self.unit if self.unit == 1 or n_rows >= binding else 1
 
     def told(self, weights: Floats) -> str:
         """A warning of ``weights`` that rounding has changed by more than the share `TOLD_SHARE`; else ""."""

@@ -116,6 +116,18 @@ def dense_pairs(z: Matrix, bits: int) -> Pairs:
     return Pairs([[round(Fraction(float(value)) * scale) for value in row] for row in z], scale)
 
 
+def relative_weight(weights: Sequence[float], row: int, unit: int) -> Fraction:
+    """Return what a fractional weight is rounded from: ``unit`` times it over the mean of the positive ones."""
+    positive = [Fraction(float(w)) for w in weights if w > 0]
+    return unit * Fraction(float(weights[row])) * len(positive) / sum(positive)
+
+
+def heaviest_tree(integers: Sequence[int], n_draws: int, replace: bool) -> int:
+    """Return the largest sum of the weights of the rows that a tree may draw."""
+    ordered = sorted((int(w) for w in integers), reverse=True)
+    return n_draws * ordered[0] if replace else sum(ordered[:n_draws])
+
+
 def node_digits(weights: Integers) -> int:
     """Return the most bits b <= 26 of a node's integers with 2^b w < 2^31 for each weight, and 2^(b+1) m^2 < 2^63."""
     m = sum(int(w) for w in weights)
